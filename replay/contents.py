@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from replay.oracles import slice_names
-from replay.policies import Oracle, Policy, Sample
+from replay.interventions import Act, Route, When
+from replay.policies import Oracle, Policy, Sample, nested
 from replay.pool import Prices, Request
 from replay.stops import Agreement, Margin, Window
+from replay.wants import Wanted, check_gate, check_route, resolve_act, want_gate
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect
 
@@ -27,6 +28,8 @@ class Contents:
     example_columns: Mapping[str, pl.DataType]
     whole: frozenset[str]  # pools that are replayed whole or not at all
     sizes: Mapping[str, int]  # largest number of traces of an example, by pool of first attempts
+    revisions: frozenset[tuple[str, str, str]]  # (action, base pool, own pool) of revisions of a sample 0
+    feature_columns: frozenset[str]
 
 
 def read_contents(log: Log) -> Contents:
@@ -44,18 +47,41 @@ def read_contents(log: Log) -> Contents:
         example_columns=log.columns("examples"),
         whole=log.pools_without_prefix(),
         sizes={pool: largest + 1 for pool, largest in solves.select("pool", "sample_index").iter_rows()},
+        revisions=_revisions(log) if len(solves) < len(frame) else frozenset(),
+        feature_columns=frozenset(log.columns("features")) - {"trace_id", "example_id"},
     )
+
+
+def _revisions(log: Log) -> frozenset[tuple[str, str, str]]:
+    """(action, pool of the parent, own pool) of the revisions of the first trace of a pool."""
+    traces = log.scan("traces", ["trace_id", "pool", "action", "parent_id", "sample_index"])
+    parents = traces.filter((pl.col("action") == "solve") & (pl.col("sample_index") == 0))
+    base = parents.select(parent_id="trace_id", base="pool")
+    made = traces.filter(pl.col("action") != "solve").join(base, on="parent_id", how="inner")
+    return frozenset(collect(made.select("action", "base", "pool").unique(), log).iter_rows())
 
 
 def resolve(policies: Sequence[Policy], contents: Contents) -> tuple[Policy, ...]:
     """The policies with their pools filled in. Raises for any name that the log lacks, with what it has."""
-    resolved: list[Policy] = []
-    for policy in policies:
-        if isinstance(policy, Sample):
-            resolved.append(_sample(policy, contents))
-        elif isinstance(policy, Oracle):
-            resolved.append(_oracle(policy, contents))
-    return tuple(resolved)
+    return tuple(_resolved(policy, contents) for policy in policies)
+
+
+def _resolved(policy: Policy, contents: Contents) -> Policy:
+    if isinstance(policy, Sample):
+        return _sample(policy, contents)
+    if isinstance(policy, Act):
+        return resolve_act(policy, contents)
+    if isinstance(policy, When):
+        base, then = _resolved(policy.base, contents), _resolved(policy.then, contents)
+        made = replace(policy, base=base, then=then)
+        check_gate(made, contents)
+        return made
+    if isinstance(policy, Route):
+        check_route(policy, contents)
+        return replace(policy, then=_resolved(policy.then, contents), else_=_resolved(policy.else_, contents))
+    if isinstance(policy, Oracle) and isinstance(policy.base, Policy) and policy.then is not None:
+        return replace(policy, base=_resolved(policy.base, contents), then=_resolved(policy.then, contents))
+    return _oracle(policy, contents) if isinstance(policy, Oracle) else policy
 
 
 def request(policies: Sequence[Policy], contents: Contents, measure: str | None, prices: Prices | None) -> Request:
@@ -70,26 +96,37 @@ def request(policies: Sequence[Policy], contents: Contents, measure: str | None,
         raise ThinkbackError(
             f"traces have no column `{measure}` to measure; {suggest(measure, contents.trace_columns)}"
         )
-    pools: set[str] = set()
-    verifiers: dict[str, set[str]] = {}
-    actions: dict[tuple[str, str], str] = {}
+    wanted = Wanted()
     for policy in policies:
-        if isinstance(policy, Sample) and policy.pool is not None:
-            pools.add(policy.pool)
-            if policy.verifies and policy.verifier is not None:
-                verifiers.setdefault(policy.pool, set()).add(policy.verifier)
-        elif isinstance(policy, Oracle):
-            pools |= {name for name in (*policy.of, policy.base) if name in contents.pools}
-            for name, made in zip(policy.of, slice_names(policy, contents.pools), strict=True):
-                if made != name and policy.base is not None:
-                    actions[name, policy.base] = made
+        for part in nested(policy):
+            _want(part, contents, wanted)
     return Request(
-        pools=frozenset(pools),
-        verifiers={pool: frozenset(names) for pool, names in verifiers.items()},
-        actions=actions,
+        pools=frozenset(wanted.pools),
+        verifiers={pool: frozenset(names) for pool, names in wanted.verifiers.items()},
+        actions=wanted.actions,
         measure=measure,
         prices=prices,
+        columns=frozenset(wanted.columns),
+        suffixes=frozenset(wanted.suffixes),
+        features=frozenset(wanted.features),
     )
+
+
+def _want(policy: Policy, contents: Contents, wanted: Wanted) -> None:
+    """Add what one policy (not its parts) reads."""
+    if isinstance(policy, Sample) and policy.pool is not None:
+        wanted.pools.add(policy.pool)
+        if policy.verifies and policy.verifier is not None:
+            wanted.verify(policy.pool, policy.verifier)
+    elif isinstance(policy, Act):
+        wanted.act(policy.action, policy.base, policy.pool)
+    elif isinstance(policy, Oracle) and not policy.parts:
+        wanted.pools |= {name for name in (*policy.of, policy.base) if name in contents.pools}
+        for name in policy.of:
+            if name not in contents.pools and policy.base is not None:
+                wanted.act(name, str(policy.base), None)
+    elif isinstance(policy, When):
+        want_gate(policy, wanted, contents.pools)
 
 
 def _sample(policy: Sample, contents: Contents) -> Sample:
@@ -143,6 +180,6 @@ def _oracle(policy: Oracle, contents: Contents) -> Oracle:
     if policy.base is not None and policy.base not in contents.pools:
         raise ThinkbackError(
             f"policy `{policy.name}`: the log has no pool `{policy.base}` for `base`; "
-            f"{suggest(policy.base, contents.pools)}"
+            f"{suggest(str(policy.base), contents.pools)}"
         )
     return policy

@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from replay.blocks import read_block
 from replay.contents import Contents, read_contents
 from replay.expectation import winner_probabilities
 from replay.orders import random_keys, verification_order
-from replay.pool import Block, Pool, Request, Scores, read_block
+from replay.pool import Block, Pool, Request, Scores
 from replay.store import resampling_units
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, collect, open_log

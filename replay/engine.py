@@ -2,57 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
+import polars as pl
 
 from replay import outcome as ends
+from replay.composites import Gated, gated, matched_part, route_part, when_outcome, when_part
 from replay.expectation import expected_outcome
-from replay.fixes import Calls, hold_against, paid_calls
-from replay.oracles import any_outcome
+from replay.fixes import hold_against
+from replay.interventions import Act, Route, When
+from replay.leaves import act_part, sample_part
+from replay.oracles import any_part, best_part
 from replay.outcome import Outcome, RowSums
-from replay.policies import Oracle, Policy, Sample
+from replay.part import Part
+from replay.policies import Oracle, Policy, Sample, nested
 from replay.pool import Block
+from replay.signals import shape
 from replay.stops import Never, Threshold, crossing_step, decisions, stopping_step
 from replay.trajectory import COSTS, NEVER_MISSING, Trajectory, Walk, listwise_costs, listwise_fits, walk_block
 from toolkit.errors import ThinkbackError
 
+NO_CHOICES: Mapping[str, frozenset[str]] = MappingProxyType({})
 EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN = 1, 2, 3, 4, 5
 
 
-def replay_block(block: Block, policies: Sequence[Policy], whole_pools: frozenset[str] = frozenset()) -> list[Outcome]:
+def replay_block(
+    block: Block,
+    policies: Sequence[Policy],
+    whole_pools: frozenset[str] = frozenset(),
+    choices: Mapping[str, frozenset[str]] = NO_CHOICES,
+) -> list[Outcome]:
     """Outcomes of the policies on one block, in their order.
 
     Every policy must have its pool resolved, and `against` must name one of them. `whole_pools` are
-    replayed whole or not at all.
+    replayed whole or not at all. `choices`: the examples on which each oracle of rule `matched_rate` intervenes.
     """
-    outcomes: list[Outcome | None] = [None] * len(policies)
-    samples = {i: p for i, p in enumerate(policies) if isinstance(p, Sample) and not p.expected}
-    held = frozenset(name for p in policies if p.against is not None for name in (p.name, p.against))
-    for i, done in _replay_samples(block, samples, held, whole_pools).items():
-        outcomes[i] = done
-    for i, policy in enumerate(policies):
+    evaluator = Evaluator(block, policies, whole_pools, choices)
+    by_name = {policy.name: policy for policy in policies}
+    done = []
+    for policy in policies:
+        outcome = evaluator.outcome(policy)
+        if policy.against is not None:
+            pair = (evaluator.part(policy), evaluator.part(by_name[policy.against]))
+            outcome = replace(outcome, against=hold_against(block, *pair))
+        done.append(outcome)
+    return done
+
+
+class Evaluator:
+    """Evaluates policies on one block; what several of them share is done once."""
+
+    def __init__(
+        self,
+        block: Block,
+        policies: Sequence[Policy],
+        whole_pools: frozenset[str] = frozenset(),
+        choices: Mapping[str, frozenset[str]] = NO_CHOICES,
+    ) -> None:
+        self.block, self.whole_pools, self.choices = block, whole_pools, choices
+        self._parts: dict[Hashable, Part] = {}
+        self._gated: dict[Hashable, Gated] = {}
+        names = {name for p in policies if p.against is not None for name in (p.name, p.against)}
+        leaves = {p.essence: p for policy in policies for p in nested(policy) if _walked(p)}
+        kept = {p.essence for q in policies for p in nested(q) if p is not q or q.name in names}
+        self._samples = _replay_samples(block, leaves, kept, whole_pools)
+
+    def outcome(self, policy: Policy) -> Outcome:
+        """Outcome of a policy by itself."""
+        if _walked(policy):
+            return self._samples[policy.essence]
+        if isinstance(policy, When):
+            return when_outcome(policy, self.gated(policy))[0]
+        return self.part(policy).outcome
+
+    def part(self, policy: Policy) -> Part:
+        """Outcome of a policy, and what it paid."""
+        key = (policy.essence, policy.name if isinstance(policy, Oracle) and policy.rule == "matched_rate" else "")
+        if key not in self._parts:
+            self._parts[key] = self._evaluate(policy)
+        return self._parts[key]
+
+    def gated(self, policy: When) -> Gated:
+        """What a `when` shares with others that differ in thresholds alone."""
+        key = (policy.base.essence, shape(policy.gate), policy.then.essence)
+        if key not in self._gated:
+            self._gated[key] = gated(self.block, policy, self.part(policy.base), self.part(policy.then))
+        return self._gated[key]
+
+    def _evaluate(self, policy: Policy) -> Part:
+        if isinstance(policy, Sample):
+            outcome = _expected(self.block, policy, self.whole_pools) if policy.expected else self.outcome(policy)
+            return sample_part(self.block, policy, outcome)
+        if isinstance(policy, Act):
+            return act_part(self.block, policy, self.whole_pools)
+        if isinstance(policy, When):
+            return when_part(policy, self.gated(policy))
+        if isinstance(policy, Route):
+            values = self.block.examples[policy.route.column].cast(pl.Float64).to_numpy().astype(float)
+            return route_part(policy, values, self.part(policy.then), self.part(policy.else_))
+        if isinstance(policy, Oracle) and policy.parts:
+            base, then = (self.part(part) for part in policy.parts)
+            return matched_part(policy, base, then, self._intervened(policy))
         if isinstance(policy, Oracle):
-            outcomes[i] = any_outcome(block, policy, whole_pools)
-        elif isinstance(policy, Sample) and policy.expected:
-            trajectory = walk_block(block, replace(walks(policy)[0], order="generation"))
-            called = np.zeros(len(trajectory.limit), dtype=bool)
-            reason = _partial(trajectory, policy, trajectory.limit, called, whole_pools)
-            outcomes[i] = expected_outcome(trajectory, policy, reason, reasons(policy))
-    plain = [done for done in outcomes if done is not None]
-    place = {policy.name: i for i, policy in enumerate(policies)}
-    calls: dict[str, list[Calls]] = {}
-    for name in held:
-        calls[name] = paid_calls(block, plain[place[name]])
-    return [
-        done
-        if p.against is None
-        else replace(
-            done, against=hold_against(block, (done, calls[p.name]), (plain[place[p.against]], calls[p.against]))
-        )
-        for p, done in zip(policies, plain, strict=True)
-    ]
+            return (any_part if policy.rule == "any" else best_part)(self.block, policy, self.whole_pools)
+        raise TypeError(f"no policy: {policy!r}")
+
+    def _intervened(self, policy: Oracle) -> np.ndarray | None:
+        if policy.name not in self.choices:
+            return None
+        return self.block.examples["example_id"].is_in(list(self.choices[policy.name])).to_numpy()
+
+
+def _walked(policy: Policy) -> bool:
+    """Whether a policy's rows are walks that end where it stops."""
+    return isinstance(policy, Sample) and not policy.expected
+
+
+def _expected(block: Block, policy: Sample, whole_pools: frozenset[str]) -> Outcome:
+    trajectory = walk_block(block, replace(walks(policy)[0], order="generation"))
+    called = np.zeros(len(trajectory.limit), dtype=bool)
+    reason = _partial(trajectory, policy, trajectory.limit, called, whole_pools)
+    return expected_outcome(trajectory, policy, reason, reasons(policy))
 
 
 def walks(policy: Sample) -> list[Walk]:
@@ -87,31 +160,31 @@ def reasons(policy: Sample) -> tuple[str, ...]:
 
 
 def _replay_samples(
-    block: Block, samples: dict[int, Sample], held: frozenset[str], whole_pools: frozenset[str]
-) -> dict[int, Outcome]:
-    """Outcomes by index; those of the policies named in `held` tell the calls they paid."""
+    block: Block, samples: Mapping[Hashable, Policy], kept: Collection[Hashable], whole_pools: frozenset[str]
+) -> dict[Hashable, Outcome]:
+    """Outcomes by key; those in `kept` tell the calls they paid."""
+    policies = {key: policy for key, policy in samples.items() if isinstance(policy, Sample)}
     caps: dict[Walk, int] = {}
-    users: dict[Walk, list[int]] = {}
-    for i, policy in samples.items():
+    users: dict[Walk, list[Hashable]] = {}
+    for key, policy in policies.items():
         for walk in walks(policy):
             # A walk in order of generation does not depend on where it is cut: the longest cap serves all.
             shared = replace(walk, cap=0) if walk.order == "generation" else walk
             caps[shared] = max(caps.get(shared, 0), walk.cap)
-            users.setdefault(shared, []).append(i)
-    size = len(block.examples)
-    sums = {i: RowSums(policy.orders or 1, policy.name in held) for i, policy in samples.items()}
-    reason = {i: np.zeros(size, dtype=np.int8) for i in samples}
-    for shared, indices in users.items():
+            users.setdefault(shared, []).append(key)
+    sums = {key: RowSums(policy.orders or 1, key in kept) for key, policy in policies.items()}
+    reason = {key: np.zeros(len(block.examples), dtype=np.int8) for key in policies}
+    for shared, keys in users.items():
         trajectory = walk_block(block, replace(shared, cap=caps[shared]))
         at_end = listwise_costs(trajectory) if trajectory.listwise.any() else None
-        for i in indices:
-            policy = samples[i]
+        for key in keys:
+            policy = policies[key]
             step, ending = _stop(trajectory, policy)
             called = listwise_called(trajectory, policy) if at_end is not None else None
             extra = at_end * called[:, None] if at_end is not None and called is not None else None
-            sums[i].add(trajectory, step, policy.select, ending, extra)
-            reason[i] = np.maximum(reason[i], _partial(trajectory, policy, step, called, whole_pools))
-    return {i: sums[i].outcome(reason[i], reasons(policy)) for i, policy in samples.items()}
+            sums[key].add(trajectory, step, policy.select, ending, extra)
+            reason[key] = np.maximum(reason[key], _partial(trajectory, policy, step, called, whole_pools))
+    return {key: sums[key].outcome(reason[key], reasons(policy)) for key, policy in policies.items()}
 
 
 def listwise_called(trajectory: Trajectory, policy: Sample) -> np.ndarray:

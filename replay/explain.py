@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from replay.blocks import read_block
 from replay.contents import read_contents, request, resolve
 from replay.engine import replay_block, walks
 from replay.lookahead import check_rules
 from replay.oracles import slice_names
 from replay.outcome import ENDINGS, MIXED, SERVED, Outcome, derived
 from replay.policies import Oracle, Policy, Sample
-from replay.pool import Block, read_block
+from replay.pool import Block
 from replay.reading import PolicyFile, load_policies
 from replay.stops import Never, Rule, decisions, looked_at
 from replay.trajectory import COSTS, walk_block

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from replay.engine import walks
-from replay.policies import Policy, Sample
+from replay.policies import Policy, Sample, nested
 from replay.pool import Block
 from replay.prefix import Prefix
 from replay.stops import STOPS, Rule, decisions
@@ -23,7 +23,7 @@ def check_rules(block: Block, policies: Sequence[Policy]) -> None:
     Raises ThinkbackError when a rule decides differently once later steps, or other examples, are cut off.
     """
     small = block.slice(0, min(CHECKED_EXAMPLES, len(block.examples)))
-    for policy in policies:
+    for policy in (part for whole in policies for part in nested(whole)):
         if isinstance(policy, Sample) and type(policy.stop) not in STOPS.values():
             seen = walk_block(small, walks(policy)[0]).prefix
             name = f"stopping rule `{type(policy.stop).__name__}` of policy `{policy.name}`"

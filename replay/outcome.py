@@ -25,6 +25,17 @@ class Against:
     action_tokens: np.ndarray
 
 
+def against(base: np.ndarray, policy: np.ndarray, intervened: np.ndarray, action_tokens: np.ndarray) -> Against:
+    """Fixes and flips from the correctness of both (E,)."""
+    return Against(
+        base_correct=base,
+        intervened=intervened,
+        fix=(1 - base) * policy,
+        flip=base * (1 - policy),
+        action_tokens=action_tokens,
+    )
+
+
 @dataclass(frozen=True)
 class Outcome:
     """One policy on the E examples of a block: means over its rows, which are random orders or possible winners.
@@ -32,9 +43,8 @@ class Outcome:
     `reason` int (E,): 0 where the log can serve it, else an entry of `reasons`. `costs` (E, C), NaN: not
     logged. `words` (W, E): possible predictions as numbers of the block's vocabulary, -1 null, and `shares`
     (W, E) of the rows that make them; None where there is one row. `rows` (E,): how many. `runs`: the walk of each
-    row and the step at which it stopped, from which the calls paid can be told, if that was asked; `bills`
-    tell it of an oracle: how many traces (E,) of each pool it paid, from sample 0. `random_subset`: the
-    verifications are a random subset of the valid traces generated (`expected`).
+    row and the step at which it stopped, from which the calls paid can be told, if that was asked.
+    `random_subset`: the verifications are a random subset of the valid traces generated (`expected`).
     """
 
     reason: np.ndarray
@@ -47,7 +57,6 @@ class Outcome:
     rows: np.ndarray
     ending: np.ndarray
     runs: tuple[tuple[Walk, np.ndarray], ...] = ()
-    bills: Mapping[str, np.ndarray] = field(default_factory=dict)
     random_subset: bool = False
     against: Against | None = None
 

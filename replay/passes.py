@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from replay.blocks import read_block
 from replay.contents import Contents, request
-from replay.engine import replay_block
+from replay.engine import NO_CHOICES, replay_block
 from replay.lookahead import check_rules
-from replay.policies import Policy
-from replay.pool import Block, Prices, read_block
+from replay.matched import Gains
+from replay.policies import Oracle, Policy
+from replay.pool import Block, Prices
 from replay.served import Served, drop_unserved
 from replay.store import OutcomeStore, Universe, chunk_frame, chunk_size
 from toolkit.errors import ThinkbackError
@@ -52,7 +54,7 @@ def _blocks(plan: Plan, policies: Sequence[Policy], chunk: int) -> Iterator[Bloc
 def widest(contents: Contents, policies: Sequence[Policy]) -> int:
     """Traces per example that the policies read at most, over all their pools."""
     wanted = request(policies, contents, None, None)
-    pools = wanted.pools | {base for _, base in wanted.actions}
+    pools = wanted.pools | {base for _, base, _ in wanted.actions}
     return max(sum(contents.sizes.get(pool, 1) for pool in pools), 1)
 
 
@@ -81,14 +83,29 @@ def replay_all(plan: Plan, policies: tuple[Policy, ...], folder: Path, strict: b
 
 
 def _replay_once(plan: Plan, policies: tuple[Policy, ...], folder: Path) -> Served:
+    matched = [p for p in policies if isinstance(p, Oracle) and p.rule == "matched_rate"]
+    choices = {}
+    if matched:  # whom they choose depends on all examples that are compared
+        gains = Gains(matched)
+        _replay_pass(plan, policies, folder, NO_CHOICES, gains)
+        choices = gains.choices()
+    return _replay_pass(plan, policies, folder, choices, None)
+
+
+def _replay_pass(
+    plan: Plan, policies: tuple[Policy, ...], folder: Path, choices: Mapping[str, frozenset[str]], gains: Gains | None
+) -> Served:
     chunk = chunk_size(len(policies), widest(plan.contents, policies))
     store = OutcomeStore(folder / "outcomes.parquet", policies, plan.prices is not None)
     served = Served(policies, store)
     for number, block in enumerate(_blocks(plan, policies, chunk)):
         if number == 0:
             check_rules(block, policies)
-        outcomes = replay_block(block, policies, plan.contents.whole)
+        outcomes = replay_block(block, policies, plan.contents.whole, choices)
         keep = served.add(block, outcomes)
+        if gains is not None:
+            gains.add(block, plan.contents.whole, keep)
+            continue
         store.append(chunk_frame(policies, outcomes, block.examples["example_id"], block.vocabulary, keep))
     store.close()
     return served

@@ -6,7 +6,9 @@ whether the log can serve it is found out when it is replayed. `replay.reading` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar, Literal
 
 from replay.stops import Budget, Margin, Never, Rule
@@ -18,7 +20,8 @@ Missing = Literal["partial", "use_available"]
 ORDERS = ("generation", "random", "score")
 SELECTS = ("first", "majority", "best", "weighted")
 MISSING = ("partial", "use_available")
-ORACLE_RULES = ("any",)
+ORACLE_RULES = ("any", "action", "expected_action", "matched_rate", "matched_random")
+MATCHED = ("matched_rate", "matched_random")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,30 @@ class Policy:
     def diagnostic(self) -> str:
         """What it sees that no policy in service could (gold, scores before they are paid); empty for real policies."""
         return ""
+
+    @property
+    def parts(self) -> tuple[Policy, ...]:
+        """Policies that it is made of."""
+        return ()
+
+    @property
+    def single(self) -> bool:
+        """Whether its outcome on an example has one chosen trace, and is no mean over several."""
+        return True
+
+    @cached_property
+    def essence(self) -> Hashable:
+        """What policies share that differ in name alone; one that cannot be hashed is like no other."""
+        plain = replace(self, name="part", against=None, family="part", tried=1)
+        try:
+            hash(plain)
+        except TypeError:
+            return id(self)
+        return plain
+
+    def refuse(self, why: str) -> ThinkbackError:
+        """An error about this policy's settings."""
+        return ThinkbackError(f"policy `{self.name}`: {why}")
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -90,9 +117,10 @@ class Sample(Policy):
         """Order `score` looks at every score before it verifies anything."""
         return "sees all scores before it pays for one" if self.order == "score" else ""
 
-    def refuse(self, why: str) -> ThinkbackError:
-        """An error about this policy's settings."""
-        return ThinkbackError(f"policy `{self.name}`: {why}")
+    @property
+    def single(self) -> bool:
+        """One order."""
+        return self.orders is None and not self.expected
 
     def _check_values(self) -> None:
         for key, least in (("max_traces", 1), ("orders", 1), ("width", 1), ("seed", None)):
@@ -140,32 +168,81 @@ class Sample(Policy):
 
 @dataclass(frozen=True, kw_only=True)
 class Oracle(Policy):
-    """A diagnostic that sees gold. Rule `any`: right when some trace of `of` is (pass@n, the ideal verifier).
+    """A diagnostic that sees gold; only `matched_random` does not.
 
-    `of` names pools and actions (an action stands for all its logged revisions of sample 0 of the pool
-    `base`). It pays all of them, and `base`'s sample 0 if there is a base.
+    `any`: right when some trace of `of` is (pass@n, the ideal verifier); it pays all of `of`, and the sample 0 of
+    the pool `base` if there is one. `action`: the best logged outcome among `base` and `of`, every rollout a
+    candidate. `expected_action`: the one with the highest mean correctness. `of` names pools and actions (an
+    action: its logged revisions of the base's sample 0). `matched_rate`: `then` on the share `rate` of the examples
+    with the largest gain over `base`; `matched_random`: the mean of both, `rate` the weight of `then`. For these
+    two `base` is a policy, or the name of a pool, whose sample 0 is meant.
     """
 
-    of: tuple[str, ...]
-    rule: Literal["any"] = "any"
-    base: str | None = None
+    of: tuple[str, ...] = ()
+    rule: str = "any"
+    base: str | Policy | None = None
+    then: Policy | None = None
+    rate: float | None = None
     kind: ClassVar[str] = "oracle"
 
     @property
     def diagnostic(self) -> str:
         """It sees gold."""
-        return "sees gold"
+        return "sees gold" if self.rule != "matched_random" else ""
+
+    @property
+    def parts(self) -> tuple[Policy, ...]:
+        """Of the matched rules, base and then."""
+        return tuple(part for part in (self.base, self.then) if isinstance(part, Policy))
+
+    @property
+    def single(self) -> bool:
+        """Whether the rule chooses one trace."""
+        return self.rule in ("any", "action")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rule not in ORACLE_RULES:
-            raise ThinkbackError(
-                f"policy `{self.name}`: `rule` is {self.rule!r}; {suggest(str(self.rule), ORACLE_RULES)}"
-            )
+            raise self.refuse(f"`rule` is {self.rule!r}; {suggest(str(self.rule), ORACLE_RULES)}")
         object.__setattr__(self, "of", (self.of,) if isinstance(self.of, str) else tuple(self.of))
+        matched = self.rule in MATCHED
+        if matched:
+            self._check_matched()
+        else:
+            self._check_choice()
+
+    def _check_choice(self) -> None:
         if not self.of or not all(isinstance(name, str) for name in self.of):
-            raise ThinkbackError(f"policy `{self.name}`: `of` takes a list of names of pools and actions")
+            raise self.refuse("`of` takes a list of names of pools and actions")
         if len(set(self.of)) != len(self.of):
-            raise ThinkbackError(f"policy `{self.name}`: `of` names the same pool or action twice")
+            raise self.refuse("`of` names the same pool or action twice")
+        for key in ("then", "rate"):
+            if getattr(self, key) is not None:
+                raise self.refuse(
+                    f"`{key}` belongs to the rules `matched_rate` and `matched_random`, not to `{self.rule}`"
+                )
+        if self.base is None and self.rule != "any":
+            raise self.refuse(f"rule `{self.rule}` needs `base`, the pool whose sample 0 is the base attempt")
         if self.base is not None and not isinstance(self.base, str):
-            raise ThinkbackError(f"policy `{self.name}`: `base` is {self.base!r}; it takes the name of a pool")
+            raise self.refuse(f"`base` is {self.base!r}; for rule `{self.rule}` it takes the name of a pool")
+
+    def _check_matched(self) -> None:
+        if self.of:
+            raise self.refuse(f"`of` does not go with rule `{self.rule}`; it takes `base`, `then` and `rate`")
+        if isinstance(self.base, str):
+            base = Sample(name=f"{self.name}: base", pool=self.base, max_traces=1, select="first")
+            object.__setattr__(self, "base", base)
+        for key in ("base", "then"):
+            part = getattr(self, key)
+            if not isinstance(part, Policy) or part.against is not None:
+                raise self.refuse(f"`{key}` takes a policy without `against`, a table with its own `kind`")
+        rate = self.rate
+        if not isinstance(rate, int | float) or isinstance(rate, bool) or not 0 <= rate <= 1:
+            raise self.refuse(f"`rate` is {rate!r}; it takes a share from 0 to 1")
+
+
+def nested(policy: Policy) -> Iterator[Policy]:
+    """A policy and all that it is made of, the innermost first."""
+    for part in policy.parts:
+        yield from nested(part)
+    yield policy

@@ -7,6 +7,9 @@ from dataclasses import fields, is_dataclass
 from importlib.metadata import version
 from typing import Any
 
+from replay.gate_file import GateFile
+from replay.gates import AllOf, AnyOf, Reading
+from replay.interventions import Choice
 from replay.policies import Policy
 from replay.stops import STOPS
 
@@ -25,6 +28,16 @@ def versions() -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Policy):
+        return describe_policy(value)
+    if isinstance(value, GateFile):
+        return {"path": value.path, "sha256": value.sha256, "kind": value.kind, "threshold": value.threshold}
+    if isinstance(value, Reading | Choice):
+        return {
+            f.name: _plain(v) for f in fields(value) if (v := getattr(value, f.name)) is not None and v is not False
+        }
+    if isinstance(value, AnyOf | AllOf):
+        return {"any" if isinstance(value, AnyOf) else "all": [_plain(gate) for gate in value.gates]}
     if is_dataclass(value) and not isinstance(value, type):
         rule = next((name for name, kind in STOPS.items() if kind is type(value)), type(value).__name__)
         return {"rule": rule} | {f.name: _plain(getattr(value, f.name)) for f in fields(value)}

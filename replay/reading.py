@@ -11,14 +11,18 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from replay.interventions import Act, Route, When
 from replay.policies import Oracle, Policy, Sample
 from replay.pool import Prices
+from replay.reading_gates import choice_from, gate_from
 from replay.stops import STOPS, Never, Rule, rule_parameters
 from replay.sweeps import expand
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.written import Written
 
-KINDS: dict[str, type[Policy]] = {"sample": Sample, "oracle": Oracle}
+KINDS: dict[str, type[Policy]] = {"sample": Sample, "act": Act, "when": When, "route": Route, "oracle": Oracle}
+INNER = {"base": "base", "then": "then", "else": "else_"}
+"""Keys that hold a policy, and the fields that they become."""
 _OWN = frozenset({"family", "tried"})
 
 
@@ -82,6 +86,7 @@ def _parse(text: str, name: str, stops: Mapping[str, type[Rule]]) -> PolicyFile:
 
 
 def _policy(table: Mapping[str, Any], size: int, written: Mapping[str, Any], stops: Mapping[str, type[Rule]]) -> Policy:
+    """A policy from its table; `written` is the table before its sweep was expanded into `size` policies."""
     name = table.get("name", "")
     where = f"policy `{name}`"
     kind = table.get("kind")
@@ -90,16 +95,25 @@ def _policy(table: Mapping[str, Any], size: int, written: Mapping[str, Any], sto
     if not isinstance(kind, str) or kind not in KINDS:
         raise ThinkbackError(f"{where}: unknown kind `{kind}`; {suggest(str(kind), KINDS)}")
     made = {key: _plain(value) for key, value in table.items() if key != "kind"}
-    allowed = [f.name for f in fields(KINDS[kind]) if f.name not in _OWN]
+    allowed = [f.name.rstrip("_") for f in fields(KINDS[kind]) if f.name not in _OWN]
     for key in made:
         if key not in allowed:
             raise ThinkbackError(f"{where}: unknown key `{key}`; {suggest(key, [*allowed, 'kind'])}")
     for field in fields(KINDS[kind]):
         required = field.default is MISSING and field.default_factory is MISSING
-        if required and field.name not in made:
-            raise ThinkbackError(f"{where}: `{field.name}` is required for a policy of kind `{kind}`")
+        if required and field.name.rstrip("_") not in made:
+            raise ThinkbackError(f"{where}: `{field.name.rstrip('_')}` is required for a policy of kind `{kind}`")
+    for key, field_name in INNER.items():
+        if isinstance(made.get(key), Mapping):
+            made[field_name] = _policy({"name": f"{name}: {key}", **made.pop(key)}, 1, {}, stops)
+        elif key in made and field_name != key:
+            made[field_name] = made.pop(key)
     if "stop" in made:
         made["stop"] = _stop(where, made["stop"], stops)
+    if "gate" in made:
+        made["gate"] = gate_from(where, made["gate"])
+    if "route" in made:
+        made["route"] = choice_from(where, made["route"])
     return KINDS[kind](**made, family=str(written.get("name", "")), tried=size)
 
 

@@ -19,6 +19,7 @@ from replay.result import Result, Scratch
 from replay.served import Served
 from replay.stops import Rule
 from replay.store import Universe
+from replay.wants import check_suffixes, example_columns
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, collect, open_log, query_log
 from toolkit.stats import Settings, Summary, summarise
@@ -60,12 +61,13 @@ def run(
     check_log(log)
     contents = read_contents(log)
     chosen = resolve(file.policies, contents)
+    check_suffixes(log, chosen, contents)
     if baseline is not None and baseline not in {p.name for p in chosen}:
         raise ThinkbackError(f"no policy is named `{baseline}`; {suggest(baseline, (p.name for p in chosen))}")
     by = tuple(dict.fromkeys(by))
     measure = measure or file.measure
     read = request(chosen, contents, measure, file.prices).pools
-    universe = _universe(log, contents, read, where, by)
+    universe = _universe(log, contents, read, where, (*by, *sorted(example_columns(chosen))))
     scratch = Scratch()
     plan = Plan(log, contents, universe, measure, file.prices, block_examples)
     served = replay_all(plan, chosen, scratch.path, strict)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from replay.outcome import EXHAUSTED, SERVED, Outcome
-from replay.policies import Policy, Sample
+from replay.policies import Policy, Sample, nested
 from replay.pool import Block
 from replay.store import OutcomeStore
 from toolkit.errors import ThinkbackError
@@ -121,7 +121,8 @@ def _listed(names: set[str]) -> str:
 
 def _negative_weights(block: Block, policies: Sequence[Policy]) -> set[str]:
     """Verifiers with negative scores that some policy sums up."""
-    weighted = {(p.pool, p.verifier) for p in policies if isinstance(p, Sample) and p.select == "weighted"}
+    parts = (part for policy in policies for part in nested(policy))
+    weighted = {(p.pool, p.verifier) for p in parts if isinstance(p, Sample) and p.select == "weighted"}
     found = set()
     for pool, verifier in weighted:
         if pool is not None and verifier is not None and (block.pools[pool].scores[verifier].score < 0).any():

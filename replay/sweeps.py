@@ -11,8 +11,10 @@ from toolkit.errors import ThinkbackError
 from toolkit.written import Written
 
 MOST_POLICIES = 20_000
-LIST_KEYS = frozenset({"of"})
+LIST_KEYS = frozenset({"of", "any", "all"})
 """Keys whose value is a list by nature: there, a list of lists is the sweep."""
+PARTS = frozenset({"any", "all"})
+"""Keys of lists of tables, in which a list in place of a value sweeps too; places count from 0."""
 
 
 def expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
@@ -41,9 +43,9 @@ def expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
         made = _copy(table)
         labels = []
         for (path, _), value in zip(swept, choice, strict=True):
-            inner = made
+            inner: Any = made
             for key in path[:-1]:
-                inner = inner[key]
+                inner = inner[int(key)] if isinstance(inner, list) else inner[key]
             inner[path[-1]] = value
             labels.append(f"{'.'.join(path)}={spell(value)}")
         made["name"] = f"{name}[{', '.join(labels)}]"
@@ -67,9 +69,18 @@ def _swept(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tu
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _swept((*path, key), value)
+        elif key in PARTS and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
+            for place, part in enumerate(value):
+                yield from _swept((*path, key, str(place)), part)
         elif isinstance(value, list) and (key not in LIST_KEYS or any(isinstance(v, list) for v in value)):
             yield (*path, key), value
 
 
 def _copy(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in table.items()}
+    return {key: _copied(value) for key, value in table.items()}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _copy(value)
+    return [_copied(v) for v in value] if isinstance(value, list) else value

@@ -250,7 +250,7 @@ def _verification_costs(scores: Scores, place: np.ndarray, verified: np.ndarray,
     costs = np.zeros((*place.shape, len(COSTS)))
     on = verified & ~listwise[:, None]
     costs[..., _AT["verifications"]] = np.cumsum(on, axis=1)
-    for name, columns in _CHARGED.items():
+    for name, columns in CHARGED.items():
         if name in scores.costs:
             paid = np.cumsum(np.where(on, np.take_along_axis(scores.costs[name], place, axis=1), 0.0), axis=1)
             for column in columns:
@@ -258,7 +258,7 @@ def _verification_costs(scores: Scores, place: np.ndarray, verified: np.ndarray,
     return costs
 
 
-_CHARGED = {
+CHARGED = {
     "verification_tokens": ("verification_tokens",),
     "latency_s": ("verification_s", "latency_s"),
     "device_s": ("device_s",),
@@ -273,7 +273,7 @@ def listwise_costs(trajectory: Trajectory) -> np.ndarray:
     if scores is None or not on.any():
         return costs
     costs[on, _AT["verifications"]] = 1
-    for name, columns in _CHARGED.items():
+    for name, columns in CHARGED.items():
         if name in scores.costs:
             for column in columns:
                 costs[on, _AT[column]] = scores.costs[name][on].sum(axis=1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.reference.rules import Partial, PlainLog, Row, choose, holds, in_random_order
@@ -32,6 +32,19 @@ class Path:
     answer: str | None
     ending: str
     width: int = 1
+    weight: float = 1.0  # among the paths of one outcome
+    waits: tuple[list[Row], ...] | None = None  # traces that ran side by side, where `width` does not say it
+    row: str | None = None  # what makes it one row with others: under `expected` a possible winner
+    gates: frozenset[tuple[str, ...]] = frozenset()  # calls that only gates of its own made
+    base: Any = None  # what fixes and flips are counted against: a list of paths
+    action_tokens: int | None = 0
+    fired: bool = False
+
+    def blocks(self) -> list[list[Row]]:
+        """Traces that were generated side by side."""
+        if self.waits is not None:
+            return list(self.waits)
+        return [self.traces[i : i + self.width] for i in range(0, len(self.traces), self.width)]
 
 
 def verification(log: PlainLog, verifier: str, trace: Row) -> tuple[Call, float]:
@@ -135,7 +148,9 @@ def expected_paths(log: PlainLog, policy: Row, generated: list[Row], ran_out: st
     for trace in valid:
         verification(log, policy["verifier"], trace)  # reads every valid score
     budget = min(policy["stop"]["verifications"], len(valid))
-    return [queue_path(log, policy, generated, queue, ran_out) for queue in itertools.combinations(valid, budget)]
+    queues = itertools.combinations(valid, budget)
+    paths = [queue_path(log, policy, generated, queue, ran_out) for queue in queues]
+    return [replace(path, row=path.chosen["trace_id"]) for path in paths]
 
 
 def listwise_rows(log: PlainLog, policy: Row, pool: list[Row]) -> list[Row]:
@@ -199,9 +214,3 @@ def oracle_path(log: PlainLog, policy: Row, example_id: str) -> Path:
     chosen = next((trace for trace in candidates if trace["correct"]), candidates[0])
     answer = chosen["answer"] if log.valid(chosen) else None
     return Path(list(paid.values()), [], chosen, answer, "cap")
-
-
-def paths_of(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
-    if policy["kind"] == "oracle":
-        return [oracle_path(log, policy, example_id)]
-    return sample_paths(log, policy, example_id)

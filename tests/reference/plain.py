@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.reference.paths import Path, paths_of, pool_name, verifies
+from tests.reference.interventions import matched_choice, paths_of, refuse_intervention
+from tests.reference.paths import Path, pool_name, verifies
 from tests.reference.rules import Partial, PlainLog, Refused, Row
 
 COUNTS = "traces valid_traces finalizers truncated verifications operations calls"
@@ -46,8 +47,7 @@ def of_path(log: PlainLog, path: Path) -> Row:
     verification_s = sum(check.latency_s for check in checks)
     finalizers = plus(t.get("finalizer_used") for t in traces)
     finish = [t.get("finish_reason") for t in traces]
-    blocks = [traces[i : i + path.width] for i in range(0, len(traces), path.width)]
-    waited = None if generation_s is None else sum(max(t["latency_s"] for t in block) for block in blocks)
+    waited = None if generation_s is None else sum(max(t["latency_s"] for t in block) for block in path.blocks())
     correct = path.chosen["correct"]
     if path.answer is None and correct is not None:
         correct = False
@@ -74,27 +74,47 @@ def of_path(log: PlainLog, path: Path) -> Row:
     }
 
 
-def mean(values: Sequence[Any]) -> float | None:
-    total = plus(values)
-    return None if total is None else float(total) / len(values)
+def mean(values: Sequence[Any], weights: Sequence[float] | None = None) -> float | None:
+    if weights is None or len(set(weights)) == 1:
+        total = plus(values)
+        return None if total is None else float(total) / len(values)
+    if None in values:
+        return None
+    return sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights)
 
 
 def outcome(log: PlainLog, policy: Row, paths: Sequence[Path]) -> Row:
     rows = [of_path(log, path) for path in paths]
-    out: Row = {key: mean([row[key] for row in rows]) for key in rows[0] if key in NUMBERS}
+    weights = [path.weight for path in paths]
+    out: Row = {key: mean([row[key] for row in rows], weights) for key in rows[0] if key in NUMBERS}
     endings = {row["ending"] for row in rows}
     out["ending"] = endings.pop() if len(endings) == 1 else None
-    winners = {path.chosen["trace_id"] for path in paths} if policy.get("expected") else range(len(rows))
-    one = len(winners) == 1
+    one = len({path.row or i for i, path in enumerate(paths)}) == 1
     out["answer"] = rows[0]["answer"] if one else None
-    out["answers"] = None if one else shares([row["answer"] for row in rows])
+    out["answers"] = None if one else shares([row["answer"] for row in rows], weights)
     out.update(base_correct=None, fix=None, flip=None, action_tokens=None, intervened=0.0)
+    if paths[0].base is not None:
+        base = outcome(log, {}, paths[0].base)
+        b, c = base["correct"], out["correct"]
+        out["base_correct"] = b
+        if b is not None and c is not None:
+            out["fix"], out["flip"] = (1 - b) * c, b * (1 - c)
+        out["action_tokens"] = mean([path.action_tokens for path in paths], weights)
+        out["intervened"] = mean([path.fired for path in paths], weights)
     return out
 
 
-def shares(answers: Sequence[str | None]) -> list[Row]:
-    distinct = sorted(set(answers), key=lambda a: (-answers.count(a), a is None, a or ""))
-    return [{"answer": a, "share": answers.count(a) / len(answers)} for a in distinct]
+def parts_of(policy: Row) -> list[Row]:
+    inner = [policy[key] for key in ("base", "then", "else") if isinstance(policy.get(key), dict)]
+    return [policy, *(part for one in inner for part in parts_of(one))]
+
+
+def shares(answers: Sequence[str | None], given: Sequence[float] | None = None) -> list[Row]:
+    weights = given or [1.0] * len(answers)
+    total = sum(weights)
+    share = {a: sum(w for x, w in zip(answers, weights, strict=True) if x == a) / total for a in set(answers)}
+    distinct = sorted(share, key=lambda a: (-round(share[a], 12), a is None, a or ""))
+    return [{"answer": a, "share": share[a]} for a in distinct]
 
 
 def calls_of(path: Path) -> dict[tuple[str, ...], int | None]:
@@ -115,13 +135,14 @@ def compare(policy: Row, other: Row, out: Row, base: Row, mine: list[Path], thei
         out["fix"], out["flip"] = (1 - b) * c, b * (1 - c)
     same_orders = policy.get("orders") is not None and policy.get("orders") == other.get("orders")
     pairs = list(zip(mine, theirs, strict=True)) if same_orders else list(itertools.product(mine, theirs))
-    tokens, some = [], []
+    tokens, some, weights = [], [], []
     for path, base_path in pairs:
         known = calls_of(base_path)
-        extra = [t for key, t in calls_of(path).items() if key not in known]
+        extra = [t for key, t in calls_of(path).items() if key not in known and key not in path.gates]
         tokens.append(plus(extra))
         some.append(bool(extra))
-    out["action_tokens"], out["intervened"] = mean(tokens), mean(some)
+        weights.append(path.weight * (1.0 if same_orders else base_path.weight))
+    out["action_tokens"], out["intervened"] = mean(tokens, weights), mean(some, weights)
 
 
 # --------------------------------------------------------------------------------------------------- runs
@@ -162,16 +183,25 @@ def replay(log: PlainLog, policies: Sequence[Row]) -> Run:
                 paths[name][example_id] = paths_of(log, policy, example_id)
             except Partial as reason:
                 paths[name][example_id] = ("partial", str(reason))
-    results: dict[str, dict[str, Any]] = {}
+    run = serve(results_of(log, by_name, paths))
     for name, policy in by_name.items():
-        results[name] = {e: result(log, by_name, policy, paths, e) for e in sorted(log.example)}
-    run = serve(results)
+        if policy.get("rule") == "matched_rate" and name not in run.dropped:
+            compared = [e for e in sorted(log.example) if e not in run.excluded]
+            paths[name] |= matched_choice(log, policy, compared)
+    run = serve(results_of(log, by_name, paths))
     for policy in policies:
         if policy["name"] not in run.dropped and policy.get("against") in run.dropped:
             raise Refused("a policy is held against one that is dropped")
     if all(row["correct"] is None for row in run.outcomes().values()):
         raise Refused("no example is judged")
     return run
+
+
+def results_of(log: PlainLog, by_name: Row, paths: Row) -> dict[str, dict[str, Any]]:
+    return {
+        name: {e: result(log, by_name, policy, paths, e) for e in sorted(log.example)}
+        for name, policy in by_name.items()
+    }
 
 
 def result(log: PlainLog, by_name: Row, policy: Row, paths: Row, example_id: str) -> Any:
@@ -205,6 +235,12 @@ def serve(results: dict[str, dict[str, Any]]) -> Run:
 def refuse(log: PlainLog, policy: Row) -> None:
     """Raise Refused for settings that don't go together, and for votes among opaque answers."""
     if policy["kind"] != "sample":
+        refuse_intervention(log, policy)
+        for part in parts_of(policy)[1:]:
+            if part["kind"] == "sample":
+                refuse(log, part)
+            else:
+                refuse_intervention(log, part)
         return
     stop, select = policy.get("stop") or {}, policy.get("select", "best")
     order, rule = policy.get("order", "generation"), stop.get("rule")

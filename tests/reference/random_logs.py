@@ -31,6 +31,7 @@ EXAMPLES = {
     "gold": pl.String,
     "labels": pl.List(pl.String),
     "cluster": pl.String,
+    "router": pl.Float64,
 }
 TRACES = {
     "trace_id": pl.String,
@@ -41,6 +42,9 @@ TRACES = {
     "reads": pl.Int32,
     "sample_index": pl.Int32,
     "model": pl.String,
+    "max_tokens": pl.Int32,
+    "sum_logprob": pl.Float32,
+    "token_logprobs": pl.List(pl.Float32),
     "answer": pl.String,
     "correct": pl.Boolean,
     "credit": pl.Float32,
@@ -63,7 +67,9 @@ VERIFICATIONS = {
     "latency_s": pl.Float32,
     "device_s": pl.Float32,
 }
+FEATURES = {"trace_id": pl.String, "example_id": pl.String, "difficulty": pl.Float64, "density": pl.Float64}
 SCHEMAS: dict[str, dict[str, Any]] = {
+    "features": FEATURES,
     "examples": EXAMPLES,
     "traces": TRACES,
     "verifications": VERIFICATIONS,
@@ -245,6 +251,23 @@ class Maker:
         }
 
 
+def add_signals(rng: random.Random, maker: Maker) -> list[Row]:
+    """What gates and routers read, on top of a log that was drawn before: further columns, and the features."""
+    features = []
+    for example in maker.examples:
+        example["router"] = None if rng.random() < maker.mishap else rng.randrange(11) / 10
+    for trace in maker.traces:
+        lost = rng.random() < maker.mishap
+        trace["max_tokens"] = None if lost else 100
+        trace["sum_logprob"] = None if rng.random() < maker.mishap else float32(-rng.random() * 9)
+        listed = [float32(-rng.randrange(9) / 8) for _ in range(rng.randrange(5))]
+        trace["token_logprobs"] = None if rng.random() < maker.mishap else listed
+        if rng.random() >= maker.mishap:
+            grid = {name: rng.randrange(11) / 10 for name in ("difficulty", "density")}
+            features.append({"trace_id": trace["trace_id"], "example_id": trace["example_id"], **grid})
+    return features
+
+
 def random_log(seed: int, examples: int | None = None, tidy: bool = False) -> RandomLog:
     """The log of `seed`; `tidy` ones lack nothing: no gaps, no missing call, no null cost, all judged."""
     maker = Maker(seed, examples, tidy)
@@ -252,10 +275,12 @@ def random_log(seed: int, examples: int | None = None, tidy: bool = False) -> Ra
     maker.rng.shuffle(ids)
     for example_id in ids:
         maker.example(example_id)
+    features = add_signals(random.Random(f"signals {seed}"), maker)
     absent = maker.rng.sample(OPTIONAL, 3) if maker.costs == "absent" else []
     if "verdicts" in maker.pools and "opaque" in absent:
         absent.remove("opaque")
     rows = {"examples": maker.examples, "traces": maker.traces, "verifications": maker.verifications}
+    rows["features"] = features
     actions = {row["action"] for row in maker.traces} - {"solve"}
     pools = {row["pool"] for row in maker.traces if row["action"] == "solve"}
     for row in rows["traces"]:
@@ -264,11 +289,14 @@ def random_log(seed: int, examples: int | None = None, tidy: bool = False) -> Ra
     tables = {}
     for table, found in rows.items():
         schema = {c: t for c, t in SCHEMAS[table].items() if table != "traces" or c not in absent}
-        tables[table] = pl.DataFrame(maker.rng.sample(found, len(found)), schema=schema, orient="row")
+        shuffle = maker.rng if table != "features" else random.Random(f"features {seed}")
+        tables[table] = pl.DataFrame(shuffle.sample(found, len(found)), schema=schema, orient="row")
     whole = frozenset({"beam"} & pools)
     return RandomLog(
         name=f"random {seed}",
-        plain=PlainLog(rows["examples"], rows["traces"], rows["verifications"], whole),
+        plain=PlainLog(
+            rows["examples"], rows["traces"], rows["verifications"], whole, {row["trace_id"]: row for row in features}
+        ),
         tables=tables,
         pools={pool: usual for pool, usual in maker.pools.items() if pool in pools},
         actions=tuple(sorted(actions)),

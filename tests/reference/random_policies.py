@@ -156,4 +156,6 @@ def literal(value: Any) -> str:
     """A TOML literal; JSON's are TOML's for strings, numbers, booleans and flat lists."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{k} = {literal(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(literal, value)) + "]"
     return json.dumps(value, ensure_ascii=False)

@@ -87,7 +87,7 @@ def test_mistakes_are_named(body, message):
         ('[[policy]]\nname = "p"\n', "has no `kind`"),
         ('[[policy]]\nname = "p"\nkind = "sampel"\n', "did you mean `sample`"),
         ('[[policy]]\nkind = "oracle"\nof = ["a"]\n', "`name`"),
-        ('[[policy]]\nname = "o"\nkind = "oracle"\nof = ["a"]\nrule = "all"\n', "there is only `any`"),
+        ('[[policy]]\nname = "o"\nkind = "oracle"\nof = ["a"]\nrule = "all"\n', "there are: `action`, `any`"),
         ('[[policy]]\nname = "o"\nkind = "oracle"\nof = []\n', "`of` takes a list"),
         (
             HEAD + 'max_traces = 1\nselect = "first"\n' + HEAD + 'max_traces = 2\nselect = "majority"\n',

@@ -1,0 +1,168 @@
+"""A fitted gate as a small JSON file: what it reads, its coefficients or trees, its threshold, and what it has seen.
+
+A file carries the hash of its own content, so that one that was edited is refused, and hashes of the example ids and
+of the normalised questions that it was fitted and tuned on, so that it is not reported on them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from toolkit.errors import ThinkbackError
+
+FORMAT, VERSION = "thinkback-gate", 1
+KINDS = ("logistic", "trees", "score")
+SOURCES = ("signal", "feature", "verifier")
+FILE_SIGNALS = (
+    "truncated", "finalizer_used", "completion_tokens", "prompt_tokens", "sum_logprob", "invalid", "answer_length",
+    "question_length",
+)  # fmt: skip
+"""Signals of the base attempt that a gate file may read; lengths are in characters."""
+HASH_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One input of a gate: a signal of the base attempt, a column of `features`, or a verifier's score."""
+
+    source: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.source == "signal" else f"{self.source}:{self.name}"
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A regression tree as arrays: at node i go left where x[feature] <= threshold, until `feature` is -1."""
+
+    feature: tuple[int, ...]
+    threshold: tuple[float, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    value: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class GateFile:
+    """A gate as it was fitted. `content` is the whole document; gates are equal when their hashes are."""
+
+    path: str
+    sha256: str
+    kind: Literal["logistic", "trees", "score"] = field(compare=False)
+    features: tuple[Feature, ...] = field(compare=False)
+    threshold: float = field(compare=False)
+    content: Mapping[str, Any] = field(compare=False, repr=False)
+
+    @property
+    def action(self) -> str:
+        """The action whose repairs it predicts."""
+        return str(self.content["action"])
+
+    @property
+    def base(self) -> str:
+        """The pool of the base attempts."""
+        return str(self.content["base"])
+
+    def seen(self) -> frozenset[str]:
+        """Hashes of the questions that it was fitted or tuned on."""
+        return frozenset(h for part in ("fitted_on", "tuned_on") for h in self.content[part]["questions"])
+
+    def probabilities(self, values: np.ndarray) -> np.ndarray:
+        """Score of each row of `values` (N, features): float (N,), NaN where a value is."""
+        return probabilities(self.content["model"], self.kind, values)
+
+
+def probabilities(model: Mapping[str, Any], kind: str, values: np.ndarray) -> np.ndarray:
+    """Chance of a repair (for `score`: the score itself) of each row of `values` (N, features)."""
+    if kind == "score":
+        return values[:, 0].astype(np.float64)
+    if kind == "logistic":
+        centre, scale, weight = (np.array(model[key]) for key in ("centre", "scale", "coefficients"))
+        margin = model["intercept"] + ((values - centre) / scale * weight).sum(axis=1)
+    else:
+        known = np.where(np.isnan(values), 0.0, values).astype(np.float32)  # trees were grown on float32
+        margin = np.full(len(values), float(model["initial"]))
+        for tree in model["trees"]:
+            margin += model["learning_rate"] * _grown(Tree(**{k: tuple(v) for k, v in tree.items()}), known)
+        margin[np.isnan(values).any(axis=1)] = np.nan
+    return _sigmoid(margin)
+
+
+def _sigmoid(margin: np.ndarray) -> np.ndarray:
+    small = np.exp(-np.abs(margin))
+    return np.where(margin >= 0, 1 / (1 + small), small / (1 + small))
+
+
+def _grown(tree: Tree, values: np.ndarray) -> np.ndarray:
+    """Value of the leaf that each row (N, features) reaches."""
+    feature, threshold = np.array(tree.feature), np.array(tree.threshold)
+    left, right, value = np.array(tree.left), np.array(tree.right), np.array(tree.value)
+    node = np.zeros(len(values), dtype=np.int64)
+    rows = np.arange(len(values))
+    while (inner := feature[node] >= 0).any():
+        at = node[inner]
+        goes_left = values[rows[inner], feature[at]] <= threshold[at]
+        node[inner] = np.where(goes_left, left[at], right[at])
+    return value[node]
+
+
+def normalised_question(text: str) -> str:
+    """A question without case, accents' composition, punctuation and spacing: what copies of it share."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(re.findall(r"\w+|[^\w\s,.;:!?'\"()]", folded))
+
+
+def hashed(texts: Iterable[str]) -> list[str]:
+    """The first digits of each text's SHA-256."""
+    return [hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS] for text in texts]
+
+
+def content_hash(document: Mapping[str, Any]) -> str:
+    """Hash of a gate document, without its own `sha256`."""
+    rest = {key: value for key, value in document.items() if key != "sha256"}
+    text = json.dumps(rest, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_text(document: Mapping[str, Any]) -> str:
+    """A gate document as the text of its file, with its hash."""
+    signed = {**document, "sha256": content_hash(document)}
+    return json.dumps(signed, ensure_ascii=False, indent=1) + "\n"
+
+
+def load_gate(path: str | Path) -> GateFile:
+    """Read a gate file. ThinkbackError where it is none, is of a newer version, or was edited by hand."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ThinkbackError(f"cannot read gate file `{path}`: {error.strerror}") from None
+    except ValueError as error:
+        raise ThinkbackError(f"gate file `{path}` is no JSON: {str(error).splitlines()[0]}") from None
+    return gate_of(document, str(path))
+
+
+def gate_of(document: Any, path: str) -> GateFile:
+    """A gate from its document; `path` is its name in messages."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ThinkbackError(f"`{path}` is no gate file; write one with `thinkback fit-gate`")
+    if document.get("version") != VERSION:
+        raise ThinkbackError(
+            f"gate file `{path}` has version {document.get('version')!r}; this program reads {VERSION}: upgrade it"
+        )
+    if document.get("sha256") != content_hash(document):
+        raise ThinkbackError(
+            f"gate file `{path}` was changed after it was fitted (its hash does not match): fit it again; another "
+            "threshold is given in the policy, with `at_least`"
+        )
+    features = tuple(Feature(one["source"], one["name"]) for one in document["features"])
+    return GateFile(path, document["sha256"], document["kind"], features, float(document["threshold"]), document)

@@ -1,0 +1,199 @@
+"""What interventions need of a log: revisions, gates' signals, routers' columns; and whether it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from replay.gate_file import Feature, GateFile
+from replay.gates import Reading, readings
+from replay.interventions import Act, Route, When
+from replay.policies import Oracle, Policy, Sample, nested
+from replay.pool import slice_name
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import Log, collect
+
+if TYPE_CHECKING:
+    from replay.contents import Contents
+
+COLUMN_SIGNALS = {"sum_logprob": ("sum_logprob",), "near_limit": ("max_tokens",)}
+"""Columns of traces that a signal reads beside those that every run reads."""
+
+
+@dataclass
+class Wanted:
+    """Collects what policies read, while they are looked through."""
+
+    pools: set[str] = field(default_factory=set)
+    verifiers: dict[str, set[str]] = field(default_factory=dict)
+    actions: dict[tuple[str, str, str | None], str] = field(default_factory=dict)
+    columns: set[str] = field(default_factory=set)
+    suffixes: set[int] = field(default_factory=set)
+    features: set[str] = field(default_factory=set)
+
+    def verify(self, pool: str, verifier: str) -> None:
+        """Scores of a verifier on a slice."""
+        self.verifiers.setdefault(pool, set()).add(verifier)
+
+    def act(self, action: str, base: str, pool: str | None) -> None:
+        """Revisions of a pool's sample 0."""
+        self.pools.add(base)
+        self.actions[action, base, pool] = slice_name(action, base, pool)
+
+
+def want_gate(policy: When, wanted: Wanted, pools: Collection[str]) -> None:
+    """Add what the gate of a `when` reads of the slices that its base may choose from."""
+    for reading in readings(policy.gate):
+        if reading.file is not None:
+            for feature in reading.file.features:
+                want_feature(feature, chosen_slices(policy.base, pools), wanted)
+        elif reading.verifier is not None:
+            want_feature(Feature("verifier", reading.verifier), chosen_slices(policy.base, pools), wanted)
+        elif reading.feature is not None:
+            wanted.features.add(reading.feature)
+        wanted.columns |= set(COLUMN_SIGNALS.get(str(reading.signal), ()))
+        if reading.tokens is not None:
+            wanted.suffixes.add(reading.tokens)
+
+
+def want_feature(feature: Feature, slices: Collection[str], wanted: Wanted) -> None:
+    """Add one input of a gate file."""
+    if feature.source == "verifier":
+        for name in slices:
+            wanted.verify(name, feature.name)
+    elif feature.source == "feature":
+        wanted.features.add(feature.name)
+    wanted.columns |= set(COLUMN_SIGNALS.get(feature.name if feature.source == "signal" else "", ()))
+
+
+def chosen_slices(policy: Policy, pools: Collection[str]) -> frozenset[str]:
+    """Slices of a block in which a policy's chosen trace may be."""
+    if isinstance(policy, Sample):
+        return frozenset([str(policy.pool)])
+    if isinstance(policy, Act):
+        return frozenset([slice_name(policy.action, policy.base, policy.pool)])
+    if isinstance(policy, Oracle) and not policy.parts:
+        found = {name if name in pools else slice_name(name, str(policy.base)) for name in policy.of}
+        return frozenset(found | ({policy.base} if isinstance(policy.base, str) else set()))
+    return frozenset().union(*(chosen_slices(part, pools) for part in policy.parts))
+
+
+def example_columns(policies: Collection[Policy]) -> frozenset[str]:
+    """Columns of examples that routers and gates read."""
+    found: set[str] = set()
+    for policy in policies:
+        for part in nested(policy):
+            if isinstance(part, Route):
+                found.add(part.route.column)
+            if isinstance(part, When) and any(reading.file is not None for reading in readings(part.gate)):
+                found.add("question")
+    return frozenset(found)
+
+
+def resolve_act(policy: Act, contents: Contents) -> Act:
+    """The act with the pool of its revisions. Raises where the log has none such, or several."""
+    if policy.base not in contents.pools:
+        raise policy.refuse(
+            f"the log has no pool `{policy.base}` of first attempts; {suggest(policy.base, contents.pools)}"
+        )
+    if policy.action not in contents.actions:
+        raise policy.refuse(f"the log has no action `{policy.action}`; {suggest(policy.action, contents.actions)}")
+    own = sorted(pool for action, base, pool in contents.revisions if (action, base) == (policy.action, policy.base))
+    if not own:
+        bases = sorted({base for action, base, _ in contents.revisions if action == policy.action})
+        raise policy.refuse(
+            f"`{policy.action}` does not revise sample 0 of pool `{policy.base}`; {suggest(policy.base, bases)}"
+        )
+    if policy.pool is None and len(own) > 1:
+        listed = ", ".join(f"`{name}`" for name in own)
+        raise policy.refuse(
+            f"action `{policy.action}` of pool `{policy.base}` has several pools of revisions ({listed}); "
+            "name one with `pool`"
+        )
+    if policy.pool is not None and policy.pool not in own:
+        raise policy.refuse(f"`{policy.action}` has no pool `{policy.pool}` of revisions; {suggest(policy.pool, own)}")
+    return replace(policy, pool=None) if len(own) == 1 else policy
+
+
+def check_route(policy: Route, contents: Contents) -> None:
+    """Raise unless the router's column is a number of each example."""
+    column = policy.route.column
+    if column not in contents.example_columns:
+        raise policy.refuse(
+            f"examples have no column `{column}` to route by; {suggest(column, contents.example_columns)}"
+        )
+    dtype = contents.example_columns[column]
+    if not (dtype.is_numeric() or str(dtype) == "Boolean"):
+        raise policy.refuse(f"column `{column}` of examples holds {dtype}; a router's score is a number")
+
+
+def check_gate(policy: When, contents: Contents) -> None:
+    """Raise unless the log has what the gate reads, and a gate file is for this base and this action."""
+    for reading in readings(policy.gate):
+        try:
+            _check_reading(reading, policy, contents)
+        except ThinkbackError as error:
+            raise policy.refuse(str(error)) from None
+
+
+def _check_reading(reading: Reading, policy: When, contents: Contents) -> None:
+    if reading.verifier is not None and reading.verifier not in contents.verifiers:
+        raise ThinkbackError(
+            f"the log has no verifier `{reading.verifier}` for the gate; "
+            f"{suggest(reading.verifier, contents.verifiers)}"
+        )
+    if reading.feature is not None and reading.feature not in contents.feature_columns:
+        raise ThinkbackError(
+            f"the log has no feature `{reading.feature}` for the gate; "
+            f"{suggest(reading.feature, contents.feature_columns)}"
+        )
+    if reading.file is not None:
+        check_gate_file(reading.file, policy.base, policy.then, contents)
+    if reading.signal in ("vote_share", "margin") and chosen_slices(policy.base, contents.pools) & contents.opaque:
+        raise ThinkbackError(
+            f"its base has verdicts but no answers (opaque), so the signal `{reading.signal}` means nothing"
+        )
+
+
+def check_suffixes(log: Log, policies: Collection[Policy], contents: Contents) -> None:
+    """Raise where a gate sums more log-probabilities than any trace of its base's pool has."""
+    for policy in (part for whole in policies for part in nested(whole)):
+        asked = [r.tokens for r in readings(policy.gate) if r.tokens is not None] if isinstance(policy, When) else []
+        pools = sorted(chosen_slices(policy.base, contents.pools) & contents.pools) if isinstance(policy, When) else []
+        if not asked or not pools:
+            continue
+        traces = log.scan("traces", ["pool", "action", "token_logprobs"])
+        own = traces.filter((pl.col("action") == "solve") & pl.col("pool").is_in(pools))
+        most = collect(own.select(pl.col("token_logprobs").list.len().max()), log).item() or 0
+        if max(asked) > most:
+            raise policy.refuse(
+                f"signal `suffix_logprob` asks for the last {max(asked):,} log-probabilities; the longest list in "
+                f"{', '.join(f'`{pool}`' for pool in pools)} has {most:,}"
+            )
+
+
+def check_gate_file(gate: GateFile, base: Policy, then: Policy, contents: Contents) -> None:
+    """Raise unless the gate was fitted for sample 0 of the base's pool and for the action of `then`."""
+    bases = chosen_slices(base, contents.pools)
+    if bases != {gate.base}:
+        listed = ", ".join(f"`{name}`" for name in sorted(bases))
+        raise ThinkbackError(
+            f"gate file `{gate.path}` was fitted on base attempts of pool `{gate.base}`, not of {listed}; "
+            "fit one for it"
+        )
+    acts = {part.action for part in nested(then) if isinstance(part, Act)}
+    if acts != {gate.action}:
+        listed = ", ".join(f"`{name}`" for name in sorted(acts)) or "none"
+        raise ThinkbackError(
+            f"gate file `{gate.path}` predicts repairs by action `{gate.action}`; `then` has {listed}; fit one for it"
+        )
+    for feature in gate.features:
+        known = contents.verifiers if feature.source == "verifier" else contents.feature_columns
+        if feature.source != "signal" and feature.name not in known:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` reads {feature.source} `{feature.name}`, which the log lacks; "
+                f"{suggest(feature.name, known)}"
+            )

@@ -1,0 +1,25 @@
+"""Policies that think again against the slow twin, example by example and column by column, on random logs."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.reference.random_interventions import random_interventions
+from tests.reference.random_logs import random_log
+from tests.replay.test_parity import check_case
+
+SEEDS = range(24)
+MORE = range(24, 200)
+LISTS = (1, 1, 1, 2, 2, 4)  # policies of each list: 6 lists per log
+
+
+@pytest.mark.parametrize("seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MORE)])
+def test_random_logs_and_interventions(seed: int, tmp_path: Path) -> None:
+    log = random_log(seed)
+    log.write(tmp_path / "log")
+    rng = random.Random(f"interventions {seed}")
+    for count in LISTS:
+        check_case(log, tmp_path / "log", random_interventions(rng, log, count))
