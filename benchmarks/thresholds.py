@@ -16,9 +16,9 @@ import polars as pl
 
 from generate.simulate import simulate
 from replay import Margin, Sample
+from replay.blocks import read_block
 from replay.contents import read_contents, request, resolve
 from replay.engine import replay_block
-from replay.blocks import read_block
 from replay.pool import Block
 from toolkit.log import open_log
 

@@ -73,6 +73,11 @@ class GateFile:
         """The pool of the base attempts."""
         return str(self.content["base"])
 
+    @property
+    def direction(self) -> str:
+        """`at_least` or `below`: which side of the threshold fires."""
+        return str(self.content.get("direction", "at_least"))
+
     def seen(self) -> frozenset[str]:
         """Hashes of the questions that it was fitted or tuned on."""
         return frozenset(h for part in ("fitted_on", "tuned_on") for h in self.content[part]["questions"])

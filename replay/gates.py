@@ -55,7 +55,7 @@ class Reading:
         if self.signal is not None and self.signal not in SIGNALS:
             raise ThinkbackError(f"gate: no signal `{self.signal}`; {suggest(str(self.signal), SIGNALS)}")
         if self.file is not None and self.below is None and self.at_least is None:
-            object.__setattr__(self, "at_least", self.file.threshold)
+            object.__setattr__(self, self.file.direction, self.file.threshold)
         self._check_threshold()
         self._check_parameter("fraction", "near_limit", self.fraction, lambda v: _number(v) and 0 < v <= 1, "0 to 1")
         whole = "a whole number, at least 1"

@@ -35,7 +35,7 @@ class Plan:
     block_examples: int | None
 
 
-def _blocks(plan: Plan, policies: Sequence[Policy], chunk: int) -> Iterator[Block]:
+def blocks(plan: Plan, policies: Sequence[Policy], chunk: int) -> Iterator[Block]:
     """Chunks of examples, read in blocks of whole chunks that hold at most about BLOCK_CELLS cells."""
     wanted = request(policies, plan.contents, plan.measure, plan.prices)
     examples = plan.universe.examples
@@ -98,7 +98,7 @@ def _replay_pass(
     chunk = chunk_size(len(policies), widest(plan.contents, policies))
     store = OutcomeStore(folder / "outcomes.parquet", policies, plan.prices is not None)
     served = Served(policies, store)
-    for number, block in enumerate(_blocks(plan, policies, chunk)):
+    for number, block in enumerate(blocks(plan, policies, chunk)):
         if number == 0:
             check_rules(block, policies)
         outcomes = replay_block(block, policies, plan.contents.whole, choices)

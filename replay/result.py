@@ -40,6 +40,10 @@ class Result:
     notes: tuple[str, ...]
     simulated: bool
     provenance: Mapping[str, Any]
+    thresholds: pl.DataFrame | None
+    """Every distinct threshold of each gate with the threshold `all`, one row each: exact means."""
+    bands: pl.DataFrame | None
+    """Intervals at up to 200 of them, pointwise and for the whole curve: one row per (policy, threshold, metric)."""
     _scratch: Scratch = field(repr=False)
 
     @cached_property
@@ -78,12 +82,13 @@ class Result:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(self._scratch.path / "outcomes.parquet", folder / "outcomes.parquet")
         frames: dict[str, pl.DataFrame | None] = {"summary": self.summary, "comparisons": self.comparisons}
+        frames |= {"thresholds": self.thresholds, "bands": self.bands}
         frames |= {"summary_by": self.by_summary, "comparisons_by": self.by_comparisons}
         for name, frame in frames.items():
             if frame is not None:
                 frame.write_parquet(folder / f"{name}.parquet")
             else:
-                (folder / f"{name}.parquet").unlink(missing_ok=True)  # of an earlier run with groups
+                (folder / f"{name}.parquet").unlink(missing_ok=True)  # of an earlier run that had it
         text = json.dumps(self.provenance, indent=2, ensure_ascii=False, sort_keys=False)
         (folder / "run.json").write_text(text + "\n", encoding="utf-8")
 

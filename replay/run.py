@@ -16,9 +16,11 @@ from replay.policies import Policy
 from replay.provenance import describe_policy, versions
 from replay.reading import PolicyFile, load_policies
 from replay.result import Result, Scratch
+from replay.reuse import check_reuse
 from replay.served import Served
 from replay.stops import Rule
 from replay.store import Universe
+from replay.thresholds import expand_all
 from replay.wants import check_suffixes, example_columns
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, collect, open_log, query_log
@@ -62,15 +64,18 @@ def run(
     contents = read_contents(log)
     chosen = resolve(file.policies, contents)
     check_suffixes(log, chosen, contents)
-    if baseline is not None and baseline not in {p.name for p in chosen}:
-        raise ThinkbackError(f"no policy is named `{baseline}`; {suggest(baseline, (p.name for p in chosen))}")
     by = tuple(dict.fromkeys(by))
     measure = measure or file.measure
     read = request(chosen, contents, measure, file.prices).pools
-    universe = _universe(log, contents, read, where, (*by, *sorted(example_columns(chosen))))
+    universe = select_examples(log, contents, read, where, (*by, *sorted(example_columns(chosen))))
+    reused = check_reuse(chosen, universe.examples)
     scratch = Scratch()
     plan = Plan(log, contents, universe, measure, file.prices, block_examples)
-    served = replay_all(plan, chosen, scratch.path, strict)
+    sweeps = expand_all(plan, chosen, settings)
+    names = [p.name for p in sweeps.policies]
+    if baseline is not None and baseline not in names:
+        raise ThinkbackError(f"no policy is named `{baseline}`; {suggest(baseline, names)}")
+    served = replay_all(plan, sweeps.policies, scratch.path, strict)
     if baseline is not None and baseline in served.dropped:
         raise ThinkbackError(f"the baseline `{baseline}` is dropped: {served.dropped[baseline]}")
     judge = partial(
@@ -84,7 +89,7 @@ def run(
     statistics = judge(partial(served.store.blocks, universe))
     members = list(_groups(universe, served, by))
     groups = {group: judge(partial(served.store.blocks, universe, ids)) for group, ids in members}
-    notes = (*log.warnings, *served.notes(len(universe.examples)), *statistics.notes)
+    notes = (*log.warnings, *reused, *served.notes(len(universe.examples)), *statistics.notes)
     asked = {"baseline": baseline, "where": where, "by": list(by), "measure": plan.measure or "correct"}
     return Result(
         policies=served.policies,
@@ -97,11 +102,15 @@ def run(
         notes=notes,
         simulated=log.simulated,
         provenance=_provenance(log, served, statistics, settings, asked, notes),
+        thresholds=sweeps.curve,
+        bands=sweeps.bands,
         _scratch=scratch,
     )
 
 
-def _universe(log: Log, contents: Contents, read: frozenset[str], where: str | None, by: Sequence[str]) -> Universe:
+def select_examples(
+    log: Log, contents: Contents, read: frozenset[str], where: str | None, by: Sequence[str]
+) -> Universe:
     """The examples of a run, and their label space unless a pool that is read has verdicts without answers."""
     for column in by:
         if column not in contents.example_columns:

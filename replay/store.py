@@ -78,7 +78,7 @@ def chunk_frame(
     kept = ids.filter(pl.Series(keep))
     names = pl.Series([p.name for p in policies], dtype=pl.String)
     repeated = pl.Series(np.repeat(np.arange(len(policies)), len(kept)))
-    numbers = _numbers([_values(o, keep) for o in outcomes])
+    numbers = _numbers([outcome_values(o, keep) for o in outcomes])
     single, lists = _answers(outcomes, vocabulary, keep)
     endings = np.concatenate([o.ending[keep] for o in outcomes]) if outcomes else np.zeros(0, dtype=np.int8)
     ending = pl.Series(endings.astype(np.int64)).replace_strict(
@@ -94,7 +94,7 @@ def chunk_frame(
     return pl.DataFrame(columns, schema=SCHEMA)
 
 
-def _values(outcome: Outcome, keep: np.ndarray) -> dict[str, np.ndarray]:
+def outcome_values(outcome: Outcome, keep: np.ndarray) -> dict[str, np.ndarray]:
     """Numeric columns of one policy on the examples kept; NaN for null."""
     costs = {name: outcome.costs[keep, i] for i, name in enumerate(COSTS)}
     values = costs | derived(costs)

@@ -19,6 +19,8 @@ from thinkback.commands import (
     curves,
     describe,
     explain,
+    export,
+    gates,
     generate,
     import_,
     merge,
@@ -37,7 +39,8 @@ BROKEN_PIPE = 1
 
 
 ORDER = (
-    "import", "generate", "simulate", "validate", "describe", "query", "seal", "merge", "replay", "curves", "explain",
+    "import", "generate", "simulate", "validate", "describe", "query", "seal", "merge", "fit-gate", "transfer",
+    "replay", "curves", "explain", "study", "export",
 )  # fmt: skip
 
 
@@ -102,7 +105,14 @@ app = typer.Typer(
 )
 importing = typer.Typer(help="Make a log from foreign files.", no_args_is_help=True, rich_markup_mode=None)
 importing.command("table")(import_.table)
+importing.command("recovery")(import_.recovery)
+importing.command("replay")(import_.replay)
 app.add_typer(importing, name="import")
+exporting = typer.Typer(help="Write a log in a foreign format.", no_args_is_help=True, rich_markup_mode=None)
+exporting.command("recovery")(export.recovery)
+exporting.command("replay")(export.replay)
+exporting.command("predictions")(export.predictions)
+app.add_typer(exporting, name="export")
 app.command("generate")(generate.generate)
 app.command("simulate")(simulate.simulate)
 app.command("validate")(validate.validate)
@@ -113,6 +123,9 @@ app.command("merge")(merge.merge)
 app.command("replay")(replay.replay)
 app.command("curves")(curves.curves)
 app.command("explain")(explain.explain)
+app.command("fit-gate")(gates.fit_gate)
+app.command("transfer")(gates.transfer)
+# STUDY
 
 
 def _version(asked: bool) -> None:

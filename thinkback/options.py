@@ -49,3 +49,19 @@ Rules = Annotated[
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything drawn at random.")]
 Resamples = Annotated[int, typer.Option("--resamples", min=1, help="Bootstrap resamples.")]
 Level = Annotated[float, typer.Option("--level", help="Level of the intervals, between 0 and 1.")]
+Where = Annotated[
+    str | None,
+    typer.Option("--where", metavar="SQL", help="Condition on the columns of examples.", show_default=False),
+]
+GateFile = Annotated[
+    Path,
+    typer.Option(
+        "--gate",
+        metavar="GATE.json",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        help="A gate that `thinkback fit-gate` wrote.",
+        show_default=False,
+    ),
+]

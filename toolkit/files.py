@@ -42,6 +42,30 @@ def replacing(path: str | Path, force: bool = False) -> Iterator[Path]:
         raise
 
 
+@contextmanager
+def replacing_file(path: str | Path, force: bool = False) -> Iterator[Path]:
+    """The same for one file: a name to write under, which becomes `path` when the block ends well."""
+    target = Path(os.path.abspath(path))  # noqa: PTH100
+    check_replaceable(target, force, str(path))
+    if target.is_dir():
+        raise ThinkbackError(f"`{path}` is a folder: name a file")
+    made = _make_parents(target.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}-", suffix=".part", dir=target.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        temporary.chmod(0o666 & ~umask())
+        yield temporary
+        sync(temporary)
+        check_replaceable(target, force, str(path))
+        temporary.replace(target)
+        sync(target.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        _remove_parents(made)
+        raise
+
+
 def check_replaceable(
     path: str | Path, force: bool, shown: str | None = None, inputs: Sequence[str | Path | None] = ()
 ) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thinkback import options
+
+if TYPE_CHECKING:
+    from toolkit.imports import RecoveryReport
 
 
 def table(
@@ -49,3 +54,61 @@ def table(
     console.say(
         f"wrote {out}: {report.examples:,} examples, {report.traces:,} traces, {report.verifications:,} verifications"
     )
+
+
+Rows = Annotated[
+    list[str], typer.Argument(metavar="SOURCE…", help="JSONL files, folders or globs.", show_default=False)
+]
+Name = Annotated[str | None, typer.Option("--name", help="Name of the new log.", show_default=False)]
+
+
+def recovery(
+    sources: Rows,
+    out: options.OutLog,
+    name: Name = None,
+    split: Annotated[str, typer.Option("--split", help="Split of the examples, where the rows name none.")] = "test",
+    exclude_incomplete: Annotated[
+        bool,
+        typer.Option("--exclude-incomplete", help="Leave out examples that lack an action, and name them."),
+    ] = False,
+    force: options.Force = False,
+) -> None:
+    """Import SeVRA's recovery rows: one row per example and action, with an accept row for each base attempt.
+
+    The log has the pool `base` and, for each other action, revisions of it. Of repeated rows the first wins.
+    """
+    from toolkit.imports import import_recovery
+
+    def write(folder: Path) -> RecoveryReport:
+        return import_recovery(sources, folder, name=name, split=split, exclude=exclude_incomplete)
+
+    _import(sources, out, force, write)
+
+
+def replay(
+    sources: Rows,
+    out: options.OutLog,
+    name: Name = None,
+    action: Annotated[str, typer.Option("--action", help="Action that the rows verify with.")] = "active_verify",
+    force: options.Force = False,
+) -> None:
+    """Import SeVRA's replay rows: base_correct, verified_correct, gate_score and verification_tokens per example.
+
+    The scores become those of the verifier `gate`.
+    """
+    from toolkit.imports import import_replay
+
+    _import(sources, out, force, lambda folder: import_replay(sources, folder, name=name, action=action))
+
+
+def _import(sources: list[str], out: Path, force: bool, write: Callable[[Path], RecoveryReport]) -> None:
+    from thinkback import console
+    from toolkit.files import check_replaceable, hoist, replacing
+
+    check_replaceable(out, force, inputs=tuple(sources))
+    with replacing(out, force) as folder:
+        report = write(folder / "log")
+        hoist(folder / "log")
+    for note in report.notes:
+        console.say(note)
+    console.say(f"wrote {out}: {report.examples:,} examples, {report.traces:,} traces")

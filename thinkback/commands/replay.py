@@ -48,10 +48,7 @@ def replay(
             "--by", metavar="COLUMN,…", help="Columns of examples whose groups are summarised too.", show_default=False
         ),
     ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="SQL", help="Condition on the columns of examples.", show_default=False),
-    ] = None,
+    where: options.Where = None,
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,

@@ -1,6 +1,16 @@
 """Foreign logs come in: `import_table` reads any JSONL, CSV or Parquet through a mapping file (see mapping.py)."""
 
 from toolkit.imports.mapping import Mapping, read_mapping, shipped_maps
+from toolkit.imports.recovery import RecoveryReport, import_recovery, import_replay
 from toolkit.imports.table import ImportReport, import_table
 
-__all__ = ["ImportReport", "Mapping", "import_table", "read_mapping", "shipped_maps"]
+__all__ = [
+    "ImportReport",
+    "Mapping",
+    "RecoveryReport",
+    "import_recovery",
+    "import_replay",
+    "import_table",
+    "read_mapping",
+    "shipped_maps",
+]

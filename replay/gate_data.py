@@ -1,0 +1,156 @@
+"""What a gate is fitted and judged on: inputs of base attempts, and whether the action repairs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.contents import Contents, read_contents, resolve
+from replay.engine import Evaluator
+from replay.gate_file import FILE_SIGNALS, Feature, GateFile
+from replay.gates import Reading
+from replay.interventions import Act, When
+from replay.passes import Plan, blocks, widest
+from replay.policies import Sample
+from replay.pool import Prices
+from replay.reuse import question_hashes
+from replay.run import select_examples
+from replay.signals import read_feature
+from replay.store import chunk_size
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import Log, check_log, open_log
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Which base attempts and which revisions a gate stands between."""
+
+    log: Log
+    contents: Contents
+    base: Sample
+    act: Act
+
+    def when(self, gate: GateFile, below: bool = False) -> When:
+        """The intervention with a gate."""
+        reading = Reading(file=gate, below=0.0) if below else Reading(file=gate, at_least=0.0)
+        return When(name=f"{self.act.action} when the gate fires", base=self.base, gate=reading, then=self.act)
+
+
+@dataclass(frozen=True, eq=False)
+class GateData:
+    """Base attempts: `values` (N, F), `repair` (N,) the mean label over rollouts, `questions` their hashes."""
+
+    plan: Plan
+    features: tuple[Feature, ...]
+    ids: pl.Series
+    questions: tuple[str, ...]
+    values: np.ndarray
+    repair: np.ndarray
+    without_revision: int
+    without_input: int
+
+
+def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> Setting:
+    """Open a log for fitting. Raises ThinkbackError where the action revises no base, or several and none is named."""
+    log = open_log(log) if isinstance(log, str) else log
+    check_log(log)
+    contents = read_contents(log)
+    if action not in contents.actions:
+        raise ThinkbackError(f"the log has no action `{action}`; {suggest(action, contents.actions)}")
+    bases = sorted({one for act, one, _ in contents.revisions if act == action})
+    if base is None and len(bases) != 1:
+        listed = ", ".join(f"`{name}`" for name in bases) or "no pool's first trace"
+        raise ThinkbackError(f"action `{action}` revises {listed}: name the pool of the base attempts with `--base`")
+    name = base or bases[0]
+    first = Sample(name="base", pool=name, max_traces=1, select="first")
+    act = Act(name=action, action=action, base=name, pool=pool)
+    resolved = resolve([first, act], contents)
+    if not isinstance(resolved[0], Sample) or not isinstance(resolved[1], Act):
+        raise TypeError("policies keep their kind")
+    return Setting(log, contents, resolved[0], resolved[1])
+
+
+def available_features(at: Setting) -> tuple[Feature, ...]:
+    """Every signal that a server sees, and every column of `features`."""
+    logged = [Feature("signal", name) for name in FILE_SIGNALS if _logged(name, at.contents)]
+    return (*logged, *(Feature("feature", name) for name in sorted(at.contents.feature_columns)))
+
+
+def _logged(signal: str, contents: Contents) -> bool:
+    column = {"truncated": "finish_reason"}.get(signal, signal)
+    return signal in ("invalid", "answer_length", "question_length") or column in contents.trace_columns
+
+
+def parse_features(names: Sequence[str], at: Setting) -> tuple[Feature, ...]:
+    """Features by name: a signal, `feature:NAME` or `verifier:NAME`; a bare name may be a column of `features`."""
+    found = []
+    for name in names:
+        source, mark, rest = name.partition(":")
+        if mark and source in ("feature", "verifier"):
+            known = at.contents.feature_columns if source == "feature" else at.contents.verifiers
+            if rest not in known:
+                raise ThinkbackError(f"the log has no {source} `{rest}`; {suggest(rest, known)}")
+            found.append(Feature(source, rest))
+        elif name in FILE_SIGNALS:
+            found.append(Feature("signal", name))
+        elif name in at.contents.feature_columns:
+            found.append(Feature("feature", name))
+        else:
+            names_known = [
+                *FILE_SIGNALS,
+                *at.contents.feature_columns,
+                *(f"verifier:{v}" for v in at.contents.verifiers),
+            ]
+            raise ThinkbackError(f"no gate input is called `{name}`; {suggest(name, names_known)}")
+    return tuple(dict.fromkeys(found))
+
+
+def probe(features: tuple[Feature, ...], at: Setting) -> GateFile:
+    """A gate that reads some features and has no model yet."""
+    content: dict[str, Any] = {
+        "action": at.act.action,
+        "base": at.base.pool,
+        "model": {},
+        "fitted_on": {},
+        "tuned_on": {},
+    }
+    return GateFile("the gate", repr(features), "score", features, 0.0, content)
+
+
+def plan_of(at: Setting, where: str | None, prices: Prices | None = None) -> Plan:
+    """A plan over the examples of a condition, with their questions."""
+    universe = select_examples(at.log, at.contents, frozenset([str(at.base.pool)]), where, ["question"])
+    return Plan(at.log, at.contents, universe, None, prices, None)
+
+
+def read_data(at: Setting, where: str | None, features: tuple[Feature, ...]) -> GateData:
+    """Inputs and labels of the base attempts of the examples in `where` that have a judged revision."""
+    plan = plan_of(at, where)
+    policy = at.when(probe(features, at))
+    values, repair, ids, lost, unread = [], [], [], 0, 0
+    for block in blocks(plan, [policy], chunk_size(1, widest(at.contents, [policy]))):
+        evaluator = Evaluator(block, [policy], at.contents.whole)
+        act, base = evaluator.part(policy.then).outcome, evaluator.part(policy.base)
+        label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
+        read = np.stack([read_feature(block, feature, base).value for feature in features], axis=1)
+        served = (act.reason == 0) & (base.outcome.reason == 0) & ~np.isnan(label)
+        keep = served & ~np.isnan(read).any(axis=1)
+        lost, unread = lost + int((~served).sum()), unread + int((served & ~keep).sum())
+        values.append(read[keep])
+        repair.append(label[keep])
+        ids.append(block.examples["example_id"].filter(pl.Series(keep)))
+    kept = pl.concat(ids)
+    if kept.is_empty():
+        which = f"where {where}" if where else "of the log"
+        raise ThinkbackError(
+            f"no example {which} has a base attempt in `{at.base.pool}`, a judged `{at.act.action}` and all inputs of "
+            "the gate"
+        )
+    examples = plan.universe.examples.filter(pl.col("example_id").is_in(kept.implode()))
+    only = replace(plan, universe=replace(plan.universe, examples=examples))
+    hashes = tuple(question_hashes(examples))
+    return GateData(only, features, kept, hashes, np.concatenate(values), np.concatenate(repair), lost, unread)

@@ -1,0 +1,69 @@
+"""The models behind a gate file: logistic regression, gradient-boosted trees, or a logged score as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+FOLDS_SEED = 0
+TREES, DEPTH, RATE = 50, 3, 0.1
+
+
+def fit_model(kind: str, values: np.ndarray, repair: np.ndarray, seed: int) -> dict[str, Any]:
+    """Fit to `values` (N, F) and labels (N,) from 0 to 1, a fraction being so much of an example of each class.
+
+    The result is plain data, which `replay.gate_file.probabilities` reads.
+    """
+    if kind == "score":
+        return {}
+    rows, labels, weights = _weighted(values, repair)
+    return _logistic(rows, labels, weights) if kind == "logistic" else _trees(rows, labels, weights, seed)
+
+
+def _weighted(values: np.ndarray, repair: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rows = np.concatenate([values, values])
+    labels = np.concatenate([np.ones(len(values), dtype=np.int64), np.zeros(len(values), dtype=np.int64)])
+    weights = np.concatenate([repair, 1 - repair])
+    used = weights > 0
+    return rows[used], labels[used], weights[used]
+
+
+def _logistic(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> dict[str, Any]:
+    from sklearn.linear_model import LogisticRegression
+
+    centre = np.average(rows, axis=0, weights=weights)
+    spread = np.sqrt(np.average((rows - centre) ** 2, axis=0, weights=weights))
+    scale = np.where(spread > 1e-12, spread, 1.0)
+    model = LogisticRegression(max_iter=5_000, tol=1e-8).fit((rows - centre) / scale, labels, sample_weight=weights)
+    return {
+        "intercept": float(model.intercept_[0]),
+        "coefficients": model.coef_[0].tolist(),
+        "centre": centre.tolist(),
+        "scale": scale.tolist(),
+    }
+
+
+def _trees(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, seed: int) -> dict[str, Any]:
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    model = GradientBoostingClassifier(
+        n_estimators=TREES, max_depth=DEPTH, learning_rate=RATE, min_samples_leaf=10, random_state=seed
+    ).fit(rows.astype(np.float32), labels, sample_weight=weights)
+    share = float(np.average(labels, weights=weights))
+    trees = [
+        {
+            "feature": np.where(tree.children_left < 0, -1, tree.feature).tolist(),
+            "threshold": np.where(tree.children_left < 0, 0.0, tree.threshold).tolist(),
+            "left": tree.children_left.tolist(),
+            "right": tree.children_right.tolist(),
+            "value": tree.value[:, 0, 0].tolist(),
+        }
+        for tree in (one.tree_ for one in model.estimators_[:, 0])
+    ]
+    return {"initial": float(np.log(share / (1 - share))), "learning_rate": RATE, "trees": trees}
+
+
+def folds(hashes: tuple[str, ...], count: int) -> np.ndarray:
+    """Fold (N,) of each question, by its hash: equal questions share one, whatever else is in the log."""
+    return np.array([int(digest, 16) % count for digest in hashes])

@@ -1,0 +1,69 @@
+"""Whether a gate is reported on questions that it has seen: refused, unless it is asked for by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import polars as pl
+
+from replay.gate_file import GateFile, hashed, normalised_question
+from replay.gates import readings
+from replay.interventions import When
+from replay.policies import Policy, nested
+from toolkit.errors import ThinkbackError
+
+SHOWN = 3
+
+
+def question_hashes(examples: pl.DataFrame) -> list[str]:
+    """What tells each question, whatever log it stands in; examples without a text are told by their id.
+
+    `examples` has example_id and question.
+    """
+    texts = map(normalised_question, examples["question"].fill_null("").to_list())
+    ids = examples["example_id"].to_list()
+    return hashed(text or f"id {name}" for text, name in zip(texts, ids, strict=True))
+
+
+def overlap(examples: pl.DataFrame, seen: Collection[str]) -> list[str]:
+    """Ids of the examples whose question is among the hashes `seen`."""
+    known = set(seen)
+    found = zip(examples["example_id"].to_list(), question_hashes(examples), strict=True)
+    return [name for name, digest in found if digest in known]
+
+
+def listed(ids: Iterable[str]) -> str:
+    """The first three of some ids, as messages show them."""
+    shown = list(ids)[:SHOWN]
+    return ", ".join(f"`{name}`" for name in shown)
+
+
+def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
+    """Gate files that policies read, and whether reuse is allowed wherever one is read."""
+    found: dict[GateFile, bool] = {}
+    for policy in policies:
+        for part in nested(policy):
+            for reading in readings(part.gate) if isinstance(part, When) else ():
+                if reading.file is not None:
+                    found[reading.file] = found.get(reading.file, True) and reading.reuse
+    return found
+
+
+def check_reuse(policies: Collection[Policy], examples: pl.DataFrame) -> tuple[str, ...]:
+    """A warning for every gate file that is reported, as asked, on what it has seen.
+
+    Raises ThinkbackError where that was not asked for.
+    """
+    notes = []
+    for gate, allowed in gate_files(policies).items():
+        ids = overlap(examples, gate.seen())
+        if not ids:
+            continue
+        where = f"{len(ids):,} of {len(examples):,} examples ({listed(ids)})"
+        if not allowed:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` was fitted or tuned on {where}: name the split to report on, such as "
+                "`--where \"split = 'test'\"`, or allow it with `reuse = true` in the gate"
+            )
+        notes.append(f"WARNING: gate file `{gate.path}` was fitted or tuned on {where}: its numbers here flatter it")
+    return tuple(notes)

@@ -1,0 +1,226 @@
+"""All thresholds of a gate at once: every distinct value of its signal, never and always included.
+
+Both branches of each example are evaluated once. Examples are sorted by the signal, and every number at every
+threshold is a cumulative sum; intervals and the band of the whole curve are taken at up to 200 of the thresholds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from replay.engine import Evaluator
+from replay.gates import ALL, Reading, readings
+from replay.interventions import When
+from replay.passes import Plan, blocks, widest
+from replay.policies import Policy, nested
+from replay.signals import unthresholded
+from replay.store import chunk_size, outcome_values, resampling_units
+from toolkit.errors import ThinkbackError
+from toolkit.stats import Settings
+from toolkit.stats.bands import Steps, bands, means
+from toolkit.stats.metrics import QUALITY
+
+MOST_POINTS = 200
+"""Thresholds with intervals, evenly spread over those that there are; never and always among them."""
+RATES = frozenset({"correct", "fix", "flip", "intervened"})
+BANDED = ("correct", "fix", "flip", "intervened", "total_tokens")
+CURVE = ("correct", "fix", "flip", "intervened", "action_tokens", "total_tokens", "calls", "latency_s")
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """Both branches of a `when` on the examples that it can serve whatever its threshold, in example_id order.
+
+    `signal` (N,): NaN where it fires whatever the threshold, because the base has no answer and no signal.
+    `kept`, `fired`: columns of outcomes (N,) where the gate does not fire and where it does.
+    """
+
+    ids: pl.Series
+    unit: np.ndarray
+    signal: np.ndarray
+    below: bool
+    kept: Mapping[str, np.ndarray]
+    fired: Mapping[str, np.ndarray]
+    left_out: int
+
+    def thresholds(self) -> np.ndarray:
+        """Every distinct threshold, from never to always: `inf` is beyond every value."""
+        values = np.unique(self.signal[~np.isnan(self.signal)])
+        return np.append(values, np.inf) if self.below else np.append(values, np.inf)[::-1]
+
+    def steps(self, thresholds: np.ndarray, columns: Iterable[str]) -> Steps:
+        """The examples by the first of the thresholds (from never to always) that lets them through."""
+        forced = np.isnan(self.signal)
+        if self.below:  # fires where signal < threshold
+            group = np.searchsorted(thresholds, self.signal, side="right")
+        else:  # fires where signal >= threshold; thresholds descend
+            group = np.searchsorted(-thresholds, -self.signal, side="left")
+        names = [name for name in columns if name in self.kept]
+        kept = {name: np.where(forced, self.fired[name], self.kept[name]) for name in names}
+        return Steps(
+            group=np.where(forced, 0, group).astype(np.int64),
+            unit=self.unit,
+            kept=kept,
+            fired={name: self.fired[name] for name in names},
+            rate=RATES,
+        )
+
+
+def swept(policy: Policy) -> Reading | None:
+    """The one reading of a `when` whose threshold is `all`; None where there is none.
+
+    Raises ThinkbackError where it stands in a combined gate, or in a part of a policy.
+    """
+    found = [
+        (part, reading)
+        for part in nested(policy)
+        if isinstance(part, When)
+        for reading in readings(part.gate)
+        if reading.threshold == ALL
+    ]
+    if not found:
+        return None
+    part, reading = found[0]
+    if part is not policy or reading is not part.gate:
+        raise policy.refuse(
+            'a threshold of "all" goes with a gate of one signal, of the policy itself and not of a part'
+        )
+    return reading
+
+
+def at_threshold(policy: When, threshold: float) -> When:
+    """The policy with a number in place of `all` (or of its own threshold)."""
+    reading = policy.gate
+    if not isinstance(reading, Reading):
+        raise policy.refuse("it has a combined gate, and so no one threshold")
+    if reading.below is not None:
+        return replace(policy, gate=replace(reading, below=float(threshold)))
+    return replace(policy, gate=replace(reading, at_least=float(threshold)))
+
+
+def gather(plan: Plan, policy: When) -> Branches:
+    """Evaluate both branches of a `when` (resolved) on the examples of a plan."""
+    reading = policy.gate
+    if not isinstance(reading, Reading):
+        raise policy.refuse("it has a combined gate, and so no one threshold")
+    below = reading.below is not None
+    never, always = (at_threshold(policy, s) for s in ((-np.inf, np.inf) if below else (np.inf, -np.inf)))
+    kept: list[dict[str, np.ndarray]] = []
+    fired: list[dict[str, np.ndarray]] = []
+    signals, ids, left_out = [], [], 0
+    for block in blocks(plan, [never], chunk_size(1, widest(plan.contents, [never]))):
+        evaluator = Evaluator(block, [never, always], plan.contents.whole)
+        pair = [evaluator.outcome(one) for one in (never, always)]
+        keep = (pair[0].reason == 0) & (pair[1].reason == 0)
+        left_out += int((~keep).sum())
+        kept.append(outcome_values(pair[0], keep))
+        fired.append(outcome_values(pair[1], keep))
+        signals.append(evaluator.gated(never).signals[unthresholded(reading)].value[keep])
+        ids.append(block.examples["example_id"].filter(pl.Series(keep)))
+    served = pl.concat(ids)
+    if served.is_empty():
+        raise policy.refuse("no example of the log has what both of its branches need")
+    examples = plan.universe.examples.filter(pl.col("example_id").is_in(served.implode()))
+    numbers: dict[str, int] = {}
+    unit = [numbers.setdefault(name, len(numbers)) for name in resampling_units(examples).to_list()]
+    return Branches(
+        ids=served,
+        unit=np.array(unit, dtype=np.int64),
+        signal=np.concatenate(signals),
+        below=below,
+        kept={name: np.concatenate([part[name] for part in kept]) for name in kept[0]},
+        fired={name: np.concatenate([part[name] for part in fired]) for name in fired[0]},
+        left_out=left_out,
+    )
+
+
+def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
+    """Every distinct threshold with the exact mean of every column, from never to always.
+
+    Columns: threshold, then accuracy, fix_rate, flip_rate, intervention_rate and the costs, null where not known.
+    """
+    thresholds = branches.thresholds()
+    steps = branches.steps(thresholds, columns)
+    found = {QUALITY.get(name, name): pl.Series(means(steps, name), nan_to_null=True) for name in steps.kept}
+    return pl.DataFrame({"threshold": thresholds, **found})
+
+
+def chosen_points(count: int, most: int = MOST_POINTS) -> np.ndarray:
+    """Places of at most `most` of `count` thresholds, evenly spread, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+
+
+def band_table(branches: Branches, settings: Settings, most: int = MOST_POINTS) -> pl.DataFrame:
+    """Estimate, pointwise limits and the limits of the whole curve at up to `most` thresholds, one row a metric.
+
+    Columns: threshold, metric, estimate, low, high, band_low, band_high.
+    """
+    every = branches.thresholds()
+    thresholds = every[chosen_points(len(every), most)]
+    made = bands(branches.steps(thresholds, BANDED), settings)
+    frames = [
+        pl.DataFrame(
+            {
+                "threshold": thresholds,
+                "metric": [QUALITY.get(name, name)] * len(thresholds),
+                **{key: getattr(band, key) for key in ("estimate", "low", "high", "band_low", "band_high")},
+            },
+            nan_to_null=True,
+        )
+        for name, band in made.items()
+    ]
+    return pl.concat(frames)
+
+
+@dataclass(frozen=True, eq=False)
+class Sweeps:
+    """Policies in which every threshold `all` became up to 200 numbers, and what all thresholds give.
+
+    `curve` has one row per (policy, threshold), `bands` per (policy, threshold, metric); both None without a sweep.
+    """
+
+    policies: tuple[Policy, ...]
+    curve: pl.DataFrame | None
+    bands: pl.DataFrame | None
+
+
+def expand_all(plan: Plan, policies: Iterable[Policy], settings: Settings) -> Sweeps:
+    """Replace policies with the threshold `all` by those of a sweep over the signal's distinct values."""
+    made: list[Policy] = []
+    curves, found = [], []
+    for policy in policies:
+        reading = swept(policy)
+        if reading is None or not isinstance(policy, When):
+            made.append(policy)
+            continue
+        branches = gather(plan, policy)
+        every = branches.thresholds()
+        key = "below" if reading.below is not None else "at_least"
+        for threshold in every[chosen_points(len(every))]:
+            name = f"{policy.name}[gate.{key}={float(threshold)!r}]"
+            one = replace(at_threshold(policy, threshold), name=name, family=policy.name, tried=len(every))
+            made.append(one)
+        named = pl.lit(policy.name).alias("policy")
+        curves.append(curve(branches).select(named, pl.all()))
+        found.append(band_table(branches, settings).select(named, pl.all()))
+    return Sweeps(
+        tuple(made), pl.concat(curves, how="diagonal") if curves else None, pl.concat(found) if found else None
+    )
+
+
+def best_threshold(table: pl.DataFrame, below: bool) -> float:
+    """The threshold of a curve with the highest accuracy.
+
+    Ties: fewer action tokens, then fewer flips, then fewer interventions, then the higher one for `at_least`, the
+    lower one for `below`. Raises ThinkbackError where nothing is judged.
+    """
+    if table["accuracy"].null_count() == len(table):
+        raise ThinkbackError("no example is judged, so no threshold can be chosen")
+    keys = [-table["accuracy"], table["action_tokens"].fill_null(0.0), table["flip_rate"], table["intervention_rate"]]
+    rounded = [np.round(key.to_numpy(), 10) for key in keys]
+    last = table["threshold"].to_numpy() * (1 if below else -1)
+    return float(table["threshold"][int(np.lexsort((last, *reversed(rounded)))[0])])

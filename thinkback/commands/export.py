@@ -1,0 +1,78 @@
+"""`thinkback export`: one subcommand a foreign format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thinkback import options
+
+OutFile = Annotated[
+    Path, typer.Option("--out", metavar="FILE.jsonl", help="File to write; refused when it exists.", show_default=False)
+]
+Base = Annotated[
+    str | None,
+    typer.Option(
+        "--base", metavar="POOL", help="Pool of the base attempts; by default the only one.", show_default=False
+    ),
+]
+
+
+def recovery(log: options.Log, out: OutFile, base: Base = None, force: options.Force = False) -> None:
+    """Write SeVRA's recovery rows: an accept row for each base attempt, and a row for each revision of it."""
+    from toolkit.exports import export_recovery
+    from toolkit.log import open_log
+
+    _write(out, force, log, lambda path: export_recovery(open_log(log), base, path))
+
+
+def replay(
+    log: options.Log,
+    out: OutFile,
+    action: Annotated[
+        str, typer.Option("--action", metavar="NAME", help="Action of the revisions.", show_default=False)
+    ],
+    verifier: Annotated[
+        str, typer.Option("--verifier", metavar="NAME", help="Scores of the base attempts.", show_default=False)
+    ],
+    base: Base = None,
+    force: options.Force = False,
+) -> None:
+    """Write SeVRA's replay rows: base_correct, verified_correct, gate_score, verification_tokens."""
+    from toolkit.exports import export_replay
+    from toolkit.log import open_log
+
+    _write(out, force, log, lambda path: export_replay(open_log(log), base, action, verifier, path))
+
+
+def predictions(
+    log: options.Log,
+    out: OutFile,
+    gate: options.GateFile,
+    where: options.Where = None,
+    force: options.Force = False,
+) -> None:
+    """Write what a gate decides on each example, as SeVRA's prediction rows."""
+    from replay.gate_file import load_gate
+    from replay.predictions import predictions as compute
+
+    def write(path: Path) -> int:
+        rows = compute(log, load_gate(gate), where)
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        return len(rows)
+
+    _write(out, force, log, write)
+
+
+def _write(out: Path, force: bool, log: str, write: Callable[[Path], int]) -> None:
+    from thinkback import console
+    from toolkit.files import check_replaceable, replacing_file
+
+    check_replaceable(out, force, inputs=(log,))
+    with replacing_file(out, force) as path:
+        rows = write(path)
+    console.say(f"wrote {out}: {rows:,} rows")

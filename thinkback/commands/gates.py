@@ -1,0 +1,189 @@
+"""`thinkback fit-gate` and `thinkback transfer`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thinkback import options
+
+if TYPE_CHECKING:
+    from toolkit.show import Table
+    from toolkit.stats.calibration import Calibration
+
+OutGate = Annotated[
+    Path, typer.Option("--out", metavar="GATE.json", help="File to write; refused when it exists.", show_default=False)
+]
+
+
+class Kind(StrEnum):
+    """Models of a gate."""
+
+    logistic = "logistic"
+    trees = "trees"
+    score = "score"
+
+
+def fit_gate(
+    log: options.Log,
+    out: OutGate,
+    action: Annotated[
+        str,
+        typer.Option("--action", metavar="NAME", help="Action whose repairs the gate predicts.", show_default=False),
+    ],
+    on: Annotated[
+        str | None,
+        typer.Option("--on", metavar="SQL", help="Examples to fit on, such as \"split='train'\".", show_default=False),
+    ] = None,
+    tune: Annotated[
+        str | None,
+        typer.Option(
+            "--tune", metavar="SQL", help="Examples on which the threshold is chosen; disjoint.", show_default=False
+        ),
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option("--folds", metavar="K", help="Choose it on out-of-fold scores instead.", show_default=False),
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            "--scores", metavar="FILE.csv", help="Write the out-of-fold scores here, with --folds.", show_default=False
+        ),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option("--base", metavar="POOL", help="Pool of the base attempts.", show_default=False),
+    ] = None,
+    pool: Annotated[
+        str | None,
+        typer.Option("--pool", metavar="POOL", help="Pool of the revisions, of several.", show_default=False),
+    ] = None,
+    kind: Annotated[Kind, typer.Option("--kind", help="Model: regression, boosted trees, or a score as it is.")] = (
+        Kind.logistic
+    ),
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            metavar="NAME,…",
+            help="Inputs; by default all that a server sees. feature:NAME, verifier:NAME.",
+            show_default=False,
+        ),
+    ] = None,
+    below: Annotated[bool, typer.Option("--below", help="Fire where a score is low (kind score).")] = False,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+) -> None:
+    """Fit a gate: when would this action repair the base attempt?
+
+    Its threshold maximises accuracy on the examples of --tune; ties go to fewer action tokens, fewer flips, fewer
+    interventions, the higher threshold. The JSON file is read by policies of kind `when`.
+    """
+    from replay.gate_file import write_text
+    from replay.gate_fitting import fit_gate as fit
+    from thinkback import console
+    from toolkit.errors import ThinkbackError
+    from toolkit.files import check_replaceable, replacing_file
+
+    if scores is not None and folds is None:
+        raise ThinkbackError("`--scores` are out-of-fold scores: give `--folds` too")
+    for path in (out, scores):
+        if path is not None:
+            check_replaceable(path, force, inputs=(log,))
+    fitted = fit(
+        log, action=action, on=on, tune=tune, base=base, pool=pool, kind=kind.value, n_folds=folds, below=below, seed=seed,
+        features=[name.strip() for name in features.split(",")] if features else (),
+    )  # fmt: skip
+    with replacing_file(out, force) as path:
+        path.write_text(write_text(fitted.document), encoding="utf-8")
+    if scores is not None and fitted.out_of_fold is not None:
+        with replacing_file(scores, force) as path:
+            fitted.out_of_fold.write_csv(path)
+    for note in fitted.notes:
+        console.say(note)
+    console.show(_calibration(fitted.calibration, "How its scores tell repairs, where its threshold was chosen"))
+    chosen = fitted.gate
+    side = "below" if chosen.direction == "below" else "at least"
+    console.say(f"wrote {out}: {chosen.kind}, fires where the score is {side} {chosen.threshold:.6g}")
+
+
+def transfer(
+    log: options.Log,
+    gate: options.GateFile,
+    where: options.Where = None,
+    reuse: Annotated[
+        bool, typer.Option("--reuse", help="Allow questions that the gate was fitted or tuned on, and say so.")
+    ] = False,
+    seed: options.Seed = 0,
+    resamples: options.Resamples = 10_000,
+    level: options.Level = 0.95,
+) -> None:
+    """Report a frozen gate on another log or split.
+
+    How often it fires, what that fixes and flips, how its scores hold, and which threshold the same rule would choose
+    there.
+    """
+    from replay.gate_file import load_gate
+    from replay.gate_report import transfer_report
+    from thinkback import console
+    from toolkit.stats import Settings
+
+    settings = Settings(seed=seed, resamples=resamples, level=level)
+    found = transfer_report(log, load_gate(gate), where=where, reuse=reuse, settings=settings)
+    console.show(_report(found.rows.to_dicts(), found.log, found.examples, found.simulated, found.notes, level))
+    console.say()
+    console.show(_calibration(found.calibration, "How its scores tell repairs there"))
+
+
+def _report(
+    rows: list[dict[str, float]], log: str, examples: int, simulated: bool, notes: tuple[str, ...], level: float
+) -> Table:
+    from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table
+
+    percent = Number(1, 100)
+    cells = [
+        (
+            row["rule"], row["threshold"], row["accuracy"], Interval(row["difference"], row["low"], row["high"]),
+            row["p_value"], row["intervention_rate"], row["fix_rate"], row["flip_rate"], row["action_tokens"],
+        )
+        for row in rows
+    ]  # fmt: skip
+    return Table(
+        title=f"The gate on {log}",
+        columns=(
+            Column("rule"), Column("threshold", Number(4)), Column("accuracy %", percent),
+            Column("Δ points", Estimate(1, 100, signed=True), "difference"), Column("p", Number(4), "p_value"),
+            Column("fires %", percent, "intervention_rate"), Column("fixes %", percent, "fix_rate"),
+            Column("flips %", percent, "flip_rate"), Column("action tokens", Number(0), "action_tokens"),
+        ),
+        rows=tuple(cells),
+        above=((SIMULATED,) if simulated else ()) + tuple(n for n in notes if n.startswith("WARNING")),
+        below=(
+            f"{examples:,} examples; Δ against never, {100 * level:g} % intervals from paired resamples.",
+            *(note for note in notes if not note.startswith("WARNING")),
+        ),
+    )  # fmt: skip
+
+
+def _calibration(found: Calibration, title: str) -> Table:
+    from toolkit.show import Column, Number, Table
+
+    rows = tuple((f"{one.low:.1f} to {one.high:.1f}", one.n, one.score, one.label) for one in found.bins)
+    return Table(
+        title=title,
+        columns=(
+            Column("scores"),
+            Column("examples", Number(0)),
+            Column("mean score", Number(3)),
+            Column("repaired", Number(3)),
+        ),
+        rows=rows,
+        below=(
+            f"AUROC {found.auroc:.3f}, AUPRC {found.auprc:.3f}, Brier {found.brier:.4f}, expected calibration error "
+            f"{found.ece:.4f}; {100 * found.rate:.1f} % of {found.n:,} are repaired.",
+        ),
+    )  # fmt: skip

@@ -1,0 +1,113 @@
+"""SeVRA's rows from a log: recovery rows (one per example and action) and replay rows (one per example)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import Log, collect
+
+ACCEPT = "accept"
+
+
+def export_recovery(log: Log, base: str | None, out: Path) -> int:
+    """Write an accept row for each base attempt (sample 0 of pool `base`) and one for each revision of it.
+
+    Returns the number of rows. ThinkbackError where the log has no judged revision of the pool.
+    """
+    attempts, revisions = _pairs(log, base)
+    features = {row["trace_id"]: row for row in collect(log.scan("features"), log).iter_rows(named=True)}
+    rows = []
+    for attempt in attempts.iter_rows(named=True):
+        shared = _attempt(attempt, features.get(attempt["trace_id"], {}))
+        accept = {"action": ACCEPT, "final_correct": attempt["correct"], "helpful_fix": False, "harmful_flip": False}
+        rows.append({**shared, **accept, "action_actual_tokens": 0, "sample_index": 0})
+        for one in revisions.get(attempt["trace_id"], []):
+            rows.append({
+                **shared,
+                "action": one["action"],
+                "final_correct": one["correct"],
+                "helpful_fix": one["correct"] and not attempt["correct"],
+                "harmful_flip": attempt["correct"] and not one["correct"],
+                "action_actual_tokens": _tokens(one),
+                "sample_index": one["sample_index"],
+                "intervention_response": one["text"],
+                "intervention_response_empty": not one["text"] if one["text"] is not None else None,
+            })  # fmt: skip
+    return _write(out, rows)
+
+
+def export_replay(log: Log, base: str | None, action: str, verifier: str, out: Path) -> int:
+    """Write a row for each base attempt with its first revision by `action` and its score by `verifier`."""
+    attempts, revisions = _pairs(log, base)
+    scan = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(pl.col("verifier") == verifier)
+    scores = dict(collect(scan.select("trace_id", "score"), log).iter_rows())
+    if not scores:
+        known = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"]
+        raise ThinkbackError(f"the log has no verifier `{verifier}`; {suggest(verifier, known)}")
+    rows: list[dict[str, Any]] = []
+    for attempt in attempts.iter_rows(named=True):
+        taken = [one for one in revisions.get(attempt["trace_id"], []) if one["action"] == action]
+        if taken and attempt["trace_id"] in scores:
+            rows.append({
+                "base_correct": attempt["correct"],
+                "verified_correct": taken[0]["correct"],
+                "gate_score": scores[attempt["trace_id"]],
+                "verification_tokens": _tokens(taken[0]),
+            })  # fmt: skip
+    if not rows:
+        raise ThinkbackError(f"no base attempt has both a revision by `{action}` and a score by `{verifier}`")
+    return _write(out, rows)
+
+
+def _pairs(log: Log, base: str | None) -> tuple[pl.DataFrame, dict[str, list[dict[str, Any]]]]:
+    """Judged base attempts with what their examples say, and the judged revisions of each by trace id."""
+    columns = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text", "correct"]
+    columns += ["prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used"]
+    traces = collect(log.scan("traces", columns), log).filter(pl.col("correct").is_not_null())
+    first = traces.filter((pl.col("action") == "solve") & (pl.col("sample_index") == 0))
+    revised = traces.filter(pl.col("action") != "solve").sort("example_id", "action", "pool", "sample_index")
+    bases = first.filter(pl.col("trace_id").is_in(revised["parent_id"].implode()))["pool"].unique().sort().to_list()
+    if base is None and len(bases) != 1:
+        listed = ", ".join(f"`{name}`" for name in bases) or "no pool"
+        raise ThinkbackError(f"the log has revisions of {listed}: name the pool of the base attempts with `--base`")
+    name = base or bases[0]
+    if name not in bases:
+        raise ThinkbackError(f"pool `{name}` has no judged revision of its first traces; {suggest(name, bases)}")
+    examples = collect(log.scan("examples", ["example_id", "dataset", "question", "gold"]), log)
+    attempts = first.filter(pl.col("pool") == name).join(examples, on="example_id", how="left").sort("example_id")
+    by_parent: dict[str, list[dict[str, Any]]] = {}
+    for row in revised.iter_rows(named=True):
+        by_parent.setdefault(row["parent_id"], []).append(row)
+    return attempts, by_parent
+
+
+def _attempt(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
+    known = {k: v for k, v in features.items() if k not in ("trace_id", "example_id") and v is not None}
+    return {
+        "example_id": attempt["example_id"],
+        "task_type": attempt["dataset"],
+        "query": attempt["question"],
+        "base_response": attempt["text"],
+        "base_correct": attempt["correct"],
+        "base_actual_tokens": _tokens(attempt),
+        "base_finalizer_used": attempt["finalizer_used"],
+        "base_usage": {"done_reason": attempt["finish_reason"]},
+        "features": known,
+    }
+
+
+def _tokens(trace: dict[str, Any]) -> int | None:
+    counts = (trace["prompt_tokens"], trace["completion_tokens"])
+    return None if None in counts else sum(counts)
+
+
+def _write(out: Path, rows: list[dict[str, Any]]) -> int:
+    with out.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return len(rows)

@@ -1,0 +1,242 @@
+"""SeVRA's logged outcomes: recovery rows (one per example and action) and replay rows (one per example, no id).
+
+The rows hold verdicts and no answers, so their traces are opaque; prompt and completion tokens come as one sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.files import check_replaceable
+from toolkit.imports.literals import TEXT_OF
+from toolkit.imports.sources import PLACES, read_sources
+from toolkit.log import write_log
+
+ACCEPT = "accept"
+BASE = "base"
+FEATURES = ("difficulty", "verification_need", "constraint_density", "ambiguity_score", "retrieval_need")
+NEEDED = ("example_id", "action", "base_correct", "final_correct")
+INDEX = ("sample_index", "rollout", "sample")
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class RecoveryReport:
+    """What an import of recovery or replay rows did; `notes` are lines for people."""
+
+    examples: int
+    traces: int
+    notes: tuple[str, ...]
+
+
+def import_recovery(
+    sources: Sequence[str], out: str | Path, *, name: str | None = None, split: str = "test", exclude: bool = False
+) -> RecoveryReport:
+    """Recovery rows into a log with the pool `base` and a revision of it for each other action.
+
+    Rows of one example, action and sample index are repeats, of which the first wins; without an index, rows that
+    are equal throughout. `exclude` leaves out examples without an accept row or without an action that others have;
+    otherwise they are an error. ThinkbackError, and nothing is written, for that, missing columns, or base attempts
+    that differ within an example.
+    """
+    check_replaceable(out, force=False)
+    rows = _rows(sources, NEEDED)
+    rows, repeated = _first_wins(rows)
+    _one_base(rows)
+    rows, gone = _complete(rows, exclude)
+    base = rows.filter(pl.col("action") == ACCEPT).unique("example_id", keep="first", maintain_order=True)
+    revisions = rows.filter(pl.col("action") != ACCEPT)
+    examples = base.select(
+        "example_id",
+        dataset=_text(base, ("dataset", "task_type"), "recovery"),
+        split=_text(base, ("split",), split),
+        question=_text(base, ("query", "question"), ""),
+    )
+    traces = pl.concat([_base_traces(base), _revision_traces(revisions)], how="diagonal")
+    tables = {"examples": examples, "traces": traces}
+    found = _features(base)
+    if found is not None:
+        tables["features"] = found
+    origin = {"imported": "recovery rows", "files": [Path(source).name for source in sources]}
+    write_log(out, name=name or "recovery", tables=tables, source=origin)
+    notes = [
+        f"dropped {repeated:,} rows: one of the same example, action and sample came before" if repeated else "",
+        *gone,
+        "the rows hold verdicts and no answers: votes are refused",
+        "tokens are sums of prompt and completion; they stand in completion_tokens",
+    ]
+    return RecoveryReport(len(examples), len(traces), tuple(note for note in notes if note))
+
+
+def import_replay(
+    sources: Sequence[str], out: str | Path, *, name: str | None = None, action: str = "active_verify"
+) -> RecoveryReport:
+    """Replay rows (base_correct, verified_correct, gate_score, verification_tokens) into a log with verifier `gate`."""
+    check_replaceable(out, force=False)
+    rows = _rows(sources, ("base_correct", "verified_correct", "gate_score", "verification_tokens"))
+    width = len(str(len(rows)))
+    number = pl.int_range(1, len(rows) + 1).cast(pl.String).str.zfill(width)
+    ids = rows.select(example_id=pl.lit("line ") + number).to_series()
+    examples = pl.DataFrame({"example_id": ids}).with_columns(
+        dataset=pl.lit("replay"), split=pl.lit("test"), question=pl.lit("")
+    )
+    shared = {"example_id": ids, "model": ["unknown"] * len(ids), "sample_index": [0] * len(ids), "opaque": True}
+    base = pl.DataFrame(
+        {**shared, "trace_id": ids + " base", "pool": BASE, "action": "solve", "correct": rows["base_correct"]}
+    )
+    revised = pl.DataFrame(
+        {
+            **shared, "trace_id": ids + f" {action}", "pool": action, "action": action, "parent_id": ids + " base",
+            "correct": rows["verified_correct"], "prompt_tokens": 0, "completion_tokens": rows["verification_tokens"],
+        }
+    )  # fmt: skip
+    traces = pl.concat([base, revised], how="diagonal").with_columns(answer=pl.col("trace_id"))
+    scores = pl.DataFrame({"trace_id": ids + " base", "verifier": "gate", "example_id": ids}).with_columns(
+        score=rows["gate_score"].cast(pl.Float64), prompt_tokens=pl.lit(0), completion_tokens=pl.lit(0)
+    )
+    origin = {"imported": "replay rows", "files": [Path(source).name for source in sources]}
+    tables = {"examples": examples, "traces": traces, "verifications": scores}
+    write_log(out, name=name or "replay rows", tables=tables, source=origin)
+    note = "the rows have no ids, so examples are named by line: pairing with other files is impossible"
+    return RecoveryReport(len(examples), len(traces), (note, "tokens of the base attempts are not in the rows"))
+
+
+def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
+    rows = read_sources([str(source) for source in sources], frozenset()).frame
+    rows = rows.drop([name for name in rows.columns if name.startswith(TEXT_OF) or name in PLACES])
+    for name in needed:
+        if name not in rows.columns:
+            raise ThinkbackError(f"the rows have no column `{name}`; {suggest(name, rows.columns)}")
+        if rows[name].null_count():
+            row = int(rows[name].is_null().arg_max() or 0) + 1
+            raise ThinkbackError(f"column `{name}` of the rows is null in row {row:,}; give every row a value")
+    if rows.is_empty():
+        raise ThinkbackError("the source holds no rows")
+    return rows.with_columns(pl.col("example_id").cast(pl.String)) if "example_id" in rows.columns else rows
+
+
+def _first_wins(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Rows without repeats, and how many were dropped."""
+    index = next((name for name in INDEX if name in rows.columns), None)
+    if index is not None:
+        kept = rows.unique(["example_id", "action", index], keep="first", maintain_order=True)
+    else:
+        plain = [name for name in rows.columns if not isinstance(rows.schema[name], pl.Struct | pl.List)]
+        kept = rows.unique(plain, keep="first", maintain_order=True)
+    return kept, len(rows) - len(kept)
+
+
+def _one_base(rows: pl.DataFrame) -> None:
+    """Refuse examples whose rows tell of different base attempts."""
+    told = [c for c in ("base_correct", "base_response", "base_actual_tokens") if c in rows.columns]
+    distinct = rows.group_by("example_id", maintain_order=True).agg(pl.col(c).drop_nulls().n_unique() for c in told)
+    odd = distinct.filter(pl.any_horizontal(pl.col(told) > 1))
+    if len(odd):
+        raise ThinkbackError(
+            f"{len(odd):,} examples have several base samples ({_listed(odd)}): their rows differ in "
+            f"{', '.join(f'`{c}`' for c in told if (odd[c] > 1).any())}; give each base attempt an example of its own"
+        )
+
+
+def _complete(rows: pl.DataFrame, exclude: bool) -> tuple[pl.DataFrame, list[str]]:
+    """Examples with an accept row and with every action that the rows have; the others refused, or left out."""
+    actions = rows.group_by("example_id", maintain_order=True).agg(pl.col("action").unique())
+    notes = []
+    for action in [ACCEPT, *sorted(set(rows["action"]) - {ACCEPT})]:
+        lacking = actions.filter(~pl.col("action").list.contains(action))
+        if lacking.is_empty():
+            continue
+        what = f"{len(lacking):,} examples have no row of action `{action}` ({_listed(lacking)})"
+        if not exclude or len(lacking) == len(actions):
+            raise ThinkbackError(f"{what}: complete the rows, or leave those examples out with `--exclude-incomplete`")
+        notes.append(f"left out: {what}")
+        rows = rows.filter(~pl.col("example_id").is_in(lacking["example_id"].implode()))
+    if set(rows["action"]) <= {ACCEPT}:
+        raise ThinkbackError("the rows have no action but `accept`, so there is nothing to intervene with")
+    return rows, notes
+
+
+def _listed(frame: pl.DataFrame) -> str:
+    return ", ".join(f"`{name}`" for name in frame["example_id"][:SHOWN])
+
+
+def _text(frame: pl.DataFrame, names: Sequence[str], default: str) -> pl.Expr:
+    found = [pl.col(name).cast(pl.String) for name in names if name in frame.columns]
+    return pl.coalesce(*found, pl.lit(default))
+
+
+def _usage(frame: pl.DataFrame, key: str) -> pl.Expr:
+    """A field of `base_usage`, null where there is none."""
+    usage = frame.schema.get("base_usage")
+    known = isinstance(usage, pl.Struct) and key in {field.name for field in usage.fields}
+    return pl.col("base_usage").struct.field(key).cast(pl.String) if known else pl.lit(None, pl.String)
+
+
+def _column(frame: pl.DataFrame, name: str, dtype: Any) -> pl.Expr:
+    return pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype)
+
+
+def _base_traces(base: pl.DataFrame) -> pl.DataFrame:
+    trace = pl.col("example_id") + " base"
+    tokens = _column(base, "base_actual_tokens", pl.Int32)
+    return base.select(
+        "example_id",
+        trace_id=trace,
+        pool=pl.lit(BASE),
+        action=pl.lit("solve"),
+        sample_index=pl.lit(0, pl.Int32),
+        model=_text(base, ("base_model", "model"), "unknown"),
+        text=_column(base, "base_response", pl.String),
+        answer=trace,
+        correct=pl.col("base_correct").cast(pl.Boolean),
+        opaque=pl.lit(True),
+        prompt_tokens=pl.when(tokens.is_not_null()).then(0).cast(pl.Int32),
+        completion_tokens=tokens,
+        finish_reason=pl.coalesce(_usage(base, "done_reason"), _column(base, "base_done_reason", pl.String)),
+        finalizer_used=_column(base, "base_finalizer_used", pl.Boolean),
+    )
+
+
+def _revision_traces(rows: pl.DataFrame) -> pl.DataFrame:
+    index = pl.int_range(pl.len()).over("example_id", "action").cast(pl.Int32)
+    trace = pl.col("example_id") + " " + pl.col("action") + " " + index.cast(pl.String)
+    tokens = _column(rows, "action_actual_tokens", pl.Int32)
+    response = next(
+        (c for c in ("intervention_response", "final_response", "action_response") if c in rows.columns), ""
+    )
+    return rows.select(
+        "example_id",
+        trace_id=trace,
+        pool=pl.col("action"),
+        action=pl.col("action"),
+        parent_id=pl.col("example_id") + " base",
+        sample_index=index,
+        model=_text(rows, ("model",), "unknown"),
+        text=_column(rows, response, pl.String),
+        answer=trace,
+        correct=pl.col("final_correct").cast(pl.Boolean),
+        opaque=pl.lit(True),
+        prompt_tokens=pl.when(tokens.is_not_null()).then(0).cast(pl.Int32),
+        completion_tokens=tokens,
+        finish_reason=_column(rows, "action_done_reason", pl.String),
+        finalizer_used=_column(rows, "action_finalizer_used", pl.Boolean),
+        response_empty=_column(rows, "intervention_response_empty", pl.Boolean),
+    )
+
+
+def _features(base: pl.DataFrame) -> pl.DataFrame | None:
+    """The five task features of the base attempts, or of those that the rows have."""
+    held = base.schema.get("features")
+    inner = [field.name for field in held.fields] if isinstance(held, pl.Struct) else []
+    flat = [name for name in FEATURES if name in base.columns]
+    if not inner and not flat:
+        return None
+    columns = {name: pl.col("features").struct.field(name).cast(pl.Float64) for name in inner}
+    columns |= {name: pl.col(name).cast(pl.Float64) for name in flat if name not in inner}
+    return base.select("example_id", trace_id=pl.col("example_id") + " base", **columns)

@@ -1,0 +1,148 @@
+"""Curves over a threshold: every point exact from cumulative sums, and a band that holds the whole curve.
+
+A gate that opens step by step lets one more group of examples through at each point. So the resampled value of every
+point follows from the resampled sums of the groups, one pass over the resamples, however many points there are.
+The band is the sup-t band: the critical value is the quantile of the largest studentised deviation over all points
+(Montiel Olea and Plagborg-Møller, Journal of Applied Econometrics 34, 2019, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolkit.stats.blocks import CHUNK, Floats, Ints, Settings
+from toolkit.stats.bootstrap import Resamples
+
+RESAMPLES_AT_ONCE = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """N examples that a gate lets through group by group.
+
+    `group` (N,): the point (1 to P) from which an example is let through. `kept` and `fired` (metrics, N): values
+    before and after. `unit` (N,): resampling unit, numbered from 0. `rate` names the metrics that are shares of
+    examples, within 0 and 1. An unjudged example has NaN in both and is left out of that metric.
+    """
+
+    group: Ints
+    unit: Ints
+    kept: Mapping[str, Floats]
+    fired: Mapping[str, Floats]
+    rate: frozenset[str]
+
+    @property
+    def points(self) -> int:
+        """The last point, at which all examples are through."""
+        return int(self.group.max(initial=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """One metric's values at P + 1 points: estimate, pointwise limits and those of the whole curve, (P + 1,) each."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    band_low: Floats
+    band_high: Floats
+
+
+def means(steps: Steps, metric: str) -> Floats:
+    """Mean of a metric at every point, 0 (nothing let through) to P: (P + 1,), NaN where none is known."""
+    kept, fired = steps.kept[metric], steps.fired[metric]
+    known = ~np.isnan(kept) & ~np.isnan(fired)
+    gained = np.bincount(steps.group[known], weights=(fired - kept)[known], minlength=steps.points + 1)
+    count = known.sum()
+    if not count:
+        return np.full(steps.points + 1, np.nan)
+    return (kept[known].sum() + np.cumsum(gained)) / count
+
+
+def bands(steps: Steps, settings: Settings) -> dict[str, Band]:
+    """Intervals of every metric at every point, from one set of resamples: those of `summarise` with these settings.
+
+    Rates get exact binomial limits with the bootstrap's dispersion and critical value, so that the band holds where
+    events are few or none; other metrics the estimate and so many bootstrap standard errors. Without several
+    resampling units the limits are NaN.
+    """
+    names = list(steps.kept)
+    estimates = {name: means(steps, name) for name in names}
+    units = int(steps.unit.max(initial=-1)) + 1
+    empty = np.full(steps.points + 1, np.nan)
+    if units < 2:
+        return {name: Band(estimates[name], empty, empty, empty, empty) for name in names}
+    draws = _draws(steps, names, units, settings)
+    tail = (1 - settings.level) / 2
+    made = {}
+    for name, values in draws.items():
+        low, high = np.nanquantile(values, [tail, 1 - tail], axis=0)
+        wide = _band(values, estimates[name], name in steps.rate, units, settings.level)
+        made[name] = Band(estimates[name], low, high, *wide)
+    return made
+
+
+def _draws(steps: Steps, names: list[str], units: int, settings: Settings) -> dict[str, Floats]:
+    """Resampled means of every metric, (B, P + 1) each."""
+    from scipy.sparse import csr_matrix
+
+    points = steps.points + 1
+    known = [~np.isnan(steps.kept[name]) & ~np.isnan(steps.fired[name]) for name in names]
+    columns = [
+        (steps.group, np.where(on, steps.fired[n] - steps.kept[n], 0.0)) for n, on in zip(names, known, strict=True)
+    ]
+    zero = np.zeros(len(steps.unit), dtype=np.int64)
+    columns += [(zero, np.where(on, steps.kept[n], 0.0)) for n, on in zip(names, known, strict=True)]
+    columns += [(zero, on.astype(float)) for on in known]
+    width = [points] * len(names) + [1] * (2 * len(names))
+    start = np.concatenate([[0], np.cumsum(width)])
+    row = np.concatenate([start[i] + place for i, (place, _) in enumerate(columns)])
+    value = np.concatenate([values for _, values in columns])
+    unit = np.tile(steps.unit, len(columns))
+    sparse = csr_matrix((value, (row, unit)), shape=(int(start[-1]), units))
+    resamples = Resamples(units, settings.resamples, settings.seed)
+    total = np.zeros((int(start[-1]), settings.resamples))
+    for chunk, first in enumerate(range(0, units, CHUNK)):
+        part, counts = sparse[:, first : first + CHUNK], resamples.counts(chunk)
+        for begin in range(0, settings.resamples, RESAMPLES_AT_ONCE):
+            some = np.s_[begin : begin + RESAMPLES_AT_ONCE]
+            total[:, some] += part @ counts[some].T.astype(np.float64)
+    made = {}
+    for i, name in enumerate(names):
+        gained = np.cumsum(total[start[i] : start[i + 1]], axis=0)
+        kept, count = total[start[len(names) + i]], total[start[2 * len(names) + i]]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            made[name] = ((kept + gained) / count).T
+    return made
+
+
+def _band(values: Floats, estimate: Floats, rate: bool, units: int, level: float) -> tuple[Floats, Floats]:
+    """Limits that hold the whole curve, from draws (B, P + 1)."""
+    spread = np.nanstd(values, axis=0)
+    moves = spread > 1e-12
+    if not moves.any() and not rate:
+        return estimate.copy(), estimate.copy()
+    deviation = np.abs(values[:, moves] - estimate[moves]) / spread[moves]
+    largest = deviation.max(axis=1, initial=0.0)
+    critical = float(np.quantile(largest[~np.isnan(largest)], level)) if moves.any() else 1.959964
+    if not rate:
+        return estimate - critical * spread, estimate + critical * spread
+    with np.errstate(invalid="ignore", divide="ignore"):
+        dispersion = units * spread**2 / (estimate * (1 - estimate))
+    trials = units / np.where(moves & np.isfinite(dispersion) & (dispersion > 0), dispersion, 1.0)
+    return _exact(np.clip(estimate, 0.0, 1.0) * trials, trials, critical)
+
+
+def _exact(events: Floats, trials: Floats, critical: float) -> tuple[Floats, Floats]:
+    """Clopper and Pearson's limits (1934) at the level that `critical` normal standard errors have."""
+    from scipy.special import betaincinv, ndtr
+
+    tail = float(ndtr(-critical))
+    low, high = np.zeros(len(events)), np.ones(len(events))
+    some, room = events > 1e-9, trials - events > 1e-9
+    low[some] = betaincinv(events[some], trials[some] - events[some] + 1, tail)
+    high[room] = betaincinv(events[room] + 1, trials[room] - events[room], 1 - tail)
+    return low, high
