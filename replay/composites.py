@@ -10,7 +10,7 @@ import numpy as np
 from replay.gates import Reading, readings
 from replay.interventions import Route, When
 from replay.outcome import MIXED, Outcome, against
-from replay.part import Calls, Chosen, Part, Row, Segment, extra_cost, extra_tokens, union
+from replay.part import Calls, Chosen, Part, Row, Segment, beyond, extra_cost, extra_tokens, union
 from replay.policies import Oracle
 from replay.pool import Block
 from replay.signals import Signal, fires, gate_signals
@@ -44,10 +44,10 @@ def _predicted(outcome: Outcome) -> np.ndarray:
 def gated(block: Block, policy: When, base: Part, then: Part) -> Gated:
     """Read the gate's signals and add up what each branch costs."""
     signals = gate_signals(block, policy.gate, policy.base, base)
-    gate = union(signal.calls for signal in signals.values())
-    paid = [union(row_calls(row)) for row in base.rows]
-    known = [union(paid), gate]
-    kept = base.outcome.costs + extra_cost(block, [Segment(gate)], [known[0]])
+    paid = union([calls for row in base.rows for calls in row_calls(row)])
+    gate = beyond(union(signal.calls for signal in signals.values()), paid)
+    known = [paid, gate]
+    kept = base.outcome.costs + extra_cost(block, [Segment(gate)], [])
     fired, tokens = np.zeros_like(kept), np.zeros(len(kept))
     apart = not set(union(known)) & {key for row in then.rows for segment in row.segments for key in segment.calls}
     for row in then.rows:
@@ -184,14 +184,15 @@ def _mixture(rate: float, base: Part, then: Part) -> Part:
         return replace(only, outcome=replace(only.outcome, reason=reason, reasons=reasons, against=None), chosen=None)
     one, two = base.outcome, then.outcome
     reason, reasons = _both_reasons(one, two)
+    (words, shares), (more_words, more_shares) = _answers(one), _answers(two)
     outcome = Outcome(
         reason=reason,
         reasons=reasons,
         costs=(1 - rate) * one.costs + rate * two.costs,
         correct=(1 - rate) * one.correct + rate * two.correct,
         credit=(1 - rate) * one.credit + rate * two.credit,
-        words=np.concatenate([one.words, two.words]),
-        shares=np.concatenate([(1 - rate) * _shares(one), rate * _shares(two)]),
+        words=np.concatenate([words, more_words]),
+        shares=np.concatenate([(1 - rate) * shares, rate * more_shares]),
         rows=one.rows + two.rows,
         ending=np.where(one.ending == two.ending, one.ending, MIXED).astype(np.int8),
     )
@@ -201,6 +202,14 @@ def _mixture(rate: float, base: Part, then: Part) -> Part:
 
 def _shares(outcome: Outcome) -> np.ndarray:
     return np.ones(outcome.words.shape) if outcome.shares is None else outcome.shares
+
+
+def _answers(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
+    """Words and shares; what an outcome without any possible winner lacks is the share of the null answer."""
+    shares = _shares(outcome)
+    null = np.full((1, shares.shape[1]), -1, dtype=np.int32)
+    rest = np.maximum(1 - shares.sum(axis=0, keepdims=True), 0.0).round(12)
+    return np.concatenate([outcome.words, null]), np.concatenate([shares, rest])
 
 
 def _either(on: np.ndarray, first: Chosen | None, second: Chosen | None) -> Chosen | None:

@@ -114,6 +114,11 @@ def union(segments: Iterable[Segment | Calls]) -> Calls:
     return found
 
 
+def beyond(calls: Calls, known: Calls) -> Calls:
+    """The calls (all certain) that are not known (certain, too)."""
+    return {key: certain(paid.among * (1 - known[key].among)) if key in known else paid for key, paid in calls.items()}
+
+
 def extra_cost(block: Block, segments: Sequence[Segment], known: Sequence[Calls]) -> np.ndarray:
     """Costs (E, C) of a path's segments beyond the calls that are `known` already, each paid once."""
     total = np.zeros((len(block.examples), len(COSTS)))

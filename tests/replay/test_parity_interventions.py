@@ -11,8 +11,8 @@ from tests.reference.random_interventions import random_interventions
 from tests.reference.random_logs import random_log
 from tests.replay.test_parity import check_case
 
-SEEDS = range(24)
-MORE = range(24, 200)
+SEEDS = [*range(20), 41, 102, 131, 157, 186]  # those by name once told the two apart
+MORE = [seed for seed in range(20, 200) if seed not in SEEDS]
 LISTS = (1, 1, 1, 2, 2, 4)  # policies of each list: 6 lists per log
 
 
