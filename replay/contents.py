@@ -29,7 +29,7 @@ class Contents:
     whole: frozenset[str]  # pools that are replayed whole or not at all
     sizes: Mapping[str, int]  # largest number of traces of an example, by pool of first attempts
     revisions: frozenset[tuple[str, str, str]]  # (action, base pool, own pool) of revisions of a sample 0
-    feature_columns: frozenset[str]
+    features: frozenset[str]  # columns of the table `features`
 
 
 def read_contents(log: Log) -> Contents:
@@ -48,7 +48,7 @@ def read_contents(log: Log) -> Contents:
         whole=log.pools_without_prefix(),
         sizes={pool: largest + 1 for pool, largest in solves.select("pool", "sample_index").iter_rows()},
         revisions=_revisions(log) if len(solves) < len(frame) else frozenset(),
-        feature_columns=frozenset(log.columns("features")) - {"trace_id", "example_id"},
+        features=frozenset(log.columns("features")) - {"trace_id", "example_id"},
     )
 
 

@@ -77,7 +77,7 @@ def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> 
 def available_features(at: Setting) -> tuple[Feature, ...]:
     """Every signal that a server sees, and every column of `features`."""
     logged = [Feature("signal", name) for name in FILE_SIGNALS if _logged(name, at.contents)]
-    return (*logged, *(Feature("feature", name) for name in sorted(at.contents.feature_columns)))
+    return (*logged, *(Feature("feature", name) for name in sorted(at.contents.features)))
 
 
 def _logged(signal: str, contents: Contents) -> bool:
@@ -91,18 +91,18 @@ def parse_features(names: Sequence[str], at: Setting) -> tuple[Feature, ...]:
     for name in names:
         source, mark, rest = name.partition(":")
         if mark and source in ("feature", "verifier"):
-            known = at.contents.feature_columns if source == "feature" else at.contents.verifiers
+            known = at.contents.features if source == "feature" else at.contents.verifiers
             if rest not in known:
                 raise ThinkbackError(f"the log has no {source} `{rest}`; {suggest(rest, known)}")
             found.append(Feature(source, rest))
         elif name in FILE_SIGNALS:
             found.append(Feature("signal", name))
-        elif name in at.contents.feature_columns:
+        elif name in at.contents.features:
             found.append(Feature("feature", name))
         else:
             names_known = [
                 *FILE_SIGNALS,
-                *at.contents.feature_columns,
+                *at.contents.features,
                 *(f"verifier:{v}" for v in at.contents.verifiers),
             ]
             raise ThinkbackError(f"no gate input is called `{name}`; {suggest(name, names_known)}")

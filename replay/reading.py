@@ -170,6 +170,18 @@ def _checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
     return tuple(policies)
 
 
+def load_prices(path: str | Path) -> Prices:
+    """Prices alone, from the table `[prices]` of a TOML file. ThinkbackError where it has none."""
+    text, name = _text(path)
+    try:
+        found = _prices(tomllib.loads(text).get("prices"))
+    except (tomllib.TOMLDecodeError, ThinkbackError) as error:
+        raise ThinkbackError(f"{name}: {error}") from None
+    if found is None:
+        raise ThinkbackError(f"{name} has no table `[prices]`")
+    return found
+
+
 def _prices(table: object) -> Prices | None:
     if table is None:
         return None

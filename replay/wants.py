@@ -145,10 +145,9 @@ def _check_reading(reading: Reading, policy: When, contents: Contents) -> None:
             f"the log has no verifier `{reading.verifier}` for the gate; "
             f"{suggest(reading.verifier, contents.verifiers)}"
         )
-    if reading.feature is not None and reading.feature not in contents.feature_columns:
+    if reading.feature is not None and reading.feature not in contents.features:
         raise ThinkbackError(
-            f"the log has no feature `{reading.feature}` for the gate; "
-            f"{suggest(reading.feature, contents.feature_columns)}"
+            f"the log has no feature `{reading.feature}` for the gate; {suggest(reading.feature, contents.features)}"
         )
     if reading.file is not None:
         check_gate_file(reading.file, policy.base, policy.then, contents)
@@ -191,7 +190,7 @@ def check_gate_file(gate: GateFile, base: Policy, then: Policy, contents: Conten
             f"gate file `{gate.path}` predicts repairs by action `{gate.action}`; `then` has {listed}; fit one for it"
         )
     for feature in gate.features:
-        known = contents.verifiers if feature.source == "verifier" else contents.feature_columns
+        known = contents.verifiers if feature.source == "verifier" else contents.features
         if feature.source != "signal" and feature.name not in known:
             raise ThinkbackError(
                 f"gate file `{gate.path}` reads {feature.source} `{feature.name}`, which the log lacks; "

@@ -28,6 +28,7 @@ from thinkback.commands import (
     replay,
     seal,
     simulate,
+    study,
     validate,
 )
 from toolkit.errors import ThinkbackError
@@ -125,7 +126,7 @@ app.command("curves")(curves.curves)
 app.command("explain")(explain.explain)
 app.command("fit-gate")(gates.fit_gate)
 app.command("transfer")(gates.transfer)
-# STUDY
+app.add_typer(study.study, name="study")
 
 
 def _version(asked: bool) -> None:

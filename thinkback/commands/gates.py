@@ -95,8 +95,8 @@ def fit_gate(
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
     fitted = fit(
-        log, action=action, on=on, tune=tune, base=base, pool=pool, kind=kind.value, n_folds=folds, below=below, seed=seed,
-        features=[name.strip() for name in features.split(",")] if features else (),
+        log, action=action, on=on, tune=tune, base=base, pool=pool, kind=kind.value, n_folds=folds, below=below,
+        seed=seed, features=[name.strip() for name in features.split(",")] if features else (),
     )  # fmt: skip
     with replacing_file(out, force) as path:
         path.write_text(write_text(fitted.document), encoding="utf-8")

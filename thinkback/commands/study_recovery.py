@@ -1,1 +1,161 @@
+"""`thinkback study recovery`."""
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thinkback import options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
+
+    from replay.studies.recovery import DatasetStudy
+
+
+def recovery(
+    log: options.Log,
+    out: options.OutFolder,
+    on: Annotated[str, typer.Option("--on", metavar="SQL", help="Examples that gates are fitted on.")] = (
+        "split = 'train'"
+    ),
+    tune: Annotated[str, typer.Option("--tune", metavar="SQL", help="Examples that thresholds are chosen on.")] = (
+        "split = 'dev'"
+    ),
+    where: Annotated[
+        str, typer.Option("--where", metavar="SQL", help="Examples that are reported.")
+    ] = "split = 'test'",
+    action: Annotated[
+        str | None,
+        typer.Option(
+            "--action", metavar="NAME", help="The action to gate; by default the best one.", show_default=False
+        ),
+    ] = None,
+    base: Annotated[
+        str | None, typer.Option("--base", metavar="POOL", help="Pool of the base attempts.", show_default=False)
+    ] = None,
+    budgets: Annotated[
+        str | None,
+        typer.Option(
+            "--budgets",
+            metavar="POOL,…",
+            help="Longer pools; by default those with a higher limit.",
+            show_default=False,
+        ),
+    ] = None,
+    gate: Annotated[
+        Path | None,
+        typer.Option(
+            "--gate",
+            metavar="GATE.json",
+            exists=True,
+            dir_okay=False,
+            help="A frozen gate in place of a fitted one.",
+            show_default=False,
+        ),
+    ] = None,
+    margin: Annotated[
+        float, typer.Option("--margin", help="Loss of accuracy that the recommendation tolerates (0.01: one point).")
+    ] = 0.01,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            "--prices",
+            metavar="FILE.toml",
+            exists=True,
+            dir_okay=False,
+            show_default=False,
+            help="Prices per million tokens, by model, in a table [prices].",
+        ),
+    ] = None,
+    width: Annotated[int, typer.Option("--width", min=1, help="Samples of a vote generated at a time.")] = 1,
+    seed: options.Seed = 0,
+    resamples: options.Resamples = 10_000,
+    level: options.Level = 0.95,
+    force: options.Force = False,
+) -> None:
+    """Think again or think longer: every table and figure of SeVRA, for a log with revisions of a base attempt.
+
+    Screens the actions, fits gates, compares accepting, revising and longer budgets on the reported examples, and
+    recommends one. Writes each table as Markdown, LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
+    """
+    from dataclasses import replace
+
+    from replay.gate_file import load_gate, write_text
+    from replay.reading import load_prices
+    from replay.studies.recovery import Asked, cast_of, datasets, study_dataset
+    from thinkback import console
+    from toolkit.errors import ThinkbackError
+    from toolkit.files import check_replaceable, replacing
+    from toolkit.log import check_log, open_log
+    from toolkit.stats import Settings
+
+    if not 0 <= margin < 1:
+        raise ThinkbackError(
+            f"`--margin` is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
+        )
+    check_replaceable(out, force, inputs=(log, gate, prices))
+    opened = open_log(log)
+    check_log(opened)
+    asked = Asked(
+        action=action,
+        base=base,
+        budgets=tuple(name.strip() for name in budgets.split(",")) if budgets else (),
+        on=on,
+        tune=tune,
+        where=where,
+        gate=load_gate(gate) if gate is not None else None,
+        margin=margin,
+        prices=load_prices(prices) if prices is not None else None,
+        settings=Settings(resamples=resamples, level=level, seed=seed),
+    )
+    names = datasets(opened, where)
+    cast, screening, notes = cast_of(opened, asked)
+    cast = replace(cast, width=width)
+    studies = [study_dataset(opened, cast, screening, asked, name) for name in names]
+    with replacing(out, force) as folder:
+        _write(studies, notes, opened.name, folder)
+        for name, fitted in cast.gates.items():
+            (folder / f"gate-{name}.json").write_text(write_text(fitted.content), encoding="utf-8")
+    for study in studies:
+        console.say(f"{study.dataset}: {study.recommendation.verdict}")
+        for sentence in study.recommendation.sentences:
+            console.say(f"  {sentence}")
+    for note in notes:
+        console.say(note)
+    console.say(f"{out}/report.md holds every table and figure; each is a file of its own too")
+
+
+def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, folder: Path) -> None:
+    from replay.studies.recovery_costs import COST_TABLES
+    from replay.studies.recovery_figures import FIGURES
+    from replay.studies.recovery_tables import TABLES
+    from toolkit.show import SIMULATED, write_report
+
+    tables = {key: layout(studies) for key, layout in {**TABLES, **COST_TABLES}.items()}
+    figures: dict[str, Figure] = {}
+    for key, draw in FIGURES.items():
+        for study in studies:
+            figure = draw(study)
+            if figure is not None:
+                figures[key if len(studies) == 1 else f"{key}-{_file_name(study.dataset)}"] = figure
+    simulated = any(study.result.simulated for study in studies)
+    words = {"Simulated": SIMULATED} if simulated else {}
+    for study in studies:
+        told = "\n".join(f"- {sentence}" for sentence in study.recommendation.sentences)
+        words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = told
+        words[f"Notes, {study.dataset}"] = "\n".join(f"- {note}" for note in study.notes)
+    if notes:
+        words["What could not be done"] = "\n".join(f"- {note}" for note in notes)
+    write_report(
+        folder, title=f"Think again or think longer, on {name}", tables=tables, figures=figures, words=words,
+        simulated=simulated,
+    )  # fmt: skip
+
+
+def _file_name(text: str) -> str:
+    return "".join(sign if sign.isalnum() else "-" for sign in text)

@@ -3,6 +3,7 @@
 from toolkit.show.bars import bar, histogram, spark
 from toolkit.show.curves import Curve, curves_figure
 from toolkit.show.figure import FrontierPoint, frontier
+from toolkit.show.interventions import Band, bands_figure, outcomes_figure, reliability_figure
 from toolkit.show.report import write_report
 from toolkit.show.results import (
     SIMULATED,
@@ -20,6 +21,7 @@ from toolkit.show.table import Column, Estimate, Interval, Number, Table, Text, 
 
 __all__ = [
     "SIMULATED",
+    "Band",
     "Column",
     "Curve",
     "Estimate",
@@ -32,15 +34,18 @@ __all__ = [
     "Table",
     "Text",
     "Tick",
+    "bands_figure",
     "bar",
     "cost_metric",
     "curves_figure",
     "frontier",
     "frontier_points",
     "histogram",
+    "outcomes_figure",
     "pareto_front",
     "rank",
     "ranked_table",
+    "reliability_figure",
     "save_figure",
     "spark",
     "table_of",

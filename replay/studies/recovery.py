@@ -1,0 +1,303 @@
+"""Think again or think longer: the study's runs on one data set of a log (Dip, Zhou and Zhang, SeVRA)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.contents import read_contents
+from replay.gate_data import plan_of, setting
+from replay.gate_file import GateFile
+from replay.gate_fitting import fit_gate
+from replay.gate_report import GateReport, transfer_report
+from replay.interventions import When
+from replay.pool import Prices
+from replay.reading import PolicyFile
+from replay.recommend import Recommendation, recommend
+from replay.result import Result
+from replay.run import run
+from replay.store import resampling_units
+from replay.studies.recovery_policies import Cast, Named, cast_policies, matched_policies
+from replay.thresholds import Branches, band_table, curve, gather
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import Log, collect, query_log
+from toolkit.stats import Settings
+
+HEURISTICS = {"difficulty": "difficulty", "verification need": "verification_need"}
+"""Routing rules on one feature, where the log has it."""
+MEAN_COLUMNS = ("correct", "fix", "flip", "intervened", "action_tokens", "total_tokens", "calls", "latency_s")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the study is asked for. `on`, `tune` and `where` are SQL conditions on examples, disjoint."""
+
+    action: str | None
+    base: str | None
+    budgets: tuple[str, ...]
+    on: str
+    tune: str
+    where: str
+    gate: GateFile | None
+    margin: float
+    prices: Prices | None
+    settings: Settings
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetStudy:
+    """Everything that the tables and figures of one data set show."""
+
+    dataset: str
+    cast: Cast
+    named: Named
+    result: Result
+    seconds: pl.DataFrame
+    cluster: np.ndarray | None  # resampling unit of each example, in the order of the outcomes
+    curve: pl.DataFrame | None
+    band: pl.DataFrame | None
+    reports: Mapping[str, GateReport]
+    state: Mapping[str, np.ndarray]  # completed and truncated: bool (N,), in the order of the outcomes
+    screening: pl.DataFrame
+    joint: Result
+    recommendation: Recommendation
+    notes: tuple[str, ...]
+
+    def values(self, policy: str, result: Result | None = None) -> dict[str, np.ndarray]:
+        """Columns of a policy's outcomes (N,), by example_id."""
+        frame = (result or self.result).outcomes.filter(pl.col("policy") == policy).sort("example_id")
+        return {c: frame[c].fill_null(np.nan).to_numpy() for c in (*MEAN_COLUMNS, "finalizers", "truncated")}
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """Names of the policies that were served."""
+        return tuple(policy.name for policy in self.result.policies)
+
+
+def datasets(log: Log, where: str) -> list[str]:
+    """Data sets among the examples to report on. Raises ThinkbackError where there are none."""
+    try:
+        found = query_log(log, f"SELECT DISTINCT dataset FROM examples WHERE (\n{where}\n) ORDER BY 1")["dataset"]
+    except ThinkbackError as error:
+        raise ThinkbackError(f"`--where` ({where}) cannot be evaluated on examples: {error}") from None
+    if found.is_empty():
+        known = collect(log.scan("examples", ["split"]).select(pl.col("split").unique()), log)["split"].sort()
+        splits = ", ".join(f"`{name}`" for name in known)
+        raise ThinkbackError(
+            f"no example is where {where}: name the examples to report on with `--where`; the log's splits are {splits}"
+        )
+    return found.to_list()
+
+
+def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]]:
+    """Choose pools and actions, screen the actions, fit the gates. The notes say what could not be."""
+    contents = read_contents(log)
+    bases = sorted({base for _, base, _ in contents.revisions})
+    if not bases:
+        raise ThinkbackError(f"{log.address} has no revision of a first attempt: there is nothing to intervene with")
+    base = asked.base or (asked.gate.base if asked.gate is not None else bases[0] if len(bases) == 1 else None)
+    if base is None or base not in bases:
+        raise ThinkbackError(f"name the pool of the base attempts with `--base`; {suggest(base or '', bases)}")
+    actions = tuple(sorted({action for action, one, _ in contents.revisions if one == base}))
+    if asked.action is not None and asked.action not in actions:
+        raise ThinkbackError(f"pool `{base}` has no revisions by `{asked.action}`; {suggest(asked.action, actions)}")
+    unknown = [pool for pool in asked.budgets if pool not in contents.pools]
+    if unknown:
+        raise ThinkbackError(
+            f"the log has no pool `{unknown[0]}` of first attempts; {suggest(unknown[0], contents.pools)}"
+        )
+    budgets = asked.budgets or _longer(log, base, contents.pools)
+    screened, notes = _screen(log, base, actions, asked)
+    acting = screened.filter(pl.col("action").is_in(actions))
+    best = max(acting.iter_rows(named=True), key=lambda row: (row["accuracy"], row["fix_rate"] - row["flip_rate"]))
+    action = asked.action or (asked.gate.action if asked.gate is not None else str(best["action"]))
+    gates: dict[str, GateFile] = {asked.gate.action: asked.gate} if asked.gate is not None else {}
+    for name in actions:
+        if name not in gates:
+            _try_fit(gates, name, notes, log, asked, base, name, "logistic", ())
+    found: dict[str, GateFile] = {}
+    _try_fit(found, "trees", notes, log, asked, base, action, "trees", ())
+    rules: dict[str, GateFile] = {}
+    for name, feature in HEURISTICS.items():
+        if feature in contents.features:
+            _try_fit(rules, name, notes, log, asked, base, action, "score", (f"feature:{feature}",))
+    samples = {p: n for p, n in contents.sizes.items() if n > 2 and p not in contents.opaque | contents.whole}
+    cast = Cast(base, budgets, action, actions, gates, found.get("trees"), rules, samples)
+    return cast, screened, tuple(notes)
+
+
+def _try_fit(
+    gates: dict[str, GateFile], key: str, notes: list[str], log: Log, asked: Asked, base: str, action: str, kind: str,
+    features: Sequence[str],
+) -> None:  # fmt: skip
+    """Fit a gate, or note why there is none."""
+    on = None if kind == "score" else asked.on
+    try:
+        fitted = fit_gate(log, action=action, on=on, tune=asked.tune, base=base, kind=kind, features=features)
+    except ThinkbackError as error:
+        notes.append(f"no {kind} gate for `{action}`{f' ({key})' if kind == 'score' else ''}: {error}")
+        return
+    gates[key] = replace(fitted.gate, path=f"{kind} gate for {action}")
+
+
+def _longer(log: Log, base: str, pools: frozenset[str]) -> tuple[str, ...]:
+    """Pools whose token limit is above the base's, by limit."""
+    scan = log.scan("traces", ["pool", "action", "max_tokens"]).filter(pl.col("action") == "solve")
+    limits = dict(collect(scan.group_by("pool").agg(pl.col("max_tokens").max()), log).iter_rows())
+    own = limits.get(base)
+    longer = [p for p in pools if own is not None and limits.get(p) is not None and limits[p] > own]
+    return tuple(sorted(longer, key=lambda pool: (limits[pool], pool)))
+
+
+def _screen(log: Log, base: str, actions: tuple[str, ...], asked: Asked) -> tuple[pl.DataFrame, list[str]]:
+    """All logged actions on the examples that gates are fitted on, or on those that are reported if there are none."""
+    from replay.interventions import Act
+    from replay.policies import Oracle, Sample
+
+    policies = [
+        Sample(name="accept", pool=base, max_traces=1, select="first"),
+        *(Act(name=action, action=action, base=base) for action in actions),
+        Oracle(name="sampled-action oracle", rule="action", base=base, of=actions, against="accept"),
+    ]
+    notes: list[str] = []
+    try:
+        result = run(log, policies, where=asked.on, **_asked(asked.settings))
+    except ThinkbackError as error:
+        notes.append(f"actions are screened on the reported examples, because those of `--on` cannot be: {error}")
+        result = run(log, policies, where=asked.where, **_asked(asked.settings))
+    means = result.summary.pivot("metric", index="policy", values="estimate").rename({"policy": "action"})
+    rates = _call_rates(log, result.outcomes["example_id"].unique(), base)
+    wanted = ["action", "accuracy", "fix_rate", "flip_rate", "action_tokens"]
+    frame = means.with_columns(
+        pl.lit(None, pl.Float64).alias(name) for name in wanted if name not in means.columns
+    ).select(wanted)
+    frame = frame.with_columns(pl.col("fix_rate", "flip_rate", "action_tokens").fill_null(0.0))
+    joined = frame.join(rates, on="action", how="left", maintain_order="left")
+    return joined.with_columns(examples=pl.lit(result.statistics.n)), notes
+
+
+def _call_rates(log: Log, ids: pl.Series, base: str) -> pl.DataFrame:
+    """Finalizer and truncation rate of the calls of each action themselves (`accept`: the base attempts)."""
+    columns = ["example_id", "pool", "action", "sample_index", "finish_reason", "finalizer_used"]
+    traces = log.scan("traces", columns).filter(pl.col("example_id").is_in(ids.implode()))
+    solves = (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
+    kept = traces.filter(solves | (pl.col("action") != "solve"))
+    named = pl.when(pl.col("action") == "solve").then(pl.lit("accept")).otherwise(pl.col("action"))
+    rates = kept.group_by(named.alias("action")).agg(
+        finalizer_rate=pl.col("finalizer_used").mean(), truncation_rate=(pl.col("finish_reason") == "length").mean()
+    )
+    return collect(rates, log)
+
+
+def _asked(settings: Settings) -> dict[str, Any]:
+    return {"resamples": settings.resamples, "level": settings.level, "seed": settings.seed}
+
+
+def study_dataset(log: Log, cast: Cast, screening: pl.DataFrame, asked: Asked, dataset: str) -> DatasetStudy:
+    """The runs of one data set."""
+    quoted = dataset.replace("'", "''")
+    where = f"({asked.where}) AND dataset = '{quoted}'"
+    contents = read_contents(log)
+    policies, named = cast_policies(cast, contents)
+    table = band = None
+    reports = {}
+    if named.primary:
+        at = setting(log, cast.action, cast.base, None)
+        branches = gather(plan_of(at, where), at.when(cast.gates[cast.action]))
+        table, band = curve(branches), band_table(branches, asked.settings)
+        rate = _rate(branches, cast.gates[cast.action])
+        policies = (*policies, *matched_policies(cast, named.base, rate))
+        for name, gate in {**cast.gates, **({"boosted trees": cast.trees} if cast.trees is not None else {})}.items():
+            reports[name] = transfer_report(log, gate, where=where, settings=asked.settings)
+    file = PolicyFile(policies, prices=asked.prices)
+    result = run(log, file, baseline=named.base, where=where, **_asked(asked.settings))
+    study = DatasetStudy(
+        dataset=dataset, cast=cast, named=named, result=result, seconds=seconds_table(result.outcomes),
+        cluster=None, curve=table, band=band, reports=reports, state={}, screening=screening,
+        joint=_joint(log, cast, asked, where), recommendation=Recommendation("", (), (), None, ()),
+        notes=result.notes,
+    )  # fmt: skip
+    ids = result.outcomes["example_id"].unique().sort()
+    whole = replace(study, state=_state(log, cast.base, ids), cluster=_units(log, ids))
+    return replace(whole, recommendation=_recommendation(whole, asked))
+
+
+def _units(log: Log, ids: pl.Series) -> np.ndarray:
+    """What each example (N,) is resampled with."""
+    examples = collect(log.scan("examples", ["example_id", "cluster"]), log)
+    kept = pl.DataFrame({"example_id": ids}).join(examples, on="example_id", how="left", maintain_order="left")
+    return resampling_units(kept).to_numpy()
+
+
+def _rate(branches: Branches, gate: GateFile) -> float:
+    """Share of the examples on which a gate fires."""
+    on = branches.signal < gate.threshold if branches.below else branches.signal >= gate.threshold
+    return float((on | np.isnan(branches.signal)).mean())
+
+
+def seconds_table(outcomes: pl.DataFrame) -> pl.DataFrame:
+    """Seconds of the whole path by policy: examples, mean, p50, p95, p99; null where some are not logged."""
+    seconds = pl.col("latency_s")
+    known = seconds.null_count() == 0
+    return outcomes.group_by("policy", maintain_order=True).agg(
+        examples=pl.len(),
+        mean=pl.when(known).then(seconds.mean()),
+        **{f"p{level}": pl.when(known).then(seconds.quantile(level / 100, "linear")) for level in (50, 95, 99)},
+    )
+
+
+def _state(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
+    """Whether each example's base attempt was completed or truncated; neither where that is not logged."""
+    traces = log.scan("traces", ["example_id", "pool", "action", "sample_index", "finish_reason"])
+    own = (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
+    frame = collect(traces.filter(own).select("example_id", "finish_reason"), log)
+    reason = pl.DataFrame({"example_id": ids}).join(frame, on="example_id", how="left", maintain_order="left")
+    cut = (reason["finish_reason"] == "length").fill_null(False).to_numpy()
+    known = reason["finish_reason"].is_not_null().to_numpy()
+    return {"completed": known & ~cut, "truncated": cut}
+
+
+def _joint(log: Log, cast: Cast, asked: Asked, where: str) -> Result:
+    """Initial budget x gate x action: every pool alone, always revised, and revised when cut off or when gated."""
+    from replay.gates import Reading
+    from replay.interventions import Act
+    from replay.policies import Policy, Sample
+
+    contents = read_contents(log)
+    policies: list[Policy] = []
+    for pool in (cast.base, *cast.budgets):
+        first = Sample(name=pool, pool=pool, max_traces=1, select="first")
+        policies.append(first)
+        for action in sorted({a for a, b, _ in contents.revisions if b == pool}):
+            act = Act(name=f"{pool} + {action} always", action=action, base=pool)
+            policies.append(act)
+            if "finish_reason" in contents.trace_columns:
+                cut = Reading(signal="truncated", at_least=1.0)
+                policies.append(When(name=f"{pool} + {action} when truncated", base=first, gate=cut, then=act))
+            if pool == cast.base and action in cast.gates:
+                gate = Reading(file=cast.gates[action])
+                policies.append(When(name=f"{pool} + {action} when gated", base=first, gate=gate, then=act))
+    return run(log, policies, baseline=cast.base, where=where, **_asked(asked.settings))
+
+
+def _recommendation(study: DatasetStudy, asked: Asked) -> Recommendation:
+    served = set(study.policies)
+
+    def outcomes(names: Sequence[str]) -> dict[str, dict[str, np.ndarray]]:
+        return {name: study.values(name) for name in names if name in served}
+
+    named = study.named
+    selective = [*named.selective.values(), *(rule for rule in named.rules if rule.startswith("truncation"))]
+    return recommend(
+        (named.base, study.values(named.base)),
+        outcomes(list(named.budgets.values())),
+        outcomes(selective),
+        outcomes(list(named.always.values())),
+        margin=asked.margin,
+        cluster=study.cluster,
+        settings=asked.settings,
+    )

@@ -1,0 +1,240 @@
+"""The study's tables of rules and costs: headroom, initial budgets, prices, requests, seconds, the joint frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.studies.recovery import DatasetStudy
+from replay.studies.recovery_tables import PERCENT, POINTS, PRICES, TOKENS, headline, layout, means, number, settings_of
+from toolkit.show import Column, Estimate, Interval, Number, Table
+from toolkit.stats import paired_interval
+
+
+def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
+    """Routing rules against the fitted gate, and how far oracles are ahead (the paper's table 12)."""
+    rows = []
+    for study in studies:
+        named = study.named
+        matched = [name for name in study.policies if name.startswith("matched")]
+        always = named.always.get(study.cast.action, "")
+        shown = [always, named.primary, named.trees, *named.rules, *matched, *named.oracles]
+        primary = study.values(named.primary)["correct"] if named.primary in study.policies else None
+        diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
+        for policy in (name for name in shown if name in study.policies):
+            cells = means(study, policy)
+            ahead = None
+            if primary is not None and policy != named.primary:
+                found = paired_interval(
+                    study.values(policy)["correct"], primary, cluster=study.cluster, settings=settings_of(study)
+                )
+                ahead = None if found.difference is None else Interval(found.difference, found.low, found.high)
+            rows.append((
+                study.dataset, policy, number(cells, "accuracy"), number(cells, "intervention_rate"),
+                number(cells, "action_tokens"), number(cells, "fix_rate"), number(cells, "flip_rate"), ahead,
+                "diagnostic" if diagnostic[policy] else "",
+            ))  # fmt: skip
+    columns = [
+        Column("data set", key="dataset"), Column("rule"), Column("accuracy %", PERCENT, "accuracy"),
+        Column("acts on %", PERCENT, "intervention_rate"), Column("action tokens", TOKENS, "action_tokens"),
+        Column("fixes %", Number(2, 100), "fix_rate"), Column("flips %", Number(2, 100), "flip_rate"),
+        Column("ahead of the gate, points", POINTS, "headroom"), Column("remark"),
+    ]  # fmt: skip
+    return layout(
+        "Routing rules and headroom", columns, rows, studies,
+        "Diagnostics see gold and could not be run. Ahead of the gate: headroom, paired.",
+    )  # fmt: skip
+
+
+def screening(studies: Sequence[DatasetStudy]) -> Table:
+    """All logged actions before any gate (the paper's table 4)."""
+    rows = [
+        (
+            row["action"], row["examples"], row["accuracy"], row["fix_rate"], row["flip_rate"], row["finalizer_rate"],
+            row["truncation_rate"], row["action_tokens"],
+        )
+        for row in studies[0].screening.iter_rows(named=True)
+    ]  # fmt: skip
+    columns = [
+        Column("action"), Column("examples", TOKENS), Column("accuracy %", Number(2, 100), "accuracy"),
+        Column("fixes %", Number(2, 100), "fix_rate"), Column("flips %", Number(2, 100), "flip_rate"),
+        Column("finalizer %", Number(2, 100), "finalizer_rate"),
+        Column("truncated %", Number(2, 100), "truncation_rate"),
+        Column("action tokens", TOKENS, "action_tokens"),
+    ]  # fmt: skip
+    return layout(
+        "Screening of the actions", columns, rows, studies,
+        "On the examples that gates are fitted on, all data sets together. Finalizer and truncated: of the action's "
+        "own calls. The oracle sees gold: a diagnostic.",
+    )  # fmt: skip
+
+
+def budgets(studies: Sequence[DatasetStudy]) -> Table:
+    """Longer initial budgets (the paper's table 20)."""
+    rows = []
+    for study in studies:
+        for policy in (study.named.base, *study.named.budgets.values()):
+            if policy in study.policies:
+                cells = means(study, policy)
+                rows.append((
+                    study.dataset, policy, cells["accuracy"], cells.get("total_tokens"), number(cells, "finalizers"),
+                    number(cells, "truncated"), number(cells, "fix_rate"), number(cells, "flip_rate"),
+                ))  # fmt: skip
+    columns = [
+        Column("data set", key="dataset"), Column("initial budget", key="policy"),
+        Column("accuracy %", Estimate(1, 100), "accuracy"), Column("total tokens", Estimate(0), "total_tokens"),
+        Column("finalizer %", PERCENT, "finalizers"), Column("truncated %", PERCENT, "truncated"),
+        Column("right where the base is wrong %", Number(2, 100), "fix_rate"),
+        Column("wrong where it is right %", Number(2, 100), "flip_rate"),
+    ]  # fmt: skip
+    return layout("Initial budgets", columns, rows, studies)
+
+
+def prices(studies: Sequence[DatasetStudy]) -> Table:
+    """What 1,000 requests cost at several prices per million tokens (the paper's table 28)."""
+    rows = []
+    for study in studies:
+        base = number(means(study, study.named.base), "total_tokens")
+        for policy, _, _ in headline(study):
+            cells = means(study, policy)
+            tokens = number(cells, "total_tokens")
+            costs = [None if tokens is None else tokens * price / 1000 for price in PRICES]
+            relative = tokens / base if tokens is not None and base else None
+            rows.append((study.dataset, policy, tokens, *costs, relative, cells.get("cost_per_1000")))
+    columns = [
+        Column("data set", key="dataset"), Column("policy"), Column("total tokens", TOKENS, "total_tokens"),
+        *(Column(f"at {price:g} per million", Number(2), f"per_1000_at_{price:g}") for price in PRICES),
+        Column("relative", Number(2)), Column("at the models' prices", Estimate(2), "per_1000_priced"),
+    ]  # fmt: skip
+    keep = [i for i in range(len(columns)) if i < len(columns) - 1 or any(row[i] is not None for row in rows)]
+    return layout(
+        "Cost of 1,000 requests", [columns[i] for i in keep], [tuple(row[i] for i in keep) for row in rows], studies,
+        "Average realised tokens times the price; no provider's quote.",
+    )  # fmt: skip
+
+
+def per_1000(studies: Sequence[DatasetStudy]) -> Table:
+    """What each comparison means for 1,000 requests (the paper's table 21)."""
+    rows: list[tuple[Any, ...]] = []
+    for study in studies:
+        named = study.named
+        pairs = [(named.selective[a], named.always[a]) for a in named.selective]
+        pairs += [(budget, named.primary) for budget in named.budgets.values() if named.primary]
+        for first, second in pairs:
+            if first in study.policies and second in study.policies:
+                one, two = study.values(first), study.values(second)
+                rows.append((
+                    study.dataset, f"{first} in place of {second}", _times(two["calls"] - one["calls"]),
+                    _times(two["action_tokens"] - one["action_tokens"]),
+                    _times(two["total_tokens"] - one["total_tokens"]),
+                    _times(two["flip"] - one["flip"]), _times(one["correct"] - two["correct"]),
+                ))  # fmt: skip
+    columns = [
+        Column("data set", key="dataset"), Column("comparison"), Column("calls avoided", TOKENS, "calls_avoided"),
+        Column("action tokens saved", TOKENS, "action_tokens_saved"),
+        Column("total tokens saved", TOKENS, "total_tokens_saved"), Column("flips avoided", Number(1), "flips_avoided"),
+        Column("more right answers", Number(1, signed=True), "more_right"),
+    ]  # fmt: skip
+    return layout("Per 1,000 requests", columns, rows, studies)
+
+
+def _times(values: np.ndarray) -> float | None:
+    return None if np.isnan(values).any() else 1000 * float(values.mean())
+
+
+def seconds(studies: Sequence[DatasetStudy]) -> Table:
+    """Seconds of the whole path: what a user waits."""
+    rows = [
+        (study.dataset, row["policy"], row["mean"], row["p50"], row["p95"], row["p99"])
+        for study in studies
+        for row in study.seconds.iter_rows(named=True)
+        if row["policy"] in {name for name, _, _ in headline(study)}
+    ]
+    columns = [
+        Column("data set", key="dataset"), Column("policy"), Column("mean", Number(2)), Column("p50", Number(2)),
+        Column("p95", Number(2)), Column("p99", Number(2)),
+    ]  # fmt: skip
+    return layout(
+        "Seconds of the whole path", columns, rows, studies,
+        "One call after the other, finalizers included; samples of a vote as many at a time as `--width` says. "
+        "A mean over rollouts is one request.",
+    )  # fmt: skip
+
+
+def joint(studies: Sequence[DatasetStudy]) -> Table:
+    """Initial budget x gate x action, and what each loses to the best that costs no more."""
+    rows = []
+    for study in studies:
+        summary = study.joint.summary.filter(pl.col("metric").is_in(["accuracy", "total_tokens"]))
+        found = summary.pivot("metric", index="policy", values="estimate").sort("total_tokens", nulls_last=True)
+        points = [(row["policy"], row["accuracy"], row["total_tokens"]) for row in found.iter_rows(named=True)]
+        for policy, accuracy, tokens in points:
+            rivals = [p for p in points if tokens is not None and p[2] is not None and p[2] <= tokens]
+            best = max(rivals, key=lambda p: p[1], default=None)
+            regret = None
+            if best is not None:
+                one, two = (study.values(name, study.joint)["correct"] for name in (best[0], policy))
+                gap = paired_interval(one, two, cluster=study.cluster, settings=settings_of(study))
+                regret = None if gap.difference is None else Interval(gap.difference, gap.low, gap.high)
+            on_front = best is not None and best[0] == policy
+            better = "" if on_front or best is None else best[0]
+            rows.append((study.dataset, policy, accuracy, tokens, regret, better, "●" if on_front else ""))
+    columns = [
+        Column("data set", key="dataset"), Column("budget, action, gate", key="policy"),
+        Column("accuracy %", PERCENT, "accuracy"), Column("total tokens", TOKENS, "total_tokens"),
+        Column("regret, points", Estimate(2, 100), "regret"), Column("best for no more tokens", key="best"),
+        Column("front", key="on_front"),
+    ]  # fmt: skip
+    return layout(
+        "Joint frontier over initial budget, gate and action", columns, rows, studies,
+        "Regret: how far the best policy that costs at most as many mean tokens is ahead, paired.",
+    )  # fmt: skip
+
+
+def sweep(studies: Sequence[DatasetStudy]) -> Table:
+    """The primary gate at every tenth of the rate, with bands for the whole curve."""
+    rows: list[tuple[Any, ...]] = []
+    for study in studies:
+        if study.band is None:
+            continue
+        wide = {
+            (row["threshold"], row["metric"]): Interval(row["estimate"], row["band_low"], row["band_high"])
+            for row in study.band.iter_rows(named=True)
+            if row["estimate"] is not None
+        }
+        rates = study.band.filter(pl.col("metric") == "intervention_rate").sort("estimate")
+        places = np.unique(np.abs(rates["estimate"].to_numpy()[:, None] - np.linspace(0, 1, 11)).argmin(axis=0))
+        for place in places:
+            threshold, rate = rates["threshold"][int(place)], rates["estimate"][int(place)]
+            flips = wide.get((threshold, "flip_rate"))
+            among = None if flips is None or not rate else flips.estimate / rate
+            rows.append((
+                study.dataset, rate, threshold, wide.get((threshold, "accuracy")), flips, among,
+                wide.get((threshold, "total_tokens")),
+            ))  # fmt: skip
+    columns = [
+        Column("data set", key="dataset"), Column("acts on %", PERCENT, "intervention_rate"),
+        Column("threshold", Number(4)), Column("accuracy %", Estimate(1, 100), "accuracy"),
+        Column("flips %", Estimate(2, 100), "flip_rate"), Column("flips among those %", Number(2, 100), "flips_among"),
+        Column("total tokens", Estimate(0), "total_tokens"),
+    ]  # fmt: skip
+    return layout(
+        "Threshold sweep of the primary gate", columns, rows, studies,
+        "In brackets the sup-t band, which holds the whole curve at once. Flips among those: the flip rate over the "
+        "examples acted on (the paper's equation 19).",
+    )  # fmt: skip
+
+
+COST_TABLES: dict[str, Callable[[Sequence[DatasetStudy]], Table]] = {
+    "rules_and_headroom": rules_and_headroom,
+    "screening": screening,
+    "budgets": budgets,
+    "joint_frontier": joint,
+    "threshold_sweep": sweep,
+    "prices": prices,
+    "per_1000_requests": per_1000,
+    "seconds": seconds,
+}

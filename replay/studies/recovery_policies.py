@@ -1,0 +1,134 @@
+"""The policies of the study on thinking again: budgets, actions, gates, the plain rules, and diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from replay.contents import Contents
+from replay.gate_file import GateFile
+from replay.gates import AllOf, Reading
+from replay.interventions import Act, When
+from replay.policies import Oracle, Policy, Sample
+
+NEAR = 0.9
+"""Share of the token limit from which an attempt is near it."""
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Who plays in the study: pools and actions by name, gates by action.
+
+    `heuristics` are gates on one logged feature, their thresholds tuned; `samples` maps pools of several samples to
+    their size.
+    """
+
+    base: str
+    budgets: tuple[str, ...]
+    action: str
+    actions: tuple[str, ...]
+    gates: Mapping[str, GateFile]
+    trees: GateFile | None
+    heuristics: Mapping[str, GateFile]
+    samples: Mapping[str, int]
+    width: int = 1
+
+
+@dataclass(frozen=True)
+class Named:
+    """Names of the policies by the part that they play."""
+
+    base: str
+    budgets: Mapping[str, str]  # pool -> policy
+    always: Mapping[str, str]  # action -> policy
+    selective: Mapping[str, str]
+    rules: tuple[str, ...] = ()  # routing rules of the primary action
+    oracles: tuple[str, ...] = ()
+    samples: tuple[str, ...] = ()
+    primary: str = ""  # the primary selective policy
+    trees: str = ""
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+def attempt(pool: str, width: int = 1) -> Sample:
+    """Sample 0 of a pool as a policy."""
+    return Sample(name=f"budget: {pool}", pool=pool, max_traces=1, select="first", width=width)
+
+
+def cast_policies(cast: Cast, contents: Contents) -> tuple[tuple[Policy, ...], Named]:
+    """Every policy but the matched ones, which need the primary gate's rate, and their names."""
+    base = Sample(name=f"base: {cast.base}", pool=cast.base, max_traces=1, select="first")
+    policies: list[Policy] = [base]
+    budgets, always, selective = {}, {}, {}
+    for pool in cast.budgets:
+        budgets[pool] = f"budget: {pool}"
+        policies.append(Sample(name=budgets[pool], pool=pool, max_traces=1, select="first", against=base.name))
+    acts = {action: Act(name=f"always {action}", action=action, base=cast.base) for action in cast.actions}
+    for action, act in acts.items():
+        always[action] = act.name
+        policies.append(act)
+        if action in cast.gates:
+            selective[action] = f"selective {action}"
+            gate = Reading(file=cast.gates[action])
+            policies.append(When(name=selective[action], base=base, gate=gate, then=act))
+    act = acts[cast.action]
+    trees = "boosted-trees gate" if cast.trees is not None else ""
+    if cast.trees is not None:
+        policies.append(When(name=trees, base=base, gate=Reading(file=cast.trees), then=act))
+    rules = [When(name=name, base=base, gate=gate, then=act) for name, gate in _rules(cast, contents).items()]
+    oracles = _oracles(cast, base.name)
+    voters = [
+        Sample(name=f"self-consistency@{size}: {pool}", pool=pool, max_traces=size, select="majority",
+               against=base.name, width=cast.width)
+        for pool, size in cast.samples.items()
+    ]  # fmt: skip
+    named = Named(
+        base=base.name,
+        budgets=budgets,
+        always=always,
+        selective=selective,
+        rules=tuple(rule.name for rule in rules),
+        oracles=tuple(oracle.name for oracle in oracles),
+        samples=tuple(voter.name for voter in voters),
+        primary=selective.get(cast.action, ""),
+        trees=trees,
+    )
+    return (*policies, *rules, *oracles, *voters), named
+
+
+def _rules(cast: Cast, contents: Contents) -> dict[str, Reading | AllOf]:
+    """Gates without a model, and the fitted gate among completed attempts alone."""
+    logged = contents.trace_columns
+    found: dict[str, Reading | AllOf] = {}
+    if "finish_reason" in logged:
+        found["truncation only"] = Reading(signal="truncated", at_least=1.0)
+    if {"completion_tokens", "max_tokens", "finalizer_used"} <= set(logged):
+        found[f"near limit ({NEAR:g})"] = Reading(signal="near_limit", fraction=NEAR, at_least=1.0)
+    if cast.action in cast.gates and "finish_reason" in logged:
+        completed = Reading(signal="truncated", below=1.0)
+        found["completed only"] = AllOf((Reading(file=cast.gates[cast.action]), completed))
+    found |= {name: Reading(file=gate) for name, gate in cast.heuristics.items()}
+    return found
+
+
+def _oracles(cast: Cast, base: str) -> list[Oracle]:
+    """Headroom over actions, and over the samples of a pool."""
+    made = [
+        Oracle(name="sampled-action oracle", rule="action", base=cast.base, of=cast.actions, against=base),
+        Oracle(name="expected-action oracle", rule="expected_action", base=cast.base, of=cast.actions, against=base),
+    ]
+    for pool in cast.samples:
+        named = f"sampled-rollout oracle: {pool}"
+        made.append(Oracle(name=named, rule="action", base=cast.base, of=(pool,), against=base))
+    return made
+
+
+def matched_policies(cast: Cast, base: str, rate: float) -> tuple[Policy, ...]:
+    """The oracle and the coin at the primary gate's rate."""
+    first = Sample(name="first", pool=cast.base, max_traces=1, select="first")
+    act = Act(name="act", action=cast.action, base=cast.base)
+    shown = f"at rate {rate:.3f}"
+    return (
+        Oracle(name=f"matched-rate oracle {shown}", rule="matched_rate", base=first, then=act, rate=rate, against=base),
+        Oracle(name=f"matched random {shown}", rule="matched_random", base=first, then=act, rate=rate, against=base),
+    )

@@ -1,0 +1,103 @@
+"""Figures of interventions: fixes and flips, a sweep in its band, the reliability of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolkit.errors import ThinkbackError
+from toolkit.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, blank, calm, footnotes, heading, legend, style
+from toolkit.show.table import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
+
+
+@dataclass(frozen=True)
+class Band:
+    """One panel of a sweep: a line with its band, in the unit of the axis."""
+
+    label: str
+    x: tuple[float, ...]
+    estimate: tuple[float, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+
+
+def outcomes_figure(
+    bars: Sequence[tuple[str, Interval, Interval]], *, title: str = "Fixes and flips", simulated: bool = False
+) -> Figure:
+    """Fixes to the right and flips to the left of each policy, as shares of all examples with their intervals."""
+    if not bars:
+        raise ThinkbackError("there is no policy with fixes and flips to draw")
+    with style():
+        height = 1.5 + 0.34 * len(bars)
+        figure = blank(7.2, height)
+        axes = figure.add_axes((0.34, 0.62 / height, 0.62, 1 - 1.5 / height))
+        places = range(len(bars))
+        fixes, flips = [bar[1] for bar in bars], [bar[2] for bar in bars]
+        for side, color, label, cells in ((1, BLUE, "fixes", fixes), (-1, ORANGE, "flips", flips)):
+            values = [side * 100 * cell.estimate for cell in cells]
+            axes.barh(places, values, color=color, height=0.62, label=label)
+            for place, cell in zip(places, cells, strict=True):
+                if cell.low is not None and cell.high is not None:
+                    ends = [side * 100 * cell.low, side * 100 * cell.high]
+                    axes.plot(ends, [place, place], color="black", linewidth=0.9)
+        axes.axvline(0, color=GREY, linewidth=0.8)
+        axes.set_yticks(list(places), [bar[0] for bar in bars], parse_math=False)
+        axes.invert_yaxis()
+        axes.set_xlabel("share of examples, %")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+        calm(axes)
+        heading(figure, title, simulated)
+        legend(figure, [axes])
+    return figure
+
+
+def bands_figure(panels: Sequence[Band], *, title: str, x: str, simulated: bool = False) -> Figure:
+    """One panel a number over a common axis, each in its band."""
+    if not panels:
+        raise ThinkbackError("there is no curve to draw")
+    with style():
+        width = 3.1 * len(panels) + 0.6
+        figure = blank(width, 3.6)
+        grid = figure.subplots(1, len(panels), squeeze=False)[0]
+        figure.subplots_adjust(left=0.6 / width, right=0.985, top=0.76, bottom=0.18, wspace=0.32)
+        for axes, panel in zip(grid, panels, strict=True):
+            axes.plot(panel.x, panel.estimate, color=BLUE, linewidth=1.4)
+            missing = float("nan")
+            low, high = ([missing if v is None else v for v in side] for side in (panel.low, panel.high))
+            axes.fill_between(panel.x, low, high, color=BLUE, alpha=0.15, linewidth=0)
+            axes.set_title(panel.label, fontsize=9, loc="left", parse_math=False)
+            axes.set_xlabel(x)
+            calm(axes)
+        heading(figure, title, simulated)
+        footnotes(figure, "bands hold the whole curve at once (sup-t)")
+    return figure
+
+
+def reliability_figure(
+    curves: Mapping[str, Sequence[tuple[float, float, int]]], *, title: str, simulated: bool = False
+) -> Figure:
+    """Mean label over mean score by bin, one line a gate; the size of a dot grows with its number of examples."""
+    if not curves:
+        raise ThinkbackError("there is no gate to draw")
+    with style():
+        figure = blank(4.6, 4.6)
+        axes = figure.add_axes((0.14, 0.13, 0.82, 0.66))
+        axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle="--", label="calibrated")
+        for number, (name, points) in enumerate(curves.items()):
+            color = _COLORS[number % len(_COLORS)]
+            x, y, n = zip(*points, strict=True) if points else ((), (), ())
+            axes.plot(x, y, color=color, linewidth=1.2, label=name)
+            most = max(n, default=1)
+            axes.scatter(x, y, s=[6 + 40 * count / most for count in n], color=color, linewidths=0)
+        axes.set_xlabel("score")
+        axes.set_ylabel("share repaired")
+        calm(axes)
+        heading(figure, title, simulated)
+        axes.legend(loc="upper left", fontsize=7, frameon=False)
+    return figure
