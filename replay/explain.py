@@ -20,6 +20,7 @@ from replay.pool import Block
 from replay.reading import PolicyFile, load_policies
 from replay.stops import Never, Rule, decisions, looked_at
 from replay.trajectory import COSTS, walk_block
+from replay.wants import example_columns
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, collect, open_log
 
@@ -60,7 +61,7 @@ def explain(
     if policy not in found:
         raise ThinkbackError(f"no policy is named `{policy}`; {suggest(policy, found)}")
     chosen = replace(found[policy], against=None)
-    columns = ["example_id", "labels", "question", "gold"]
+    columns = list(dict.fromkeys(["example_id", "labels", "question", "gold", *sorted(example_columns([chosen]))]))
     row = collect(log.scan("examples", columns).filter(pl.col("example_id") == example), log)
     if row.is_empty():
         known = collect(log.scan("examples", ["example_id"]).select("example_id"), log)
@@ -126,7 +127,7 @@ def _sample_steps(block: Block, policy: Sample, repetition: int) -> pl.DataFrame
 
 
 def _oracle_steps(block: Block, policy: Policy) -> pl.DataFrame:
-    if not isinstance(policy, Oracle):
+    if not isinstance(policy, Oracle) or policy.parts:
         raise ThinkbackError(f"policy `{policy.name}`: policies of kind `{policy.kind}` are not explained")
     rows = []
     for name in slice_names(policy, frozenset(block.pools)):

@@ -51,6 +51,11 @@ class Result:
         """One row per (policy, example)."""
         return pl.read_parquet(self._scratch.path / "outcomes.parquet")
 
+    @cached_property
+    def seconds(self) -> pl.DataFrame:
+        """Seconds of the whole path by policy: examples, mean, p50, p95, p99; null where some are not logged."""
+        return seconds_table(self.outcomes)
+
     @property
     def summary(self) -> pl.DataFrame:
         """One row per (policy, metric)."""
@@ -82,7 +87,7 @@ class Result:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(self._scratch.path / "outcomes.parquet", folder / "outcomes.parquet")
         frames: dict[str, pl.DataFrame | None] = {"summary": self.summary, "comparisons": self.comparisons}
-        frames |= {"thresholds": self.thresholds, "bands": self.bands}
+        frames |= {"seconds": self.seconds, "thresholds": self.thresholds, "bands": self.bands}
         frames |= {"summary_by": self.by_summary, "comparisons_by": self.by_comparisons}
         for name, frame in frames.items():
             if frame is not None:
@@ -100,3 +105,14 @@ class Result:
             columns = [pl.lit(value).cast(pl.String).alias(c) for c, value in zip(self.by, group, strict=True)]
             frames.append(getattr(statistics, name).select(*columns, pl.all()))
         return pl.concat(frames)
+
+
+def seconds_table(outcomes: pl.DataFrame) -> pl.DataFrame:
+    """Mean and percentiles (linear) of `latency_s` by policy, in the order of the outcomes."""
+    seconds = pl.col("latency_s")
+    known = seconds.null_count() == 0
+    return outcomes.group_by("policy", maintain_order=True).agg(
+        examples=pl.len(),
+        mean=pl.when(known).then(seconds.mean()),
+        **{f"p{level}": pl.when(known).then(seconds.quantile(level / 100, "linear")) for level in (50, 95, 99)},
+    )

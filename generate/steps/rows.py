@@ -20,10 +20,11 @@ SCHEMA: dict[str, Any] = {
     "text": pl.String, "answer": pl.String, "correct": pl.Boolean, "prompt_tokens": pl.Int32,
     "completion_tokens": pl.Int32, "tokens_estimated": pl.Boolean, "finish_reason": pl.String,
     "finalizer_used": pl.Boolean, "latency_s": pl.Float32, "device_s": pl.Float32, "sum_logprob": pl.Float32,
-    "token_logprobs": pl.List(pl.Float32), "seed": pl.Int64, "finalizer_text": pl.String, "answer_read": pl.String,
+    "token_logprobs": pl.List(pl.Float32), "seed": pl.Int64, "finalizer_text": pl.String, "finalizer_tokens": pl.Int32,
+    "answer_read": pl.String,
 }  # fmt: skip
-"""The trace's columns: the contract's, then the sample's seed, the finalizer's text, and the answer before equivalent
-ones of an example got one string."""
+"""The trace's columns: the contract's, then the sample's seed, the finalizer's text and tokens, and the answer before
+equivalent ones of an example got one string."""
 
 Sampled = Mapping[tuple[str, str, int], Completion]
 
@@ -77,7 +78,12 @@ def trace_row(
         "token_logprobs": None if attempt.token_logprobs is None else list(attempt.token_logprobs),
         "seed": seed_of(recipe.seed, example_id, step.pool, index),
         "finalizer_text": None if finalizer is None else finalizer.text,
+        "finalizer_tokens": None if finalizer is None else _added(finalizer.prompt_tokens, finalizer.completion_tokens),
     }
+
+
+def _added(*counts: int | None) -> int | None:
+    return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def judged(

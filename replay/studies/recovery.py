@@ -62,6 +62,7 @@ class DatasetStudy:
     band: pl.DataFrame | None
     reports: Mapping[str, GateReport]
     state: Mapping[str, np.ndarray]  # completed and truncated: bool (N,), in the order of the outcomes
+    finalizers: Mapping[str, np.ndarray]  # finalizer tokens (N,) of the base pool and of each action, where logged
     screening: pl.DataFrame
     joint: Result
     recommendation: Recommendation
@@ -216,13 +217,14 @@ def study_dataset(log: Log, cast: Cast, screening: pl.DataFrame, asked: Asked, d
     file = PolicyFile(policies, prices=asked.prices)
     result = run(log, file, baseline=named.base, where=where, **_asked(asked.settings))
     study = DatasetStudy(
-        dataset=dataset, cast=cast, named=named, result=result, seconds=seconds_table(result.outcomes),
-        cluster=None, curve=table, band=band, reports=reports, state={}, screening=screening,
+        dataset=dataset, cast=cast, named=named, result=result, seconds=result.seconds,
+        cluster=None, curve=table, band=band, reports=reports, state={}, finalizers={}, screening=screening,
         joint=_joint(log, cast, asked, where), recommendation=Recommendation("", (), (), None, ()),
         notes=result.notes,
     )  # fmt: skip
     ids = result.outcomes["example_id"].unique().sort()
-    whole = replace(study, state=_state(log, cast.base, ids), cluster=_units(log, ids))
+    whole = replace(study, state=_state(log, cast.base, ids), cluster=_units(log, ids),
+                    finalizers=_finalizers(log, cast, ids))  # fmt: skip
     return replace(whole, recommendation=_recommendation(whole, asked))
 
 
@@ -239,17 +241,6 @@ def _rate(branches: Branches, gate: GateFile) -> float:
     return float((on | np.isnan(branches.signal)).mean())
 
 
-def seconds_table(outcomes: pl.DataFrame) -> pl.DataFrame:
-    """Seconds of the whole path by policy: examples, mean, p50, p95, p99; null where some are not logged."""
-    seconds = pl.col("latency_s")
-    known = seconds.null_count() == 0
-    return outcomes.group_by("policy", maintain_order=True).agg(
-        examples=pl.len(),
-        mean=pl.when(known).then(seconds.mean()),
-        **{f"p{level}": pl.when(known).then(seconds.quantile(level / 100, "linear")) for level in (50, 95, 99)},
-    )
-
-
 def _state(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
     """Whether each example's base attempt was completed or truncated; neither where that is not logged."""
     traces = log.scan("traces", ["example_id", "pool", "action", "sample_index", "finish_reason"])
@@ -259,6 +250,23 @@ def _state(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
     cut = (reason["finish_reason"] == "length").fill_null(False).to_numpy()
     known = reason["finish_reason"].is_not_null().to_numpy()
     return {"completed": known & ~cut, "truncated": cut}
+
+
+def _finalizers(log: Log, cast: Cast, ids: pl.Series) -> dict[str, np.ndarray]:
+    """Tokens of the finalizers of the base attempts and, mean over rollouts, of each action (N,); empty: not logged."""
+    if "finalizer_tokens" not in log.columns("traces"):
+        return {}
+    columns = ["example_id", "pool", "action", "sample_index", "finalizer_tokens"]
+    frame = collect(log.scan("traces", columns).filter(pl.col("example_id").is_in(ids.implode())), log)
+    tokens = pl.col("finalizer_tokens").cast(pl.Float64).fill_null(0.0).mean()
+    found = {}
+    for name in (cast.base, *cast.actions):
+        solve = (pl.col("action") == "solve") & (pl.col("pool") == name) & (pl.col("sample_index") == 0)
+        own = frame.filter(solve if name == cast.base else pl.col("action") == name)
+        means = own.group_by("example_id").agg(tokens.alias("tokens"))
+        kept = pl.DataFrame({"example_id": ids}).join(means, on="example_id", how="left", maintain_order="left")
+        found[name] = kept["tokens"].fill_null(0.0).to_numpy()
+    return found
 
 
 def _joint(log: Log, cast: Cast, asked: Asked, where: str) -> Result:

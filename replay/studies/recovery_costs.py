@@ -93,6 +93,37 @@ def budgets(studies: Sequence[DatasetStudy]) -> Table:
     return layout("Initial budgets", columns, rows, studies)
 
 
+def tokens(studies: Sequence[DatasetStudy]) -> Table:
+    """Where the realised tokens go: the base attempt, finalizers, the action, everything."""
+    rows = []
+    for study in studies:
+        base = number(means(study, study.named.base), "total_tokens")
+        for policy, part, what in headline(study):
+            cells = means(study, policy)
+            acts = part in ("always", "selective")
+            calls = study.finalizers.get(what) if acts else None
+            first = study.finalizers.get(study.cast.base) if part in ("base", "always", "selective") else None
+            spent = None if first is None else first.mean()
+            if acts and first is not None and calls is not None:
+                spent = (first + study.values(policy)["intervened"] * calls).mean()
+            rows.append((
+                study.dataset, policy, base if part in ("base", "always", "selective") else None,
+                number(cells, "finalizers"), None if spent is None or np.isnan(spent) else float(spent),
+                number(cells, "action_tokens") if acts else None, number(cells, "total_tokens"), number(cells, "calls"),
+            ))  # fmt: skip
+    columns = [
+        Column("data set", key="dataset"), Column("policy"), Column("base tokens", TOKENS, "base_tokens"),
+        Column("finalizer calls", Number(2), "finalizers"), Column("finalizer tokens", TOKENS, "finalizer_tokens"),
+        Column("action tokens", TOKENS, "action_tokens"), Column("total tokens", TOKENS, "total_tokens"),
+        Column("calls", Number(2)),
+    ]  # fmt: skip
+    return layout(
+        "Where the tokens go", columns, rows, studies,
+        "Finalizers' tokens are part of the base's and the action's; they are told apart where the log has a column "
+        "`finalizer_tokens` of traces.",
+    )  # fmt: skip
+
+
 def prices(studies: Sequence[DatasetStudy]) -> Table:
     """What 1,000 requests cost at several prices per million tokens (the paper's table 28)."""
     rows = []
@@ -126,9 +157,10 @@ def per_1000(studies: Sequence[DatasetStudy]) -> Table:
         for first, second in pairs:
             if first in study.policies and second in study.policies:
                 one, two = study.values(first), study.values(second)
+                acted = two["action_tokens"] - one["action_tokens"] if first not in named.budgets.values() else None
                 rows.append((
                     study.dataset, f"{first} in place of {second}", _times(two["calls"] - one["calls"]),
-                    _times(two["action_tokens"] - one["action_tokens"]),
+                    None if acted is None else _times(acted),
                     _times(two["total_tokens"] - one["total_tokens"]),
                     _times(two["flip"] - one["flip"]), _times(one["correct"] - two["correct"]),
                 ))  # fmt: skip
@@ -234,6 +266,7 @@ COST_TABLES: dict[str, Callable[[Sequence[DatasetStudy]], Table]] = {
     "budgets": budgets,
     "joint_frontier": joint,
     "threshold_sweep": sweep,
+    "tokens": tokens,
     "prices": prices,
     "per_1000_requests": per_1000,
     "seconds": seconds,
