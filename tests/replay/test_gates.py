@@ -1,0 +1,225 @@
+"""Gates: fitted, kept as JSON, read by `when`, refused where they do not belong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import replay
+from generate.simulate_recovery import RecoveryModel, recovery_tables, simulate_recovery
+from replay.gate_file import content_hash, load_gate, normalised_question, probabilities, write_text
+from replay.gate_fitting import FittedGate, fit_gate
+from replay.gate_models import fit_model
+from replay.gate_report import transfer_report
+from replay.predictions import predictions
+from toolkit.errors import ThinkbackError
+from toolkit.log import write_log
+from toolkit.stats import Settings
+
+TRAIN, DEV, TEST = "split = 'train'", "split = 'dev'", "split = 'test'"
+WHEN = """
+[[policy]]
+name = "gated"
+kind = "when"
+base = { kind = "sample", pool = "BASE", max_traces = 1, select = "first" }
+gate = { file = "PATH" }
+then = { kind = "act", action = "ACTION", base = "BASE" }
+"""
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("gates") / "log"
+    simulate_recovery(path, examples=900, seed=11)
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(log: Path) -> FittedGate:
+    return fit_gate(str(log), action="active_verify", on=TRAIN, tune=DEV)
+
+
+@pytest.fixture
+def gate(fitted: FittedGate, tmp_path: Path) -> Path:
+    path = tmp_path / "gate.json"
+    path.write_text(write_text(fitted.document))
+    return path
+
+
+def policy(path: Path, base: str = "short", action: str = "active_verify") -> str:
+    return WHEN.replace("PATH", str(path)).replace("BASE", base).replace("ACTION", action)
+
+
+def test_the_threshold_is_the_best_on_the_development_split(fitted: FittedGate, log: Path, gate: Path) -> None:
+    on_dev = policy(gate).replace('json"', 'json", reuse = true')
+    result = replay.run(log, on_dev, where=DEV, resamples=50)
+    own = {r["metric"]: r["estimate"] for r in result.summary.iter_rows(named=True)}
+    assert own["accuracy"] == pytest.approx(fitted.curve["accuracy"].max())
+    assert any(note.startswith("WARNING: gate file") for note in result.notes)
+
+
+def test_a_file_says_what_it_has_seen_and_is_plain_json(fitted: FittedGate, gate: Path) -> None:
+    document = json.loads(gate.read_text())
+    assert document["fitted_on"]["examples"] == 450
+    assert document["tuned_on"]["examples"] == 180
+    assert len(document["fitted_on"]["ids"]) == len(document["fitted_on"]["questions"]) == 450
+    assert {"coefficients", "intercept", "centre", "scale"} == set(document["model"])
+    assert document["development"]["curve"][0].keys() >= {"threshold", "accuracy", "flip_rate", "action_tokens"}
+    assert load_gate(gate).threshold == fitted.gate.threshold
+
+
+def test_a_frozen_gate_is_reported_on_the_test_split(log: Path, gate: Path) -> None:
+    result = replay.run(log, policy(gate), where=TEST, resamples=50)
+    report = transfer_report(str(log), load_gate(gate), where=TEST, settings=Settings(resamples=50))
+    frozen = report.rows.filter(pl.col("rule") == "the gate, frozen").row(0, named=True)
+    own = {r["metric"]: r["estimate"] for r in result.summary.iter_rows(named=True)}
+    for metric in ("accuracy", "intervention_rate", "fix_rate", "flip_rate", "action_tokens"):
+        assert frozen[metric] == pytest.approx(own[metric])
+    here = report.rows.filter(pl.col("rule").str.starts_with("diagnostic")).row(0, named=True)
+    assert here["accuracy"] == pytest.approx(report.curve["accuracy"].max())
+    rows = predictions(str(log), load_gate(gate), TEST)
+    assert np.mean([row["choose_verify"] for row in rows]) == pytest.approx(own["intervention_rate"])
+
+
+def test_reporting_on_what_was_used_is_refused_with_a_count_and_three_examples(log: Path, gate: Path) -> None:
+    with pytest.raises(ThinkbackError, match=r"tuned on 630 of 900 examples \(`q000000`, `q000001`, `q000002`\)"):
+        replay.run(log, policy(gate), resamples=50)
+    with pytest.raises(ThinkbackError, match="has seen 180"):
+        transfer_report(str(log), load_gate(gate), where=DEV)
+
+
+def test_overlap_is_found_by_the_question_whatever_the_id(log: Path, gate: Path, tmp_path: Path) -> None:
+    tables = recovery_tables(40, 11, RecoveryModel())
+    tables["examples"] = tables["examples"].with_columns(
+        example_id=pl.lit("new ") + pl.col("example_id"), question="  " + pl.col("question").str.to_uppercase()
+    )
+    for table in ("traces", "features"):
+        tables[table] = tables[table].with_columns(example_id=pl.lit("new ") + pl.col("example_id"))
+    write_log(tmp_path / "copy", name="copy", tables=tables)
+    with pytest.raises(ThinkbackError, match=r"of 40 examples \(`new q000000`"):
+        replay.run(tmp_path / "copy", policy(gate), resamples=50)
+
+
+def test_questions_are_told_apart_by_their_words() -> None:
+    assert normalised_question(" What is  2+2?\n") == normalised_question("what is 2+2")
+    assert normalised_question("What is 2-2?") != normalised_question("What is 2+2?")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"base": "long", "action": "active_verify"}, "does not revise sample 0"),
+        ({"action": "continue"}, "predicts repairs by action `active_verify`; `then` has `continue`"),
+    ],
+)
+def test_a_gate_for_another_action_or_base_is_refused(
+    log: Path, gate: Path, change: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ThinkbackError) as caught:
+        replay.run(log, policy(gate, **change), where=TEST, resamples=50)
+    assert message in str(caught.value)
+
+
+def test_a_gate_on_another_base_is_refused(log: Path, gate: Path) -> None:
+    text = policy(gate).replace('base = { kind = "sample", pool = "short"', 'base = { kind = "sample", pool = "long"')
+    with pytest.raises(ThinkbackError, match="fitted on base attempts of pool `short`, not of `long`"):
+        replay.run(log, text, where=TEST, resamples=50)
+
+
+def test_a_gate_for_other_features_is_refused(log: Path, gate: Path, tmp_path: Path) -> None:
+    tables = recovery_tables(30, 99, RecoveryModel())
+    tables["features"] = tables["features"].drop("difficulty")
+    write_log(tmp_path / "bare", name="bare", tables=tables)
+    with pytest.raises(ThinkbackError, match="reads feature `difficulty`, which the log lacks"):
+        replay.run(tmp_path / "bare", policy(gate), resamples=50)
+
+
+def test_a_gate_edited_by_hand_is_refused(gate: Path) -> None:
+    document = json.loads(gate.read_text())
+    document["threshold"] += 0.1
+    gate.write_text(json.dumps(document))
+    with pytest.raises(ThinkbackError, match="was changed after it was fitted"):
+        load_gate(gate)
+    document["sha256"] = content_hash(document)
+    gate.write_text(json.dumps(document))
+    assert load_gate(gate).threshold == document["threshold"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"on": TRAIN, "tune": TRAIN}, "share 450 examples (`q000000`, `q000001`, `q000002`)"),
+        ({"on": TRAIN, "tune": None}, "name the examples on which the threshold is chosen"),
+        ({"on": None, "tune": DEV}, "name the examples to fit on"),
+        ({"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000470'"}, "at least 20 are needed"),
+        ({"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000451'"}, "of one class"),
+        ({"on": TRAIN, "tune": "split = 'def'"}, "matches no example"),
+        ({"on": TRAIN, "tune": DEV, "features": ["dificulty"]}, "did you mean `difficulty`"),
+        ({"on": TRAIN, "tune": DEV, "base": "votes"}, "does not revise sample 0"),
+        ({"on": None, "tune": DEV, "kind": "score", "features": []}, "takes one score"),
+        ({"on": TRAIN, "tune": None, "n_folds": 1}, "at least 2"),
+    ],
+)
+def test_bad_settings_are_one_line(log: Path, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ThinkbackError) as caught:
+        fit_gate(str(log), action="active_verify", **settings)
+    assert message in str(caught.value)
+
+
+def test_copies_of_questions_across_the_splits_are_refused(tmp_path: Path) -> None:
+    tables = recovery_tables(400, 3, RecoveryModel())
+    question = pl.when(pl.col("split") == "dev").then(pl.lit("Question 0 of seed 3: HOW MANY")).otherwise("question")
+    tables["examples"] = tables["examples"].with_columns(question=question)
+    write_log(tmp_path / "log", name="copies", tables=tables)
+    with pytest.raises(ThinkbackError, match=r"80 examples of `--tune` ask questions that `--on` asks too"):
+        fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV)
+
+
+def test_out_of_fold_scores_never_see_their_own_label(log: Path) -> None:
+    found = fit_gate(str(log), action="active_verify", on=TRAIN, tune=None, n_folds=5)
+    assert found.out_of_fold is not None
+    assert len(found.out_of_fold) == 450
+    inside = fit_gate(str(log), action="active_verify", on=TRAIN, tune=DEV)
+    assert found.gate.content["tuned_on"]["folds"] == 5
+    assert found.calibration.auroc > 0.8
+    assert found.document["model"] == inside.document["model"]  # the gate itself is fitted on all of them
+
+
+def test_any_logged_score_is_a_gate(log: Path) -> None:
+    found = fit_gate(str(log), action="active_verify", on=None, tune=DEV, kind="score", features=["completion_tokens"])
+    assert found.gate.kind == "score"
+    assert found.document["fitted_on"]["examples"] == 0
+    assert found.curve["accuracy"].max() > found.curve["accuracy"][0]
+
+
+def test_trees_in_the_file_say_what_scikit_learn_says() -> None:
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(300, 4)).round(2)
+    repair = (rng.random(300) < 1 / (1 + np.exp(-values[:, 0] - values[:, 1] * values[:, 2]))).astype(float)
+    model = json.loads(json.dumps(fit_model("trees", values, repair, seed=4)))
+    own = GradientBoostingClassifier(n_estimators=50, max_depth=3, min_samples_leaf=10, random_state=4)
+    own.fit(values.astype(np.float32), repair.astype(int))
+    assert probabilities(model, "trees", values) == pytest.approx(own.predict_proba(values.astype(np.float32))[:, 1])
+    lacking = np.array([[0.0, np.nan, 0.0, 0.0]])
+    assert np.isnan(probabilities(model, "trees", lacking)).all()
+
+
+def test_logistic_weights_halves() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(200, 2))
+    repair = rng.choice([0.0, 0.5, 1.0], 200)
+    model = fit_model("logistic", values, repair, seed=0)
+    rows = (np.concatenate([values, values]) - model["centre"]) / model["scale"]
+    labels, weights = np.repeat([1, 0], 200), np.concatenate([repair, 1 - repair])
+    own = LogisticRegression(max_iter=5000, tol=1e-8).fit(rows, labels, sample_weight=weights)
+    expected = own.predict_proba((values - model["centre"]) / model["scale"])[:, 1]
+    assert probabilities(model, "logistic", values) == pytest.approx(expected, abs=1e-6)

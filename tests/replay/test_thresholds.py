@@ -1,0 +1,105 @@
+"""All thresholds at once: exact, in the right order, and what a sweep over a list gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import replay
+from generate.simulate_recovery import simulate_recovery
+from replay.thresholds import Branches, best_threshold, chosen_points, curve
+
+FIRST = '{ kind = "sample", pool = "short", max_traces = 1, select = "first" }'
+ACT = '{ kind = "act", action = "active_verify", base = "short" }'
+
+
+def branches(signal: list[float], kept: list[float], fired: list[float], below: bool) -> Branches:
+    base, after = np.array(kept), np.array(fired)
+    return Branches(
+        ids=pl.Series([f"e{i}" for i in range(len(signal))]),
+        unit=np.arange(len(signal)),
+        signal=np.array(signal),
+        below=below,
+        kept={"correct": base, "fix": 0 * base, "flip": 0 * base, "intervened": 0 * base, "action_tokens": 0 * base},
+        fired={
+            "correct": after, "fix": (1 - base) * after, "flip": base * (1 - after), "intervened": 0 * base + 1,
+            "action_tokens": 0 * base + 7,
+        },
+        left_out=0,
+    )  # fmt: skip
+
+
+cases = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0, float("nan")]), st.booleans(), st.sampled_from([0.0, 0.5, 1.0])),
+    min_size=1, max_size=12,
+)  # fmt: skip
+
+
+@given(cases, st.booleans())
+@settings(deadline=None, max_examples=80)
+def test_every_threshold_is_a_plain_loop(rows: list[tuple[float, bool, float]], below: bool) -> None:
+    signal, kept, fired = ([row[i] for row in rows] for i in range(3))
+    made = branches(signal, [float(k) for k in kept], fired, below)
+    table = curve(made, made.kept)
+    values = sorted({s for s in signal if s == s})
+    assert table["threshold"].to_list() == ([*values, np.inf] if below else [np.inf, *reversed(values)])
+    for row in table.iter_rows(named=True):
+        on = [s != s or (s < row["threshold"] if below else s >= row["threshold"]) for s in signal]
+        right = [f if o else float(k) for o, k, f in zip(on, kept, fired, strict=True)]
+        assert row["accuracy"] == pytest.approx(sum(right) / len(right))
+        assert row["intervention_rate"] == pytest.approx(sum(on) / len(on))
+        assert row["action_tokens"] == pytest.approx(7 * sum(on) / len(on))
+        gained = row["accuracy"] - sum(map(float, kept)) / len(kept)
+        assert row["fix_rate"] - row["flip_rate"] == pytest.approx(gained, abs=1e-12)
+
+
+def test_ties_go_to_fewer_action_tokens_then_fewer_flips_then_the_higher_threshold() -> None:
+    rows = {
+        "threshold": [np.inf, 0.9, 0.8, 0.7, 0.6],
+        "accuracy": [0.5, 0.75, 0.75, 0.75, 0.75],
+        "action_tokens": [0.0, 20.0, 10.0, 10.0, 10.0],
+        "flip_rate": [0.0, 0.0, 0.1, 0.0, 0.0],
+        "intervention_rate": [0.0, 0.2, 0.3, 0.4, 0.4],
+    }
+    assert best_threshold(pl.DataFrame(rows), below=False) == 0.7
+    assert best_threshold(pl.DataFrame(rows).reverse(), below=True) == 0.6
+
+
+def test_points_keep_never_and_always() -> None:
+    places = chosen_points(1001, 200)
+    assert len(places) == 200
+    assert (places[0], places[-1]) == (0, 1000)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recovery") / "log"
+    simulate_recovery(path, examples=60, seed=5)
+    return path
+
+
+@pytest.mark.parametrize("gate", ['feature = "difficulty", at_least', 'signal = "completion_tokens", below'])
+def test_all_is_a_sweep_over_every_value(log: Path, gate: str) -> None:
+    policy = f'[[policy]]\nname = "x"\nkind = "when"\nbase = {FIRST}\nthen = {ACT}\ngate = {{ {gate} = "all" }}\n'
+    result = replay.run(log, policy, resamples=50)
+    assert result.thresholds is not None
+    assert result.bands is not None
+    found = result.thresholds
+    assert found["intervention_rate"][0] == 0.0
+    assert found["intervention_rate"][-1] == 1.0
+    listed = [v for v in found["threshold"].to_list() if v != np.inf][:4]
+    swept = replay.run(log, policy.replace('"all"', str(listed)), resamples=50)
+    for threshold, name in zip(listed, [p.name for p in swept.policies], strict=True):
+        row = found.filter(threshold=threshold).row(0, named=True)
+        own = swept.summary.filter(policy=name)
+        for metric in ("accuracy", "fix_rate", "flip_rate", "action_tokens", "total_tokens"):
+            assert row[metric] == pytest.approx(own.filter(metric=metric)["estimate"][0])
+    assert all(p.tried == len(found) and p.family == "x" for p in result.policies)
+    band = result.bands.filter(pl.col("metric") == "accuracy")
+    assert (band["band_low"] <= band["estimate"]).all()
+    assert (band["estimate"] <= band["band_high"]).all()
