@@ -26,6 +26,7 @@ from thinkback.commands import (
     replay,
     seal,
     simulate,
+    train,
     validate,
 )
 from toolkit.errors import ThinkbackError
@@ -37,7 +38,8 @@ BROKEN_PIPE = 1
 
 
 ORDER = (
-    "import", "generate", "simulate", "validate", "describe", "query", "seal", "merge", "replay", "curves", "explain",
+    "import", "train", "generate", "simulate", "validate", "describe", "query", "seal", "merge", "replay", "curves",
+    "explain",
 )  # fmt: skip
 
 
@@ -103,6 +105,7 @@ app = typer.Typer(
 importing = typer.Typer(help="Make a log from foreign files.", no_args_is_help=True, rich_markup_mode=None)
 importing.command("table")(import_.table)
 app.add_typer(importing, name="import")
+app.command("train")(train.train)
 app.command("generate")(generate.generate)
 app.command("simulate")(simulate.simulate)
 app.command("validate")(validate.validate)
