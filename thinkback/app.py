@@ -29,6 +29,7 @@ from thinkback.commands import (
     seal,
     simulate,
     study,
+    train,
     validate,
 )
 from toolkit.errors import ThinkbackError
@@ -40,7 +41,7 @@ BROKEN_PIPE = 1
 
 
 ORDER = (
-    "import", "generate", "simulate", "validate", "describe", "query", "seal", "merge", "fit-gate", "transfer",
+    "import", "train", "generate", "simulate", "validate", "describe", "query", "seal", "merge", "fit-gate", "transfer",
     "replay", "curves", "explain", "study", "export",
 )  # fmt: skip
 
@@ -114,6 +115,7 @@ exporting.command("recovery")(export.recovery)
 exporting.command("replay")(export.replay)
 exporting.command("predictions")(export.predictions)
 app.add_typer(exporting, name="export")
+app.command("train")(train.train)
 app.command("generate")(generate.generate)
 app.command("simulate")(simulate.simulate)
 app.command("validate")(validate.validate)
