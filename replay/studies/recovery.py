@@ -178,7 +178,10 @@ def _screen(log: Log, base: str, actions: tuple[str, ...], asked: Asked) -> tupl
     ).select(wanted)
     frame = frame.with_columns(pl.col("fix_rate", "flip_rate", "action_tokens").fill_null(0.0))
     joined = frame.join(rates, on="action", how="left", maintain_order="left")
-    return joined.with_columns(examples=pl.lit(result.statistics.n)), notes
+    examples = collect(log.scan("examples", ["example_id", "dataset"]), log)
+    screened = examples.filter(pl.col("example_id").is_in(result.outcomes["example_id"].unique().implode()))
+    named = ", ".join(screened["dataset"].unique().sort())
+    return joined.with_columns(examples=pl.lit(result.statistics.n), dataset=pl.lit(named)), notes
 
 
 def _call_rates(log: Log, ids: pl.Series, base: str) -> pl.DataFrame:

@@ -9,7 +9,26 @@ import numpy as np
 import polars as pl
 
 from replay.studies.recovery import DatasetStudy
-from replay.studies.recovery_tables import PERCENT, POINTS, PRICES, TOKENS, headline, layout, means, number, settings_of
+from replay.studies.recovery_published import (
+    published_action,
+    published_budget,
+    published_price,
+    published_requests,
+    published_rule,
+    verb,
+)
+from replay.studies.recovery_tables import (
+    PERCENT,
+    POINTS,
+    PRICES,
+    TOKENS,
+    headline,
+    layout,
+    limit,
+    means,
+    number,
+    settings_of,
+)
 from toolkit.show import Column, Estimate, Interval, Number, Table
 from toolkit.stats import paired_interval
 
@@ -32,16 +51,21 @@ def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
                     study.values(policy)["correct"], primary, cluster=study.cluster, settings=settings_of(study)
                 )
                 ahead = None if found.difference is None else Interval(found.difference, found.low, found.high)
+            other = published_rule(study.dataset, _paper_rule(study, policy))
             rows.append((
                 study.dataset, policy, number(cells, "accuracy"), number(cells, "intervention_rate"),
                 number(cells, "action_tokens"), number(cells, "fix_rate"), number(cells, "flip_rate"), ahead,
-                "diagnostic" if diagnostic[policy] else "",
+                "diagnostic" if diagnostic[policy] else "", other.get("accuracy_pct"), other.get("verify_pct"),
+                other.get("flips_pct"),
             ))  # fmt: skip
     columns = [
         Column("data set", key="dataset"), Column("rule"), Column("accuracy %", PERCENT, "accuracy"),
         Column("acts on %", PERCENT, "intervention_rate"), Column("action tokens", TOKENS, "action_tokens"),
         Column("fixes %", Number(2, 100), "fix_rate"), Column("flips %", Number(2, 100), "flip_rate"),
         Column("ahead of the gate, points", POINTS, "headroom"), Column("remark"),
+        Column("published %", Number(2), "published_accuracy_pct"),
+        Column("published acts on %", Number(1), "published_verify_pct"),
+        Column("published flips %", Number(2), "published_flips_pct"),
     ]  # fmt: skip
     return layout(
         "Routing rules and headroom", columns, rows, studies,
@@ -49,21 +73,47 @@ def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
     )  # fmt: skip
 
 
+def _paper_rule(study: DatasetStudy, policy: str) -> str:
+    """What the paper calls a rule; empty where it has no such one."""
+    named, action = study.named, study.cast.action
+    if verb(action) != "verify":
+        return ""
+    voted = policy.startswith("sampled-rollout oracle") and policy.partition(": ")[2] in study.cast.samples
+    fixed = {
+        named.always.get(action): "always verify",
+        named.primary: "cheap features",
+        "difficulty": "difficulty",
+        "verification need": "verification need",
+    }
+    if policy in fixed:
+        return fixed[policy]
+    if policy.startswith("matched-rate oracle"):
+        return "oracle at matched rate"
+    if policy == "expected-action oracle" and study.cast.actions == (action,):
+        return "expected-action oracle, verify"
+    return "sampled-rollout oracle, self-consistency samples" if voted else ""
+
+
 def screening(studies: Sequence[DatasetStudy]) -> Table:
     """All logged actions before any gate (the paper's table 4)."""
-    rows = [
-        (
+    rows: list[tuple[Any, ...]] = []
+    for row in studies[0].screening.iter_rows(named=True):
+        other = published_action(row["dataset"], row["action"])
+        rows.append((
             row["action"], row["examples"], row["accuracy"], row["fix_rate"], row["flip_rate"], row["finalizer_rate"],
             row["truncation_rate"], row["action_tokens"],
-        )
-        for row in studies[0].screening.iter_rows(named=True)
-    ]  # fmt: skip
+            *(other.get(key) for key in ("final_accuracy_pct", "fix_pct", "flip_pct", "action_tokens")),
+        ))  # fmt: skip
     columns = [
         Column("action"), Column("examples", TOKENS), Column("accuracy %", Number(2, 100), "accuracy"),
         Column("fixes %", Number(2, 100), "fix_rate"), Column("flips %", Number(2, 100), "flip_rate"),
         Column("finalizer %", Number(2, 100), "finalizer_rate"),
         Column("truncated %", Number(2, 100), "truncation_rate"),
         Column("action tokens", TOKENS, "action_tokens"),
+        Column("published %", Number(2), "published_accuracy_pct"),
+        Column("published fixes %", Number(2), "published_fix_pct"),
+        Column("published flips %", Number(2), "published_flip_pct"),
+        Column("published tokens", TOKENS, "published_tokens"),
     ]  # fmt: skip
     return layout(
         "Screening of the actions", columns, rows, studies,
@@ -76,12 +126,14 @@ def budgets(studies: Sequence[DatasetStudy]) -> Table:
     """Longer initial budgets (the paper's table 20)."""
     rows = []
     for study in studies:
-        for policy in (study.named.base, *study.named.budgets.values()):
+        pools = {study.named.base: study.cast.base} | {name: pool for pool, name in study.named.budgets.items()}
+        for policy, pool in pools.items():
             if policy in study.policies:
-                cells = means(study, policy)
+                cells, other = means(study, policy), published_budget(study.dataset, limit(pool))
                 rows.append((
                     study.dataset, policy, cells["accuracy"], cells.get("total_tokens"), number(cells, "finalizers"),
                     number(cells, "truncated"), number(cells, "fix_rate"), number(cells, "flip_rate"),
+                    other.get("accuracy_pct"), other.get("total_tokens"), other.get("truncation_pct"),
                 ))  # fmt: skip
     columns = [
         Column("data set", key="dataset"), Column("initial budget", key="policy"),
@@ -89,6 +141,9 @@ def budgets(studies: Sequence[DatasetStudy]) -> Table:
         Column("finalizer %", PERCENT, "finalizers"), Column("truncated %", PERCENT, "truncated"),
         Column("right where the base is wrong %", Number(2, 100), "fix_rate"),
         Column("wrong where it is right %", Number(2, 100), "flip_rate"),
+        Column("published %", Number(2), "published_accuracy_pct"),
+        Column("published tokens", TOKENS, "published_tokens"),
+        Column("published truncated %", Number(1), "published_truncation_pct"),
     ]  # fmt: skip
     return layout("Initial budgets", columns, rows, studies)
 
@@ -129,20 +184,22 @@ def prices(studies: Sequence[DatasetStudy]) -> Table:
     rows = []
     for study in studies:
         base = number(means(study, study.named.base), "total_tokens")
-        for policy, _, _ in headline(study):
-            cells = means(study, policy)
+        for policy, part, what in headline(study):
+            cells, other = means(study, policy), published_price(study.dataset, part, what)
             tokens = number(cells, "total_tokens")
             costs = [None if tokens is None else tokens * price / 1000 for price in PRICES]
             relative = tokens / base if tokens is not None and base else None
-            rows.append((study.dataset, policy, tokens, *costs, relative, cells.get("cost_per_1000")))
+            rows.append((study.dataset, policy, tokens, *costs, relative, cells.get("cost_per_1000"),
+                         other.get("usd_per_1000_requests"), other.get("relative_cost")))  # fmt: skip
     columns = [
         Column("data set", key="dataset"), Column("policy"), Column("total tokens", TOKENS, "total_tokens"),
         *(Column(f"at {price:g} per million", Number(2), f"per_1000_at_{price:g}") for price in PRICES),
         Column("relative", Number(2)), Column("at the models' prices", Estimate(2), "per_1000_priced"),
+        Column("published at 0.5", Number(2), "published_per_1000_at_0.5"),
+        Column("published relative", Number(2), "published_relative"),
     ]  # fmt: skip
-    keep = [i for i in range(len(columns)) if i < len(columns) - 1 or any(row[i] is not None for row in rows)]
     return layout(
-        "Cost of 1,000 requests", [columns[i] for i in keep], [tuple(row[i] for i in keep) for row in rows], studies,
+        "Cost of 1,000 requests", columns, rows, studies,
         "Average realised tokens times the price; no provider's quote.",
     )  # fmt: skip
 
@@ -158,19 +215,36 @@ def per_1000(studies: Sequence[DatasetStudy]) -> Table:
             if first in study.policies and second in study.policies:
                 one, two = study.values(first), study.values(second)
                 acted = two["action_tokens"] - one["action_tokens"] if first not in named.budgets.values() else None
+                other = published_requests(study.dataset, _paper_comparison(study, first, second))
+                saved, kind = other.get("tokens_saved"), other.get("tokens_kind")
                 rows.append((
                     study.dataset, f"{first} in place of {second}", _times(two["calls"] - one["calls"]),
                     None if acted is None else _times(acted),
                     _times(two["total_tokens"] - one["total_tokens"]),
                     _times(two["flip"] - one["flip"]), _times(one["correct"] - two["correct"]),
+                    other.get("verification_calls_avoided"), saved if kind == "action tokens" else None,
+                    saved if kind == "total tokens" else None, other.get("flips_avoided"),
                 ))  # fmt: skip
     columns = [
         Column("data set", key="dataset"), Column("comparison"), Column("calls avoided", TOKENS, "calls_avoided"),
         Column("action tokens saved", TOKENS, "action_tokens_saved"),
         Column("total tokens saved", TOKENS, "total_tokens_saved"), Column("flips avoided", Number(1), "flips_avoided"),
         Column("more right answers", Number(1, signed=True), "more_right"),
+        Column("published calls", TOKENS, "published_calls_avoided"),
+        Column("published action tokens", TOKENS, "published_action_tokens_saved"),
+        Column("published total tokens", TOKENS, "published_total_tokens_saved"),
+        Column("published flips", TOKENS, "published_flips_avoided"),
     ]  # fmt: skip
     return layout("Per 1,000 requests", columns, rows, studies)
+
+
+def _paper_comparison(study: DatasetStudy, first: str, second: str) -> str:
+    """What the paper calls a comparison of its table 21; empty where it has no such one."""
+    parts = {policy: (part, what) for policy, part, what in headline(study)}
+    (part, what), (other, action) = parts[first], parts[second]
+    if part == "selective" and other == "always":
+        return f"selective {verb(what)} against always {verb(action)}"
+    return f"base {what} against selective {verb(action)}" if part == "budget" else ""
 
 
 def _times(values: np.ndarray) -> float | None:

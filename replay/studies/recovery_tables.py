@@ -10,7 +10,14 @@ import numpy as np
 import polars as pl
 
 from replay.studies.recovery import DatasetStudy
-from replay.studies.recovery_published import published_comparison, published_policy, published_state
+from replay.studies.recovery_published import (
+    Row,
+    published_comparison,
+    published_gate,
+    published_policy,
+    published_state,
+    verb,
+)
 from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table
 from toolkit.stats import Settings, interval, paired_interval
 
@@ -22,7 +29,8 @@ PRICES = (0.1, 0.5, 2.0, 10.0)
 def layout(
     title: str, columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], study: Sequence[DatasetStudy], *notes: str
 ) -> Table:
-    """A table of the study, with what every one of them must say."""
+    """A table of the study, with what every one of them must say, without the columns that no row has a value for."""
+    kept = [i for i in range(len(columns)) if not rows or any(row[i] is not None for row in rows)]
     simulated = any(one.result.simulated for one in study)
     warned = dict.fromkeys(note for one in study for note in one.notes if note.startswith("WARNING"))
     told = [f"{one.dataset}: {one.result.statistics.n:,} examples" for one in study]
@@ -30,8 +38,9 @@ def layout(
     drawn = f"{100 * made['level']:g} % intervals, {made['resamples']:,} paired resamples, seed {made['seed']}."
     counted = f"{'; '.join(told)}. {drawn}"
     return Table(
-        title, tuple(columns), tuple(rows), ((SIMULATED,) if simulated else ()) + tuple(warned), (counted, *notes)
-    )
+        title, tuple(columns[i] for i in kept), tuple(tuple(row[i] for i in kept) for row in rows),
+        ((SIMULATED,) if simulated else ()) + tuple(warned), (counted, *notes),
+    )  # fmt: skip
 
 
 def means(study: DatasetStudy, policy: str) -> dict[str, Interval | None]:
@@ -56,12 +65,13 @@ def headline(study: DatasetStudy) -> list[tuple[str, str, str]]:
     for action, policy in named.always.items():
         found += [(policy, "always", action)]
         found += [(named.selective[action], "selective", action)] if action in named.selective else []
-    found += [(policy, "budget", _limit(study, pool)) for pool, policy in named.budgets.items()]
+    found += [(policy, "budget", limit(pool)) for pool, policy in named.budgets.items()]
     found += [(policy, "samples", policy.partition("@")[2].partition(":")[0]) for policy in named.samples]
     return [one for one in found if one[0] in study.policies]
 
 
-def _limit(study: DatasetStudy, pool: str) -> str:
+def limit(pool: str) -> str:
+    """The token limit that a pool's name tells; `long` is the paper's 8,192."""
     digits = "".join(sign for sign in pool if sign.isdigit())
     return digits or ("8192" if pool.startswith("long") else pool)
 
@@ -93,20 +103,10 @@ def budget_matched(studies: Sequence[DatasetStudy]) -> Table:
         Column("published flips %", Number(2), "published_flips"),
     ]  # fmt: skip
     return layout(
-        "Policies at their realised budgets", _known(columns, rows), _cut(columns, rows), studies,
+        "Policies at their realised budgets", columns, rows, studies,
         "Rollouts are averaged within an example first. Tokens are those realised, prompts and finalizers included; "
         "accuracy(policy) − accuracy(base) = fixes − flips.",
     )  # fmt: skip
-
-
-def _known(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> list[Column]:
-    """The columns in which any row has a value."""
-    return [c for i, c in enumerate(columns) if any(row[i] is not None for row in rows)]
-
-
-def _cut(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    kept = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
-    return [tuple(row[i] for i in kept) for row in rows]
 
 
 def comparisons(study: DatasetStudy) -> list[tuple[str, str, str, str]]:
@@ -115,7 +115,7 @@ def comparisons(study: DatasetStudy) -> list[tuple[str, str, str, str]]:
     action = study.cast.action
     always = named.always.get(action, "")
     longest = next(reversed(list(named.budgets.values())), "")
-    verify = "verify" if action == "active_verify" else action.replace("_", " ")
+    verify = verb(action) or action.replace("_", " ")
     if named.primary:
         found += [
             (named.primary, always, "correct", f"accuracy, selective {verify} minus always {verify}"),
@@ -161,14 +161,14 @@ def paired(studies: Sequence[DatasetStudy]) -> Table:
         Column("published", Estimate(2, signed=True)), Column("published p", Number(3), "published_p"),
     ]  # fmt: skip
     return layout(
-        "Paired comparisons", _known(columns, rows), _cut(columns, rows), studies,
+        "Paired comparisons", columns, rows, studies,
         "Each on the same examples and the same resamples; p is two-sided.",
     )  # fmt: skip
 
 
-def _other(found: Mapping[str, float | None]) -> tuple[Interval | None, float | None]:
+def _other(found: Row) -> tuple[Interval | None, float | None]:
     if not found or found["difference"] is None:
-        return None, found.get("p") if found else None
+        return None, found.get("p")
     return Interval(found["difference"], found["ci95_low"], found["ci95_high"]), found["p"]
 
 
@@ -207,11 +207,11 @@ def gates(studies: Sequence[DatasetStudy]) -> Table:
         for name, report in study.reports.items():
             frozen = report.rows.filter(pl.col("rule") == "the gate, frozen").row(0, named=True)
             there = report.rows.filter(pl.col("rule").str.starts_with("diagnostic")).row(0, named=True)
-            found = report.calibration
+            found, other = report.calibration, published_gate(study.dataset, name)
             rows.append((
                 study.dataset, name, frozen["threshold"], frozen["accuracy"], frozen["intervention_rate"],
                 frozen["fix_rate"], frozen["flip_rate"], found.auroc, found.auprc, found.brier, found.ece,
-                there["threshold"], there["accuracy"],
+                there["threshold"], there["accuracy"], other.get("accuracy_pct"), other.get("verify_pct"),
             ))  # fmt: skip
     columns = [
         Column("data set", key="dataset"), Column("gate for", key="gate"), Column("threshold", Number(4)),
@@ -220,6 +220,8 @@ def gates(studies: Sequence[DatasetStudy]) -> Table:
         Column("AUROC", Number(3), "auroc"), Column("AUPRC", Number(3), "auprc"), Column("Brier", Number(4), "brier"),
         Column("ECE", Number(4), "ece"), Column("threshold chosen here", Number(4), "diagnostic_threshold"),
         Column("its accuracy %", PERCENT, "diagnostic_accuracy"),
+        Column("published %", Number(2), "published_accuracy_pct"),
+        Column("published fires %", Number(1), "published_verify_pct"),
     ]  # fmt: skip
     return layout(
         "Gates", columns, rows, studies,
@@ -255,7 +257,7 @@ def subgroups(studies: Sequence[DatasetStudy]) -> Table:
         Column("policy"), Column("accuracy %", Estimate(1, 100), "accuracy"),
         Column("flips %", Number(2, 100), "flip_rate"), Column("published %", Number(2), "published_accuracy_pct"),
     ]  # fmt: skip
-    return layout("By state of the base attempt", _known(columns, rows), _cut(columns, rows), studies)
+    return layout("By state of the base attempt", columns, rows, studies)
 
 
 TABLES: dict[str, Callable[[Sequence[DatasetStudy]], Table]] = {

@@ -1,0 +1,170 @@
+"""SeVRA's rows in and out: what they mean, which are left out, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import replay
+from generate.simulate_recovery import simulate_recovery
+from toolkit.errors import ThinkbackError
+from toolkit.exports import export_recovery, export_replay
+from toolkit.imports import import_recovery, import_replay
+from toolkit.log import collect, open_log, validate_log
+
+Row = dict[str, Any]
+FIRST = '{ kind = "sample", pool = "base", max_traces = 1, select = "first" }'
+GATED = f"""
+[[policy]]
+name = "accept"
+kind = "sample"
+pool = "base"
+max_traces = 1
+select = "first"
+
+[[policy]]
+name = "always"
+kind = "act"
+action = "active_verify"
+base = "base"
+
+[[policy]]
+name = "gated"
+kind = "when"
+base = {FIRST}
+gate = {{ GATE }}
+then = {{ kind = "act", action = "active_verify", base = "base" }}
+"""
+
+
+def row(example: str, action: str, base: bool, final: bool, tokens: int = 0, **more: Any) -> Row:
+    return {
+        "example_id": example, "task_type": "math", "query": f"Question {example}", "base_response": "text",
+        "action": action, "base_correct": base, "final_correct": final, "helpful_fix": final and not base,
+        "harmful_flip": base and not final, "action_actual_tokens": tokens, "base_actual_tokens": 100,
+        "base_finalizer_used": False, "base_usage": {"done_reason": "stop"}, "features": {"difficulty": 0.5}, **more,
+    }  # fmt: skip
+
+
+def rows() -> list[Row]:
+    """Two examples: `a` is fixed by one of two rollouts, `b` is right and stays so."""
+    return [
+        row("a", "accept", False, False), row("a", "active_verify", False, True, 40, sample_index=0),
+        row("a", "active_verify", False, False, 60, sample_index=1), row("b", "accept", True, True),
+        row("b", "active_verify", True, True, 20, sample_index=0),
+    ]  # fmt: skip
+
+
+def write(path: Path, lines: list[Row]) -> str:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(path)
+
+
+def outcomes(log: Path, policy: str, gate: str = "signal = 'truncated', at_least = 1") -> list[Row]:
+    found = replay.run(log, GATED.replace("GATE", gate), resamples=20).outcomes
+    return found.filter(policy=policy).sort("example_id").to_dicts()
+
+
+def test_rows_become_a_base_pool_and_revisions(tmp_path: Path) -> None:
+    report = import_recovery([write(tmp_path / "rows.jsonl", rows())], tmp_path / "log")
+    assert (report.examples, report.traces) == (2, 5)
+    assert validate_log(open_log(tmp_path / "log")).ok
+    a, b = outcomes(tmp_path / "log", "always")
+    assert (a["correct"], a["fix"], a["action_tokens"], a["total_tokens"]) == (0.5, 0.5, 50.0, 150.0)
+    assert (b["correct"], b["flip"], b["total_tokens"]) == (1.0, 0.0, 120.0)
+
+
+def test_a_repeated_row_counts_once_and_the_first_wins(tmp_path: Path) -> None:
+    again = row("b", "active_verify", True, False, 999, sample_index=0)
+    report = import_recovery([write(tmp_path / "rows.jsonl", [*rows(), again])], tmp_path / "log")
+    assert "dropped 1 rows" in report.notes[0]
+    assert outcomes(tmp_path / "log", "always")[1]["correct"] == 1.0
+
+
+def test_equal_rows_without_an_index_are_repeats(tmp_path: Path) -> None:
+    bare = [{k: v for k, v in one.items() if k != "sample_index"} for one in rows()]
+    report = import_recovery([write(tmp_path / "rows.jsonl", [*bare, bare[1]])], tmp_path / "log")
+    assert report.traces == 5
+    assert "dropped 1 rows" in report.notes[0]
+
+
+def test_incomplete_examples_are_left_out_by_name_when_asked(tmp_path: Path) -> None:
+    lacking = [*rows(), row("c", "accept", True, True), row("d", "active_verify", True, True, 5)]
+    report = import_recovery([write(tmp_path / "rows.jsonl", lacking)], tmp_path / "log", exclude=True)
+    told = " ".join(report.notes)
+    assert "1 examples have no row of action `accept` (`d`)" in told
+    assert "1 examples have no row of action `active_verify` (`c`)" in told
+    assert report.examples == 2
+
+
+BAD = {
+    "no accept row": ([row("a", "active_verify", False, True, 4)], "no row of action `accept` (`a`)"),
+    "an action missing": ([*rows(), row("c", "accept", True, True)], "no row of action `active_verify` (`c`)"),
+    "several base samples": (
+        [*rows(), row("a", "continue", True, True), row("b", "continue", True, True)],
+        "1 examples have several base samples (`a`): their rows differ in `base_correct`",
+    ),
+    "no action": ([row("a", "accept", False, False)], "no action but `accept`"),
+    "no column": ([{k: v for k, v in r.items() if k != "final_correct"} for r in rows()], "no column `final_correct`"),
+    "a null": ([*rows(), {**row("c", "accept", True, True), "base_correct": None}], "null in row 6"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_rows_are_one_line_and_nothing_is_written(name: str, tmp_path: Path) -> None:
+    lines, message = BAD[name]
+    with pytest.raises(ThinkbackError) as caught:
+        import_recovery([write(tmp_path / "rows.jsonl", lines)], tmp_path / "log")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def test_recovery_rows_go_out_and_come_back(tmp_path: Path) -> None:
+    simulate_recovery(tmp_path / "sim", examples=80, seed=4)
+    count = export_recovery(open_log(tmp_path / "sim"), "short", tmp_path / "rows.jsonl")
+    assert count == 80 * (1 + 3 * 2)
+    import_recovery([str(tmp_path / "rows.jsonl")], tmp_path / "back")
+    gate = 'feature = "difficulty", at_least = 0.5'
+    back = outcomes(tmp_path / "back", "gated", gate)
+    text = GATED.replace("GATE", gate).replace('"base"', '"short"')
+    own = replay.run(tmp_path / "sim", text, resamples=20).outcomes.filter(policy="gated").sort("example_id")
+    for one, other in zip(own.iter_rows(named=True), back, strict=True):
+        for key in ("example_id", "correct", "fix", "flip", "intervened", "action_tokens", "total_tokens"):
+            assert one[key] == other[key], key
+
+
+def test_replay_rows_in_and_out(tmp_path: Path) -> None:
+    lines = [
+        {"base_correct": True, "verified_correct": True, "gate_score": 0.1, "verification_tokens": 420},
+        {"base_correct": False, "verified_correct": True, "gate_score": 1.0, "verification_tokens": 300},
+        {"base_correct": True, "verified_correct": False, "gate_score": 0.6, "verification_tokens": 100},
+    ]
+    report = import_replay([write(tmp_path / "rows.jsonl", lines)], tmp_path / "log")
+    assert "named by line" in report.notes[0]
+    # A threshold of 1.0 still fires on a score of exactly 1.0, and only there.
+    fired = [one["intervened"] for one in outcomes(tmp_path / "log", "gated", 'verifier = "gate", at_least = 1.0')]
+    assert fired == [0.0, 1.0, 0.0]
+    assert export_replay(open_log(tmp_path / "log"), None, "active_verify", "gate", tmp_path / "out.jsonl") == 3
+    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == lines
+
+
+def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
+    import_recovery([write(tmp_path / "rows.jsonl", rows())], tmp_path / "log")
+    log = open_log(tmp_path / "log")
+    with pytest.raises(ThinkbackError, match="no verifier `gate`"):
+        export_replay(log, None, "active_verify", "gate", tmp_path / "out.jsonl")
+    with pytest.raises(ThinkbackError, match="no judged revision"):
+        export_recovery(log, "bse", tmp_path / "out.jsonl")
+
+
+def test_rows_hold_verdicts_and_no_answers(tmp_path: Path) -> None:
+    import_recovery([write(tmp_path / "rows.jsonl", rows())], tmp_path / "log")
+    log = open_log(tmp_path / "log")
+    assert collect(log.scan("traces", ["opaque"]), log)["opaque"].all()
+    vote = '[[policy]]\nname = "vote"\nkind = "sample"\npool = "base"\nmax_traces = 1\nselect = "majority"\n'
+    with pytest.raises(ThinkbackError, match="opaque"):
+        replay.run(log, vote, resamples=20)
