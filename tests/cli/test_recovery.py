@@ -1,0 +1,161 @@
+"""Thinking again on the command line: fit, transfer, study, import and export, and every mistake."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from generate.simulate_recovery import RecoveryModel, recovery_tables
+from tests.cli.conftest import Run
+from tests.cli.test_errors import files, refused
+from toolkit.log import write_log
+from toolkit.show import SIMULATED
+
+FIT = ("fit-gate", "LOG", "--action", "active_verify", "--on", "split='train'", "--tune", "split='dev'")
+FIGURES = ("cost_accuracy", "fixes_and_flips", "threshold_sweep", "calibration")
+TABLES = (
+    "budget_matched", "paired", "gates", "subgroups", "rules_and_headroom", "screening", "budgets", "joint_frontier",
+    "threshold_sweep", "tokens", "prices", "per_1000_requests", "seconds",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def recovery(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of one data set, named as one of the paper's, fitted on another."""
+    path = tmp_path_factory.mktemp("recovery") / "log"
+    tables = recovery_tables(600, 11, RecoveryModel(votes=3))
+    named = pl.when(pl.col("split") == "test").then(pl.lit("MATH500")).otherwise(pl.lit("MATH"))
+    tables["examples"] = tables["examples"].with_columns(dataset=named)
+    write_log(path, name="made", tables=tables, simulated=True)
+    return path
+
+
+def given(words: tuple[str, ...], log: Path) -> list[object]:
+    return [log if word == "LOG" else word for word in words]
+
+
+@pytest.mark.slow
+def test_the_study_writes_every_table_and_figure(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text("[prices]\nsimulated = { prompt = 0.2, completion = 0.8 }\n")
+    done = thinkback("study", "recovery", recovery, "--out", "o", "--resamples", "100", "--prices", "prices.toml")
+    assert done.exit_code == 0, done.output
+    made = files(tmp_path / "o")
+    assert {f"{name}.{kind}" for name in TABLES for kind in ("md", "tex", "csv")} <= made
+    assert {f"{name}.{kind}" for name in FIGURES for kind in ("pdf", "svg", "png")} <= made
+    assert {"report.md", "gate-active_verify.json", "gate-continue.json"} <= made
+    report = (tmp_path / "o" / "report.md").read_text()
+    assert SIMULATED in report
+    assert any(f"Recommendation, MATH500: {v}" in report for v in ("tune", "intervene", "disable", "undecided"))
+    rows = read(tmp_path / "o" / "budget_matched.csv")
+    by = {row["policy"]: row for row in rows}
+    assert (by["always active_verify"]["published_accuracy_pct"], by["base: short"]["published_tokens"]) == (
+        "75.5",
+        "4313",
+    )
+    base = float(by["base: short"]["accuracy"])
+    for row in rows:
+        if row["fix_rate"]:
+            assert float(row["accuracy"]) - base == pytest.approx(float(row["fix_rate"]) - float(row["flip_rate"]))
+    assert float(by["base: short"]["total_tokens"]) < float(by["always continue"]["total_tokens"])
+    for name, column in PUBLISHED.items():
+        assert any(row[column] for row in read(tmp_path / "o" / f"{name}.csv")), name
+    assert read(tmp_path / "o" / "prices.csv")[0]["per_1000_priced"]
+
+
+PUBLISHED = {
+    "paired": "published_p", "gates": "published_verify_pct", "subgroups": "published_accuracy_pct",
+    "rules_and_headroom": "published_flips_pct", "screening": "published_fix_pct",
+    "prices": "published_relative", "per_1000_requests": "published_calls_avoided",
+}  # fmt: skip
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def test_a_gate_is_fitted_moved_and_read(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
+    fitted = thinkback(*given(FIT, recovery), "--out", "gate.json")
+    assert fitted.exit_code == 0, fitted.output
+    assert "AUROC" in fitted.stdout
+    moved = thinkback("transfer", recovery, "--gate", "gate.json", "--where", "split='test'", "--resamples", "50")
+    assert moved.exit_code == 0, moved.output
+    assert "the gate, frozen" in moved.stdout
+    assert SIMULATED in moved.stdout
+    told = thinkback("export", "predictions", recovery, "--gate", "gate.json", "--out", "p.jsonl")
+    assert told.exit_code == 0, told.output
+    first = json.loads((tmp_path / "p.jsonl").read_text().splitlines()[0])
+    assert {"example_id", "probability", "threshold", "choose_verify", "base_correct", "verify_accuracy"} <= set(first)
+    assert first["choose_verify"] == (first["probability"] >= first["threshold"])
+
+
+def test_out_of_fold_scores_are_written(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
+    done = thinkback(
+        "fit-gate", recovery, "--action", "active_verify", "--on", "split='train'", "--folds", "4", "--kind", "trees",
+        "--scores", "s.csv", "--out", "gate.json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert set(read(tmp_path / "s.csv")[0]) == {"example_id", "score", "repair"}
+
+
+def test_rows_go_out_and_come_back(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
+    assert thinkback("export", "recovery", recovery, "--out", "rows.jsonl").exit_code == 0
+    back = thinkback("import", "recovery", "rows.jsonl", "--out", "back")
+    assert back.exit_code == 0, back.output
+    assert "600 examples, 4,200 traces" in back.stdout.splitlines()[-1]
+
+
+FOLDER = ("--out", "o")
+MISTAKES = {
+    "same rows for both": ((*FIT[:6], "--tune", "split='train'", *FOLDER), ("share 300 examples", "`q000000`")),
+    "few fixes": ((*FIT[:6], "--tune", "example_id between 'q000300' and 'q000330'", *FOLDER), ("at least 20",)),
+    "no rows to fit on": ((*FIT[:4], "--tune", "split='dev'", *FOLDER), ("--on",)),
+    "no rows to tune on": ((*FIT[:6], *FOLDER), ("--tune", "--folds")),
+    "scores without folds": ((*FIT, "--scores", "s.csv", *FOLDER), ("--folds",)),
+    "no such action": (
+        ("fit-gate", "LOG", "--action", "active_verfy", "--on", "true", "--tune", "true", *FOLDER),
+        ("active_verify",),
+    ),
+    "a study without a test split": (("study", "recovery", "LOG", "--where", "split = 'tset'", *FOLDER), ("--where",)),
+    "a study of no such action": (("study", "recovery", "LOG", "--action", "verify", *FOLDER), ("active_verify",)),
+    "a study of no such pool": (("study", "recovery", "LOG", "--base", "shrt", *FOLDER), ("`short`",)),
+    "a study of no such budget": (("study", "recovery", "LOG", "--budgets", "lon", *FOLDER), ("`long`",)),
+    "a margin in points": (("study", "recovery", "LOG", "--margin", "1", *FOLDER), ("0.01",)),
+    "no such verifier": (
+        ("export", "replay", "LOG", "--action", "active_verify", "--verifier", "gate", *FOLDER),
+        ("no verifier `gate`",),
+    ),
+    "a gate that is none": (("transfer", "LOG", "--gate", "LOG/manifest.json"), ("no gate file", "fit-gate")),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_one_line_and_write_nothing(name: str, recovery: Path, thinkback: Run, tmp_path: Path) -> None:
+    words, told = MISTAKES[name]
+    refused(thinkback(*(str(word).replace("LOG", str(recovery)) for word in words)), *told)
+    assert files(tmp_path) == set()
+
+
+def test_a_study_on_what_a_frozen_gate_has_seen_is_refused(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
+    thinkback(*given(FIT, recovery), "--out", "gate.json")
+    before = files(tmp_path)
+    where = ("--where", "split <> 'test'")
+    refused(thinkback("study", "recovery", recovery, "--gate", "gate.json", *where, "--out", "o"), "gate.json", "seen")
+    document = json.loads((tmp_path / "gate.json").read_text())
+    (tmp_path / "gate.json").write_text(json.dumps(document | {"threshold": 0.5}))
+    refused(
+        thinkback("study", "recovery", recovery, "--gate", "gate.json", "--out", "o"), "changed after it was fitted"
+    )
+    assert files(tmp_path) == before
+
+
+def test_rows_that_are_refused_leave_nothing(thinkback: Run, tmp_path: Path) -> None:
+    row = {"example_id": "a", "action": "active_verify", "base_correct": True, "final_correct": True}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    refused(thinkback("import", "recovery", "rows.jsonl", "--out", "o"), "no row of action `accept`")
+    refused(thinkback("import", "replay", "rows.jsonl", "--out", "o"), "verified_correct")
+    assert files(tmp_path) == {"rows.jsonl"}
