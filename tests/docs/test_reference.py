@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 import replay
-from replay.policies import ORDERS, SELECTS, Policy
+from replay.gates import SIGNALS, Reading
+from replay.policies import ORACLE_RULES, ORDERS, SELECTS, Policy
 from replay.stops import STOPS
 from replay.store import NUMBERS, SCHEMA
 from toolkit.answers import JUDGES, KINDS, WAYS
@@ -21,6 +22,7 @@ from toolkit.stats.metrics import catalogue
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TYPES = {"String": "string", "Boolean": "bool"}
 OWN = {"family", "tried"}  # of a policy: set by a sweep, not by a user
+GATE_KEYS = [field.name for field in fields(Reading)]
 
 
 def section(page: str, heading: str) -> str:
@@ -71,8 +73,15 @@ def test_policy_keys() -> None:
     listed = first_cells(section("policies.md", "Kind `sample`").partition("### ")[0])
     assert set(listed) == {f.name for f in fields(replay.Sample)} - OWN | {"kind"}
     oracle = first_cells(section("policies.md", "Kind `oracle`"))
-    assert set(oracle) == {f.name for f in fields(replay.Oracle)} - OWN | {"kind"}
-    assert {kind.kind for kind in Policy.__subclasses__()} == {"sample", "oracle"}
+    assert set(oracle) == {f.name for f in fields(replay.Oracle)} - OWN | {"kind", *ORACLE_RULES}
+    assert {kind.kind for kind in Policy.__subclasses__()} == {"sample", "oracle", "act", "when", "route"}
+
+
+def test_keys_of_policies_that_think_again() -> None:
+    for kind in (replay.Act, replay.When, replay.Route):
+        listed = set(first_cells(section("policies.md", f"Kind `{kind.kind}`"))) - set(GATE_KEYS) - set(SIGNALS)
+        assert listed == {f.name.rstrip("_") for f in fields(kind)} - OWN | {"kind"}
+    assert set(first_cells(section("policies.md", "Kind `when`"))) >= set(GATE_KEYS) | set(SIGNALS)
 
 
 def test_defaults_of_policy_keys() -> None:
