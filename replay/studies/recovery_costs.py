@@ -78,7 +78,7 @@ def _paper_rule(study: DatasetStudy, policy: str) -> str:
     named, action = study.named, study.cast.action
     if verb(action) != "verify":
         return ""
-    voted = policy.startswith("sampled-rollout oracle") and policy.partition(": ")[2] in study.cast.samples
+    oracle, _, pool = policy.partition(": ")
     fixed = {
         named.always.get(action): "always verify",
         named.primary: "cheap features",
@@ -91,7 +91,7 @@ def _paper_rule(study: DatasetStudy, policy: str) -> str:
         return "oracle at matched rate"
     if policy == "expected-action oracle" and study.cast.actions == (action,):
         return "expected-action oracle, verify"
-    return "sampled-rollout oracle, self-consistency samples" if voted else ""
+    return f"{oracle}, self-consistency samples" if oracle.endswith("oracle") and pool in study.cast.samples else ""
 
 
 def screening(studies: Sequence[DatasetStudy]) -> Table:

@@ -118,8 +118,9 @@ def _oracles(cast: Cast, base: str) -> list[Oracle]:
         Oracle(name="expected-action oracle", rule="expected_action", base=cast.base, of=cast.actions, against=base),
     ]
     for pool in cast.samples:
-        named = f"sampled-rollout oracle: {pool}"
-        made.append(Oracle(name=named, rule="action", base=cast.base, of=(pool,), against=base))
+        for rule, shown in (("action", "sampled-rollout"), ("expected_action", "expected-action")):
+            named = f"{shown} oracle: {pool}"
+            made.append(Oracle(name=named, rule=rule, base=cast.base, of=(pool,), against=base))
     return made
 
 

@@ -66,6 +66,17 @@ def test_the_study_writes_every_table_and_figure(recovery: Path, thinkback: Run,
     assert read(tmp_path / "o" / "prices.csv")[0]["per_1000_priced"]
 
 
+@pytest.mark.slow
+def test_the_study_needs_no_more_than_recovery_rows(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
+    thinkback("export", "recovery", recovery, "--out", "rows.jsonl")
+    thinkback("import", "recovery", "rows.jsonl", "--out", "back")
+    done = thinkback("study", "recovery", "back", "--out", "o", "--resamples", "50")
+    assert done.exit_code == 0, done.output
+    policies = {row["policy"] for row in read(tmp_path / "o" / "budget_matched.csv")}
+    assert {"base: base", "always active_verify", "selective active_verify"} <= policies
+    assert "Recommendation" in (tmp_path / "o" / "report.md").read_text()
+
+
 PUBLISHED = {
     "paired": "published_p", "gates": "published_verify_pct", "subgroups": "published_accuracy_pct",
     "rules_and_headroom": "published_flips_pct", "screening": "published_fix_pct",

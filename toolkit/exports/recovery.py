@@ -78,7 +78,7 @@ def _pairs(log: Log, base: str | None) -> tuple[pl.DataFrame, dict[str, list[dic
     name = base or bases[0]
     if name not in bases:
         raise ThinkbackError(f"pool `{name}` has no judged revision of its first traces; {suggest(name, bases)}")
-    examples = collect(log.scan("examples", ["example_id", "dataset", "question", "gold"]), log)
+    examples = collect(log.scan("examples", ["example_id", "dataset", "split", "question"]), log)
     attempts = first.filter(pl.col("pool") == name).join(examples, on="example_id", how="left").sort("example_id")
     by_parent: dict[str, list[dict[str, Any]]] = {}
     for row in revised.iter_rows(named=True):
@@ -91,6 +91,7 @@ def _attempt(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any
     return {
         "example_id": attempt["example_id"],
         "task_type": attempt["dataset"],
+        "split": attempt["split"],
         "query": attempt["question"],
         "base_response": attempt["text"],
         "base_correct": attempt["correct"],
