@@ -26,6 +26,7 @@ class Contents:
     trace_columns: Mapping[str, pl.DataType]
     example_columns: Mapping[str, pl.DataType]
     whole: frozenset[str]  # pools that are replayed whole or not at all
+    features: Mapping[str, pl.DataType]  # columns of features, but for the keys
     sizes: Mapping[str, int]  # largest number of traces of an example, by pool of first attempts
 
 
@@ -34,6 +35,7 @@ def read_contents(log: Log) -> Contents:
     kinds = log.scan("traces", ["pool", "action", "opaque", "sample_index"]).group_by("pool", "action")
     frame = collect(kinds.agg(pl.col("opaque").any(), pl.col("sample_index").max()), log)
     solves = frame.filter(pl.col("action") == "solve")
+    columns = log.columns("features") if log.has("features") else {}
     verifiers = collect(log.scan("verifications", ["verifier"]).select(pl.col("verifier").unique()), log)
     return Contents(
         pools=frozenset(solves["pool"]),
@@ -43,6 +45,7 @@ def read_contents(log: Log) -> Contents:
         trace_columns=log.columns("traces"),
         example_columns=log.columns("examples"),
         whole=log.pools_without_prefix(),
+        features={n: t for n, t in columns.items() if n not in ("trace_id", "example_id")},
         sizes={pool: largest + 1 for pool, largest in solves.select("pool", "sample_index").iter_rows()},
     )
 
@@ -73,11 +76,14 @@ def request(policies: Sequence[Policy], contents: Contents, measure: str | None,
     pools: set[str] = set()
     verifiers: dict[str, set[str]] = {}
     actions: dict[tuple[str, str], str] = {}
+    features: dict[str, set[str]] = {}
     for policy in policies:
         if isinstance(policy, Sample) and policy.pool is not None:
             pools.add(policy.pool)
             if policy.verifies and policy.verifier is not None:
                 verifiers.setdefault(policy.pool, set()).add(policy.verifier)
+            if policy.order == "surrogate":
+                features.setdefault(policy.pool, set()).update(policy.features)
         elif isinstance(policy, Oracle):
             pools |= {name for name in (*policy.of, policy.base) if name in contents.pools}
             for name, made in zip(policy.of, slice_names(policy, contents.pools), strict=True):
@@ -89,6 +95,7 @@ def request(policies: Sequence[Policy], contents: Contents, measure: str | None,
         actions=actions,
         measure=measure,
         prices=prices,
+        features={pool: frozenset(names) for pool, names in features.items()},
     )
 
 
@@ -106,11 +113,13 @@ def _sample(policy: Sample, contents: Contents) -> Sample:
         raise policy.refuse(
             f"the log has no verifier `{policy.verifier}`; {suggest(str(policy.verifier), contents.verifiers)}"
         )
+    _known_features(policy, contents)
     if pool in contents.opaque:
         votes = policy.select in ("majority", "weighted") or isinstance(policy.stop, Agreement | Window | Margin)
+        votes = votes or policy.order == "surrogate"
         if votes:
             raise policy.refuse(
-                f"pool `{pool}` has verdicts but no answers (opaque), so votes and margins mean nothing; "
+                f"pool `{pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean nothing; "
                 f"use select `first` or `best` with no stop or a budget"
             )
     if pool in contents.whole and (policy.orders is not None or _cuts(policy)):
@@ -119,6 +128,14 @@ def _sample(policy: Sample, contents: Contents) -> Sample:
             f"its order: leave out `orders`, and any `stop` that cuts generation"
         )
     return policy
+
+
+def _known_features(policy: Sample, contents: Contents) -> None:
+    for name in policy.features if policy.order == "surrogate" else ():
+        if name not in contents.features:
+            raise policy.refuse(f"the log has no feature `{name}`; {suggest(name, contents.features)}")
+        if not contents.features[name].is_numeric():
+            raise policy.refuse(f"feature `{name}` holds {contents.features[name]}; a surrogate reads numbers")
 
 
 def _cuts(policy: Sample) -> bool:

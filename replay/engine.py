@@ -18,7 +18,8 @@ from replay.stops import Never, Threshold, crossing_step, decisions, stopping_st
 from replay.trajectory import COSTS, NEVER_MISSING, Trajectory, Walk, listwise_costs, listwise_fits, walk_block
 from toolkit.errors import ThinkbackError
 
-EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN = 1, 2, 3, 4, 5
+EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, UNREAD = 1, 2, 3, 4, 5, 6
+"""Why an example is partial, as `reasons` numbers it; from UNREAD on one for each feature of a surrogate."""
 
 
 def replay_block(block: Block, policies: Sequence[Policy], whole_pools: frozenset[str] = frozenset()) -> list[Outcome]:
@@ -69,6 +70,8 @@ def walks(policy: Sample) -> list[Walk]:
             permuted=policy.orders is not None,
             cap=policy.max_traces,
             width=policy.width,
+            surrogate=policy.surrogate,
+            calibration=policy.calibration,
         )
         for repetition in range(policy.orders or 1)
     ]
@@ -83,6 +86,7 @@ def reasons(policy: Sample) -> tuple[str, ...]:
         f"pool `{policy.pool}` is replayed whole, and has more than {policy.max_traces} traces or a gap",
         f"verifier `{policy.verifier}` did not score a trace that the policy verifies",
         f"listwise verifier `{policy.verifier}` did not see exactly the traces that the policy generates",
+        *(f"feature `{name}` is null for a trace that the surrogate reads" for name in policy.features),
     )
 
 
@@ -134,6 +138,7 @@ def _stop(trajectory: Trajectory, policy: Sample) -> tuple[np.ndarray, np.ndarra
         width = policy.width if policy.order == "generation" else 1
         step, ruled = stopping_step(decisions(policy.stop, trajectory.prefix), limit, width)
     capped = np.where(generated < policy.max_traces, ends.EXHAUSTED, ends.CAP)
+    capped = np.where(trajectory.ran_empty, ends.EMPTY, capped)
     return step, np.where(ruled, ends.RULE, capped).astype(np.int8)
 
 
@@ -146,6 +151,11 @@ def _partial(
     unscored = trajectory.missing <= (NEVER_MISSING - 1 if policy.order == "score" or policy.expected else step)
     if unscored.any():
         reason[unscored & ~trajectory.listwise] = UNSCORED
+    if trajectory.picks is not None:
+        unread = trajectory.picks.unread <= step
+        for number, name in reversed(list(enumerate(policy.features))):
+            null = (np.isnan(trajectory.pool.features[name]) & (trajectory.pool.code >= 0)).any(axis=1)
+            reason[unread & null] = UNREAD + number
     if called is not None:
         generated = np.minimum(trajectory.generated, policy.max_traces)
         valid = trajectory.generation[np.arange(len(size)), np.maximum(generated, 1) - 1, COSTS.index("valid_traces")]

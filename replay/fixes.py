@@ -9,7 +9,7 @@ import numpy as np
 
 from replay.outcome import Against, Outcome
 from replay.pool import Block
-from replay.trajectory import Trajectory, Walk, walk_block
+from replay.trajectory import COSTS, Trajectory, Walk, walk_block
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def paid_calls(block: Block, outcome: Outcome) -> list[Calls]:
 
 def _walked(block: Block, walk: Walk, step: np.ndarray, outcome: Outcome) -> Calls:
     trajectory = walk_block(block, walk)
-    generated = step if walk.order == "generation" else trajectory.generated
+    generated = trajectory.costs[np.arange(len(step)), step, COSTS.index("traces")]
     calls: dict[tuple[str, str | None], Paid] = {
         (walk.pool, None): _all(_until(trajectory, trajectory.place, generated))
     }
@@ -133,6 +133,6 @@ def _all(among: np.ndarray) -> Paid:
 def _until(trajectory: Trajectory, order: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """1.0 for the sample indices (E, T) among the first `steps` (E,) of an order (E, S)."""
     mask = np.zeros(trajectory.pool.code.shape)
-    there = np.arange(order.shape[1]) < steps[:, None]
-    np.put_along_axis(mask, order, there.astype(float), axis=1)
+    row, step = np.nonzero(np.arange(order.shape[1]) < steps[:, None])
+    mask[row, order[row, step]] = 1.0
     return mask

@@ -9,8 +9,8 @@ import numpy as np
 
 from replay.trajectory import COSTS, Trajectory, Walk
 
-RULE, CAP, EXHAUSTED, MIXED = 0, 1, 2, -1
-ENDINGS = ("rule", "cap", "exhausted")
+RULE, CAP, EXHAUSTED, EMPTY, MIXED = 0, 1, 2, 3, -1
+ENDINGS = ("rule", "cap", "exhausted", "empty")
 SERVED = 0
 
 
@@ -34,7 +34,8 @@ class Outcome:
     (W, E) of the rows that make them; None where there is one row. `rows` (E,): how many. `runs`: the walk of each
     row and the step at which it stopped, from which the calls paid can be told, if that was asked; `bills`
     tell it of an oracle: how many traces (E,) of each pool it paid, from sample 0. `random_subset`: the
-    verifications are a random subset of the valid traces generated (`expected`).
+    verifications are a random subset of the valid traces generated (`expected`). `measured`: further columns of
+    outcomes (E,). `surrogate_s`: wall-clock seconds that a surrogate took on the block, over all rows.
     """
 
     reason: np.ndarray
@@ -50,6 +51,8 @@ class Outcome:
     bills: Mapping[str, np.ndarray] = field(default_factory=dict)
     random_subset: bool = False
     against: Against | None = None
+    measured: Mapping[str, np.ndarray] = field(default_factory=dict)
+    surrogate_s: float = 0.0
 
     def cost(self, name: str) -> np.ndarray:
         """One column of the costs (E,)."""
@@ -71,6 +74,7 @@ class RowSums:
     ending: np.ndarray | None = None
     words: np.ndarray | None = None  # (E, A) words of the answer codes
     runs: list[tuple[Walk, np.ndarray]] = field(default_factory=list)
+    surrogate_s: float = 0.0
 
     def add(
         self, trajectory: Trajectory, step: np.ndarray, select: str, ending: np.ndarray, extra: np.ndarray | None
@@ -95,6 +99,7 @@ class RowSums:
             self.ending = ending
         else:
             self.ending = np.where(self.ending == ending, ending, MIXED).astype(np.int8)
+        self.surrogate_s += trajectory.picks.seconds if trajectory.picks is not None else 0.0
         if self.keep_runs:
             self.runs.append((trajectory.walk, step))
 
@@ -121,6 +126,7 @@ class RowSums:
             rows=np.full(len(words), self.rows),
             ending=self.ending,
             runs=tuple(self.runs),
+            surrogate_s=self.surrogate_s,
         )
 
 

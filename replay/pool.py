@@ -7,7 +7,7 @@ What a policy may see (answers, costs, scores) and what it may not (`judged`, `c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -72,6 +72,7 @@ class Pool:
     credit: np.ndarray  # (E, T)
     reads: np.ndarray  # (E,) traces of the base's pool that some revision here saw; 0 for first attempts
     scores: Mapping[str, Scores]
+    features: Mapping[str, np.ndarray]  # (E, T), NaN: null
 
     def slice(self, start: int, stop: int) -> Pool:
         """The examples from `start` up to `stop`, as views."""
@@ -87,6 +88,7 @@ class Pool:
             credit=self.credit[cut],
             reads=self.reads[cut],
             scores={name: scores.slice(start, stop) for name, scores in self.scores.items()},
+            features={name: values[cut] for name, values in self.features.items()},
         )
 
     @cached_property
@@ -132,6 +134,7 @@ class Request:
     actions: Mapping[tuple[str, str], str]  # (action, base pool) -> name of the resulting pool
     measure: str | None = None
     prices: Prices | None = None
+    features: Mapping[str, frozenset[str]] = field(default_factory=dict)  # by pool
 
 
 def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
@@ -148,6 +151,7 @@ def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
     words = pl.DataFrame({"answer": vocabulary, "word": np.arange(len(vocabulary), dtype=np.int32)})
     traces = traces.join(words, on="answer", how="left", maintain_order="left")
     scores, free = _read_scores(log, traces, within, request)
+    traces = _with_features(log, traces, within, request)
     pools = {}
     for name in sorted(traces["slice"].unique().to_list()):
         pools[name] = _pool(name, len(examples), traces.filter(pl.col("slice") == name), scores, request)
@@ -261,6 +265,16 @@ def _read_scores(
     return frame, free
 
 
+def _with_features(log: Log, traces: pl.DataFrame, within: pl.Expr, request: Request) -> pl.DataFrame:
+    """The traces with a column `feature:NAME` for every feature that is asked for; null where there is none."""
+    names = sorted(set().union(*request.features.values())) if request.features else []
+    if not names:
+        return traces
+    scan = log.scan("features", ["trace_id", "example_id", *names]).filter(within)
+    frame = collect(scan.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature:{n}") for n in names)), log)
+    return traces.join(frame, on="trace_id", how="left", maintain_order="left")
+
+
 def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: Request) -> Pool:
     """Spread the rows of one slice over (E, T)."""
     if request.prices:
@@ -299,6 +313,10 @@ def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, 
         credit=spread(traces["credit"], np.nan, np.float64),
         reads=reads,
         scores=verifiers,
+        features={
+            feature: spread(traces[f"feature:{feature}"], np.nan, np.float64)
+            for feature in sorted(request.features.get(name, ()))
+        },
     )
 
 

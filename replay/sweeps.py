@@ -11,7 +11,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.written import Written
 
 MOST_POLICIES = 20_000
-LIST_KEYS = frozenset({"of"})
+LIST_KEYS = frozenset({"of", "features"})
 """Keys whose value is a list by nature: there, a list of lists is the sweep."""
 
 

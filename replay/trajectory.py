@@ -13,10 +13,13 @@ from functools import cached_property
 import numpy as np
 
 from replay import prefix, selects
+from replay.fits import Calibration
 from replay.orders import random_keys, random_permutation, verification_order
 from replay.pool import Block, Pool, Scores
 from replay.prefix import Prefix
 from replay.stops import Threshold
+from replay.surrogate import Picks, Surrogate, pick
+from toolkit.errors import ThinkbackError
 
 COSTS = (
     "traces",
@@ -49,6 +52,8 @@ class Walk:
     permuted: bool
     cap: int  # traces generated: at most this many
     width: int
+    surrogate: Surrogate | None = None
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,14 @@ class Trajectory:
     at: np.ndarray  # (E, S) place in the order of generation of the trace that each step reveals
     first_place: np.ndarray  # (E, A) place at which each answer first appears among those generated
     listwise: np.ndarray  # (E,) verified in one call by a listwise verifier
+    picks: Picks | None = None
+
+    @property
+    def ran_empty(self) -> np.ndarray:
+        """Examples (E,) on which the lazy surrogate, unless a rule stops it, runs out of traces before its cap."""
+        if self.picks is None:
+            return np.zeros(len(self.limit), dtype=bool)
+        return self.picks.final < self.generated
 
     @property
     def scores(self) -> Scores | None:
@@ -124,10 +137,18 @@ class Trajectory:
             verified=best.verified,
             verified_answers=best.verified_answers,
             best_score=best.best_score,
-            lead=best.lead,
+            lead=self._lead,
             last_score=self.score,
             tokens=paid[..., prompt] + paid[..., completion] + paid[..., checks],
         )
+
+    @property
+    def _lead(self) -> np.ndarray:
+        """Best score minus the best of any other answer (E, S), of calibrated scores where the walk has them."""
+        if self.walk.calibration is None:
+            return self.best.lead
+        score = self.walk.calibration.apply(self.score)
+        return prefix.running_best(self.code, score, self.at, self.pool.answers).lead
 
     def chosen(self, select: str) -> np.ndarray:
         """Place of the chosen trace at each step, 0 to S: int32 (E, S + 1); -1 where nothing is predicted."""
@@ -188,6 +209,8 @@ def walk_block(block: Block, walk: Walk) -> Trajectory:
     generation = _generation_costs(pool, place, there, walk.width)
     first_place = _first_places(code, pool.answers)
     listwise = scores.listwise if scores is not None else np.zeros(len(generated), dtype=bool)
+    if walk.surrogate is not None:
+        return _surrogate_walk(walk, pool, place, generated, code, score, generation, first_place, listwise)
     if walk.order == "generation":
         at = np.broadcast_to(np.arange(code.shape[1], dtype=np.int32), code.shape)
         limit, costs, start = generated, generation, None
@@ -208,6 +231,42 @@ def walk_block(block: Block, walk: Walk) -> Trajectory:
         generation=generation, missing=_first_missing(code, score, scores), code=code, score=score, at=at,
         first_place=first_place, listwise=listwise,
     )  # fmt: skip
+
+
+def _surrogate_walk(
+    walk: Walk, pool: Pool, place: np.ndarray, generated: np.ndarray, code: np.ndarray, score: np.ndarray,
+    generation: np.ndarray, first_place: np.ndarray, listwise: np.ndarray,
+) -> Trajectory:  # fmt: skip
+    """A walk whose verifications a surrogate picks.
+
+    In the mode `lazy` a last step follows in which nothing is verified: it stands for ending without a rule, when one
+    more trace may have been generated.
+    """
+    settings, scores = walk.surrogate, pool.scores[str(walk.verifier)]
+    if settings is None:
+        raise ThinkbackError(f"pool `{pool.name}` is walked without a surrogate")
+    picks = pick(code, score, gather_features(pool, settings.features, place), generated, settings)
+    steps = np.arange(picks.at.shape[1])
+    verified = steps < picks.count[:, None]
+    code = np.where(verified, np.take_along_axis(code, picks.at, axis=1), -1)
+    score = np.where(verified, np.take_along_axis(score, picks.at, axis=1), np.nan)
+    before = np.concatenate([np.zeros_like(generation[:, :1]), generation], axis=1)
+    costs = np.take_along_axis(before, picks.generated[..., None], axis=1)
+    paid = _verification_costs(scores, np.take_along_axis(place, picks.at, axis=1), code >= 0, listwise)
+    costs[:, 1:] += paid
+    missing = np.minimum(_first_missing(code, score, scores), picks.unread)
+    return Trajectory(
+        walk=walk, pool=pool, place=place, generated=generated,
+        limit=picks.count + (1 if settings.mode == "lazy" else 0), costs=costs, generation=generation,
+        missing=missing, code=code, score=score, at=picks.at, first_place=first_place, listwise=listwise, picks=picks,
+    )  # fmt: skip
+
+
+def gather_features(pool: Pool, names: tuple[str, ...], place: np.ndarray) -> np.ndarray:
+    """Features (F, E, T) in the order of generation."""
+    if not names:
+        return np.zeros((0, *place.shape))
+    return np.stack([np.take_along_axis(pool.features[name], place, axis=1) for name in names])
 
 
 def _generation_places(pool: Pool, keys: np.ndarray | None, cap: int) -> np.ndarray:

@@ -63,6 +63,7 @@ VERIFICATIONS = {
     "latency_s": pl.Float32,
     "device_s": pl.Float32,
 }
+FEATURES = {"trace_id": pl.String, "example_id": pl.String, "plain": pl.Float64, "fine": pl.Float64}
 SCHEMAS: dict[str, dict[str, Any]] = {
     "examples": EXAMPLES,
     "traces": TRACES,
@@ -245,6 +246,19 @@ class Maker:
         }
 
 
+def random_features(seed: int, maker: Maker, tidy: bool) -> dict[str, Row]:
+    """Two features of every trace, one on a coarse grid for ties; some null, some rows missing."""
+    rng = random.Random(f"features {seed}")
+    mishap = 0.0 if tidy or maker.n == 1 else rng.choice([0.0, 0.0, 0.01])
+    rows = {}
+    for trace in maker.traces:
+        row = {"trace_id": trace["trace_id"], "example_id": trace["example_id"]}
+        row |= {"plain": rng.randrange(3) / 2, "fine": rng.choice([None, rng.random()][rng.random() >= mishap :])}
+        if rng.random() >= mishap:
+            rows[trace["trace_id"]] = row
+    return rows
+
+
 def random_log(seed: int, examples: int | None = None, tidy: bool = False) -> RandomLog:
     """The log of `seed`; `tidy` ones lack nothing: no gaps, no missing call, no null cost, all judged."""
     maker = Maker(seed, examples, tidy)
@@ -252,6 +266,7 @@ def random_log(seed: int, examples: int | None = None, tidy: bool = False) -> Ra
     maker.rng.shuffle(ids)
     for example_id in ids:
         maker.example(example_id)
+    features = random_features(seed, maker, tidy)
     absent = maker.rng.sample(OPTIONAL, 3) if maker.costs == "absent" else []
     if "verdicts" in maker.pools and "opaque" in absent:
         absent.remove("opaque")
@@ -265,10 +280,11 @@ def random_log(seed: int, examples: int | None = None, tidy: bool = False) -> Ra
     for table, found in rows.items():
         schema = {c: t for c, t in SCHEMAS[table].items() if table != "traces" or c not in absent}
         tables[table] = pl.DataFrame(maker.rng.sample(found, len(found)), schema=schema, orient="row")
+    tables["features"] = pl.DataFrame(list(features.values()), schema=FEATURES, orient="row")
     whole = frozenset({"beam"} & pools)
     return RandomLog(
         name=f"random {seed}",
-        plain=PlainLog(rows["examples"], rows["traces"], rows["verifications"], whole),
+        plain=PlainLog(rows["examples"], rows["traces"], rows["verifications"], whole, features),
         tables=tables,
         pools={pool: usual for pool, usual in maker.pools.items() if pool in pools},
         actions=tuple(sorted(actions)),

@@ -34,6 +34,7 @@ class PlainLog:
     traces: list[Row]
     verifications: list[Row] = field(default_factory=list)
     whole: frozenset[str] = frozenset()
+    features: dict[str, Row] = field(default_factory=dict)  # by trace_id
 
     def __post_init__(self) -> None:
         self.example = {row["example_id"]: row for row in self.examples}
