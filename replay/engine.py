@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from replay import outcome as ends
+from replay.conformal import measure_sets
 from replay.expectation import expected_outcome
 from replay.fixes import Calls, hold_against, paid_calls
 from replay.oracles import any_outcome
@@ -105,6 +106,7 @@ def _replay_samples(
     size = len(block.examples)
     sums = {i: RowSums(policy.orders or 1, policy.name in held) for i, policy in samples.items()}
     reason = {i: np.zeros(size, dtype=np.int8) for i in samples}
+    with_sets: dict[int, Outcome] = {}
     for shared, indices in users.items():
         trajectory = walk_block(block, replace(shared, cap=caps[shared]))
         at_end = listwise_costs(trajectory) if trajectory.listwise.any() else None
@@ -115,7 +117,17 @@ def _replay_samples(
             extra = at_end * called[:, None] if at_end is not None and called is not None else None
             sums[i].add(trajectory, step, policy.select, ending, extra)
             reason[i] = np.maximum(reason[i], _partial(trajectory, policy, step, called, whole_pools))
-    return {i: sums[i].outcome(reason[i], reasons(policy)) for i, policy in samples.items()}
+            if policy.conformal is not None:
+                plain = sums[i].outcome(reason[i], reasons(policy))
+                columns, correct, words = measure_sets(block, policy, trajectory, step, plain.correct, plain.words[0])
+                with_sets[i] = replace(plain, correct=correct, words=words[None], measured=columns)
+    return {i: with_sets.get(i) or sums[i].outcome(reason[i], reasons(p)) for i, p in samples.items()}
+
+
+def stopped(block: Block, policy: Sample) -> tuple[Trajectory, np.ndarray]:
+    """The walk of a policy with a single row, and the step (E,) at which it stops."""
+    trajectory = walk_block(block, walks(policy)[0])
+    return trajectory, _stop(trajectory, policy)[0]
 
 
 def listwise_called(trajectory: Trajectory, policy: Sample) -> np.ndarray:

@@ -11,16 +11,18 @@ from typing import Any
 import polars as pl
 
 from replay.contents import Contents, read_contents, request, resolve
+from replay.fitting import fit_policies
 from replay.passes import Plan, replay_all
 from replay.policies import Policy
 from replay.provenance import describe_policy, versions
 from replay.reading import PolicyFile, load_policies
 from replay.result import Result, Scratch
+from replay.rows import matching
 from replay.served import Served
 from replay.stops import Rule
 from replay.store import Universe
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.log import Log, check_log, collect, open_log, query_log
+from toolkit.log import Log, check_log, collect, open_log
 from toolkit.stats import Settings, Summary, summarise
 
 MOST_GROUPS = 500
@@ -66,6 +68,7 @@ def run(
     measure = measure or file.measure
     read = request(chosen, contents, measure, file.prices).pools
     universe = _universe(log, contents, read, where, by)
+    chosen = fit_policies(log, contents, chosen, universe.examples["example_id"])
     scratch = Scratch()
     plan = Plan(log, contents, universe, measure, file.prices, block_examples)
     served = replay_all(plan, chosen, scratch.path, strict)
@@ -111,13 +114,7 @@ def _universe(log: Log, contents: Contents, read: frozenset[str], where: str | N
     columns = list(dict.fromkeys(["example_id", "labels", "gold", "cluster", *by]))
     examples = collect(log.scan("examples", columns), log).sort("example_id")
     if where is not None:
-        try:
-            matching = query_log(log, f"SELECT example_id FROM examples WHERE (\n{where}\n)")["example_id"]
-        except ThinkbackError as error:
-            raise ThinkbackError(f"`where` ({where}) cannot be evaluated on examples: {error}") from None
-        examples = examples.filter(pl.col("example_id").is_in(matching.implode()))
-        if examples.is_empty():
-            raise ThinkbackError(f"`where` matches no example of the log: {where}")
+        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     if examples.is_empty():
         raise ThinkbackError(f"{log.address} has no examples")
     spaces = examples["labels"].unique().to_list()
@@ -155,6 +152,7 @@ def _provenance(
         "leader": statistics.leader,
         "examples": {"compared": statistics.n, "judged": statistics.judged, "excluded": dict(served.excluded)},
         "policies_dropped": dict(served.dropped),
+        "surrogate_s_per_example": served.surrogate_s_per_example,
         "notes": list(notes),
         "versions": versions(),
     }
