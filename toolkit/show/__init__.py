@@ -3,6 +3,7 @@
 from toolkit.show.bars import bar, histogram, spark
 from toolkit.show.curves import Curve, curves_figure
 from toolkit.show.figure import FrontierPoint, frontier
+from toolkit.show.report import write_report
 from toolkit.show.results import (
     SIMULATED,
     PolicyRow,
@@ -43,4 +44,5 @@ __all__ = [
     "save_figure",
     "spark",
     "table_of",
+    "write_report",
 ]

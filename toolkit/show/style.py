@@ -23,6 +23,7 @@ _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "pdf.fonttype": 42,
+    "svg.hashsalt": "thinkback",  # names of clip paths, which are random otherwise
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": GREY,
@@ -34,9 +35,10 @@ _STYLE: dict[Any, Any] = {
     "savefig.facecolor": "white",
 }
 DPI = 200  # text is measured as it will be drawn: at another resolution its width differs a little
-_METADATA = {
+_METADATA: dict[str, dict[str, None]] = {
     ".pdf": {"CreationDate": None, "Producer": None, "Creator": None},
     ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
 }
 
 
@@ -62,10 +64,10 @@ def blank(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write `figure` as .pdf or .png, with nothing in the file that changes from run to run."""
+    """Write `figure` as .pdf, .svg or .png, with nothing in the file that changes from run to run."""
     suffix = Path(path).suffix
     if suffix not in _METADATA:
-        raise ThinkbackError(f"a figure is written as `.pdf` or `.png`, not as `{Path(path).name}`")
+        raise ThinkbackError(f"a figure is written as `.pdf`, `.svg` or `.png`, not as `{Path(path).name}`")
     with style():
         figure.savefig(path, dpi=DPI, metadata=_METADATA[suffix])
 

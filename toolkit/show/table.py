@@ -1,4 +1,4 @@
-"""The one table writer: a terminal's table, Markdown and CSV, all from the same rows.
+"""The one table writer: a terminal's table, Markdown, LaTeX and CSV, all from the same rows.
 
 A column's *form* knows how a cell is shown (rounded, for people) and what a CSV file gets (full precision,
 for programs). A missing value is a dash for people and an empty field for programs, never a zero.
@@ -194,6 +194,12 @@ class Table:
             cells = zip(self.columns, row, strict=True)
             writer.writerow([*(v for column, value in cells for v in column.form.values(value)), *marks.values()])
         return out.getvalue()
+
+    def latex(self, label: str = "") -> str:
+        """A LaTeX float with booktabs rules; `label` is the reference's name."""
+        from toolkit.show.latex import latex
+
+        return latex(self, label)
 
     def _texts(self) -> list[list[str]]:
         return [[c.text(v) for c, v in zip(self.columns, row, strict=True)] for row in self.rows]

@@ -1,0 +1,9 @@
+"""`thinkback study`: one subcommand a published work, each in a file of its own beside this one."""
+
+from __future__ import annotations
+
+import typer
+
+study = typer.Typer(
+    help="Write the tables and figures of a published work for a log.", no_args_is_help=True, rich_markup_mode=None
+)

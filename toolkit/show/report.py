@@ -1,0 +1,46 @@
+"""A study's tables and figures as files: Markdown, LaTeX and CSV of each table, PDF, SVG and PNG of each figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolkit.show.latex import latex
+from toolkit.show.style import save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from toolkit.show.table import Table
+
+FORMATS = ("pdf", "svg", "png")
+
+
+def write_report(
+    folder: Path,
+    *,
+    title: str,
+    tables: Mapping[str, Table],
+    figures: Mapping[str, Figure],
+    words: Mapping[str, str] | None = None,
+    simulated: bool = False,
+) -> None:
+    """Write everything to `folder`, and `report.md`, which holds all of it in the order given.
+
+    Keys name the files. `words` are paragraphs of the report, by heading, that come first. A simulated log is
+    called so in every file: in the titles and figures (their makers see to that) and as a column of each CSV.
+    """
+    marks = {"simulated": "true"} if simulated else {}
+    parts = [f"# {title}\n"]
+    parts += [f"## {heading}\n\n{text.rstrip()}\n" for heading, text in (words or {}).items()]
+    for name, table in tables.items():
+        (folder / f"{name}.md").write_text(table.markdown(), encoding="utf-8")
+        (folder / f"{name}.tex").write_text(latex(table, f"tab:{name}"), encoding="utf-8")
+        (folder / f"{name}.csv").write_text(table.csv(marks), encoding="utf-8")
+        parts.append(table.markdown())
+    for name, figure in figures.items():
+        for suffix in FORMATS:
+            save_figure(figure, folder / f"{name}.{suffix}")
+        parts.append(f"![{name.replace('_', ' ')}]({name}.png)\n")
+    (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
