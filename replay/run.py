@@ -23,7 +23,7 @@ from replay.stops import Rule
 from replay.store import Universe
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, collect, open_log
-from toolkit.stats import Settings, Summary, summarise
+from toolkit.stats import Settings, Summary, draws, summarise
 
 MOST_GROUPS = 500
 
@@ -98,6 +98,14 @@ def run(
         notes=notes,
         simulated=log.simulated,
         provenance=_provenance(log, served, statistics, settings, asked, notes),
+        within=lambda ids: judge(partial(served.store.blocks, universe, ids)),
+        draw=lambda metric: draws(
+            partial(served.store.blocks, universe),
+            [p.name for p in served.policies],
+            metric,
+            labels=universe.labels,
+            settings=settings,
+        ),
         _scratch=scratch,
     )
 

@@ -49,12 +49,19 @@ def _linear(features: np.ndarray, scores: np.ndarray) -> Predictor:
 
 def _trees(features: np.ndarray, scores: np.ndarray) -> Predictor:
     from sklearn.ensemble import HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     model = HistGradientBoostingRegressor(
         max_iter=100, learning_rate=0.1, max_leaf_nodes=15, early_stopping=False, random_state=0
     )
-    model.fit(features, scores)
-    return _rounded(model.predict)
+    with threadpool_limits(1):  # quicker for so few rows, and no sum depends on the threads
+        model.fit(features, scores)
+
+    def predict(rows: np.ndarray) -> np.ndarray:
+        with threadpool_limits(1):
+            return model.predict(rows)
+
+    return _rounded(predict)
 
 
 def _process(features: np.ndarray, scores: np.ndarray) -> Predictor:

@@ -1,0 +1,1 @@
+"""Published works, replayed: each study's runs, tables and figures."""
