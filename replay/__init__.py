@@ -5,25 +5,33 @@
 >>> print(result.summary)  # doctest: +SKIP
 """
 
+from replay.fits import Calibration, Conformal, Prior
 from replay.policies import Oracle, Policy, Sample
 from replay.prefix import Prefix
 from replay.reading import PolicyFile, load_policies
 from replay.run import Result, run
 from replay.stops import Agreement, Budget, Margin, Never, Rule, Window
+from replay.surrogate_weights import surrogate_weights
+from replay.tune import tune
 
 __all__ = [
     "Agreement",
     "Budget",
+    "Calibration",
+    "Conformal",
     "Margin",
     "Never",
     "Oracle",
     "Policy",
     "PolicyFile",
     "Prefix",
+    "Prior",
     "Result",
     "Rule",
     "Sample",
     "Window",
     "load_policies",
     "run",
+    "surrogate_weights",
+    "tune",
 ]

@@ -58,14 +58,14 @@ def budgets(
     features: Sequence[str] = (),
     orders: Mapping[str, Mapping[str, Any]] = ORDERS,
     budget: Sequence[int] | None = None,
-    seed: int = 0,
+    random_seed: int = 0,
     settings: Mapping[str, Any] | None = None,
     **asked: Any,
 ) -> Budgets:
     """Every order at every budget k (default: 1 to `max_traces`) on one pool.
 
-    `seed` is that of the random order; `settings` are further keys of the surrogate (ridge, forgetting, bonus,
-    prior …). What else is `asked` (where, resamples, level …) goes to `replay.run`.
+    `random_seed` is that of the random order; `settings` are further keys of the surrogate (ridge, forgetting, bonus,
+    prior …). What else is `asked` (where, resamples, level …) goes to `replay.run`; its `seed` is the resamples'.
     Raises ThinkbackError where the log cannot serve a policy.
     """
     ks = list(budget if budget is not None else range(1, max_traces + 1))
@@ -84,7 +84,7 @@ def budgets(
                     max_traces=max_traces,
                     verifier=verifier,
                     stop=Budget(verifications=k),
-                    seed=seed,
+                    seed=random_seed,
                     **own,
                 )
             )

@@ -70,7 +70,7 @@ def _process(features: np.ndarray, scores: np.ndarray) -> Predictor:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     order = np.random.default_rng(0).permutation(len(scores))
     few, some = order[:KERNEL_ROWS], order[:PROCESS_ROWS]

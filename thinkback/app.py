@@ -26,6 +26,8 @@ from thinkback.commands import (
     replay,
     seal,
     simulate,
+    study,
+    tune,
     validate,
 )
 from toolkit.errors import ThinkbackError
@@ -38,6 +40,7 @@ BROKEN_PIPE = 1
 
 ORDER = (
     "import", "generate", "simulate", "validate", "describe", "query", "seal", "merge", "replay", "curves", "explain",
+    "tune", "study",
 )  # fmt: skip
 
 
@@ -113,6 +116,8 @@ app.command("merge")(merge.merge)
 app.command("replay")(replay.replay)
 app.command("curves")(curves.curves)
 app.command("explain")(explain.explain)
+app.command("tune")(tune.tune)
+app.add_typer(study.study, name="study")
 
 
 def _version(asked: bool) -> None:

@@ -54,7 +54,9 @@ def _bucket(methods: Methods, method: str, first: int, last: int, ids: pl.Series
     )
     difference = None
     if len(against) and against["difference"][0] is not None:
-        ends = (against[name][0] for name in ("low", "high"))
-        difference = Interval(100 * against["difference"][0], *(None if end is None else 100 * end for end in ends))
+        low, high = (against[name][0] for name in ("low", "high"))
+        difference = Interval(
+            100 * against["difference"][0], None if low is None else 100 * low, None if high is None else 100 * high
+        )
     own, exhaustive = (cell(part, name, "macro_f1", 100) for name in (method, BEST))
     return Bucket(method, first, last, len(ids), share, own, exhaustive, difference)

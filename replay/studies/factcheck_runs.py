@@ -13,6 +13,7 @@ from replay.policies import Sample
 from replay.result import Result
 from replay.run import run
 from replay.stops import Margin
+from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 from toolkit.show import Interval
 from toolkit.stats import Summary
@@ -40,7 +41,7 @@ class Setting:
     features: tuple[str, ...] = ()
     cap: int = 15
     random_seed: int = 20  # of the random order (table A.3)
-    margin: Margin = Margin()
+    margin: Margin = field(default_factory=Margin)
     asked: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -54,6 +55,7 @@ class Methods:
     result: Result | None
     cap: int
     missing: Mapping[str, str] = field(default_factory=dict)
+    _memo: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
     def n(self) -> int:
@@ -74,22 +76,45 @@ class Methods:
         return self._drawn((method, over), (method, under), lambda a, b: scale * a / b)
 
     def change(self, method: str, metric: str, against: str = BEST) -> Interval | None:
-        """Change of a mean against another method's, in percent: negative where it is less."""
+        """Change of a mean against another method's, in percent: negative where it is less.
+
+        `metric` may be a sum, such as `prompt_tokens+completion_tokens`.
+        """
         return self._drawn((method, metric), (against, metric), lambda a, b: 100 * (a / b - 1))
 
-    def _drawn(self, first: tuple[str, str], second: tuple[str, str], value: Any) -> Interval | None:
-        one, two = (self.cell(*key) for key in (first, second))
-        if self.result is None or one is None or two is None or two.estimate == 0:
+    def sum_of(self, method: str, metric: str, scale: float = 1.0) -> Interval | None:
+        """A mean, or a sum of means written with `+`, times `scale`."""
+        return self._drawn((method, metric), None, lambda a, _: scale * a)
+
+    def _drawn(self, first: tuple[str, str], second: tuple[str, str] | None, value: Any) -> Interval | None:
+        one = self._estimate(*first)
+        two = 1.0 if second is None else self._estimate(*second)
+        if self.result is None or one is None or two is None or two == 0:
             return None
-        names = [policy.name for policy in self.result.policies]
-        a, b = (self.result.draw(metric)[names.index(method)] for method, metric in (first, second))
+        a = self._draws(*first)
+        b = np.ones_like(a) if second is None else self._draws(*second)
         with np.errstate(invalid="ignore", divide="ignore"):
-            ordered = Sorted.of(value(a, b)[None])
-        estimate = value(one.estimate, two.estimate)
-        if not ordered.enough[0]:
+            drawn = value(a, b)
+        ordered = Sorted.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
+        estimate = float(value(one, two))
+        if not ordered.enough[0] or self.n < 2:
             return Interval(estimate)
         low, high = ordered.percentile(self.result.provenance["level"])
         return Interval(estimate, float(low[0]), float(high[0]))
+
+    def _estimate(self, method: str, metric: str) -> float | None:
+        cells = [self.cell(method, name) for name in metric.split("+")]
+        return None if None in cells else sum(found.estimate for found in cells if found is not None)
+
+    def _draws(self, method: str, metric: str) -> np.ndarray:
+        result = self.result
+        if result is None:
+            return np.zeros(0)
+        row = [policy.name for policy in result.policies].index(method)
+        for name in metric.split("+"):
+            if name not in self._memo:
+                self._memo[name] = result.draw(name)
+        return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
 
 
 def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> Interval | None:
@@ -121,3 +146,11 @@ def replay_methods(log: Log, setting: Setting, methods: Sequence[str] = METHODS,
     policies = method_policies(setting, methods, **keys)
     result = run(log, policies, baseline=BEST, **setting.asked)
     return Methods(result, setting.cap, dict(result.dropped))
+
+
+def replay_if_served(log: Log, setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+    """The same; where nothing can be replayed, every method is missing, with the reason."""
+    try:
+        return replay_methods(log, setting, methods, **keys)
+    except ThinkbackError as error:
+        return Methods(None, setting.cap, dict.fromkeys(methods, str(error)))

@@ -3,6 +3,7 @@
 from toolkit.show.bars import bar, histogram, spark
 from toolkit.show.curves import Curve, curves_figure
 from toolkit.show.figure import FrontierPoint, frontier
+from toolkit.show.heat import Heat, heat_figure
 from toolkit.show.report import write_report
 from toolkit.show.results import (
     SIMULATED,
@@ -24,6 +25,7 @@ __all__ = [
     "Curve",
     "Estimate",
     "FrontierPoint",
+    "Heat",
     "Interval",
     "Number",
     "PolicyRow",
@@ -37,6 +39,7 @@ __all__ = [
     "curves_figure",
     "frontier",
     "frontier_points",
+    "heat_figure",
     "histogram",
     "pareto_front",
     "rank",
