@@ -31,5 +31,5 @@ def refuse_overlap(development: pl.Series, reported: pl.Series, key: str, condit
     if not both.is_empty():
         raise ThinkbackError(
             f"`{key}` ({condition}) holds on {len(both):,} of the examples that are reported, `{both[0]}` among them: "
-            "what is fitted or chosen on rows must not be judged on them; report the others, with `--where` for one"
+            "what is fitted or chosen on rows must not be judged on them; report other rows (`where`, `--report`)"
         )

@@ -129,7 +129,7 @@ def tune(
     development = run(log, file, baseline=baseline, where=on, **asked)
     _known_metrics(wanted, development)
     chosen = _choose(wanted, development, baseline)
-    names = [name for name in chosen["policy"].drop_nulls()]
+    names = chosen["policy"].drop_nulls().to_list()
     if not names:
         raise ThinkbackError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
     kept = {*names, *([baseline] if baseline else [])}
