@@ -41,7 +41,8 @@ class Prior:
         """Features (F, T, E) -> predictions (T, E)."""
         if self.fit is None:
             raise ThinkbackError("`prior` is not fitted: replay the policy with `replay.run`")
-        rows = features.reshape(len(features), -1).T
+        size = features.shape[1] * features.shape[2]
+        rows = features.reshape(len(features), size).T
         return np.asarray(self.fit(rows), np.float64).reshape(features.shape[1:])
 
 
