@@ -46,6 +46,7 @@ class Budgets:
     by_k: pl.DataFrame
     pairs: pl.DataFrame
     smallest: pl.DataFrame
+    max_traces: int
     result: Result
 
 
@@ -97,6 +98,7 @@ def budgets(
         by_k=_by_k(result, list(orders), ks),
         pairs=_pairs(result, list(orders), ks),
         smallest=_smallest(result, list(orders), ks),
+        max_traces=max_traces,
         result=result,
     )
 

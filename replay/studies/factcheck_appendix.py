@@ -22,7 +22,7 @@ NOT_SECONDS = "the log has no wall-clock (`wall_clock_s` of the pool and the ver
 def appendix_tables(study: Study) -> dict[str, Table]:
     """The tables by the names of their files."""
     tables = {"table_B_1": buckets(study), "table_B_2": wall(study), "table_B_3": overhead(study)}
-    if study.budgets is not None:
+    if study.budgets:
         tables["table_B_4"] = fixed(study)
         tables["budget_pairs"] = pairs(study)
         tables["budget_smallest"] = smallest(study)
@@ -136,8 +136,6 @@ def overhead(study: Study) -> Table:
 
 def fixed(study: Study) -> Table:
     """Macro-F1 at chosen budgets of verification, for every order (table B.4)."""
-    found = study.budgets
-    by_k = pl.DataFrame() if found is None else found.by_k.filter(pl.col("metric") == "macro_f1")
     keys = {
         "generation": ("Generation order", "generation_order_macro_f1_pct"),
         "random": ("Random", "random_macro_f1_pct"),
@@ -146,12 +144,14 @@ def fixed(study: Study) -> Table:
         "score": ("Score top-k (diagnostic)", "score_macro_f1_pct"),
     }
     measures = [Measure(head, key, interval=True) for head, key in keys.values()]
-    cells = {(r["order"], r["k"]): _percent(r) for r in by_k.iter_rows(named=True)}
-    pool = None if study.published is None else SPLITS.get((study.published.dataset, study.size))
     rows = []
-    for k in _shown_budgets(study.size):
-        values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in keys.items()}
-        rows.append(Row((study.dataset, f"{study.size} traces", k), values, {"pool": pool, "k": k} if pool else {}))
+    for found in study.budgets:
+        size, by_k = found.max_traces, found.by_k.filter(pl.col("metric") == "macro_f1")
+        cells = {(r["order"], r["k"]): _percent(r) for r in by_k.iter_rows(named=True)}
+        pool = None if study.published is None else SPLITS.get((study.published.dataset, size))
+        for k in _shown_budgets(size):
+            values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in keys.items()}
+            rows.append(Row((study.dataset, f"{size} traces", k), values, {"pool": pool, "k": k} if pool else {}))
     notes = (f"random: seed {study.setting.random_seed}; all orders: the exact expectation", "score: sees all scores")
     heads = ("Setting", "Candidate pool", "k")
     return sheet(study, "B.4", "Macro-F1 under fixed verifier budgets", heads, measures, rows, notes)
@@ -170,30 +170,30 @@ def _percent(row: dict) -> Interval | None:
 
 def pairs(study: Study) -> Table:
     """Paired differences of every two orders at every k."""
-    found = study.budgets
     measures = [
         Measure("Difference, points", "difference_pp", interval=True, signed=True),
         Measure("p", "p_value", 4),
     ]
     rows = []
-    for r in () if found is None else found.pairs.iter_rows(named=True):
-        estimate = {"estimate": r["difference"], "low": r["low"], "high": r["high"]}
-        values: dict[str, Value] = {"difference_pp": _percent(estimate), "p_value": r["p_value"]}
-        rows.append(Row((r["k"], r["metric"], r["order"], r["against"]), values))
-    heads = ("k", "Metric", "Order", "Against")
+    for found in study.budgets:
+        for r in found.pairs.iter_rows(named=True):
+            estimate = {"estimate": r["difference"], "low": r["low"], "high": r["high"]}
+            values: dict[str, Value] = {"difference_pp": _percent(estimate), "p_value": r["p_value"]}
+            rows.append(Row((f"{found.max_traces} traces", r["k"], r["metric"], r["order"], r["against"]), values))
+    heads = ("Candidate pool", "k", "Metric", "Order", "Against")
     return sheet(study, "", "Orders against each other at the same budget", heads, measures, rows)
 
 
 def smallest(study: Study) -> Table:
     """The smallest budget at which each order is within half a point of best-of-N."""
-    found = study.budgets
     rows = []
-    for r in () if found is None else found.smallest.iter_rows(named=True):
-        best = None if r["best_of_n"] is None else 100 * r["best_of_n"]
-        rows.append(Row((r["order"], r["metric"]), {"k": r["k"], "best": best}))
+    for found in study.budgets:
+        for r in found.smallest.iter_rows(named=True):
+            best = None if r["best_of_n"] is None else 100 * r["best_of_n"]
+            rows.append(Row((f"{found.max_traces} traces", r["order"], r["metric"]), {"k": r["k"], "best": best}))
     measures = [Measure("Smallest k", "k", 0), Measure("Best-of-N, %", "best")]
     title = "Smallest budget within 0.5 points of best-of-N"
-    return sheet(study, "", title, ("Order", "Metric"), measures, rows, ("a dash: at no budget",))
+    return sheet(study, "", title, ("Candidate pool", "Order", "Metric"), measures, rows, ("a dash: at no budget",))
 
 
 def gold_table(study: Study) -> Table:

@@ -20,7 +20,7 @@ REFERENCES = {"random, expected": "random, all orders", "score": "top-k by score
 def figures(study: Study) -> dict[str, Figure]:
     """The figures by the names of their files."""
     made = {"figure_5_1": trade_off(study)}
-    if study.budgets is not None:
+    if study.budgets:
         made["figure_5_2"] = budget_curves(study, "Macro-F1 under fixed verifier budgets", LINES)
         title = "Fixed budgets with the verifier-score reference"
         made["figure_B_1"] = budget_curves(study, title, LINES | REFERENCES)
@@ -63,14 +63,16 @@ def trade_off(study: Study) -> Figure:
 
 def budget_curves(study: Study, title: str, lines: dict[str, str]) -> Figure:
     """Macro-F1 over the budget, one line an order (figures 5.2 and B.1)."""
-    by_k = pl.DataFrame() if study.budgets is None else study.budgets.by_k.filter(pl.col("metric") == "macro_f1")
-    curves = []
-    for order, name in lines.items():
-        rows = by_k.filter(pl.col("order") == order).sort("k")
-        k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
-        curves.append(Curve(name, k, estimate, low, high, order == "score", "sees all scores"))
+    panels = []
+    for found in study.budgets:
+        curves = []
+        for order, name in lines.items():
+            rows = found.by_k.filter((pl.col("order") == order) & (pl.col("metric") == "macro_f1")).sort("k")
+            k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
+            curves.append(Curve(name, k, estimate, low, high, order == "score", "sees all scores"))
+        panels.append((f"{study.name}, {found.max_traces} traces", curves))
     return curves_figure(
-        [(f"{study.name}, {study.size} traces", curves)],
+        panels,
         title=title,
         x="verifier calls, k",
         y="Macro-F1, %",

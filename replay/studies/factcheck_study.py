@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -34,7 +34,7 @@ class Study:
     other: Methods
     other_verifier: str | None
     caps: Mapping[int, Methods]
-    budgets: Budgets | None
+    budgets: tuple[Budgets, ...]  # of the pool up to the cap, and of the whole pool where it is larger
     gold: pl.DataFrame
     unresolved: pl.DataFrame
     sensitivity: pl.DataFrame
@@ -110,7 +110,7 @@ def study_factcheck(
         other=other,
         other_verifier=other_verifier,
         caps=by_cap,
-        budgets=_budgets(log, setting, size),
+        budgets=tuple(_budgets(log, setting, sorted({setting.cap, size}))),
         gold=gold_within(log, setting),
         unresolved=unresolved(log, setting),
         sensitivity=sensitivity(log, setting),
@@ -125,11 +125,11 @@ def study_factcheck(
     )
 
 
-def _budgets(log: Log, setting: Setting, size: int) -> Budgets | None:
-    """Every budget up to the largest pool; up to the cap where too few claims have that many traces."""
-    for traces in dict.fromkeys((size, setting.cap)):
+def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> Iterator[Budgets]:
+    """Every budget of pools of these sizes; none of a size that too few claims have."""
+    for traces in sizes:
         try:
-            return budgets(
+            yield budgets(
                 log,
                 verifier=setting.verifier,
                 max_traces=traces,
@@ -140,7 +140,6 @@ def _budgets(log: Log, setting: Setting, size: int) -> Budgets | None:
             )
         except ThinkbackError:
             continue
-    return None
 
 
 def _told(methods: Methods) -> list[str]:
