@@ -65,7 +65,8 @@ class Goal:
 class Tuned:
     """`chosen`: family, tried, feasible, policy, goal metric on the development rows (null: no setting is feasible).
 
-    `development` and `report` are the two runs; the second has the chosen policies and the baseline.
+    `tried`: settings that could have been chosen. `development` and `report` are the two runs; the second has the
+    chosen policies and the baseline.
     """
 
     goal: Goal
@@ -136,7 +137,7 @@ def tune(
     kept |= {str(p.against) for p in file.policies if p.name in kept and p.against is not None}
     left = PolicyFile(tuple(p for p in file.policies if p.name in kept), file.measure, file.prices)
     reported = run(log, left, baseline=baseline, where=report, **asked)
-    return Tuned(wanted, chosen, development, reported, len(development.policies))
+    return Tuned(wanted, chosen, development, reported, int(chosen["tried"].sum()))
 
 
 def _known_metrics(goal: Goal, result: Result) -> None:

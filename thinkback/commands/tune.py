@@ -54,7 +54,9 @@ def tune(
     rules: options.Rules = None,
     force: options.Force = False,
 ) -> None:
-    """Choose one setting of every sweep on development rows, and report it on others.
+    """Choose settings on development rows; report them on others.
+
+    One setting of every sweep is chosen by the goal.
 
     The two sets of rows must not overlap. What is chosen is frozen before the reported rows are looked at.
     """
