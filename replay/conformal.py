@@ -45,18 +45,20 @@ def by_label(block: Block, policy: Sample, trajectory: Trajectory, step: np.ndar
 
 
 def fit_conformal(block: Block, policy: Sample, conformal: Conformal) -> Mapping[str, float]:
-    """Thresholds by label from the development block."""
+    """Thresholds by label from the examples of the development block that the log can serve."""
     from replay.engine import stopped
 
     labels = shared_labels(block)
-    trajectory, step = stopped(block, policy)
+    trajectory, step, served = stopped(block, policy)
     scores = by_label(block, policy, trajectory, step, labels)
     gold = block.examples["gold"].to_list()
     thresholds = {}
     for i, label in enumerate(labels):
-        mine = np.sort(scores[[e for e, g in enumerate(gold) if g == label], i])
+        mine = np.sort(scores[[e for e, g in enumerate(gold) if g == label and served[e]], i])
         if not len(mine):
-            raise ThinkbackError(f"`conformal.on` ({conformal.on}) has no example of class `{label}`")
+            raise ThinkbackError(
+                f"`conformal.on` ({conformal.on}) has no example of class `{label}` that the policy can serve"
+            )
         place = int(np.floor(conformal.alpha * (len(mine) + 1) + 1e-9))
         thresholds[label] = float(mine[place - 1]) if place >= 1 else -np.inf
     return thresholds

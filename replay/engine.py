@@ -124,10 +124,12 @@ def _replay_samples(
     return {i: with_sets.get(i) or sums[i].outcome(reason[i], reasons(p)) for i, p in samples.items()}
 
 
-def stopped(block: Block, policy: Sample) -> tuple[Trajectory, np.ndarray]:
-    """The walk of a policy with a single row, and the step (E,) at which it stops."""
+def stopped(block: Block, policy: Sample) -> tuple[Trajectory, np.ndarray, np.ndarray]:
+    """The walk of a policy with a single row, the step (E,) at which it stops, and where (E,) the log serves it."""
     trajectory = walk_block(block, walks(policy)[0])
-    return trajectory, _stop(trajectory, policy)[0]
+    step = _stop(trajectory, policy)[0]
+    called = listwise_called(trajectory, policy) if trajectory.listwise.any() else None
+    return trajectory, step, _partial(trajectory, policy, step, called, frozenset()) == 0
 
 
 def listwise_called(trajectory: Trajectory, policy: Sample) -> np.ndarray:
