@@ -27,6 +27,7 @@ from thinkback.commands import (
     seal,
     simulate,
     study,
+    train,
     tune,
     validate,
 )
@@ -39,8 +40,8 @@ BROKEN_PIPE = 1
 
 
 ORDER = (
-    "import", "generate", "simulate", "validate", "describe", "query", "seal", "merge", "replay", "curves", "explain",
-    "tune", "study",
+    "import", "train", "generate", "simulate", "validate", "describe", "query", "seal", "merge", "replay", "curves",
+    "explain", "tune", "study",
 )  # fmt: skip
 
 
@@ -106,6 +107,7 @@ app = typer.Typer(
 importing = typer.Typer(help="Make a log from foreign files.", no_args_is_help=True, rich_markup_mode=None)
 importing.command("table")(import_.table)
 app.add_typer(importing, name="import")
+app.command("train")(train.train)
 app.command("generate")(generate.generate)
 app.command("simulate")(simulate.simulate)
 app.command("validate")(validate.validate)
