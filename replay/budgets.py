@@ -6,8 +6,8 @@ checking, sections 3.6 and 5.5).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -23,6 +23,7 @@ from toolkit.log import Log
 from toolkit.stats.intervals import Sorted
 
 METRICS = ("macro_f1", "accuracy")
+BEST = "best of N"
 WITHIN = 0.005
 """An order has reached best-of-N when it lies at most this far below it: half a point."""
 ORDERS: Mapping[str, Mapping[str, Any]] = {
@@ -41,6 +42,7 @@ class Budgets:
 
     `by_k`: order, k, metric, estimate, low, high, n, diagnostic. `pairs`: k, metric, order, against, difference, low,
     high, p_value. `smallest`: order, metric, k (null: never) at which the order lies within half a point of best-of-N.
+    `missing`: orders that the log cannot serve, which are left out of all three, with the reason.
     """
 
     by_k: pl.DataFrame
@@ -48,6 +50,7 @@ class Budgets:
     smallest: pl.DataFrame
     max_traces: int
     result: Result
+    missing: Mapping[str, str] = field(default_factory=dict)
 
 
 def budgets(
@@ -67,7 +70,7 @@ def budgets(
 
     `random_seed` is that of the random order; `settings` are further keys of the surrogate (ridge, forgetting, bonus,
     prior …). What else is `asked` (where, resamples, level …) goes to `replay.run`; its `seed` is the resamples'.
-    Raises ThinkbackError where the log cannot serve a policy.
+    Raises ThinkbackError where the log cannot serve best-of-N, or no order at all.
     """
     ks = list(budget if budget is not None else range(1, max_traces + 1))
     if not ks or min(ks) < 1 or max(ks) > max_traces:
@@ -89,18 +92,27 @@ def budgets(
                     **own,
                 )
             )
-    best = Sample(name="best of N", pool=pool, max_traces=max_traces, verifier=verifier)
+    best = Sample(name=BEST, pool=pool, max_traces=max_traces, verifier=verifier)
     result = run(log, [*policies, best], **asked)
-    if result.dropped:
+    missing = _missing(result, orders, ks)
+    left = [name for name in orders if name not in missing]
+    if BEST in result.dropped or not left:
         name, why = next(iter(result.dropped.items()))
         raise ThinkbackError(f"`{name}` cannot be served: {why}")
     return Budgets(
-        by_k=_by_k(result, list(orders), ks),
-        pairs=_pairs(result, list(orders), ks),
-        smallest=_smallest(result, list(orders), ks),
+        by_k=_by_k(result, left, ks),
+        pairs=_pairs(result, left, ks),
+        smallest=_smallest(result, left, ks),
         max_traces=max_traces,
         result=result,
+        missing=missing,
     )
+
+
+def _missing(result: Result, orders: Iterable[str], ks: Sequence[int]) -> dict[str, str]:
+    """Orders of which a budget was dropped, with the first reason."""
+    dropped = {name: [why for k in ks if (why := result.dropped.get(f"{name}, k = {k}"))] for name in orders}
+    return {name: reasons[0] for name, reasons in dropped.items() if reasons}
 
 
 def _metrics(result: Result) -> list[str]:
@@ -151,7 +163,7 @@ def _smallest(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
     value = {(p, m): e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows()}
     rows = []
     for metric in _metrics(result):
-        goal = value["best of N", metric]
+        goal = value[BEST, metric]
         for name in orders:
             reached = [
                 k for k in ks if goal is not None and _known(value[f"{name}, k = {k}", metric]) >= goal - WITHIN - 1e-12

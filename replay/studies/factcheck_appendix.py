@@ -9,7 +9,7 @@ import polars as pl
 from replay.studies.factcheck_buckets import trace_buckets
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, METHODS, SHOWN, SURROGATE, cell
 from replay.studies.factcheck_sheets import Measure, Row, Value, sheet
-from replay.studies.factcheck_study import Study
+from replay.studies.factcheck_study import Study, told
 from replay.studies.factcheck_tables import price_note
 from toolkit.show import Interval, Table
 
@@ -21,13 +21,14 @@ NOT_SECONDS = "the log has no wall-clock (`wall_clock_s` of the pool and the ver
 
 def appendix_tables(study: Study) -> dict[str, Table]:
     """The tables by the names of their files."""
-    tables = {"table_B_1": buckets(study), "table_B_2": wall(study), "table_B_3": overhead(study)}
-    if study.budgets:
-        tables["table_B_4"] = fixed(study)
-        tables["budgets"] = every_budget(study)
-        tables["budget_pairs"] = pairs(study)
-        tables["budget_smallest"] = smallest(study)
-    tables |= {
+    tables = {
+        "table_B_1": buckets(study),
+        "table_B_2": wall(study),
+        "table_B_3": overhead(study),
+        "table_B_4": fixed(study),
+        "budgets": every_budget(study),
+        "budget_pairs": pairs(study),
+        "budget_smallest": smallest(study),
         "gold_within": gold_table(study),
         "unresolved": unresolved_table(study),
         "efficiency": efficiency(study),
@@ -178,7 +179,7 @@ def every_budget(study: Study) -> Table:
             rows.append(Row(heads, {"value": _percent(r)}))
     heads = ("Candidate pool", "Order", "k", "Metric")
     measures = [Measure("Value, %", "value", interval=True)]
-    notes = (f"random: seed {study.setting.random_seed}", "score: sees all scores, a diagnostic")
+    notes = (f"random: seed {study.setting.random_seed}", "score: sees all scores, a diagnostic", *_unserved(study))
     return sheet(study, "", "Every order at every budget", heads, measures, rows, notes)
 
 
@@ -195,7 +196,13 @@ def pairs(study: Study) -> Table:
             values: dict[str, Value] = {"difference_pp": _percent(estimate), "p_value": r["p_value"]}
             rows.append(Row((f"{found.max_traces} traces", r["k"], r["metric"], r["order"], r["against"]), values))
     heads = ("Candidate pool", "k", "Metric", "Order", "Against")
-    return sheet(study, "", "Orders against each other at the same budget", heads, measures, rows)
+    title = "Orders against each other at the same budget"
+    return sheet(study, "", title, heads, measures, rows, _unserved(study))
+
+
+def _unserved(study: Study) -> Sequence[str]:
+    """Pools and orders that the log cannot serve, with the reason."""
+    return study.missing.get("B.4", ())
 
 
 def smallest(study: Study) -> Table:
@@ -207,7 +214,8 @@ def smallest(study: Study) -> Table:
             rows.append(Row((f"{found.max_traces} traces", r["order"], r["metric"]), {"k": r["k"], "best": best}))
     measures = [Measure("Smallest k", "k", 0), Measure("Best-of-N, %", "best")]
     title = "Smallest budget within 0.5 points of best-of-N"
-    return sheet(study, "", title, ("Candidate pool", "Order", "Metric"), measures, rows, ("a dash: at no budget",))
+    notes = ("a dash: at no budget", *_unserved(study))
+    return sheet(study, "", title, ("Candidate pool", "Order", "Metric"), measures, rows, notes)
 
 
 def gold_table(study: Study) -> Table:
@@ -244,23 +252,32 @@ def efficiency(study: Study) -> Table:
         "traces", "verifications", "operations", "calls", "prompt_tokens", "completion_tokens", "total_tokens",
         "generation_s", "verification_s", "latency_s", "cost_eur",
     )  # fmt: skip
+    per = (
+        ("generation_s", "traces", "per trace"),
+        ("prompt_tokens+completion_tokens", "traces", "per trace"),
+        ("verification_s", "verifications", "per verifier call"),
+        ("operations", "verifications", "per verifier call"),
+        ("latency_s", "verifications", "per verifier call"),
+    )
     rows = []
     for name in METHODS:
         for metric in metrics:
             change = study.main.change(name, metric) if name != BEST else None
-            total = study.main.total(name, metric)
+            total = study.main.cell(name, metric, study.main.n)
             values: dict[str, Value] = {"mean": study.main.cell(name, metric), "total": total, "change": change}
             rows.append(Row((SHOWN[name], f"{metric}, per claim"), values))
         missing = _missing_labels(study, name)
         rows.append(Row((SHOWN[name], "missing-label traces"), {"total": missing}))
-        per = (("generation_s", "traces", "per trace"), ("verification_s", "verifications", "per verifier call"))
         for over, under, words in per:
             rows.append(Row((SHOWN[name], f"{over}, {words}"), {"mean": study.main.ratio(name, over, under)}))
-        hours = study.main.cell(name, "latency_s", study.main.n / 3600)
-        rows.append(Row((SHOWN[name], "hours, all claims"), {"total": None if hours is None else hours.estimate}))
+        hours: dict[str, Value] = {
+            "total": study.main.cell(name, "latency_s", study.main.n / 3600),
+            "change": study.main.change(name, "latency_s") if name != BEST else None,
+        }
+        rows.append(Row((SHOWN[name], "hours, all claims"), hours))
     measures = [
         Measure("Mean", "mean", 4, interval=True),
-        Measure("Total", "total", 2),
+        Measure("Total", "total", 2, interval=True),
         Measure("Change, %", "change", 1, interval=True, signed=True),
     ]
     notes = (price_note(study), "change: against exhaustive best-of-N")
@@ -315,7 +332,8 @@ def averaged(study: Study) -> Table:
     ]
     orders = 0 if made is None else made.orders
     title = f"Means over {orders} random orders of one pool"
-    return sheet(study, "", title, ("Method",), measures, rows)
+    notes = () if made is None else told(made.averaged)
+    return sheet(study, "", title, ("Method",), measures, rows, notes)
 
 
 def variants(study: Study) -> Table:
@@ -334,5 +352,6 @@ def variants(study: Study) -> Table:
             values = {metric: cell(result.statistics, policy.name, metric, by) for _, metric, by in metrics}
             rows.append(Row((policy.name,), values))
     measures = [Measure(head, metric, interval=True) for head, metric, _ in metrics]
-    notes = (made.missing,) if made is not None and made.missing else ()
+    notes = [made.missing] if made is not None and made.missing else []
+    notes += [f"{name}: {why}" for name, why in result.dropped.items()] if result is not None else []
     return sheet(study, "", "Further policies", ("Policy",), measures, rows, notes)

@@ -67,6 +67,8 @@ def budget_curves(study: Study, title: str, lines: dict[str, str]) -> Figure:
     for found in study.budgets:
         curves = []
         for order, name in lines.items():
+            if order in found.missing:
+                continue
             rows = found.by_k.filter((pl.col("order") == order) & (pl.col("metric") == "macro_f1")).sort("k")
             k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
             curves.append(Curve(name, k, estimate, low, high, order == "score", "sees all scores"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -88,17 +88,18 @@ def study_factcheck(
     contents = read_contents(log)
     labels = shared_labels(log)
     main = replay_methods(log, setting)
-    missing = {f"5.{i}": _told(main) for i in range(1, 8)}
+    missing = {f"5.{i}": told(main) for i in range(1, 8)}
     size = contents.sizes[setting.pool]
     other = Methods(None, setting.cap)
     other_verifier = other_verifier or _another(contents, setting)
     if other_verifier is not None:
         other = replay_if_served(log, replace(setting, verifier=other_verifier))
-    whole = _told(other) if other_verifier is not None else ["the log has one verifier, so nothing is compared"]
+    whole = told(other) if other_verifier is not None else ["the log has one verifier, so nothing is compared"]
     missing |= dict.fromkeys(("5.8", "5.9", "5.10"), whole)
     by_cap = {cap: replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in dict.fromkeys(caps)}
-    lacking = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in _told(methods)]
+    lacking = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in told(methods)]
     missing |= dict.fromkeys(("5.11", "5.12", "5.13"), lacking)
+    fixed, missing["B.4"] = _budgets(log, setting, sorted({setting.cap, size}))
     spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
     return Study(
         name=log.name,
@@ -110,7 +111,7 @@ def study_factcheck(
         other=other,
         other_verifier=other_verifier,
         caps=by_cap,
-        budgets=tuple(_budgets(log, setting, sorted({setting.cap, size}))),
+        budgets=fixed,
         gold=gold_within(log, setting),
         unresolved=unresolved(log, setting),
         sensitivity=sensitivity(log, setting),
@@ -125,11 +126,12 @@ def study_factcheck(
     )
 
 
-def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> Iterator[Budgets]:
-    """Every budget of pools of these sizes; none of a size that too few claims have."""
+def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> tuple[tuple[Budgets, ...], list[str]]:
+    """Every budget of pools of these sizes, and why sizes or orders of them are left out."""
+    found, missing = [], []
     for traces in sizes:
         try:
-            yield budgets(
+            made = budgets(
                 log,
                 verifier=setting.verifier,
                 max_traces=traces,
@@ -138,11 +140,15 @@ def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> Iterator[Budge
                 random_seed=setting.random_seed,
                 **setting.asked,
             )
-        except ThinkbackError:
+        except ThinkbackError as error:
+            missing.append(f"{traces} traces: {error}")
             continue
+        found.append(made)
+        missing += [f"{traces} traces, order {name}: {why}" for name, why in made.missing.items()]
+    return tuple(found), missing
 
 
-def _told(methods: Methods) -> list[str]:
+def told(methods: Methods) -> list[str]:
     """Each reason once, with the methods that it takes away."""
     reasons: dict[str, list[str]] = {}
     for name, why in methods.missing.items():

@@ -215,6 +215,34 @@ def test_a_null_feature_makes_examples_partial_and_is_named(tmp_path: Path) -> N
     assert run(log, Sample(name="s", features=("claim_similarity",), **keys), resamples=5).excluded == {}
 
 
+def test_a_study_names_the_null_feature(study: Run, tmp_path: Path) -> None:
+    """One claim of 40 is left out; where most are, the surrogate goes and the other methods stay."""
+    frames = tables()
+    whole = frames["features"]
+    hole = pl.col("trace_id") == whole["trace_id"].sort()[1]
+    frames["features"] = whole.with_columns(length=pl.when(~hole).then("length"))
+    words = ("--verifier", "strong", "--caps", "15", "--features", "claim_similarity,length")
+    done = study(written(tmp_path / "few", frames), *words)
+    assert done.exit_code == 0, done.output
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "1 of 40" in report
+    assert "feature `length` is null" in report
+
+    half = pl.col("trace_id").hash() % 2 == 0
+    frames["features"] = whole.with_columns(length=pl.when(~half).then("length"))
+    done = study(written(tmp_path / "many", frames), *words)
+    assert done.exit_code == 0, done.output
+    calls = {row["Method"]: row["verifier_calls"] for row in rows(tmp_path / "out" / "table_5_6.csv")}
+    assert calls["Surrogate-Guided Selective Verification"] == ""
+    assert float(calls["Exhaustive BoN (baseline)"]) > 0
+    for name in ("table_5_6", "table_B_4", "orders", "variants", "budget_smallest"):
+        assert "feature `length` is null" in (tmp_path / "out" / f"{name}.md").read_text()
+    budgets = rows(tmp_path / "out" / "table_B_4.csv")
+    assert {row["surrogate_macro_f1_pct"] for row in budgets} == {""}
+    assert all(float(row["generation_order_macro_f1_pct"]) >= 0 for row in budgets)
+    assert (tmp_path / "out" / "figure_5_2.svg").exists()
+
+
 def test_no_valid_trace_at_all(study: Run, tmp_path: Path) -> None:
     frames = tables()
     frames["traces"] = frames["traces"].with_columns(answer=pl.lit(None, pl.String), correct=pl.lit(False))
