@@ -1,6 +1,6 @@
 """Every verifier budget of four orders on 2,495 claims x 50 traces, with 10,000 paired resamples.
 
-Checks some budgets against policies replayed one at a time, then times the whole.
+Says nothing unless some of the budgets equal policies replayed one at a time.
 """
 
 from __future__ import annotations
