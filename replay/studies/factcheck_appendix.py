@@ -280,7 +280,11 @@ def efficiency(study: Study) -> Table:
         Measure("Total", "total", 2, interval=True),
         Measure("Change, %", "change", 1, interval=True, signed=True),
     ]
-    notes = (price_note(study), "change: against exhaustive best-of-N")
+    notes = (
+        "hours: of latency_s, one call after the other",
+        *(note for note in study.notes if note.startswith("cost_eur")),
+        "change: against exhaustive best-of-N",
+    )
     return sheet(study, "", "Efficiency of every method", ("Method", "Number"), measures, rows, notes)
 
 

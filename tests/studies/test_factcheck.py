@@ -116,6 +116,15 @@ def test_numbers_are_those_of_replay(claims: Path, study: Run, tmp_path: Path) -
     seconds = (outcomes["generation_s"] + outcomes["verification_s"]).sum()
     assert float(hours["runtime_h"]) == pytest.approx(seconds / 3600)
     assert float(hours["cost_eur"]) == pytest.approx(seconds / 3600 * 0.0625)
+    mine = [row for row in rows(tmp_path / "out" / "efficiency.csv") if row["Method"] == "Adaptive Stopping"]
+    told = {row["Number"]: row for row in mine}
+    total = told["hours, all claims"]
+    assert float(total["total"]) == pytest.approx(outcomes["latency_s"].sum() / 3600)
+    assert float(total["total_low"]) < float(total["total"]) < float(total["total_high"])
+    each = told["verification_s, per verifier call"]
+    calls = outcomes["verifications"].sum()
+    assert float(each["mean"]) == pytest.approx(outcomes["verification_s"].sum() / calls)
+    assert float(told["operations, per verifier call"]["mean"]) == pytest.approx(outcomes["operations"].sum() / calls)
 
 
 def test_buckets_hold_all_claims_and_compare_on_the_same(claims: Path) -> None:
