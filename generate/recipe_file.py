@@ -170,7 +170,13 @@ def _check_pools(recipe: Recipe) -> None:
 def _prompts(recipe: Recipe) -> dict[str, Template]:
     names = [step.prompt for step in recipe.steps]
     names += [part.prompt for part in (recipe.few_shot, recipe.finalizer) if part is not None]
-    return {name: read_template(name, recipe.folder) for name in dict.fromkeys(names)}
+    found = {name: read_template(name, recipe.folder) for name in dict.fromkeys(names)}
+    if (own := recipe.engine.settings.get("chat_template")) is not None:
+        try:
+            found[own] = Template(own, recipe.find(own).read_text(encoding="utf-8"), ())
+        except (OSError, UnicodeDecodeError) as error:
+            raise ThinkbackError(f"`engine.chat_template` {own} can't be read: {error}") from None
+    return found
 
 
 def _optional(cls: type[Any], top: Mapping[str, Any], name: str) -> Any:

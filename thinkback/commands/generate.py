@@ -81,8 +81,10 @@ def _open(recipe: Recipe) -> Engine:
     from generate.engines import open_engine
 
     model = recipe.find(recipe.engine.model)
-    named = str(model) if model.is_dir() else recipe.engine.model
-    return open_engine(recipe.engine.kind, {"model": named, **recipe.engine.settings})
+    settings = {"model": str(model) if model.is_dir() else recipe.engine.model, **recipe.engine.settings}
+    if settings.get("chat_template") is not None:
+        settings["chat_template"] = str(recipe.find(settings["chat_template"]))
+    return open_engine(recipe.engine.kind, settings)
 
 
 def _shard(text: str) -> tuple[int, int]:
