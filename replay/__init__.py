@@ -5,6 +5,7 @@
 >>> print(result.summary)  # doctest: +SKIP
 """
 
+from replay.fits import Calibration, Conformal, Prior
 from replay.gates import AllOf, AnyOf, Reading
 from replay.interventions import Act, Choice, Route, When
 from replay.policies import Oracle, Policy, Sample
@@ -12,6 +13,8 @@ from replay.prefix import Prefix
 from replay.reading import PolicyFile, load_policies
 from replay.run import Result, run
 from replay.stops import Agreement, Budget, Margin, Never, Rule, Window
+from replay.surrogate_weights import surrogate_weights
+from replay.tune import tune
 
 __all__ = [
     "Act",
@@ -19,13 +22,16 @@ __all__ = [
     "AllOf",
     "AnyOf",
     "Budget",
+    "Calibration",
     "Choice",
+    "Conformal",
     "Margin",
     "Never",
     "Oracle",
     "Policy",
     "PolicyFile",
     "Prefix",
+    "Prior",
     "Reading",
     "Result",
     "Route",
@@ -35,4 +41,6 @@ __all__ = [
     "Window",
     "load_policies",
     "run",
+    "surrogate_weights",
+    "tune",
 ]

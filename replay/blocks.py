@@ -65,11 +65,10 @@ def _read_traces(
     scan = log.scan("traces", list(dict.fromkeys(wanted))).filter(within & (solves | revisions))
     frame = _up_to_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
     if request.features:
-        features = log.scan("features", ["trace_id", "example_id", *sorted(request.features)]).filter(within)
-        named = {name: f"feature {name}" for name in request.features}
-        frame = frame.join(
-            collect(features.drop("example_id"), log).rename(named), on="trace_id", how="left", maintain_order="left"
-        )
+        wished = sorted(request.features)
+        features = log.scan("features", ["trace_id", "example_id", *wished]).filter(within)
+        numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in wished))
+        frame = frame.join(collect(numbers, log), on="trace_id", how="left", maintain_order="left")
     first = frame.filter(pl.col("action") == "solve").with_columns(slice=pl.col("pool"))
     parts = [first]
     for (action, base, pool), name in request.actions.items():
@@ -98,8 +97,7 @@ def _read_traces(
 
 def signal_columns(request: Request) -> list[str]:
     """Columns of traces that gates read, as they are called in `Pool.signals`."""
-    names = [*sorted(request.columns), *(suffix_name(k) for k in sorted(request.suffixes))]
-    return names + [f"feature {name}" for name in sorted(request.features)]
+    return [*sorted(request.columns), *(suffix_name(k) for k in sorted(request.suffixes))]
 
 
 def suffix_name(tokens: int) -> str:
@@ -212,6 +210,7 @@ def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, 
         reads=np.where(spread(first.cast(pl.Int32), 1, np.int32) > 0, 0, spread(traces["reads"], 1, np.int32)),
         scores=verifiers,
         signals={c: spread(traces[c], np.nan, np.float64) for c in signal_columns(request)},
+        features={name: spread(traces[f"feature {name}"], np.nan, np.float64) for name in sorted(request.features)},
     )
 
 

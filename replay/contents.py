@@ -11,7 +11,7 @@ from replay.interventions import Act, Route, When
 from replay.policies import Oracle, Policy, Sample, nested
 from replay.pool import Prices, Request
 from replay.stops import Agreement, Margin, Window
-from replay.wants import Wanted, check_gate, check_route, resolve_act, want_gate
+from replay.wants import Wanted, check_feature, check_gate, check_route, resolve_act, want_gate
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect
 
@@ -27,9 +27,9 @@ class Contents:
     trace_columns: Mapping[str, pl.DataType]
     example_columns: Mapping[str, pl.DataType]
     whole: frozenset[str]  # pools that are replayed whole or not at all
+    features: Mapping[str, pl.DataType]  # columns of features, but for the keys
     sizes: Mapping[str, int]  # largest number of traces of an example, by pool of first attempts
     revisions: frozenset[tuple[str, str, str]]  # (action, base pool, own pool) of revisions of a sample 0
-    features: frozenset[str]  # columns of the table `features`
 
 
 def read_contents(log: Log) -> Contents:
@@ -37,6 +37,7 @@ def read_contents(log: Log) -> Contents:
     kinds = log.scan("traces", ["pool", "action", "opaque", "sample_index"]).group_by("pool", "action")
     frame = collect(kinds.agg(pl.col("opaque").any(), pl.col("sample_index").max()), log)
     solves = frame.filter(pl.col("action") == "solve")
+    columns = log.columns("features") if log.has("features") else {}
     verifiers = collect(log.scan("verifications", ["verifier"]).select(pl.col("verifier").unique()), log)
     return Contents(
         pools=frozenset(solves["pool"]),
@@ -46,9 +47,9 @@ def read_contents(log: Log) -> Contents:
         trace_columns=log.columns("traces"),
         example_columns=log.columns("examples"),
         whole=log.pools_without_prefix(),
+        features={n: t for n, t in columns.items() if n not in ("trace_id", "example_id")},
         sizes={pool: largest + 1 for pool, largest in solves.select("pool", "sample_index").iter_rows()},
         revisions=_revisions(log) if len(solves) < len(frame) else frozenset(),
-        features=frozenset(log.columns("features")) - {"trace_id", "example_id"},
     )
 
 
@@ -118,6 +119,8 @@ def _want(policy: Policy, contents: Contents, wanted: Wanted) -> None:
         wanted.pools.add(policy.pool)
         if policy.verifies and policy.verifier is not None:
             wanted.verify(policy.pool, policy.verifier)
+        if policy.order == "surrogate":
+            wanted.features.update(policy.features)
     elif isinstance(policy, Act):
         wanted.act(policy.action, policy.base, policy.pool)
     elif isinstance(policy, Oracle) and not policy.parts:
@@ -143,11 +146,17 @@ def _sample(policy: Sample, contents: Contents) -> Sample:
         raise policy.refuse(
             f"the log has no verifier `{policy.verifier}`; {suggest(str(policy.verifier), contents.verifiers)}"
         )
+    for name in policy.features if policy.order == "surrogate" else ():
+        try:
+            check_feature(name, "the surrogate", contents)
+        except ThinkbackError as error:
+            raise policy.refuse(str(error)) from None
     if pool in contents.opaque:
         votes = policy.select in ("majority", "weighted") or isinstance(policy.stop, Agreement | Window | Margin)
+        votes = votes or policy.order == "surrogate"
         if votes:
             raise policy.refuse(
-                f"pool `{pool}` has verdicts but no answers (opaque), so votes and margins mean nothing; "
+                f"pool `{pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean nothing; "
                 f"use select `first` or `best` with no stop or a budget"
             )
     if pool in contents.whole and (policy.orders is not None or _cuts(policy)):

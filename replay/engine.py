@@ -11,6 +11,7 @@ import polars as pl
 
 from replay import outcome as ends
 from replay.composites import Gated, gated, matched_part, route_part, when_outcome, when_part
+from replay.conformal import measure_sets
 from replay.expectation import expected_outcome
 from replay.fixes import hold_against
 from replay.interventions import Act, Route, When
@@ -26,7 +27,8 @@ from replay.trajectory import COSTS, NEVER_MISSING, Trajectory, Walk, listwise_c
 from toolkit.errors import ThinkbackError
 
 NO_CHOICES: Mapping[str, frozenset[str]] = MappingProxyType({})
-EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN = 1, 2, 3, 4, 5
+EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, UNREAD = 1, 2, 3, 4, 5, 6
+"""Why an example is partial, as `reasons` numbers it; from UNREAD on one for each feature of a surrogate."""
 
 
 def replay_block(
@@ -142,6 +144,8 @@ def walks(policy: Sample) -> list[Walk]:
             permuted=policy.orders is not None,
             cap=policy.max_traces,
             width=policy.width,
+            surrogate=policy.surrogate,
+            calibration=policy.calibration,
         )
         for repetition in range(policy.orders or 1)
     ]
@@ -156,6 +160,7 @@ def reasons(policy: Sample) -> tuple[str, ...]:
         f"pool `{policy.pool}` is replayed whole, and has more than {policy.max_traces} traces or a gap",
         f"verifier `{policy.verifier}` did not score a trace that the policy verifies",
         f"listwise verifier `{policy.verifier}` did not see exactly the traces that the policy generates",
+        *(f"feature `{name}` is null for a trace that the surrogate reads" for name in policy.features),
     )
 
 
@@ -173,7 +178,8 @@ def _replay_samples(
             caps[shared] = max(caps.get(shared, 0), walk.cap)
             users.setdefault(shared, []).append(key)
     sums = {key: RowSums(policy.orders or 1, key in kept) for key, policy in policies.items()}
-    reason = {key: np.zeros(len(block.examples), dtype=np.int8) for key in policies}
+    reason = {key: np.zeros(len(block.examples), dtype=np.int16) for key in policies}
+    with_sets: dict[Hashable, Outcome] = {}
     for shared, keys in users.items():
         trajectory = walk_block(block, replace(shared, cap=caps[shared]))
         at_end = listwise_costs(trajectory) if trajectory.listwise.any() else None
@@ -184,7 +190,21 @@ def _replay_samples(
             extra = at_end * called[:, None] if at_end is not None and called is not None else None
             sums[key].add(trajectory, step, policy.select, ending, extra)
             reason[key] = np.maximum(reason[key], _partial(trajectory, policy, step, called, whole_pools))
-    return {key: sums[key].outcome(reason[key], reasons(policy)) for key, policy in policies.items()}
+            if policy.conformal is not None:
+                with_sets[key] = measure_sets(block, policy, trajectory, step, _made(sums[key], reason[key], policy))
+    return {key: with_sets.get(key) or _made(sums[key], reason[key], policy) for key, policy in policies.items()}
+
+
+def _made(sums: RowSums, reason: np.ndarray, policy: Sample) -> Outcome:
+    return sums.outcome(reason, reasons(policy))
+
+
+def stopped(block: Block, policy: Sample) -> tuple[Trajectory, np.ndarray, np.ndarray]:
+    """The walk of a policy with a single row, the step (E,) at which it stops, and where (E,) the log serves it."""
+    trajectory = walk_block(block, walks(policy)[0])
+    step = _stop(trajectory, policy)[0]
+    called = listwise_called(trajectory, policy) if trajectory.listwise.any() else None
+    return trajectory, step, _partial(trajectory, policy, step, called, frozenset()) == 0
 
 
 def listwise_called(trajectory: Trajectory, policy: Sample) -> np.ndarray:
@@ -207,6 +227,7 @@ def _stop(trajectory: Trajectory, policy: Sample) -> tuple[np.ndarray, np.ndarra
         width = policy.width if policy.order == "generation" else 1
         step, ruled = stopping_step(decisions(policy.stop, trajectory.prefix), limit, width)
     capped = np.where(generated < policy.max_traces, ends.EXHAUSTED, ends.CAP)
+    capped = np.where(trajectory.ran_empty, ends.EMPTY, capped)
     return step, np.where(ruled, ends.RULE, capped).astype(np.int8)
 
 
@@ -215,10 +236,15 @@ def _partial(
 ) -> np.ndarray:
     """Why each example (E,) is partial; 0 where it is served. Without a valid trace nothing is verified."""
     size = trajectory.pool.size
-    reason = np.zeros(len(size), dtype=np.int8)
+    reason = np.zeros(len(size), dtype=np.int16)
     unscored = trajectory.missing <= (NEVER_MISSING - 1 if policy.order == "score" or policy.expected else step)
     if unscored.any():
         reason[unscored & ~trajectory.listwise] = UNSCORED
+    if trajectory.picks is not None:
+        unread = trajectory.picks.unread <= step
+        for number, name in reversed(list(enumerate(policy.features))):
+            null = (np.isnan(trajectory.pool.features[name]) & (trajectory.pool.code >= 0)).any(axis=1)
+            reason[unread & null] = UNREAD + number
     if called is not None:
         generated = np.minimum(trajectory.generated, policy.max_traces)
         valid = trajectory.generation[np.arange(len(size)), np.maximum(generated, 1) - 1, COSTS.index("valid_traces")]

@@ -12,6 +12,7 @@ import polars as pl
 from replay.blocks import read_block
 from replay.contents import read_contents, request, resolve
 from replay.engine import replay_block, walks
+from replay.fitting import fit_policies
 from replay.lookahead import check_rules
 from replay.oracles import slice_names
 from replay.outcome import ENDINGS, MIXED, SERVED, Outcome, derived
@@ -28,6 +29,7 @@ WHY = {
     "rule": "the stopping rule held",
     "cap": "all that the cap allows was generated, and no rule held",
     "exhausted": "the log ran out before the cap",
+    "empty": "every trace generated was verified before the cap, so the surrogate had nothing left to pick",
 }
 
 
@@ -61,6 +63,7 @@ def explain(
     if policy not in found:
         raise ThinkbackError(f"no policy is named `{policy}`; {suggest(policy, found)}")
     chosen = replace(found[policy], against=None)
+    chosen = fit_policies(log, contents, [chosen], pl.Series([example]))[0]
     columns = list(dict.fromkeys(["example_id", "labels", "question", "gold", *sorted(example_columns([chosen]))]))
     row = collect(log.scan("examples", columns).filter(pl.col("example_id") == example), log)
     if row.is_empty():
@@ -97,6 +100,8 @@ def _sample_steps(block: Block, policy: Sample, repetition: int) -> pl.DataFrame
     walk = walks(policy)[repetition]
     trajectory = walk_block(block, replace(walk, order="random") if policy.expected else walk)
     limit = int(min(trajectory.limit[0], policy.max_traces) if policy.order == "generation" else trajectory.limit[0])
+    if trajectory.picks is not None:
+        limit = int(trajectory.picks.count[0])  # without the last step of a lazy walk, which verifies nothing
     seen = trajectory.prefix.first(limit)
     at = np.take_along_axis(trajectory.place, trajectory.at, axis=1)[0, :limit]
     chosen = trajectory.chosen(policy.select)[0, 1 : limit + 1]

@@ -140,7 +140,7 @@ def _inner(policy: Policy, key: str) -> None:
     shown = key.rstrip("_")
     if not isinstance(inner, Policy):
         raise policy.refuse(f"`{shown}` is {inner!r}; it takes a policy, a table with its own `kind`")
-    if inner.against is not None:
-        raise policy.refuse(f"`{shown}` has `against`, which belongs to the whole policy")
+    if inner.of_its_own:
+        raise policy.refuse(f"`{shown}` has `{inner.of_its_own}`, which belongs to the whole policy")
     if isinstance(inner, Oracle) and inner.rule == "matched_rate":
         raise policy.refuse(f"`{shown}` is an oracle of rule `matched_rate`, which chooses among all examples of a run")

@@ -12,7 +12,7 @@ from replay.outcome import Outcome, against
 from replay.part import Calls, Chosen, Paid, Part, Row, Segment, certain, extra_cost, extra_tokens, union
 from replay.policies import Sample
 from replay.pool import Block, Pool, slice_name
-from replay.trajectory import COSTS, Trajectory, Walk, judged_unless_null, walk_block
+from replay.trajectory import COSTS, Trajectory, judged_unless_null, walk_block
 
 
 def sample_part(block: Block, policy: Sample, outcome: Outcome) -> Part:
@@ -20,10 +20,7 @@ def sample_part(block: Block, policy: Sample, outcome: Outcome) -> Part:
     rows, chosen = [], None
     for walk, step in outcome.runs:
         trajectory = walk_block(block, walk)
-        generated = step if walk.order == "generation" else trajectory.generated
-        rows.append(
-            Row(np.full(len(step), 1 / len(outcome.runs)), (_walked(trajectory, walk, step, generated, outcome),))
-        )
+        rows.append(Row(np.full(len(step), 1 / len(outcome.runs)), (_walked(trajectory, step, outcome),)))
         if policy.single:
             place = trajectory.chosen(policy.select)[np.arange(len(step)), step]
             at = np.where(place >= 0, place, 0)[:, None]
@@ -32,7 +29,8 @@ def sample_part(block: Block, policy: Sample, outcome: Outcome) -> Part:
     return Part(outcome, tuple(rows), chosen, {}, policy.orders)
 
 
-def _walked(trajectory: Trajectory, walk: Walk, step: np.ndarray, generated: np.ndarray, outcome: Outcome) -> Segment:
+def _walked(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> Segment:
+    walk, generated = trajectory.walk, trajectory.paid_traces(step)
     calls: dict[tuple[str, str | None], Paid] = {
         (walk.pool, None): certain(_until(trajectory, trajectory.place, generated))
     }
@@ -57,8 +55,8 @@ def _verified(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> Pai
 def _until(trajectory: Trajectory, order: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """1.0 for the sample indices (E, T) among the first `steps` (E,) of an order (E, S)."""
     mask = np.zeros(trajectory.pool.code.shape)
-    there = np.arange(order.shape[1]) < steps[:, None]
-    np.put_along_axis(mask, order, there.astype(float), axis=1)
+    row, step = np.nonzero(np.arange(order.shape[1]) < steps[:, None])
+    mask[row, order[row, step]] = 1.0  # an order may repeat its last one beyond its end
     return mask
 
 

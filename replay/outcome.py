@@ -9,8 +9,8 @@ import numpy as np
 
 from replay.trajectory import COSTS, Trajectory, Walk
 
-RULE, CAP, EXHAUSTED, MIXED = 0, 1, 2, -1
-ENDINGS = ("rule", "cap", "exhausted")
+RULE, CAP, EXHAUSTED, EMPTY, MIXED = 0, 1, 2, 3, -1
+ENDINGS = ("rule", "cap", "exhausted", "empty")
 SERVED = 0
 
 
@@ -43,8 +43,9 @@ class Outcome:
     `reason` int (E,): 0 where the log can serve it, else an entry of `reasons`. `costs` (E, C), NaN: not
     logged. `words` (W, E): possible predictions as numbers of the block's vocabulary, -1 null, and `shares`
     (W, E) of the rows that make them; None where there is one row. `rows` (E,): how many. `runs`: the walk of each
-    row and the step at which it stopped, from which the calls paid can be told, if that was asked.
-    `random_subset`: the verifications are a random subset of the valid traces generated (`expected`).
+    row and the step at which it stopped, from which the calls paid can be told, if that was asked. `random_subset`:
+    the verifications are a random subset of the valid traces generated (`expected`). `measured`: further columns of
+    outcomes (E,). `surrogate_s`: wall-clock seconds that a surrogate took on the block, over all rows.
     """
 
     reason: np.ndarray
@@ -59,6 +60,8 @@ class Outcome:
     runs: tuple[tuple[Walk, np.ndarray], ...] = ()
     random_subset: bool = False
     against: Against | None = None
+    measured: Mapping[str, np.ndarray] = field(default_factory=dict)
+    surrogate_s: float = 0.0
 
     def cost(self, name: str) -> np.ndarray:
         """One column of the costs (E,)."""
@@ -80,6 +83,7 @@ class RowSums:
     ending: np.ndarray | None = None
     words: np.ndarray | None = None  # (E, A) words of the answer codes
     runs: list[tuple[Walk, np.ndarray]] = field(default_factory=list)
+    surrogate_s: float = 0.0
 
     def add(
         self, trajectory: Trajectory, step: np.ndarray, select: str, ending: np.ndarray, extra: np.ndarray | None
@@ -104,6 +108,7 @@ class RowSums:
             self.ending = ending
         else:
             self.ending = np.where(self.ending == ending, ending, MIXED).astype(np.int8)
+        self.surrogate_s += trajectory.picks.seconds if trajectory.picks is not None else 0.0
         if self.keep_runs:
             self.runs.append((trajectory.walk, step))
 
@@ -130,6 +135,7 @@ class RowSums:
             rows=np.full(len(words), self.rows),
             ending=self.ending,
             runs=tuple(self.runs),
+            surrogate_s=self.surrogate_s,
         )
 
 

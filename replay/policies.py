@@ -6,18 +6,21 @@ whether the log can serve it is found out when it is replayed. `replay.reading` 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import ClassVar, Literal
+from math import inf
+from typing import Any, ClassVar, Literal
 
+from replay.fits import FITS, Calibration, Conformal, Prior
 from replay.stops import Budget, Margin, Never, Rule
+from replay.surrogate import MODES, Mode, Surrogate
 from toolkit.errors import ThinkbackError, suggest
 
-Order = Literal["generation", "random", "score"]
+Order = Literal["generation", "random", "surrogate", "score"]
 Select = Literal["first", "majority", "best", "weighted"]
 Missing = Literal["partial", "use_available"]
-ORDERS = ("generation", "random", "score")
+ORDERS = ("generation", "random", "surrogate", "score")
 SELECTS = ("first", "majority", "best", "weighted")
 MISSING = ("partial", "use_available")
 ORACLE_RULES = ("any", "action", "expected_action", "matched_rate", "matched_random")
@@ -51,6 +54,11 @@ class Policy:
         """Whether its outcome on an example has one chosen trace, and is no mean over several."""
         return True
 
+    @property
+    def of_its_own(self) -> str:
+        """A setting of it that only a policy by itself may have, no part of another one; empty if there is none."""
+        return "against" if self.against is not None else ""
+
     @cached_property
     def essence(self) -> Hashable:
         """What policies share that differ in name alone; one that cannot be hashed is like no other."""
@@ -81,7 +89,9 @@ class Sample(Policy):
     `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K
     seeded permutations of the whole logged pool; `expected` gives the exact mean over all random orders;
     `width` generates that many traces at a time (the rule is looked at after each block);
-    `on_missing = "use_available"` lets the cap shrink to the pool.
+    `on_missing = "use_available"` lets the cap shrink to the pool. `features`, `mode`, `bootstrap`, `ridge`,
+    `forgetting`, `bonus` and `prior` are the order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal`
+    makes prediction sets.
     """
 
     max_traces: int
@@ -95,11 +105,21 @@ class Sample(Policy):
     expected: bool = False
     width: int = 1
     on_missing: Missing = "partial"
+    features: tuple[str, ...] = ()
+    mode: Mode = "lazy"
+    bootstrap: int = 3
+    ridge: float = 1.0
+    forgetting: float = 1.0
+    bonus: float = 0.0
+    prior: Prior | None = None
+    calibration: Calibration | None = None
+    conformal: Conformal | None = None
     kind: ClassVar[str] = "sample"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_values()
+        self._check_surrogate()
         self._check_combination()
 
     @property
@@ -113,6 +133,14 @@ class Sample(Policy):
         )
 
     @property
+    def surrogate(self) -> Surrogate | None:
+        """Settings of the surrogate, where the order is its."""
+        if self.order != "surrogate":
+            return None
+        names = (field.name for field in fields(Surrogate))
+        return Surrogate(**{name: getattr(self, name) for name in names})
+
+    @property
     def diagnostic(self) -> str:
         """Order `score` looks at every score before it verifies anything."""
         return "sees all scores before it pays for one" if self.order == "score" else ""
@@ -122,15 +150,20 @@ class Sample(Policy):
         """One order."""
         return self.orders is None and not self.expected
 
+    @property
+    def of_its_own(self) -> str:
+        """Prediction sets are reported of a policy by itself."""
+        return super().of_its_own or ("conformal" if self.conformal is not None else "")
+
     def _check_values(self) -> None:
-        for key, least in (("max_traces", 1), ("orders", 1), ("width", 1), ("seed", None)):
+        for key, least in (("max_traces", 1), ("orders", 1), ("width", 1), ("bootstrap", 1), ("seed", None)):
             value = getattr(self, key)
             if value is None and key == "orders":
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
                 bound = f", at least {least}" if least is not None else ""
                 raise self.refuse(f"`{key}` is {value!r}; it takes a whole number{bound}")
-        for key, known in (("order", ORDERS), ("select", SELECTS), ("on_missing", MISSING)):
+        for key, known in (("order", ORDERS), ("select", SELECTS), ("on_missing", MISSING), ("mode", MODES)):
             if getattr(self, key) not in known:
                 raise self.refuse(f"`{key}` is {getattr(self, key)!r}; {suggest(str(getattr(self, key)), known)}")
         for key in ("pool", "verifier"):
@@ -139,6 +172,29 @@ class Sample(Policy):
                 raise self.refuse(f"`{key}` is {value!r}; it takes a name")
         if not isinstance(self.expected, bool):
             raise self.refuse(f"`expected` is {self.expected!r}; it takes true or false")
+
+    def _check_surrogate(self) -> None:
+        names = (self.features,) if isinstance(self.features, str) else tuple(self.features)
+        object.__setattr__(self, "features", names)
+        if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+            raise self.refuse(f"`features` is {list(names)!r}; it takes different names of columns of features")
+        for key, least, most in (("ridge", 0.0, inf), ("forgetting", 0.0, 1.0), ("bonus", -0.0, inf)):
+            value = getattr(self, key)
+            number = isinstance(value, int | float) and not isinstance(value, bool) and value < inf
+            if not number or value > most or value < least or (value == 0 and key != "bonus"):
+                bound = {"ridge": "above 0", "forgetting": "above 0 and at most 1", "bonus": "from 0"}[key]
+                raise self.refuse(f"`{key}` is {value!r}; it takes a number {bound}")
+        for key, kind in FITS.items():
+            if getattr(self, key) is not None and not isinstance(getattr(self, key), kind):
+                raise self.refuse(f"`{key}` is {getattr(self, key)!r}; it takes a table with `on`")
+        if self.prior is not None and self.order != "surrogate":
+            raise self.refuse('`prior` goes with `order = "surrogate"`')
+        if self.prior is not None and not self.features:
+            raise self.refuse("`prior` is fitted on `features`, so it needs some")
+        if self.calibration is not None and not isinstance(self.stop, Margin):
+            raise self.refuse("`calibration` decides the margin, so it needs stop `margin`")
+        if self.conformal is not None and (self.orders is not None or self.expected or self.select != "best"):
+            raise self.refuse('`conformal` goes with `select = "best"`, without `orders` and `expected`')
 
     def _check_combination(self) -> None:
         if self.select == "first" and self.max_traces != 1:
@@ -160,10 +216,12 @@ class Sample(Policy):
         if not (budget or isinstance(self.stop, Never | Margin)):
             raise self.refuse(
                 f'`order = "{self.order}"` goes with stop `none`, `margin` or a budget of verifications, '
-                f"because all traces are generated before the first verification"
+                f"because it is looked at after verifications and not after traces"
             )
         if self.select not in ("best", "weighted"):
             raise self.refuse(f'`order = "{self.order}"` goes with `select` `best` or `weighted`, not `{self.select}`')
+        if self.order == "surrogate" and self.mode == "lazy" and self.width != 1:
+            raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,8 +292,10 @@ class Oracle(Policy):
             object.__setattr__(self, "base", base)
         for key in ("base", "then"):
             part = getattr(self, key)
-            if not isinstance(part, Policy) or part.against is not None:
-                raise self.refuse(f"`{key}` takes a policy without `against`, a table with its own `kind`")
+            if not isinstance(part, Policy):
+                raise self.refuse(f"`{key}` takes a policy, a table with its own `kind`")
+            if part.of_its_own:
+                raise self.refuse(f"`{key}` has `{part.of_its_own}`, which belongs to the whole policy")
         rate = self.rate
         if not isinstance(rate, int | float) or isinstance(rate, bool) or not 0 <= rate <= 1:
             raise self.refuse(f"`rate` is {rate!r}; it takes a share from 0 to 1")
@@ -246,3 +306,12 @@ def nested(policy: Policy) -> Iterator[Policy]:
     for part in policy.parts:
         yield from nested(part)
     yield policy
+
+
+def with_samples(policy: Policy, make: Callable[[Sample], Sample]) -> Policy:
+    """The policy with `make` of every `sample` policy in it in its place."""
+    if isinstance(policy, Sample):
+        return make(policy)
+    inner = {f.name: part for f in fields(policy) if isinstance(part := getattr(policy, f.name), Policy)}
+    made: dict[str, Any] = {name: with_samples(part, make) for name, part in inner.items()}
+    return replace(policy, **made) if made else policy

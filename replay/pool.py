@@ -70,7 +70,8 @@ class Pool:
     credit: np.ndarray  # (E, T)
     reads: np.ndarray  # (E, T) traces of the base's pool that a revision saw; 0 for first attempts
     scores: Mapping[str, Scores]
-    signals: Mapping[str, np.ndarray] = field(default_factory=dict)  # what gates read: (E, T)
+    signals: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of traces that gates read: (E, T)
+    features: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of `features`: (E, T)
 
     def slice(self, start: int, stop: int) -> Pool:
         """The examples from `start` up to `stop`, as views."""
@@ -87,6 +88,7 @@ class Pool:
             reads=self.reads[cut],
             scores={name: scores.slice(start, stop) for name, scores in self.scores.items()},
             signals={name: values[cut] for name, values in self.signals.items()},
+            features={name: values[cut] for name, values in self.features.items()},
         )
 
     @cached_property

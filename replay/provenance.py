@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from importlib.metadata import version
 from typing import Any
 
+from replay.fits import FITS
 from replay.gate_file import GateFile
 from replay.gates import AllOf, AnyOf, Reading
 from replay.interventions import Choice
@@ -40,5 +41,6 @@ def _plain(value: Any) -> Any:
         return {"any" if isinstance(value, AnyOf) else "all": [_plain(gate) for gate in value.gates]}
     if is_dataclass(value) and not isinstance(value, type):
         rule = next((name for name, kind in STOPS.items() if kind is type(value)), type(value).__name__)
-        return {"rule": rule} | {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        settings = {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.compare}
+        return settings if type(value) in FITS.values() else {"rule": rule} | settings
     return list(value) if isinstance(value, tuple) else value

@@ -11,6 +11,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from replay.fits import FITS
 from replay.interventions import Act, Route, When
 from replay.policies import Oracle, Policy, Sample
 from replay.pool import Prices
@@ -114,7 +115,27 @@ def _policy(table: Mapping[str, Any], size: int, written: Mapping[str, Any], sto
         made["gate"] = gate_from(where, made["gate"])
     if "route" in made:
         made["route"] = choice_from(where, made["route"])
+    for key, fitted in FITS.items():
+        if kind == "sample" and key in made:
+            made[key] = _fitted(where, key, made[key], fitted)
     return KINDS[kind](**made, family=str(written.get("name", "")), tried=size)
+
+
+def _fitted(where: str, key: str, table: object, kind: type) -> Any:
+    """A table of settings for what is fitted on a development split."""
+    known = [f.name for f in fields(kind) if f.compare]
+    if not isinstance(table, Mapping):
+        raise ThinkbackError(f"{where}: `{key}` takes a table with {', '.join(f'`{name}`' for name in known)}")
+    for name in table:
+        if name not in known:
+            raise ThinkbackError(f"{where}: `{key}` has no `{name}`; {suggest(name, known)}")
+    for f in fields(kind):
+        if f.compare and f.default is MISSING and f.name not in table:
+            raise ThinkbackError(f"{where}: `{key}` needs `{f.name}`")
+    try:
+        return kind(**table)
+    except ThinkbackError as error:
+        raise ThinkbackError(f"{where}: {error}") from None
 
 
 def _stop(where: str, table: object, stops: Mapping[str, type[Rule]]) -> Rule:

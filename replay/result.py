@@ -6,12 +6,13 @@ import json
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from replay.policies import Policy
@@ -44,6 +45,10 @@ class Result:
     """Every distinct threshold of each gate with the threshold `all`, one row each: exact means."""
     bands: pl.DataFrame | None
     """Intervals at up to 200 of them, pointwise and for the whole curve: one row per (policy, threshold, metric)."""
+    draw: Callable[[str], np.ndarray] = field(repr=False)
+    """Resampled values of a metric, (policies, resamples): the resamples of every interval of the run."""
+    within: Callable[[pl.Series], Summary] = field(repr=False)
+    """The statistics of some examples alone, by their ids."""
     _scratch: Scratch = field(repr=False)
 
     @cached_property

@@ -11,20 +11,22 @@ from typing import Any
 import polars as pl
 
 from replay.contents import Contents, read_contents, request, resolve
+from replay.fitting import fit_policies
 from replay.passes import Plan, replay_all
 from replay.policies import Policy
 from replay.provenance import describe_policy, versions
 from replay.reading import PolicyFile, load_policies
 from replay.result import Result, Scratch
 from replay.reuse import check_reuse
+from replay.rows import matching
 from replay.served import Served
 from replay.stops import Rule
 from replay.store import Universe
 from replay.thresholds import expand_all
 from replay.wants import check_suffixes, example_columns
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.log import Log, check_log, collect, open_log, query_log
-from toolkit.stats import Settings, Summary, summarise
+from toolkit.log import Log, check_log, collect, open_log
+from toolkit.stats import Settings, Summary, draws, summarise
 
 MOST_GROUPS = 500
 
@@ -69,6 +71,7 @@ def run(
     read = request(chosen, contents, measure, file.prices).pools
     universe = select_examples(log, contents, read, where, (*by, *sorted(example_columns(chosen))))
     reused = check_reuse(chosen, universe.examples)
+    chosen = fit_policies(log, contents, chosen, universe.examples["example_id"])
     scratch = Scratch()
     plan = Plan(log, contents, universe, measure, file.prices, block_examples)
     sweeps = expand_all(plan, chosen, settings)
@@ -104,6 +107,14 @@ def run(
         provenance=_provenance(log, served, statistics, settings, asked, notes),
         thresholds=sweeps.curve,
         bands=sweeps.bands,
+        within=lambda ids: judge(partial(served.store.blocks, universe, ids)),
+        draw=lambda metric: draws(
+            partial(served.store.blocks, universe),
+            [p.name for p in served.policies],
+            metric,
+            labels=universe.labels,
+            settings=settings,
+        ),
         _scratch=scratch,
     )
 
@@ -122,13 +133,7 @@ def select_examples(
     columns = list(dict.fromkeys(["example_id", "labels", "gold", "cluster", *by]))
     examples = collect(log.scan("examples", columns), log).sort("example_id")
     if where is not None:
-        try:
-            matching = query_log(log, f"SELECT example_id FROM examples WHERE (\n{where}\n)")["example_id"]
-        except ThinkbackError as error:
-            raise ThinkbackError(f"`where` ({where}) cannot be evaluated on examples: {error}") from None
-        examples = examples.filter(pl.col("example_id").is_in(matching.implode()))
-        if examples.is_empty():
-            raise ThinkbackError(f"`where` matches no example of the log: {where}")
+        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     if examples.is_empty():
         raise ThinkbackError(f"{log.address} has no examples")
     spaces = examples["labels"].unique().to_list()
@@ -166,6 +171,7 @@ def _provenance(
         "leader": statistics.leader,
         "examples": {"compared": statistics.n, "judged": statistics.judged, "excluded": dict(served.excluded)},
         "policies_dropped": dict(served.dropped),
+        "surrogate_s_per_example": served.surrogate_s_per_example,
         "notes": list(notes),
         "versions": versions(),
     }

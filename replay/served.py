@@ -40,6 +40,8 @@ class Served:
     exhausted: Counter[str] = field(default_factory=Counter)
     kept: int = 0
     judged: int = 0
+    replayed: int = 0
+    surrogate_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.counts = np.zeros(len(self.policies), dtype=np.int64)
@@ -49,6 +51,10 @@ class Served:
         """Count one chunk; returns which of its examples (E,) every policy serves."""
         served = np.stack([o.reason == SERVED for o in outcomes])
         self.counts += served.sum(axis=1)
+        self.replayed += len(block.examples)
+        for policy, outcome in zip(self.policies, outcomes, strict=True):
+            if isinstance(policy, Sample) and policy.order == "surrogate":
+                self.surrogate_s[policy.name] = self.surrogate_s.get(policy.name, 0.0) + outcome.surrogate_s
         self.by_some += int(served.any(axis=0).sum())
         keep: np.ndarray = np.all(served, axis=0)
         self.kept += int(keep.sum())
@@ -69,6 +75,12 @@ class Served:
             reason = f"{self.policies[first[e]].name}: {outcome.reasons[outcome.reason[e]]}"
             self.excluded[str(ids[int(e)])] = reason
         return keep
+
+    @property
+    def surrogate_s_per_example(self) -> dict[str, float]:
+        """Seconds that replay spent on each policy's surrogate, walked to its end, per example and random order."""
+        rows = {p.name: (p.orders or 1) for p in self.policies if isinstance(p, Sample)}
+        return {name: total / max(self.replayed * rows[name], 1) for name, total in self.surrogate_s.items()}
 
     def with_dropped(self, dropped: Mapping[str, str]) -> Served:
         """The same with the policies that an earlier pass dropped."""

@@ -29,7 +29,7 @@ def read_signal(block: Block, reading: Reading, policy: Policy, part: Part) -> S
     if reading.verifier is not None:
         return _score(block, part, reading.verifier)
     if reading.feature is not None:
-        return Signal(_column(block, part, f"feature {reading.feature}"), {})
+        return Signal(_feature(block, part, reading.feature), {})
     if reading.file is not None:
         found = [read_feature(block, feature, part) for feature in reading.file.features]
         values = np.stack([one.value for one in found], axis=1)
@@ -44,7 +44,7 @@ def read_feature(block: Block, feature: Feature, part: Part) -> Signal:
     if feature.source == "verifier":
         return _score(block, part, feature.name)
     if feature.source == "feature":
-        return Signal(_column(block, part, f"feature {feature.name}"), {})
+        return Signal(_feature(block, part, feature.name), {})
     if feature.name == "answer_length":
         lengths = np.append(block.vocabulary.str.len_chars().to_numpy().astype(float), 0.0)
         word = _chosen(block, part, {name: pool.word.astype(float) for name, pool in block.pools.items()})
@@ -100,6 +100,10 @@ def _chosen(block: Block, part: Part, values: dict[str, np.ndarray]) -> np.ndarr
 
 def _column(block: Block, part: Part, name: str) -> np.ndarray:
     return _chosen(block, part, {key: pool.signals[name] for key, pool in block.pools.items() if name in pool.signals})
+
+
+def _feature(block: Block, part: Part, name: str) -> np.ndarray:
+    return _chosen(block, part, {key: pool.features[name] for key, pool in block.pools.items()})
 
 
 def _cost(block: Block, part: Part, name: str) -> np.ndarray:
@@ -161,10 +165,9 @@ def _last_step(block: Block, name: str, part: Part) -> np.ndarray:
         at = np.maximum(step, 1) - 1
         lead = np.where(prefix.verified_answers[rows, at] == 1, 1.0, prefix.lead[rows, at])
         return np.where((step > 0) & (prefix.verified[rows, at] > 0), lead, np.nan)
-    generated = step if walk.order == "generation" else trajectory.generated
     pool = trajectory.pool
     seen = np.zeros(pool.code.shape, dtype=bool)
-    there = np.arange(trajectory.place.shape[1]) < generated[:, None]
+    there = np.arange(trajectory.place.shape[1]) < trajectory.paid_traces(step)[:, None]
     np.put_along_axis(seen, trajectory.place, there, axis=1)
     valid = seen & (pool.code >= 0)
     predicted = part.outcome.words[0]

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from replay.outcome import ENDINGS, MIXED, Outcome, derived
-from replay.policies import Policy
+from replay.policies import Policy, Sample
 from replay.trajectory import COSTS
 from toolkit.stats import OutcomeBlock
 
@@ -36,8 +36,10 @@ NUMBERS = (
     "correct", "credit", "base_correct", "intervened", "fix", "flip", "traces", "valid_traces", "finalizers",
     "truncated", "verifications", "operations", "calls", "queries", "prompt_tokens", "completion_tokens",
     "verification_tokens", "total_tokens", "action_tokens", "generation_s", "verification_s", "latency_s", "device_s",
-    "price",
+    "set_size", "covered", "answered", "answered_correct", "price",
 )  # fmt: skip
+SETS = ("set_size", "covered", "answered", "answered_correct")
+"""Columns that are there only where a policy makes prediction sets."""
 SCHEMA = COLUMNS | dict.fromkeys(NUMBERS, pl.Float64)
 
 
@@ -98,6 +100,7 @@ def outcome_values(outcome: Outcome, keep: np.ndarray) -> dict[str, np.ndarray]:
     """Numeric columns of one policy on the examples kept; NaN for null."""
     costs = {name: outcome.costs[keep, i] for i, name in enumerate(COSTS)}
     values = costs | derived(costs)
+    values |= {name: column[keep] for name, column in outcome.measured.items()}
     values |= {"correct": outcome.correct[keep], "credit": outcome.credit[keep]}
     against = outcome.against
     if against is None:
@@ -161,7 +164,9 @@ class OutcomeStore:
 
     def __init__(self, path: Path, policies: Sequence[Policy], priced: bool) -> None:
         self.path, self.policies = path, tuple(policies)
-        self.columns = [name for name in SCHEMA if priced or name != "price"]
+        sets = any(isinstance(p, Sample) and p.conformal is not None for p in policies)
+        absent = (() if priced else ("price",)) + (() if sets else SETS)
+        self.columns = [name for name in SCHEMA if name not in absent]
         self._writer: pq.ParquetWriter | None = None
 
     def append(self, chunk: pl.DataFrame) -> None:

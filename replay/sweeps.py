@@ -11,7 +11,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.written import Written
 
 MOST_POLICIES = 20_000
-LIST_KEYS = frozenset({"of", "any", "all"})
+LIST_KEYS = frozenset({"of", "features", "any", "all"})
 """Keys whose value is a list by nature: there, a list of lists is the sweep."""
 PARTS = frozenset({"any", "all"})
 """Keys of lists of tables, in which a list in place of a value sweeps too; places count from 0."""

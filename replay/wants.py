@@ -145,16 +145,22 @@ def _check_reading(reading: Reading, policy: When, contents: Contents) -> None:
             f"the log has no verifier `{reading.verifier}` for the gate; "
             f"{suggest(reading.verifier, contents.verifiers)}"
         )
-    if reading.feature is not None and reading.feature not in contents.features:
-        raise ThinkbackError(
-            f"the log has no feature `{reading.feature}` for the gate; {suggest(reading.feature, contents.features)}"
-        )
+    if reading.feature is not None:
+        check_feature(reading.feature, "the gate", contents)
     if reading.file is not None:
         check_gate_file(reading.file, policy.base, policy.then, contents)
     if reading.signal in ("vote_share", "margin") and chosen_slices(policy.base, contents.pools) & contents.opaque:
         raise ThinkbackError(
             f"its base has verdicts but no answers (opaque), so the signal `{reading.signal}` means nothing"
         )
+
+
+def check_feature(name: str, reader: str, contents: Contents) -> None:
+    """Raise unless the log has the feature, and its column holds numbers."""
+    if name not in contents.features:
+        raise ThinkbackError(f"the log has no feature `{name}` for {reader}; {suggest(name, contents.features)}")
+    if not contents.features[name].is_numeric():
+        raise ThinkbackError(f"feature `{name}` holds {contents.features[name]}; {reader} reads numbers")
 
 
 def check_suffixes(log: Log, policies: Collection[Policy], contents: Contents) -> None:

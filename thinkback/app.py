@@ -30,6 +30,7 @@ from thinkback.commands import (
     simulate,
     study,
     train,
+    tune,
     validate,
 )
 from toolkit.errors import ThinkbackError
@@ -42,7 +43,7 @@ BROKEN_PIPE = 1
 
 ORDER = (
     "import", "train", "generate", "simulate", "validate", "describe", "query", "seal", "merge", "fit-gate", "transfer",
-    "replay", "curves", "explain", "study", "export",
+    "replay", "curves", "explain", "tune", "study", "export",
 )  # fmt: skip
 
 
@@ -128,6 +129,7 @@ app.command("curves")(curves.curves)
 app.command("explain")(explain.explain)
 app.command("fit-gate")(gates.fit_gate)
 app.command("transfer")(gates.transfer)
+app.command("tune")(tune.tune)
 app.add_typer(study.study, name="study")
 
 

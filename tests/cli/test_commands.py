@@ -276,3 +276,20 @@ def test_a_process_of_its_own(spawn: Callable, log: Path) -> None:
 def test_a_terminal_without_unicode(spawn: Callable, log: Path) -> None:
     done = spawn("query", log, "SELECT 'é–●' AS x", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stdout) == (0, "x\n???\n")
+
+
+def test_simulated_claims_are_written_and_checked(thinkback: Callable, tmp_path: Path) -> None:
+    done = thinkback("simulate", "claimdecomp", "--out", "claims", "--traces", "16", "--dev", "9", "--check")
+    assert done.exit_code == 0, done.output
+    assert "209 examples, 3,344 traces (simulated)" in done.stdout
+    for word in ("published", "simulated", "difference", "Simulated log", "all 25 numbers lie within"):
+        assert word in done.stdout
+    assert (tmp_path / "claims" / "manifest.json").is_file()
+
+
+def test_tune_prints_what_it_chose_and_how_many_it_tried(thinkback: Callable, log: Path, policies: Path) -> None:
+    words = ["--on", "split = 'dev'", "--report", "split = 'test'", "--goal", "min traces subject to accuracy >= 0.2"]
+    done = thinkback("tune", log, "--policies", policies, *words, "--resamples", "50", "--out", "tuned")
+    assert done.exit_code == 0, done.output
+    assert "5 settings tried" in done.stdout  # the oracle is no setting
+    assert "stop early[stop.margin=0.1]" in done.stdout

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.reference.rules import Partial, PlainLog, Row, choose, holds, in_random_order
+from tests.reference.surrogate import Surrogate
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,9 @@ def sample_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
             paths.extend(expected_paths(log, policy, generated, ran_out))
         elif order == "generation":
             paths.append(generation_path(log, policy, generated, ran_out))
+        elif order == "surrogate":
+            path = lazy_path if policy.get("mode", "lazy") == "lazy" else chosen_path
+            paths.append(path(log, policy, generated, ran_out))
         else:
             valid = [trace for trace in generated if log.valid(trace)]
             if order == "random":
@@ -133,6 +137,63 @@ def queue_path(log: PlainLog, policy: Row, generated: list[Row], queue: Sequence
     ending = ran_out
     for trace in queue:
         call, score = verification(log, policy["verifier"], trace)
+        checks.append(call)
+        scored.append((trace, score))
+        if holds(log, policy.get("stop"), generated, scored):
+            ending = "rule"
+            break
+    chosen, answer = choose(log, policy.get("select", "best"), generated, scored)
+    return Path(generated, checks, chosen, answer, ending, policy.get("width", 1))
+
+
+def lazy_path(log: PlainLog, policy: Row, pool: list[Row], ran_out: str) -> Path:
+    """Algorithm 3 of the thesis on fact checking, line by line: generate a few, verify the most promising, repeat."""
+    stop, model = policy.get("stop"), Surrogate(log, policy)
+    seen: list[Row] = []
+    scored: list[tuple[Row, float]] = []
+    checks: list[Call] = []
+
+    def done(ending: str) -> Path:
+        chosen, answer = choose(log, policy.get("select", "best"), seen, scored)
+        return Path(list(seen), checks, chosen, answer, ending)
+
+    def verify_best() -> None:
+        trace = model.pick(seen, [t for t in seen if log.valid(t) and all(t is not u for u, _ in scored)], scored)
+        call, score = verification(log, policy["verifier"], trace)
+        model.learn(trace, seen, scored, score)
+        checks.append(call)
+        scored.append((trace, score))
+
+    while sum(log.valid(t) for t in seen) < policy.get("bootstrap", 3) and len(seen) < len(pool):
+        seen.append(pool[len(seen)])
+    if not any(log.valid(t) for t in seen):
+        return done(ran_out)
+    verify_best()
+    while True:
+        if holds(log, stop, seen, scored):
+            return done("rule")
+        if len(seen) == len(pool):
+            return done(ran_out)
+        if sum(log.valid(t) for t in seen) == len(scored):
+            return done("empty")
+        verify_best()
+        if holds(log, stop, seen, scored):
+            return done("rule")
+        seen.append(pool[len(seen)])
+
+
+def chosen_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: str) -> Path:
+    """The whole pool is generated; the surrogate picks each next trace."""
+    model = Surrogate(log, policy)
+    scored: list[tuple[Row, float]] = []
+    checks: list[Call] = []
+    ending = ran_out
+    left = [t for t in generated if log.valid(t)]
+    while left:
+        trace = model.pick(generated, left, scored)
+        call, score = verification(log, policy["verifier"], trace)
+        model.learn(trace, generated, scored, score)
+        left = [t for t in left if t is not trace]
         checks.append(call)
         scored.append((trace, score))
         if holds(log, policy.get("stop"), generated, scored):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.reference.random_logs import RandomLog
-from tests.reference.random_policies import random_sample
+from tests.reference.random_policies import random_sample, random_surrogate
 from tests.reference.rules import Row
 
 PLAIN_SIGNALS = ("truncated", "finalizer_used", "completion_tokens", "sum_logprob", "invalid")
@@ -22,6 +22,8 @@ def random_interventions(rng: random.Random, log: RandomLog, count: int) -> list
 
 
 def random_leaf(rng: random.Random, log: RandomLog) -> Row:
+    if "lora" in log.verifiers and rng.random() < 0.2:
+        return random_surrogate(rng, log.pools["main"])
     return random_sample(rng, log)
 
 
@@ -46,7 +48,7 @@ def single_base(rng: random.Random, log: RandomLog, depth: int) -> Row:
     if kind < 4:
         return one_trace(rng, log)
     if kind < 6:
-        policy = random_sample(rng, log)
+        policy = random_leaf(rng, log)
         for key in ("orders", "expected"):
             if policy.pop(key, None) and key == "expected":
                 policy.pop("order", None)

@@ -67,7 +67,11 @@ VERIFICATIONS = {
     "latency_s": pl.Float32,
     "device_s": pl.Float32,
 }
-FEATURES = {"trace_id": pl.String, "example_id": pl.String, "difficulty": pl.Float64, "density": pl.Float64}
+FEATURES = {
+    "trace_id": pl.String,
+    "example_id": pl.String,
+    **dict.fromkeys(("difficulty", "density", "fine"), pl.Float64),
+}
 SCHEMAS: dict[str, dict[str, Any]] = {
     "features": FEATURES,
     "examples": EXAMPLES,
@@ -251,8 +255,13 @@ class Maker:
         }
 
 
-def add_signals(rng: random.Random, maker: Maker) -> list[Row]:
-    """What gates and routers read, on top of a log that was drawn before: further columns, and the features."""
+def add_signals(seed: int, maker: Maker, tidy: bool) -> list[Row]:
+    """What gates, routers and surrogates read, on top of a log that was drawn before: further columns, and features.
+
+    `difficulty` and `density` lie on a grid, for ties; `fine` does not, and is null at times.
+    """
+    rng, fine = random.Random(f"signals {seed}"), random.Random(f"fine {seed}")
+    nulls = 0.0 if tidy or maker.n == 1 else fine.choice([0.0, 0.0, 0.01])
     features = []
     for example in maker.examples:
         example["router"] = None if rng.random() < maker.mishap else rng.randrange(11) / 10
@@ -263,8 +272,9 @@ def add_signals(rng: random.Random, maker: Maker) -> list[Row]:
         listed = [float32(-rng.randrange(9) / 8) for _ in range(rng.randrange(5))]
         trace["token_logprobs"] = None if rng.random() < maker.mishap else listed
         if rng.random() >= maker.mishap:
-            grid = {name: rng.randrange(11) / 10 for name in ("difficulty", "density")}
-            features.append({"trace_id": trace["trace_id"], "example_id": trace["example_id"], **grid})
+            row = {name: rng.randrange(11) / 10 for name in ("difficulty", "density")}
+            row["fine"] = fine.choice([None, fine.random()][fine.random() >= nulls :])
+            features.append({"trace_id": trace["trace_id"], "example_id": trace["example_id"], **row})
     return features
 
 
@@ -275,7 +285,7 @@ def random_log(seed: int, examples: int | None = None, tidy: bool = False) -> Ra
     maker.rng.shuffle(ids)
     for example_id in ids:
         maker.example(example_id)
-    features = add_signals(random.Random(f"signals {seed}"), maker)
+    features = add_signals(seed, maker, tidy)
     absent = maker.rng.sample(OPTIONAL, 3) if maker.costs == "absent" else []
     if "verdicts" in maker.pools and "opaque" in absent:
         absent.remove("opaque")

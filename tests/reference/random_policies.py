@@ -88,6 +88,31 @@ def fit(policy: Row, log: RandomLog, more: int) -> None:
         policy["max_traces"] = usual + more
 
 
+def random_surrogate(rng: random.Random, usual: int) -> Row:
+    policy: Row = {"kind": "sample", "pool": "main", "verifier": "lora", "order": "surrogate"}
+    policy["max_traces"] = rng.randrange(1, usual + 1)
+    policy["features"] = rng.choice([[], ["difficulty"], ["difficulty", "fine"], ["fine"]])
+    if rng.random() < 0.4:
+        policy["mode"] = rng.choice(["lazy", "pool"])
+    if rng.random() < 0.6:
+        policy["bootstrap"] = rng.choice([1, 2, 3, 4, 9])
+    if rng.random() < 0.5:
+        policy["ridge"] = rng.choice([0.1, 1.0, 10.0])
+    if rng.random() < 0.5:
+        policy["forgetting"] = rng.choice([0.5, 0.9, 1.0])
+    if rng.random() < 0.3:
+        policy["orders"] = rng.choice([1, 2, 3])
+    if rng.random() < 0.3:
+        policy["on_missing"] = "use_available"
+        policy["max_traces"] += rng.randrange(3)
+    if rng.random() < 0.3:
+        policy["select"] = rng.choice(["best", "weighted"])
+    stop = rng.choice([None, margin(rng), margin(rng), {"rule": "budget", "verifications": rng.choice([1, 2, 4])}])
+    if stop is not None:
+        policy["stop"] = stop
+    return policy
+
+
 def in_generation_order(rng: random.Random, policy: Row) -> Row:
     out: Row = {} if rng.random() < 0.5 else {"order": "generation"}
     selects = ["majority", "best", "best", "weighted"] + ["first"] * (policy["max_traces"] == 1)

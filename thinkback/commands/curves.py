@@ -119,7 +119,7 @@ def _panels(frame: pl.DataFrame) -> list[tuple[str, list[Curve]]]:
                 own = pl.col("verifier").is_null() | pl.col("verifier").eq_missing(pl.lit(verifier, dtype=pl.String))
                 line = of_pool.filter((pl.col("metric") == metric) & own).sort("k")
                 if not line.is_empty():
-                    values = {c: tuple(line[c]) for c in ("k", "estimate", "low", "high")}
-                    lines.append(Curve(name, **values, diagnostic=metric == SEES_GOLD))
+                    k, estimate, low, high = (tuple(line[c]) for c in ("k", "estimate", "low", "high"))
+                    lines.append(Curve(name, k, estimate, low, high, diagnostic=metric == SEES_GOLD))
             panels.append((f"{pool}, verified by {verifier}" if verifier else str(pool), lines))
     return panels

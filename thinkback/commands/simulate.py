@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thinkback import options
 
+if TYPE_CHECKING:
+    from toolkit.log import Log
+
+EXAMPLES, TRACES, LABELS = 1_000, 16, 3
+BEYOND = 1  # exit code where `--check` finds numbers too far off
+
 
 def simulate(
-    out: options.OutLog,
-    examples: Annotated[int, typer.Option("--examples", metavar="N", help="Number of examples.")] = 1_000,
-    traces: Annotated[int, typer.Option("--traces", metavar="N", help="Sampled traces per example.")] = 16,
+    dataset: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DATASET]",
+            help="`quantemp` or `claimdecomp`: a log that resembles the published runs. Left out: a plain model.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="LOG", help="Log to write; refused when it exists.", show_default=False),
+    ] = None,
+    examples: Annotated[
+        int | None,
+        typer.Option("--examples", metavar="N", help="Number of examples of the plain model [default: 1000]."),
+    ] = None,
+    traces: Annotated[
+        int | None,
+        typer.Option(
+            "--traces", metavar="N", help="Sampled traces per example [default: 16; of a data set 15, at most 50]."
+        ),
+    ] = None,
     labels: Annotated[
-        int, typer.Option("--labels", metavar="K", help="Size of the label space; 0: open numeric answers.")
-    ] = 3,
+        int | None,
+        typer.Option(
+            "--labels", metavar="K", help="Size of the plain model's label space; 0: open numeric answers [default: 3]."
+        ),
+    ] = None,
+    dev: Annotated[
+        int, typer.Option("--dev", metavar="N", help="Further claims of a data set, with the split `dev`.")
+    ] = 0,
+    check: Annotated[
+        bool, typer.Option("--check", help="Replay the data set; print published, simulated, difference.")
+    ] = False,
     seed: options.Seed = 0,
     recovery: Annotated[
         bool,
@@ -26,16 +62,101 @@ def simulate(
 ) -> None:
     """Write a simulated log.
 
-    Its pools are `n<traces>` and the greedy `probe`, its verifiers `strong` and `weak`; with --recovery they are
-    `short`, `long`, `votes`, `probe` and revisions of `short`. It is for scale and demonstrations, and marked as
-    simulated wherever it is shown.
+    Without a data set its pools are `n<traces>` and the greedy `probe`, its verifiers `strong` and `weak`; with
+    --recovery they are `short`, `long`, `votes`, `probe` and revisions of `short`: for scale and demonstrations.
+    `quantemp` and `claimdecomp` have the pool `n<traces>`, the verifier `lora` and, for `quantemp`, `deepseek`. All are
+    marked as simulated wherever they are shown.
+
+    With --check, --out may be left out. Exit code 1 says that some number lies further off than it should.
     """
-    from generate.simulate import simulate as run
+    from toolkit.errors import ThinkbackError
+
+    if recovery and not (traces is None and labels is None):
+        raise ThinkbackError("`--recovery` has pools and answers of its own: leave out `--traces` and `--labels`")
+    if out is None and not check:
+        raise ThinkbackError("`--out` is missing: name the log to write")
+    if dataset is None:
+        if check or dev:
+            raise ThinkbackError("`--check` and `--dev` go with a data set: `thinkback simulate quantemp`")
+        write = _recovery if recovery else _plain
+        write(out or Path(), examples, traces, labels, seed, name, force)
+        return
+    if recovery:
+        raise ThinkbackError(f"`--recovery` does not go with a data set: leave out `{dataset}`")
+    if examples is not None or labels is not None:
+        raise ThinkbackError(f"`{dataset}` has its published claims: leave out `--examples` and `--labels`")
+    with tempfile.TemporaryDirectory(prefix="thinkback-") as scratch:
+        _claims(dataset, out, Path(scratch) / "log", traces, dev, seed, name, force, check)
+
+
+def _plain(
+    out: Path, examples: int | None, traces: int | None, labels: int | None, seed: int, name: str | None, force: bool
+) -> None:
+    from generate.simulate import simulate as write
+
+    log = write(
+        out,
+        examples=EXAMPLES if examples is None else examples,
+        traces=TRACES if traces is None else traces,
+        labels=LABELS if labels is None else labels,
+        seed=seed,
+        name=name,
+        force=force,
+    )
+    _say(out, log)
+
+
+def _recovery(
+    out: Path, examples: int | None, _: int | None, __: int | None, seed: int, name: str | None, force: bool
+) -> None:
     from generate.simulate_recovery import simulate_recovery
+
+    count = EXAMPLES if examples is None else examples
+    _say(out, simulate_recovery(out, examples=count, seed=seed, name=name, force=force))
+
+
+def _claims(
+    dataset: str,
+    out: Path | None,
+    scratch: Path,
+    traces: int | None,
+    dev: int,
+    seed: int,
+    name: str | None,
+    force: bool,
+    check: bool,
+) -> None:
+    from generate.claims import PUBLISHED_TRACES, simulate_claims
+    from toolkit.errors import ThinkbackError
+
+    size = PUBLISHED_TRACES if traces is None else traces
+    if check and size < PUBLISHED_TRACES:
+        raise ThinkbackError(f"the published runs have {PUBLISHED_TRACES} traces: `--check` needs as many `--traces`")
+    log = simulate_claims(
+        out or scratch, dataset, traces=size, dev=dev, seed=seed, force=force and out is not None, log_name=name
+    )
+    if out is not None:
+        _say(out, log)
+    if check:
+        _check(log, dataset, f"n{size}")
+
+
+def _check(log: Log, dataset: str, pool: str) -> None:
+    from replay.studies.factcheck_check import check_simulation, check_table
     from thinkback import console
 
-    if recovery:
-        log = simulate_recovery(out, examples=examples, seed=seed, name=name, force=force)
-    else:
-        log = run(out, examples=examples, traces=traces, labels=labels, seed=seed, name=name, force=force)
+    lines = check_simulation(log, dataset, pool)
+    console.show(check_table(lines, f"{log.name}: published, simulated, difference"))
+    held = [line for line in lines if line.distance is not None]
+    beyond = [line for line in held if not line.within]
+    console.say()
+    if beyond:
+        console.say(f"{len(beyond)} of {len(held)} numbers lie further off than allowed")
+        raise typer.Exit(BEYOND)
+    console.say(f"all {len(held)} numbers lie within their distance")
+
+
+def _say(out: Path, log: Log) -> None:
+    from thinkback import console
+
     console.say(f"wrote {out}: {log.rows('examples'):,} examples, {log.rows('traces'):,} traces (simulated)")

@@ -3,6 +3,7 @@
 from toolkit.show.bars import bar, histogram, spark
 from toolkit.show.curves import Curve, curves_figure
 from toolkit.show.figure import FrontierPoint, frontier
+from toolkit.show.heat import Heat, heat_figure
 from toolkit.show.interventions import Band, bands_figure, outcomes_figure, reliability_figure
 from toolkit.show.report import write_report
 from toolkit.show.results import (
@@ -26,6 +27,7 @@ __all__ = [
     "Curve",
     "Estimate",
     "FrontierPoint",
+    "Heat",
     "Interval",
     "Number",
     "PolicyRow",
@@ -40,6 +42,7 @@ __all__ = [
     "curves_figure",
     "frontier",
     "frontier_points",
+    "heat_figure",
     "histogram",
     "outcomes_figure",
     "pareto_front",

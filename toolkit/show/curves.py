@@ -38,24 +38,32 @@ class Curve:
     estimate: tuple[float | None, ...]
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]
-    diagnostic: bool = False  # it sees gold
+    diagnostic: bool = False
+    sees: str = "sees gold"  # what a diagnostic sees that no system could
 
 
 def curves_figure(
     panels: Sequence[tuple[str, Sequence[Curve]]],
     *,
     title: str = "Accuracy over the number of traces",
+    x: str = "traces, k",
+    y: str = "accuracy, %",
+    doubling: bool = True,
     level: float = 0.95,
     simulated: bool = False,
 ) -> Figure:
-    """One panel a pool (and verifier), one line a metric over k; those that see gold are dashed."""
+    """One panel a pool (and verifier), one line a metric over k; diagnostics are dashed.
+
+    `doubling`: k is drawn on a scale of powers of two, with a tick for each.
+    """
     if not panels:
         raise ThinkbackError("there is no curve to draw")
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
     colors: dict[str, str] = {}
     with style():
-        figure = blank(max(6.4, 3.6 * columns), 3.4 * rows + 1.0)
+        most = max(len(curves) for _, curves in panels)
+        figure = blank(max(6.4 if most < 5 else 7.6, 3.6 * columns), 3.4 * rows + 1.0)
         width, height = figure.get_size_inches()
         grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
         edges = {"left": 0.62 / width, "right": 0.985, "top": 1 - 1.0 / height, "bottom": 0.62 / height}
@@ -64,9 +72,10 @@ def curves_figure(
             for curve in curves:
                 _draw(axes, curve, colors.setdefault(curve.name, _COLORS[len(colors) % len(_COLORS)]))
             axes.set_title(name, fontsize=9, loc="left", parse_math=False)
-            _scale(axes, sorted({k for curve in curves for k in curve.k}))
+            _scale(axes, sorted({k for curve in curves for k in curve.k}), doubling)
+            axes.set_xlabel(x)
         for axes in grid[:, 0]:
-            axes.set_ylabel("accuracy, %")
+            axes.set_ylabel(y)
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
         heading(figure, title, simulated)
@@ -75,16 +84,19 @@ def curves_figure(
     return figure
 
 
-def _scale(axes: Axes, ks: list[int]) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+def _scale(axes: Axes, ks: list[int], doubling: bool) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+    calm(axes)
+    if not doubling:
+        axes.set_xlim(ks[0] - 0.5, ks[-1] + 0.5)
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        return
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(ks))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(ks[0] / 1.15, ks[-1] * 1.15)
-    axes.set_xlabel("traces, k")
-    calm(axes)
 
 
 def _draw(axes: Axes, curve: Curve, color: str) -> None:
@@ -99,7 +111,7 @@ def _draw(axes: Axes, curve: Curve, color: str) -> None:
         marker="o",
         markersize=3,
         linewidth=1.4,
-        label=f"{curve.name} (sees gold)" if curve.diagnostic else curve.name,
+        label=f"{curve.name} ({curve.sees})" if curve.diagnostic else curve.name,
     )
     low, high = percent(curve.low), percent(curve.high)
     axes.fill_between(curve.k, low, high, color=color, alpha=0.13, linewidth=0)

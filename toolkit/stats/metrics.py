@@ -21,6 +21,9 @@ QUALITY = {
     "fix": "fix_rate",
     "flip": "flip_rate",
     "intervened": "intervention_rate",
+    "covered": "coverage",
+    "answered": "answer_rate",
+    "answered_correct": "accuracy_answered",
 }
 """Columns of outcomes whose mean has a name of its own."""
 
@@ -214,9 +217,10 @@ def catalogue(keys: Iterable[str], labels: Sequence[str] | None, kw: float, eur_
     found += [Mean(QUALITY[k], k, rate=True) for k in ("fix", "flip", "intervened") if k in present]
     recalls = sorted((k for k in present if k.startswith("recall_")), key=lambda k: (len(k), k))
     found += [Mean(k, k, rate=True) for k in ("found", *recalls) if k in present]
-    found += [Mean(k, k) for k in ("position", "deviation") if k in present]
+    found += [Mean(QUALITY[k], k, rate=True) for k in ("covered", "answered", "answered_correct") if k in present]
+    found += [Mean(k, k) for k in ("set_size", "position", "deviation") if k in present]
     found += [Mean(k, k, whole=True, rate=k in RATES, reducible=True) for k in COST_ORDER if k in present]
-    named = {*QUALITY, "found", *recalls, "position", "deviation", *COST_ORDER, "price"}
+    named = {*QUALITY, "found", *recalls, "set_size", "position", "deviation", *COST_ORDER, "price"}
     found += [Mean(k, k, whole=True, reducible=True) for k in sorted(present - named)]
     if seconds is not None:
         found.append(Mean("cost_eur", seconds, kw * eur_per_kwh / SECONDS_PER_HOUR, whole=True, reducible=True))

@@ -1,0 +1,64 @@
+"""Fits whatever the policies of a run learn on development splits, before anything is replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from replay.blocks import read_block
+from replay.calibrated import fit_calibration
+from replay.conformal import fit_conformal
+from replay.contents import Contents, request
+from replay.policies import Policy, Sample, with_samples
+from replay.pool import Block
+from replay.rows import examples_of, matching, refuse_overlap
+from replay.surrogates_fitted import fit_prior
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+
+
+def fit_policies(log: Log, contents: Contents, policies: Sequence[Policy], reported: pl.Series) -> tuple[Policy, ...]:
+    """The policies (resolved) with the priors, calibrations and conformal thresholds of all their parts fitted.
+
+    Policies with the same settings share one fit. Raises where a development split overlaps `reported`.
+    """
+    memo: dict[Any, Any] = {}
+    splits: dict[str, pl.DataFrame] = {}
+
+    def rows(policy: Sample, key: str, condition: str) -> Block:
+        if condition not in splits:
+            ids = matching(log, condition, f"{key}.on")
+            refuse_overlap(ids, reported, f"{key}.on", condition)
+            splits[condition] = examples_of(log, ids)
+        return read_block(log, splits[condition], request([policy], contents, None, None))
+
+    def fitted(policy: Sample, key: str, same: tuple[Any, ...], fit: Callable[[Block], Any]) -> Any:
+        settings = getattr(policy, key)
+        known = (key, settings, policy.pool, policy.verifier, *same)
+        if known not in memo:
+            try:
+                memo[known] = fit(rows(policy, key, settings.on))
+            except ThinkbackError as error:
+                raise ThinkbackError(f"policy `{policy.name}`: {error}") from None
+        return replace(settings, fit=memo[known])
+
+    return tuple(with_samples(policy, lambda sample: _fitted(sample, fitted)) for policy in policies)
+
+
+def _fitted(policy: Sample, fitted: Callable[..., Any]) -> Sample:
+    if policy.prior is not None:
+        prior = policy.prior
+        made = fitted(policy, "prior", (policy.features,), lambda block: fit_prior(block, policy, prior))
+        policy = replace(policy, prior=made)
+    if policy.calibration is not None:
+        calibration = policy.calibration
+        made = fitted(policy, "calibration", (), lambda block: fit_calibration(block, policy, calibration))
+        policy = replace(policy, calibration=made)
+    if policy.conformal is not None:
+        conformal, plain = policy.conformal, replace(policy, conformal=None, name="-", family="-", against=None)
+        made = fitted(policy, "conformal", (plain,), lambda block: fit_conformal(block, policy, conformal))
+        policy = replace(policy, conformal=made)
+    return policy

@@ -1,0 +1,147 @@
+"""Analyses beside the thesis's tables: how early gold appears, whose rule never holds, what the settings change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.blocks import read_block
+from replay.contents import read_contents
+from replay.policies import Sample
+from replay.pool import Block, Request
+from replay.rows import matching
+from replay.run import run
+from replay.stops import Margin
+from replay.store import resampling_units
+from replay.studies.factcheck_runs import Setting
+from replay.trajectory import Walk, walk_block
+from toolkit.log import Log, collect
+from toolkit.stats import OutcomeBlock, Settings, summarise
+
+BLOCK_EXAMPLES = 8192
+MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
+MINIMA = (2, 3, 5)
+BOOTSTRAPS = (2, 3, 5)
+CAPS = (5, 10, 15, 20, 30, 40)
+
+
+def gold_within(log: Log, setting: Setting) -> pl.DataFrame:
+    """Share of claims with a trace of the gold label among the first k, for every k of the whole pool.
+
+    Columns: k, share, low, high, n. Claims with a shorter pool, and those without gold, are left out.
+    """
+    rights, units = [], []
+    size = read_contents(log).sizes[setting.pool]
+    for block in _blocks(log, setting, verified=False):
+        pool = block.pools[setting.pool]
+        kept = (pool.size >= size) & ~np.isnan(pool.judged[:, :size]).any(axis=1)
+        right = (pool.judged[kept, :size] > 0) & (pool.code[kept, :size] >= 0)
+        rights.append(np.maximum.accumulate(right, axis=1))
+        units.append(resampling_units(block.examples).filter(pl.Series(kept)))
+    return _shares(np.concatenate(rights), pl.concat(units), setting, "share")
+
+
+def unresolved(log: Log, setting: Setting) -> pl.DataFrame:
+    """Without a cap but the pool: claims whose margin rule has not held after k traces.
+
+    Columns: k, share, low, high, n, largest_margin and median_margin: of the largest lead that each of these claims
+    reached by then, once enough were verified (null: none has two labels).
+    """
+    held, leads, units = [], [], []
+    size = read_contents(log).sizes[setting.pool]
+    walk = Walk(setting.pool, setting.verifier, "generation", 0, 0, False, size, 1)
+    for block in _blocks(log, setting, verified=True):
+        pool = block.pools[setting.pool]
+        trajectory = walk_block(block, walk)
+        kept = (pool.size >= size) & (trajectory.missing > size)
+        seen = trajectory.prefix
+        strength = setting.margin.strength(seen)[kept]
+        lead = np.where((seen.verified >= setting.margin.min_valid) & (seen.verified_answers > 1), seen.lead, -np.inf)
+        held.append(np.maximum.accumulate(strength, axis=1) >= setting.margin.threshold)
+        leads.append(np.maximum.accumulate(lead[kept], axis=1))
+        units.append(resampling_units(block.examples).filter(pl.Series(kept)))
+    open_, lead = ~np.concatenate(held), np.concatenate(leads)
+    frame = _shares(open_, pl.concat(units), setting, "share")
+    reached = [lead[open_[:, k] & (lead[:, k] > -np.inf), k] for k in range(open_.shape[1])]
+    return frame.with_columns(
+        largest_margin=pl.Series([float(r.max()) if len(r) else None for r in reached], dtype=pl.Float64),
+        median_margin=pl.Series([float(np.median(r)) if len(r) else None for r in reached], dtype=pl.Float64),
+    )
+
+
+def sensitivity(
+    log: Log,
+    setting: Setting,
+    *,
+    margins: Sequence[float] = MARGINS,
+    caps: Sequence[int] | None = None,
+    minima: Sequence[int] = MINIMA,
+    bootstraps: Sequence[int] = BOOTSTRAPS,
+) -> pl.DataFrame:
+    """Macro-F1 and operations over margin, cap, minimum and bootstrap pool.
+
+    Columns: margin, cap, min_valid, bootstrap (null: adaptive stopping, which has none), metric, estimate, low, high.
+    """
+    size = read_contents(log).sizes[setting.pool]
+    caps = [cap for cap in (caps or CAPS) if cap <= size] or [size]
+    keys, policies = [], []
+    for margin, cap, least, first in product(margins, caps, minima, (None, *bootstraps)):
+        own: dict[str, Any] = {"max_traces": cap, "stop": Margin(margin, least, setting.margin.single_label)}
+        if first is not None:
+            own |= {"order": "surrogate", "features": setting.features, "bootstrap": first}
+        name = f"{margin}/{cap}/{least}/{first}"
+        keys.append((name, margin, cap, least, first))
+        policies.append(Sample(name=name, pool=setting.pool, verifier=setting.verifier, **own))
+    result = run(log, policies, **setting.asked)
+    schema = {"policy": pl.String, "margin": pl.Float64, "cap": pl.Int64, "min_valid": pl.Int64, "bootstrap": pl.Int64}
+    table = pl.DataFrame(keys, schema=schema, orient="row")
+    wanted = result.summary.filter(pl.col("metric").is_in(["macro_f1", "operations"]))
+    return table.join(wanted, on="policy", how="inner", maintain_order="left").select(
+        "margin", "cap", "min_valid", "bootstrap", "metric", "estimate", "low", "high"
+    )
+
+
+def wall_clock(log: Log, setting: Setting) -> float | None:
+    """Wall-clock seconds of making the pool and its verifications; None where the log does not say."""
+    source = log.manifest.source if log.manifest is not None else None
+    if not isinstance(source, Mapping):
+        return None
+    parts = [_seconds(source, "pools", setting.pool), _seconds(source, "verifiers", setting.verifier)]
+    return None if None in parts else sum(part for part in parts if part is not None)
+
+
+def _seconds(source: Mapping[str, Any], kind: str, name: str) -> float | None:
+    entries = source.get(kind)
+    entry = entries.get(name) if isinstance(entries, Mapping) else None
+    value = entry.get("wall_clock_s") if isinstance(entry, Mapping) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _blocks(log: Log, setting: Setting, verified: bool) -> Iterator[Block]:
+    """The claims that the study is asked about, a block at a time."""
+    examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster"]), log).sort("example_id")
+    where = setting.asked.get("where")
+    if where is not None:
+        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    verifiers = {setting.pool: frozenset([setting.verifier])} if verified else {}
+    wanted = Request(frozenset([setting.pool]), verifiers, {})
+    for start in range(0, len(examples), BLOCK_EXAMPLES):
+        yield read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
+
+
+def _shares(holds: np.ndarray, units: pl.Series, setting: Setting, name: str) -> pl.DataFrame:
+    """Share of claims (E, K) that hold for each k, with intervals; claims of a cluster are resampled together."""
+    ks = range(1, holds.shape[1] + 1)
+    schema = {"k": pl.Int64, name: pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}
+    if not len(holds):
+        return pl.DataFrame([(k, None, None, None, 0) for k in ks], schema=schema, orient="row")
+    number = units.rank("dense").to_numpy().astype(np.int64) - 1
+    block = OutcomeBlock(np.full(len(holds), "", object), number, {"correct": holds.T.astype(float)})
+    known = {key: setting.asked[key] for key in ("resamples", "level", "seed") if key in setting.asked}
+    found = summarise(lambda: iter([block]), [str(k) for k in ks], settings=Settings(**known)).summary
+    rows = found.filter(pl.col("metric") == "accuracy").select("estimate", "low", "high", "n").rows()
+    return pl.DataFrame([(k, *row) for k, row in zip(ks, rows, strict=True)], schema=schema, orient="row")

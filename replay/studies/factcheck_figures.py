@@ -1,0 +1,114 @@
+"""Figures 5.1, 5.2 and B.1 of the thesis, and the heat maps of the settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from replay.studies.factcheck_runs import ADAPTIVE, BEST, SHOWN, SURROGATE
+from replay.studies.factcheck_study import Study
+from toolkit.show import Curve, FrontierPoint, Heat, curves_figure, frontier, heat_figure, pareto_front
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LINES = {"generation": "generation order", "random": "random", "surrogate": "surrogate-guided"}
+REFERENCES = {"random, expected": "random, all orders", "score": "top-k by score"}
+
+
+def figures(study: Study) -> dict[str, Figure]:
+    """The figures by the names of their files."""
+    made = {"figure_5_1": trade_off(study)}
+    if study.budgets:
+        made["figure_5_2"] = budget_curves(study, "Macro-F1 under fixed verifier budgets", LINES)
+        title = "Fixed budgets with the verifier-score reference"
+        made["figure_B_1"] = budget_curves(study, title, LINES | REFERENCES)
+    for metric, words, decimals in (("macro_f1", "Macro-F1, %", 1), ("operations", "Operations per claim", 1)):
+        if not study.sensitivity.filter(pl.col("metric") == metric).is_empty():
+            made[f"sensitivity_{metric}"] = heat(study, metric, words, decimals)
+    return made
+
+
+def trade_off(study: Study) -> Figure:
+    """Verifier calls against macro-F1 (figure 5.1)."""
+    points = []
+    for name in (BEST, ADAPTIVE, SURROGATE):
+        f1, calls = study.main.cell(name, "macro_f1"), study.main.cell(name, "verifications")
+        if f1 is not None and calls is not None:
+            points.append((name, f1, calls))
+    front = pareto_front({name: (calls.estimate, f1.estimate) for name, f1, calls in points})
+    return frontier(
+        [
+            FrontierPoint(
+                SHOWN[name].removesuffix(" (baseline)"),
+                calls.estimate,
+                f1.estimate,
+                low=f1.low,
+                high=f1.high,
+                cost_low=calls.low,
+                cost_high=calls.high,
+                on_front=name in front,
+                baseline=name == BEST,
+            )
+            for name, f1, calls in points
+        ],
+        title=f"Verifier calls and Macro-F1, {study.name} (N = {study.setting.cap})",
+        cost="verifier calls per claim",
+        accuracy="Macro-F1",
+        level=_level(study),
+        simulated=study.simulated,
+    )
+
+
+def budget_curves(study: Study, title: str, lines: dict[str, str]) -> Figure:
+    """Macro-F1 over the budget, one line an order (figures 5.2 and B.1)."""
+    panels = []
+    for found in study.budgets:
+        curves = []
+        for order, name in lines.items():
+            if order in found.missing:
+                continue
+            rows = found.by_k.filter((pl.col("order") == order) & (pl.col("metric") == "macro_f1")).sort("k")
+            k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
+            curves.append(Curve(name, k, estimate, low, high, order == "score", "sees all scores"))
+        panels.append((f"{study.name}, {found.max_traces} traces", curves))
+    return curves_figure(
+        panels,
+        title=title,
+        x="verifier calls, k",
+        y="Macro-F1, %",
+        doubling=False,
+        level=_level(study),
+        simulated=study.simulated,
+    )
+
+
+def heat(study: Study, metric: str, words: str, decimals: int) -> Figure:
+    """Margin by cap, a row of panels for each bootstrap pool and a column for each minimum."""
+    table = study.sensitivity.filter(pl.col("metric") == metric)
+    scale = 100 if metric == "macro_f1" else 1
+    margins, caps, minima, firsts = (
+        table[column].unique(maintain_order=True).to_list() for column in ("margin", "cap", "min_valid", "bootstrap")
+    )
+    value = {
+        (r["bootstrap"], r["min_valid"], r["margin"], r["cap"]): r["estimate"] for r in table.iter_rows(named=True)
+    }
+    panels = []
+    for first in firsts:
+        for least in minima:
+            cells = tuple(
+                tuple(None if (v := value.get((first, least, m, c))) is None else scale * v for c in caps)
+                for m in margins
+            )
+            name = "adaptive" if first is None else f"surrogate from {first}"
+            shown = tuple(map(str, caps)), tuple(f"{m:g}" for m in margins)
+            panels.append(Heat(f"{name}, min. {least}", *shown, cells))
+    title = f"{words} by margin, cap, minimum and bootstrap pool, {study.name}"
+    return heat_figure(
+        panels, columns=len(minima), title=title, x="cap", y="margin", decimals=decimals, simulated=study.simulated
+    )
+
+
+def _level(study: Study) -> float:
+    return float(study.setting.asked.get("level", 0.95))

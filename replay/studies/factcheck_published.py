@@ -1,0 +1,54 @@
+"""The published numbers of the thesis on efficient fact checking: tables by their number, rows by their keys."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from toolkit.errors import ThinkbackError, suggest
+
+DATASETS = {"quantemp": "QuanTemp", "claimdecomp": "ClaimDecomp"}
+
+
+@dataclass(frozen=True)
+class Published:
+    """One of the thesis's data sets: looks up single numbers."""
+
+    dataset: str  # as the tables write it
+
+    def value(self, table: str, column: str, **keys: Any) -> float | None:
+        """The number in a row of a table; None where the thesis has no such row, or no number there."""
+        found = _tables().get(table)
+        if found is None or column not in found["columns"]:
+            return None
+        columns = found["columns"]
+        wanted = {"dataset": self.dataset, **keys} if "dataset" in columns else keys
+        if "dataset" not in columns and "pool" not in columns and self.dataset != "QuanTemp":
+            return None  # the ablations are of QuanTemp alone
+        for row in found["rows"]:
+            named = dict(zip(columns, row, strict=True))
+            if all(named.get(key) == value for key, value in wanted.items()):
+                value = named[column]
+                return None if value is None else float(value)
+        return None
+
+
+def published(name: str) -> Published:
+    """The published numbers of `quantemp` or `claimdecomp`. Raises ThinkbackError for any other name."""
+    if name not in DATASETS:
+        raise ThinkbackError(f"nothing is published on `{name}`; {suggest(name, DATASETS)}")
+    return Published(DATASETS[name])
+
+
+def document() -> dict[str, Any]:
+    """Everything that was transcribed: tables, claims, the arithmetic that they should satisfy."""
+    path = files("replay") / "studies" / "data" / "adaptive_stopping.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    return {table["id"]: table for table in document()["tables"]}

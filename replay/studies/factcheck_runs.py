@@ -1,0 +1,156 @@
+"""The runs that the study is made of: five methods on the same claims, and what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.policies import Sample
+from replay.result import Result
+from replay.run import run
+from replay.stops import Margin
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+from toolkit.show import Interval
+from toolkit.stats import Summary
+from toolkit.stats.intervals import Sorted
+
+TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
+ADAPTIVE, SURROGATE = "adaptive stopping", "surrogate-guided"
+METHODS = (TOP, VOTE, BEST, ADAPTIVE, SURROGATE)
+"""As the published tables name them."""
+SHOWN = {
+    TOP: "Top-1 decoding",
+    VOTE: "Self-consistency",
+    BEST: "Exhaustive BoN (baseline)",
+    ADAPTIVE: "Adaptive Stopping",
+    SURROGATE: "Surrogate-Guided Selective Verification",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the study is run on. `asked` goes to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh."""
+
+    pool: str
+    verifier: str
+    features: tuple[str, ...] = ()
+    cap: int = 15
+    random_seed: int = 20  # of the random order (table A.3)
+    margin: Margin = field(default_factory=Margin)
+    asked: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Methods:
+    """Five methods replayed with one cap and one verifier, and cells of tables made of them.
+
+    `missing`: methods that the log cannot serve, with the reason.
+    """
+
+    result: Result | None
+    cap: int
+    missing: Mapping[str, str] = field(default_factory=dict)
+    _memo: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    @property
+    def n(self) -> int:
+        """Claims compared."""
+        return self.result.statistics.n if self.result is not None else 0
+
+    def cell(self, method: str, metric: str, scale: float = 1.0) -> Interval | None:
+        """Estimate and interval of a metric, times `scale`."""
+        return cell(self.result.statistics, method, metric, scale) if self.result is not None else None
+
+    def total(self, method: str, metric: str) -> float | None:
+        """Sum over the claims."""
+        found = self.cell(method, metric, self.n)
+        return None if found is None else found.estimate
+
+    def ratio(self, method: str, over: str, under: str, scale: float = 1.0) -> Interval | None:
+        """One mean over another, such as seconds per trace, resampled together."""
+        return self._drawn((method, over), (method, under), lambda a, b: scale * a / b)
+
+    def change(self, method: str, metric: str, against: str = BEST) -> Interval | None:
+        """Change of a mean against another method's, in percent: negative where it is less.
+
+        `metric` may be a sum, such as `prompt_tokens+completion_tokens`.
+        """
+        return self._drawn((method, metric), (against, metric), lambda a, b: 100 * (a / b - 1))
+
+    def sum_of(self, method: str, metric: str, scale: float = 1.0) -> Interval | None:
+        """A mean, or a sum of means written with `+`, times `scale`."""
+        return self._drawn((method, metric), None, lambda a, _: scale * a)
+
+    def _drawn(self, first: tuple[str, str], second: tuple[str, str] | None, value: Any) -> Interval | None:
+        one = self._estimate(*first)
+        two = 1.0 if second is None else self._estimate(*second)
+        if self.result is None or one is None or two is None or two == 0:
+            return None
+        a = self._draws(*first)
+        b = np.ones_like(a) if second is None else self._draws(*second)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            drawn = value(a, b)
+        ordered = Sorted.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
+        estimate = float(value(one, two))
+        if not ordered.enough[0] or self.n < 2:
+            return Interval(estimate)
+        low, high = ordered.percentile(self.result.provenance["level"])
+        return Interval(estimate, float(low[0]), float(high[0]))
+
+    def _estimate(self, method: str, metric: str) -> float | None:
+        cells = [self.cell(method, name) for name in metric.split("+")]
+        return None if None in cells else sum(found.estimate for found in cells if found is not None)
+
+    def _draws(self, method: str, metric: str) -> np.ndarray:
+        result = self.result
+        if result is None:
+            return np.zeros(0)
+        row = [policy.name for policy in result.policies].index(method)
+        for name in metric.split("+"):
+            if name not in self._memo:
+                self._memo[name] = result.draw(name)
+        return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
+
+
+def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> Interval | None:
+    """One cell of a summary."""
+    row = statistics.summary.filter((pl.col("policy") == method) & (pl.col("metric") == metric))
+    if row.is_empty() or row["estimate"][0] is None:
+        return None
+    low, high = row["low"][0], row["high"][0]
+    return Interval(
+        row["estimate"][0] * scale, None if low is None else low * scale, None if high is None else high * scale
+    )
+
+
+def method_policies(setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:
+    """The methods as policies; `keys` are settings of all of them, such as `orders`."""
+    made: dict[str, dict[str, Any]] = {
+        TOP: {"max_traces": 1, "select": "first"},
+        VOTE: {"select": "majority"},
+        BEST: {},
+        ADAPTIVE: {"stop": setting.margin},
+        SURROGATE: {"order": "surrogate", "features": setting.features, "stop": setting.margin},
+    }
+    common = {"pool": setting.pool, "verifier": setting.verifier, "max_traces": setting.cap}
+    return [Sample(**{**common, "name": name, **made[name], **keys}) for name in methods]
+
+
+def replay_methods(log: Log, setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+    """Replay the methods; what the log cannot serve is missing, with the reason."""
+    policies = method_policies(setting, methods, **keys)
+    result = run(log, policies, baseline=BEST, **setting.asked)
+    return Methods(result, setting.cap, dict(result.dropped))
+
+
+def replay_if_served(log: Log, setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+    """The same; where nothing can be replayed, every method is missing, with the reason."""
+    try:
+        return replay_methods(log, setting, methods, **keys)
+    except ThinkbackError as error:
+        return Methods(None, setting.cap, dict.fromkeys(methods, str(error)))

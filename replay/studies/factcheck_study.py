@@ -1,0 +1,184 @@
+"""Everything that the study of fact checking under a verifier budget computes on one log, before it is laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+
+from replay.budgets import Budgets, budgets
+from replay.contents import Contents, read_contents
+from replay.studies.factcheck_analyses import gold_within, sensitivity, unresolved, wall_clock
+from replay.studies.factcheck_beyond import Beyond, beyond
+from replay.studies.factcheck_published import Published
+from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Methods, Setting, replay_if_served, replay_methods
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import Log, collect
+
+CAPS = (15, 20, 30, 40)
+CLASSES = {"supports": "T", "true": "T", "refutes": "F", "false": "F", "conflicting": "C"}
+"""The thesis's letters for its three classes, by what a log calls them."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Results on one log. `missing`: why numbers of a table could not be computed, by the table's number."""
+
+    name: str
+    simulated: bool
+    labels: tuple[str, ...]
+    setting: Setting
+    size: int  # traces in the largest pool
+    main: Methods
+    other: Methods
+    other_verifier: str | None
+    caps: Mapping[int, Methods]
+    budgets: tuple[Budgets, ...]  # of the pool up to the cap, and of the whole pool where it is larger
+    gold: pl.DataFrame
+    unresolved: pl.DataFrame
+    sensitivity: pl.DataFrame
+    beyond: Beyond | None
+    wall_s: float | None
+    surrogate_s: float | None  # seconds per claim that replay spent on the surrogate
+    published: Published | None
+    kw: float
+    eur_per_kwh: float
+    notes: tuple[str, ...] = ()
+    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def dataset(self) -> str:
+        """The log's name, and that it is simulated where it is."""
+        return f"{self.name} (simulated)" if self.simulated else self.name
+
+    @property
+    def classes(self) -> tuple[tuple[str, str, str], ...]:
+        """(head, published column, metric) of each class's F1, in the thesis's order where the classes are its own."""
+        letters = [CLASSES.get(label.lower()) for label in self.labels]
+        if sorted(letter or "" for letter in letters) == ["C", "F", "T"]:
+            by_letter = dict(zip(letters, self.labels, strict=True))
+            return tuple((f"{x}-F1", f"{x.lower()}_f1_pct", f"f1:{by_letter[x]}") for x in "TFC")
+        return tuple((f"F1 {label}", f"f1:{label}", f"f1:{label}") for label in self.labels)
+
+    @property
+    def eur_per_h(self) -> float:
+        """Price of an hour of the device."""
+        return self.kw * self.eur_per_kwh
+
+
+def study_factcheck(
+    log: Log,
+    setting: Setting,
+    *,
+    other_verifier: str | None = None,
+    caps: Sequence[int] = CAPS,
+    orders: int = 10,
+    dev: str | None = None,
+    published: Published | None = None,
+    kw: float = 0.25,
+    eur_per_kwh: float = 0.25,
+) -> Study:
+    """Replay everything on one log.
+
+    `orders` random orders are averaged over in the tables beyond the thesis; `dev` is an SQL condition that names the
+    claims to learn from, which must not be reported. Raises ThinkbackError where the log has no class labels, or the
+    main comparison cannot be replayed.
+    """
+    contents = read_contents(log)
+    labels = shared_labels(log)
+    main = replay_methods(log, setting)
+    missing = {f"5.{i}": told(main) for i in range(1, 8)}
+    size = contents.sizes[setting.pool]
+    other = Methods(None, setting.cap)
+    other_verifier = other_verifier or _another(contents, setting)
+    if other_verifier is not None:
+        other = replay_if_served(log, replace(setting, verifier=other_verifier))
+    whole = told(other) if other_verifier is not None else ["the log has one verifier, so nothing is compared"]
+    missing |= dict.fromkeys(("5.8", "5.9", "5.10"), whole)
+    by_cap = {cap: replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in dict.fromkeys(caps)}
+    lacking = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in told(methods)]
+    missing |= dict.fromkeys(("5.11", "5.12", "5.13"), lacking)
+    fixed, missing["B.4"] = _budgets(log, setting, sorted({setting.cap, size}))
+    spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
+    return Study(
+        name=log.name,
+        simulated=log.simulated,
+        labels=labels,
+        setting=setting,
+        size=size,
+        main=main,
+        other=other,
+        other_verifier=other_verifier,
+        caps=by_cap,
+        budgets=fixed,
+        gold=gold_within(log, setting),
+        unresolved=unresolved(log, setting),
+        sensitivity=sensitivity(log, setting),
+        beyond=beyond(log, setting, orders, dev),
+        wall_s=wall_clock(log, setting),
+        surrogate_s=spent.get(SURROGATE),
+        published=published,
+        kw=kw,
+        eur_per_kwh=eur_per_kwh,
+        notes=main.result.notes if main.result is not None else (),
+        missing=missing,
+    )
+
+
+def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> tuple[tuple[Budgets, ...], list[str]]:
+    """Every budget of pools of these sizes, and why sizes or orders of them are left out."""
+    found, missing = [], []
+    for traces in sizes:
+        try:
+            made = budgets(
+                log,
+                verifier=setting.verifier,
+                max_traces=traces,
+                pool=setting.pool,
+                features=setting.features,
+                random_seed=setting.random_seed,
+                **setting.asked,
+            )
+        except ThinkbackError as error:
+            missing.append(f"{traces} traces: {error}")
+            continue
+        found.append(made)
+        missing += [f"{traces} traces, order {name}: {why}" for name, why in made.missing.items()]
+    return tuple(found), missing
+
+
+def told(methods: Methods) -> list[str]:
+    """Each reason once, with the methods that it takes away."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in methods.missing.items():
+        reasons.setdefault(why, []).append(name)
+    return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in reasons.items()]
+
+
+def _another(contents: Contents, setting: Setting) -> str | None:
+    """The one other verifier of the log, where there is just one."""
+    others = contents.verifiers - {setting.verifier}
+    return next(iter(others)) if len(others) == 1 else None
+
+
+def shared_labels(log: Log) -> tuple[str, ...]:
+    """The label space of all examples. Raises ThinkbackError where they share none."""
+    scan = log.scan("examples", ["labels"]).select(pl.col("labels").list.join("\0"), n=pl.col("labels").list.len())
+    spaces = collect(scan.unique(), log)
+    if len(spaces) != 1 or not spaces["n"][0]:
+        raise ThinkbackError(
+            "the study of fact checking needs claims that share one label space: give `labels` of examples"
+        )
+    return tuple(spaces["labels"][0].split("\0"))
+
+
+def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:
+    """A pool or verifier by name, or the only one. Raises ThinkbackError otherwise."""
+    if name is None and len(known) == 1:
+        return next(iter(known))
+    if name is None and known:
+        raise ThinkbackError(f"the log has {len(known)} {what}s, so name one with `--{what}`; {suggest('', known)}")
+    if name is None or name not in known:
+        raise ThinkbackError(f"the log has no {what} `{name or ''}`; {suggest(name or '', known)}")
+    return name

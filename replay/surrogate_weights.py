@@ -1,0 +1,62 @@
+"""What the surrogate learns: its weights after every verification, for study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from replay.blocks import read_block
+from replay.contents import read_contents, request, resolve
+from replay.engine import walks
+from replay.fitting import fit_policies
+from replay.policies import Sample
+from replay.rows import matching
+from replay.surrogate import STATE, pick
+from replay.trajectory import gather_features, walk_block
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, check_log, collect, open_log
+
+
+def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | None = None) -> pl.DataFrame:
+    """Weights of a policy's surrogate after each verification that it makes when no rule stops it.
+
+    Columns: example_id, step (from 1), sample_index verified, score, then one for each dimension: the features by
+    name, `vote_ratio`, `label_score`, `constant`. With `orders = K` the first order is shown. `where` is an SQL
+    condition on the columns of examples. Raises ThinkbackError for a policy of another order.
+    """
+    log = open_log(log) if isinstance(log, str | Path) else log
+    check_log(log)
+    if policy.order != "surrogate":
+        raise policy.refuse(f'its order is `{policy.order}`; only `order = "surrogate"` has weights')
+    contents = read_contents(log)
+    examples = collect(log.scan("examples", ["example_id", "labels", "gold"]), log).sort("example_id")
+    if where is not None:
+        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    chosen = fit_policies(log, contents, resolve([policy], contents), examples["example_id"])
+    block = read_block(log, examples, request(chosen, contents, None, None))
+    made = chosen[0]
+    if not isinstance(made, Sample) or made.surrogate is None:
+        raise ThinkbackError(f"policy `{policy.name}` has no surrogate")
+    walked = walk_block(block, walks(made)[0])
+    pool, scores = walked.pool, walked.scores
+    code = np.where(
+        np.arange(walked.place.shape[1]) < walked.generated[:, None],
+        np.take_along_axis(pool.code, walked.place, axis=1),
+        -1,
+    )
+    score = np.take_along_axis(scores.score if scores is not None else code * np.nan, walked.place, axis=1)
+    features = gather_features(pool, made.features, walked.place)
+    picks = pick(code, score, features, walked.generated, made.surrogate, keep_weights=True)
+    row, step = np.nonzero(np.arange(picks.at.shape[1]) < picks.count[:, None])
+    at = picks.at[row, step]
+    columns = {
+        "example_id": block.examples["example_id"].gather(row),
+        "step": step + 1,
+        "sample_index": walked.place[row, at],
+        "score": score[row, at],
+    }
+    weights = picks.weights if picks.weights is not None else np.zeros((len(code), 0, 0))
+    names = (*made.features, *STATE)
+    return pl.DataFrame(columns | {name: weights[row, step, i] for i, name in enumerate(names)})

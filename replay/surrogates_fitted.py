@@ -1,0 +1,102 @@
+"""Surrogates fitted on a development split over all its claims: linear, gradient-boosted trees, a Gaussian process.
+
+They foretell the verifier's score from the features that are known before any verification. Predictions are rounded
+to nine decimals, so that neither the number of rows asked at once nor of threads shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from replay.fits import Predictor, Prior
+from replay.policies import Sample
+from replay.pool import Block
+from toolkit.errors import ThinkbackError
+
+KERNEL_ROWS, PROCESS_ROWS = 400, 1000
+"""Development traces on which the process's kernel is fixed, and on which it is conditioned: drawn with seed 0."""
+FEWEST = 20
+DECIMALS = 9
+
+
+def fit_prior(block: Block, policy: Sample, prior: Prior) -> Predictor:
+    """Fit on every scored, valid trace of the development block."""
+    features, scores = development_rows(block, policy)
+    if len(scores) < FEWEST:
+        raise ThinkbackError(
+            f"`prior.on` ({prior.on}) has {len(scores)} valid traces with a score and all features; "
+            f"at least {FEWEST} are needed"
+        )
+    return MODELS[prior.model](features, scores)
+
+
+def development_rows(block: Block, policy: Sample) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n, F) and scores (n,) of the scored, valid traces without a null feature, example by example."""
+    pool = block.pools[str(policy.pool)]
+    score = pool.scores[str(policy.verifier)].score
+    columns = np.stack([pool.features[name] for name in policy.features], axis=-1)  # (E, T, F)
+    known = (pool.code >= 0) & ~np.isnan(score) & ~np.isnan(columns).any(axis=-1)
+    return columns[known], score[known]
+
+
+def _linear(features: np.ndarray, scores: np.ndarray) -> Predictor:
+    design = np.concatenate([features, np.ones((len(features), 1))], axis=1)
+    weights = np.linalg.lstsq(design, scores, rcond=None)[0]
+    return _rounded(lambda rows: rows @ weights[:-1] + weights[-1])
+
+
+def _trees(features: np.ndarray, scores: np.ndarray) -> Predictor:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    model = HistGradientBoostingRegressor(
+        max_iter=100, learning_rate=0.1, max_leaf_nodes=15, early_stopping=False, random_state=0
+    )
+    with threadpool_limits(1):  # quicker for so few rows, and no sum depends on the threads
+        model.fit(features, scores)
+
+    def predict(rows: np.ndarray) -> np.ndarray:
+        with threadpool_limits(1):
+            return model.predict(rows)
+
+    return _rounded(predict)
+
+
+def _process(features: np.ndarray, scores: np.ndarray) -> Predictor:
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    from threadpoolctl import threadpool_limits
+
+    order = np.random.default_rng(0).permutation(len(scores))
+    few, some = order[:KERNEL_ROWS], order[:PROCESS_ROWS]
+    kernel = ConstantKernel(0.1, (1e-4, 1e2)) * RBF(np.full(features.shape[1], 0.5), (1e-2, 1e2)) + WhiteKernel(
+        0.05, (1e-5, 1.0)
+    )
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound: the feature says nothing
+        found = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0).fit(features[few], scores[few])
+        model = GaussianProcessRegressor(found.kernel_, optimizer=None, normalize_y=True)
+        model.fit(features[some], scores[some])
+
+    def predict(rows: np.ndarray) -> np.ndarray:
+        with threadpool_limits(1):
+            parts = [model.predict(rows[i : i + 4096]) for i in range(0, len(rows), 4096)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    return _rounded(predict)
+
+
+def _rounded(predict: Callable[[np.ndarray], np.ndarray]) -> Predictor:
+    return lambda rows: np.round(predict(rows), DECIMALS)
+
+
+MODELS: dict[str, Callable[[np.ndarray, np.ndarray], Predictor]] = {
+    "linear": _linear,
+    "trees": _trees,
+    "gp": _process,
+}

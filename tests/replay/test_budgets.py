@@ -1,0 +1,73 @@
+"""Fixed verifier budgets against policies replayed one at a time, and against hand-made pools."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import polars as pl
+import pytest
+
+import replay
+from generate.claims import simulate_claims
+from replay.budgets import ORDERS, budgets
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+
+FEATURES = ("claim_similarity", "length")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    return simulate_claims(tmp_path_factory.mktemp("budgets") / "log", "claimdecomp", traces=6)
+
+
+def test_every_budget_is_the_policy_replayed_alone(log: Log) -> None:
+    found = budgets(log, verifier="lora", max_traces=6, features=FEATURES, random_seed=20, resamples=50)
+    for name, keys in ORDERS.items():
+        for k in (1, 4):
+            own = {"features": FEATURES} if name == "surrogate" else {}
+            alone = replay.Sample(
+                name="alone", max_traces=6, verifier="lora", seed=20, stop=replay.Budget(verifications=k),
+                **{**own, **keys},  # type: ignore[arg-type]
+            )  # fmt: skip
+            summary = replay.run(log, alone, resamples=50).summary
+            for metric in ("macro_f1", "accuracy"):
+                one = summary.filter(pl.col("metric") == metric)
+                same = found.by_k.filter((pl.col("order") == name) & (pl.col("k") == k) & (pl.col("metric") == metric))
+                assert same["estimate"][0] == pytest.approx(one["estimate"][0], abs=1e-12)
+                assert same["low"][0] == pytest.approx(one["low"][0], abs=1e-9)
+
+
+def test_pairs_are_differences_with_intervals(log: Log) -> None:
+    found = budgets(log, verifier="lora", max_traces=6, features=FEATURES, resamples=200)
+    value = {(r["order"], r["k"], r["metric"]): r["estimate"] for r in found.by_k.iter_rows(named=True)}
+    assert found.pairs.height == 2 * 6 * len(list(combinations(ORDERS, 2)))
+    for r in found.pairs.iter_rows(named=True):
+        wanted = value[r["order"], r["k"], r["metric"]] - value[r["against"], r["k"], r["metric"]]
+        assert r["difference"] == pytest.approx(wanted, abs=1e-12)
+        assert r["low"] <= r["high"]
+        assert 0 < r["p_value"] <= 1
+
+
+def test_at_the_whole_pool_all_orders_are_best_of_n(log: Log) -> None:
+    found = budgets(log, verifier="lora", max_traces=6, features=FEATURES, budget=[6], resamples=20)
+    f1 = found.by_k.filter(pl.col("metric") == "macro_f1")["estimate"]
+    assert f1.max() == pytest.approx(f1.min(), abs=1e-12)
+    assert found.smallest["k"].to_list() == [6] * len(found.smallest)
+
+
+def test_the_smallest_budget_is_the_first_within_half_a_point(log: Log) -> None:
+    found = budgets(log, verifier="lora", max_traces=6, features=FEATURES, resamples=20)
+    for r in found.smallest.iter_rows(named=True):
+        line = found.by_k.filter((pl.col("order") == r["order"]) & (pl.col("metric") == r["metric"])).sort("k")
+        near = [k for k, e in line.select("k", "estimate").iter_rows() if e >= r["best_of_n"] - 0.005 - 1e-12]
+        assert r["k"] == near[0]
+
+
+def test_bad_budgets_are_refused(log: Log) -> None:
+    with pytest.raises(ThinkbackError, match="between 1 and"):
+        budgets(log, verifier="lora", max_traces=6, budget=[0, 7])
+    with pytest.raises(ThinkbackError, match="lora"):
+        budgets(log, verifier="lore", max_traces=6)
+    with pytest.raises(ThinkbackError, match="fewer than 7"):
+        budgets(log, verifier="lora", max_traces=7, resamples=10)

@@ -1,0 +1,185 @@
+"""What is learnt on a development split: priors, calibrated margins, conformal sets; and that it is never reported."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import replay
+from generate.claims import simulate_claims
+from replay.fits import Calibration, Conformal, Prior
+from replay.pool import Block
+from replay.surrogate import Surrogate, pick
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+
+FEATURES = ("claim_similarity", "evidence_similarity", "length")
+DEV, TEST = "split = 'dev'", "split = 'test'"
+COMMON = {"pool": "n8", "verifier": "lora", "max_traces": 8, "stop": replay.Margin()}
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    return simulate_claims(tmp_path_factory.mktemp("fitted") / "log", "claimdecomp", traces=8, dev=120)
+
+
+def sample(name: str = "p", **keys: object) -> replay.Sample:
+    return replay.Sample(name=name, **{**COMMON, **keys})  # type: ignore[arg-type]
+
+
+def value(result: replay.Result, policy: str, metric: str) -> float:
+    return result.summary.filter((pl.col("policy") == policy) & (pl.col("metric") == metric))["estimate"][0]
+
+
+def surrogate(name: str, **keys: object) -> replay.Sample:
+    return sample(name, order="surrogate", features=FEATURES, **keys)
+
+
+@pytest.mark.parametrize("model", ["linear", "trees", "gp"])
+def test_priors_are_replayed_and_the_same_from_run_to_run(log: Log, model: str) -> None:
+    policy = surrogate("prior", prior=Prior(model, DEV))  # type: ignore[arg-type]
+    first = replay.run(log, policy, where=TEST, resamples=20).outcomes
+    again = replay.run(log, policy, where=TEST, resamples=20, block_examples=64).outcomes
+    assert first.equals(again)
+    plain = replay.run(log, surrogate("prior"), where=TEST, resamples=20).outcomes
+    assert not first.equals(plain)
+
+
+def test_the_correction_is_the_update_on_the_residual() -> None:
+    """A prior of 0.4 everywhere and a score of 0.97: w = (0.97 - 0.4) times the gain 36/97 phi of the plain update."""
+    prior = Prior("linear", DEV, fit=lambda rows: np.full(len(rows), 0.4))
+    state = pick(
+        np.array([[0, 1, 0]], dtype=np.int32), np.array([[0.97, 0.1, 0.2]]), np.zeros((0, 1, 3)), np.array([3]),
+        Surrogate(mode="pool", prior=replace(prior)), keep_weights=True,
+    )  # fmt: skip
+    assert state.weights is not None
+    gain = np.array([2 / 3, 1 / 2, 1]) * 36 / 97
+    np.testing.assert_allclose(state.weights[0, 0], 0.57 * gain, rtol=1e-12)
+
+
+def test_a_linear_prior_is_least_squares(log: Log) -> None:
+    """Scores that are a line in the feature are foretold exactly."""
+    from replay.surrogates_fitted import MODELS
+
+    rng = np.random.default_rng(0)
+    rows = rng.random((60, 2))
+    predict = MODELS["linear"](rows, 0.2 + 0.5 * rows[:, 0] - 0.1 * rows[:, 1])
+    new = rng.random((5, 2))
+    np.testing.assert_allclose(predict(new), 0.2 + 0.5 * new[:, 0] - 0.1 * new[:, 1], atol=1e-8)
+
+
+def test_the_upper_confidence_order_prefers_what_is_unlike_the_seen() -> None:
+    """Two traces like the first and one unlike it: the bonus picks the unlike one next, plain prediction the like."""
+    feature = np.array([[[1.0, 1.0, -1.0]]])
+    code, score = np.zeros((1, 3), dtype=np.int32), np.array([[0.5, 0.5, 0.5]])
+    plain = pick(code, score, feature, np.array([3]), Surrogate(("f",), mode="pool"))
+    bold = pick(code, score, feature, np.array([3]), Surrogate(("f",), mode="pool", bonus=2.0))
+    assert plain.at[0, :3].tolist() == [0, 1, 2]
+    assert bold.at[0, :3].tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize("method", ["isotonic", "platt"])
+def test_calibrated_scores_decide_the_margin_and_raw_ones_the_answer(log: Log, method: str) -> None:
+    """A monotone map leaves best-of-N as it is where nothing stops, and changes when the rule holds."""
+    calibration = Calibration(method, DEV)  # type: ignore[arg-type]
+    never = replay.Margin(1e9, single_label=99)
+    pair = [sample("raw", stop=never), sample("calibrated", stop=never, calibration=calibration)]
+    wide = replay.run(log, pair, where=TEST, resamples=20)
+    assert value(wide, "raw", "accuracy") == value(wide, "calibrated", "accuracy")
+    stops = [sample("raw"), sample("calibrated", calibration=calibration)]
+    result = replay.run(log, stops, where=TEST, resamples=20)
+    assert value(result, "raw", "traces") != value(result, "calibrated", "traces")
+
+
+def test_platt_recovers_a_logistic_curve(log: Log) -> None:
+    from replay.calibrated import _platt
+
+    rng = np.random.default_rng(1)
+    scores = rng.random(200_000)
+    right = (rng.random(len(scores)) < 1 / (1 + np.exp(-(4 * scores - 1)))).astype(float)
+    at = np.array([[0.1], [0.5], [0.9]])
+    np.testing.assert_allclose(_platt(scores, right)(at), 1 / (1 + np.exp(-(4 * at[:, 0] - 1))), atol=0.01)
+
+
+def test_conformal_sets_cover_and_shrink(log: Log) -> None:
+    alphas = (0.05, 0.2, 0.4)
+    policies = [sample(f"{a}", conformal=Conformal(a, DEV, abstain=True)) for a in alphas]
+    result = replay.run(log, [sample("plain"), *policies], where=TEST, resamples=20)
+    sizes = [value(result, f"{a}", "set_size") for a in alphas]
+    cover = [value(result, f"{a}", "coverage") for a in alphas]
+    assert sizes == sorted(sizes, reverse=True)
+    assert cover == sorted(cover, reverse=True)
+    assert all(c >= 1 - a - 0.1 for a, c in zip(alphas, cover, strict=True))  # 120 claims learn, 200 are reported
+    outcomes = result.outcomes.filter(pl.col("policy") == "0.4")
+    answered = outcomes.filter(pl.col("answered") == 1)
+    assert answered["set_size"].to_list() == [1.0] * len(answered)
+    assert outcomes.filter(pl.col("answered") == 0)["answer"].null_count() == len(outcomes) - len(answered)
+    assert value(result, "0.4", "accuracy_answered") == pytest.approx(answered["correct"].mean())
+    assert "set_size" not in replay.run(log, sample(), where=TEST, resamples=5).outcomes.columns
+
+
+def test_thresholds_by_hand() -> None:
+    """Nine gold scores 0.1 ... 0.9 and alpha 0.25: k = floor(0.25 * 10) = 2, so the threshold is the second, 0.2."""
+    from replay.conformal import fit_conformal
+    from replay.pool import Pool, Scores
+
+    n = 9
+    score = np.linspace(0.1, 0.9, n)[:, None]
+    examples = pl.DataFrame({"example_id": [f"e{i}" for i in range(n)], "labels": [["A"]] * n, "gold": ["A"] * n})
+    zero = np.zeros((n, 1))
+    costs = dict.fromkeys(
+        ("finalizers", "truncated", "prompt_tokens", "completion_tokens", "latency_s", "device_s"), zero
+    )
+    scores = Scores(score, zero, dict.fromkeys(("verification_tokens", "latency_s", "device_s"), zero))
+    ones = np.ones(n, dtype=np.int32)
+    code = np.zeros((n, 1), dtype=np.int32)
+    pool = Pool("n8", ones, 0 * ones, code, code, costs, zero + 1, zero, 0 * ones, {"lora": scores}, {})
+    block = Block(examples, pl.Series(["A"]), {"n8": pool}, frozenset())
+    policy = sample(max_traces=1, stop=replay.Never())
+    assert fit_conformal(block, policy, Conformal(0.25, DEV)) == pytest.approx({"A": 0.2})
+    assert fit_conformal(block, policy, Conformal(0.05, DEV)) == {"A": -np.inf}
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"order": "surrogate", "features": FEATURES, "prior": Prior("linear", DEV)}, "prior.on"),
+        ({"calibration": Calibration("platt", DEV)}, "calibration.on"),
+        ({"conformal": Conformal(0.1, DEV)}, "conformal.on"),
+    ],
+)
+def test_a_development_split_that_is_reported_is_refused(log: Log, keys: dict, words: str) -> None:
+    with pytest.raises(ThinkbackError, match=words) as error:
+        replay.run(log, sample("mine", **keys), resamples=5)
+    assert "120 of the examples that are reported" in str(error.value)
+    assert "`mine`" in str(error.value)
+
+
+def test_a_condition_that_matches_nothing_is_refused(log: Log) -> None:
+    with pytest.raises(ThinkbackError, match="matches no example"):
+        replay.run(log, sample(calibration=Calibration("platt", "split = 'x'")), where=TEST, resamples=5)
+    with pytest.raises(ThinkbackError, match="cannot be evaluated"):
+        replay.run(log, sample(calibration=Calibration("platt", "splt = 'x'")), where=TEST, resamples=5)
+
+
+def test_weights_can_be_studied(log: Log) -> None:
+    policy = surrogate("s", mode="pool")
+    frame = replay.surrogate_weights(log, policy, where=TEST)
+    assert frame.columns == [
+        "example_id", "step", "sample_index", "score", *FEATURES, "vote_ratio", "label_score", "constant",
+    ]  # fmt: skip
+    last = frame.group_by("example_id").agg(pl.col("step").max())
+    outcomes = replay.run(log, replace(policy, stop=replay.Never()), where=TEST, resamples=5).outcomes
+    assert last["step"].sum() == outcomes["verifications"].sum()
+    with pytest.raises(ThinkbackError, match="surrogate"):
+        replay.surrogate_weights(log, sample())
+
+
+def test_seconds_of_the_surrogate_are_told(log: Log) -> None:
+    result = replay.run(log, [surrogate("s"), sample("plain")], where=TEST, resamples=5)
+    told = result.provenance["surrogate_s_per_example"]
+    assert list(told) == ["s"]
+    assert 0 < told["s"] < 1

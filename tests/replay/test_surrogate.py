@@ -1,0 +1,145 @@
+"""The surrogate against a plain loop of algorithm 3, and worked by hand."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import replay
+from replay.surrogate import Surrogate, pick
+from tests.reference import plain
+from tests.reference.compare import differing, keyed
+from tests.reference.random_logs import random_log
+from tests.reference.random_policies import random_surrogate, to_toml
+from toolkit.errors import ThinkbackError
+
+
+def rows_of(seed: int, folder: Path, count: int, examples: int | None = None) -> tuple[int, list[str]]:
+    """Rows compared on one random log, and where they differ."""
+    log = random_log(seed, examples)
+    log.write(folder / "log")
+    rng = random.Random(f"surrogate {seed}")
+    policies = [{"name": f"p{i}", **random_surrogate(rng, log.pools["main"])} for i in range(count)]
+    if count > 2:
+        policies[1]["against"] = "p0"
+        policies[2]["against"] = "p1"
+    try:
+        expected = plain.replay(log.plain, policies)
+    except plain.Refused:
+        with pytest.raises(ThinkbackError):
+            replay.run(folder / "log", to_toml(policies), resamples=20)
+        return 0, []
+    found = replay.run(folder / "log", to_toml(policies), resamples=20)
+    assert set(found.dropped) == set(expected.dropped)
+    assert set(found.excluded) == set(expected.excluded)
+    mine, theirs = expected.outcomes(), keyed(found.outcomes)
+    assert mine.keys() == theirs.keys()
+    return len(mine), [f"{seed} {key} {d}" for key in mine if (d := differing(mine[key], theirs[key]))]
+
+
+def test_agrees_with_a_plain_loop_on_random_logs_with_ties(tmp_path: Path) -> None:
+    rows, differ = 0, []
+    for seed in range(40):
+        (tmp_path / str(seed)).mkdir()
+        compared, differing_rows = rows_of(seed, tmp_path / str(seed), 3 + seed % 3)
+        rows += compared
+        differ += differing_rows
+    assert rows > 800
+    assert len(differ) <= 0.005 * rows, differ[:10]
+
+
+def picked(code: list[int], score: list[float], features: list[list[float]] | None = None, **settings: object) -> list:
+    """Places that one example's surrogate verifies."""
+    static = np.array(features or np.zeros((0, len(code))), dtype=float).reshape(-1, 1, len(code))
+    names = tuple(f"f{i}" for i in range(len(static)))
+    done = pick(
+        np.array([code], dtype=np.int32), np.array([score]), static, np.array([len(code)]),
+        Surrogate(names, **settings),  # type: ignore[arg-type]
+    )  # fmt: skip
+    return done.at[0, : done.count[0]].tolist()
+
+
+def test_first_update_by_hand() -> None:
+    """No features, answers A B A, pool mode. The votes are 2/3, 1/3, 2/3 and every label score is 0.5.
+
+    All predictions are 0, so the earliest (A) is verified: phi = (2/3, 1/2, 1), phi'phi = 4/9 + 1/4 + 1 = 61/36, so
+    k = phi / (1 + 61/36) = 36/97 phi, and with score 0.97 w = 0.97 * 36/97 phi = 0.36 phi = (0.24, 0.18, 0.36).
+    Now A's label score is 0.97: B is foretold 0.24/3 + 0.09 + 0.36 = 0.53, A 0.16 + 0.1746 + 0.36 = 0.6946.
+    """
+    state = pick(
+        np.array([[0, 1, 0]], dtype=np.int32), np.array([[0.97, 0.1, 0.2]]), np.zeros((0, 1, 3)), np.array([3]),
+        Surrogate(mode="pool"), keep_weights=True,
+    )  # fmt: skip
+    assert state.weights is not None
+    np.testing.assert_allclose(state.weights[0, 0], [0.24, 0.18, 0.36], rtol=1e-12)
+    assert state.at[0, :3].tolist() == [0, 2, 1]
+
+
+def test_ridge_and_forgetting_enter_the_gain() -> None:
+    """With P = I/ridge, k = phi / (ridge * forgetting + phi'phi): one trace, phi = (1, 1/2, 1), phi'phi = 9/4."""
+    state = pick(
+        np.array([[0]], dtype=np.int32), np.array([[1.0]]), np.zeros((0, 1, 1)), np.array([1]),
+        Surrogate(mode="pool", ridge=2.0, forgetting=0.5), keep_weights=True,
+    )  # fmt: skip
+    assert state.weights is not None
+    np.testing.assert_allclose(state.weights[0, 0], np.array([1, 0.5, 1]) / (1 + 2.25), rtol=1e-12)
+
+
+def test_lazy_generation() -> None:
+    """Cap 6, three bootstrapped. Two verifications at three traces, then a trace before each one that follows.
+
+    The fourth is verified at five traces; then the sixth is generated and the cap is used up: 4 verifications.
+    """
+    done = pick(np.zeros((1, 6), dtype=np.int32), np.full((1, 6), 0.5), np.zeros((0, 1, 6)), np.array([6]), Surrogate())
+    assert done.count.tolist() == [4]
+    assert done.generated[0, 1:5].tolist() == [3, 3, 4, 5]
+    assert done.final.tolist() == [6]
+
+
+def test_one_bootstrapped_trace_leaves_nothing_to_verify() -> None:
+    assert picked([0, 1, 0, 1], [0.5, 0.5, 0.5, 0.5], bootstrap=1) == [0]
+
+
+def test_ties_go_to_the_earliest() -> None:
+    assert picked([0, 0, 0, 0], [0.5] * 4, mode="pool")[0] == 0
+    assert picked([-1, 0, 0, 0], [0.5] * 4, mode="pool")[0] == 1
+
+
+def test_a_useful_feature_is_learnt() -> None:
+    """Scores equal the feature: after two verifications the highest feature left is taken each time."""
+    feature = [0.1, 0.2, 0.9, 0.4, 0.8, 0.3]
+    order = picked([0] * 6, feature, [feature], mode="pool", ridge=1e-6)
+    assert order[0] == 0
+    assert [feature[i] for i in order[1:]] == sorted(feature[1:], reverse=True)
+
+
+def test_the_future_is_not_seen() -> None:
+    """Cut the pool off after k traces: as long as no more are generated, the same traces are picked."""
+    rng = np.random.default_rng(5)
+    code = rng.integers(-1, 3, (50, 12)).astype(np.int32)
+    score, features = rng.random((50, 12)), rng.random((2, 50, 12))
+    whole = pick(code, score, features, np.full(50, 12), Surrogate(("a", "b")))
+    for cut in range(1, 12):
+        part = pick(code[:, :cut], score[:, :cut], features[:, :, :cut], np.full(50, cut), Surrogate(("a", "b")))
+        for e in range(50):
+            steps = [s for s in range(whole.count[e]) if whole.generated[e, s + 1] < cut]
+            assert part.at[e, steps].tolist() == whole.at[e, steps].tolist()
+
+
+def test_results_do_not_depend_on_the_number_of_examples() -> None:
+    rng = np.random.default_rng(6)
+    code = rng.integers(-1, 3, (40, 9)).astype(np.int32)
+    score, features = rng.random((40, 9)), rng.random((3, 40, 9))
+    settings = Surrogate(("a", "b", "c"), mode="pool")
+    whole = pick(code, score, features, np.full(40, 9), settings, keep_weights=True)
+    for e in range(40):
+        one = pick(
+            code[e : e + 1], score[e : e + 1], features[:, e : e + 1], np.full(1, 9), settings, keep_weights=True
+        )
+        assert one.at.tolist() == whole.at[e : e + 1].tolist()
+        assert one.weights is not None
+        assert whole.weights is not None
+        assert one.weights[0].tobytes() == np.ascontiguousarray(whole.weights[e]).tobytes()

@@ -1,0 +1,111 @@
+"""Tuning: goals are read as written, the best feasible setting is chosen on development rows and frozen."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import replay
+from generate.claims import simulate_claims
+from replay.tune import Goal, Limit, read_goal, tune
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+
+DEV, TEST = "split = 'dev'", "split = 'test'"
+POLICIES = """
+[[policy]]
+name = "best"
+kind = "sample"
+max_traces = 8
+verifier = "lora"
+
+[[policy]]
+name = "adaptive"
+kind = "sample"
+max_traces = [2, 4, 8]
+verifier = "lora"
+stop = { rule = "margin", margin = [0.1, 0.3] }
+
+[[policy]]
+name = "seen"
+kind = "sample"
+max_traces = 8
+verifier = "lora"
+order = "score"
+stop = { rule = "budget", verifications = [1, 2] }
+"""
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    return simulate_claims(tmp_path_factory.mktemp("tune") / "log", "claimdecomp", traces=8, dev=100)
+
+
+@pytest.mark.parametrize(
+    ("text", "limits"),
+    [
+        ("min total_tokens", ()),
+        ("MIN total_tokens subject to accuracy >= 0.5", (Limit("accuracy", ">=", 0.5),)),
+        ("min total_tokens subject to accuracy >= baseline", (Limit("accuracy", ">=", 0.0, "+"),)),
+        ("min total_tokens subject to accuracy >= baseline - 0.01", (Limit("accuracy", ">=", -0.01, "+"),)),
+        ("min total_tokens subject to accuracy>=baseline*0.98", (Limit("accuracy", ">=", 0.98, "*"),)),
+        (
+            "min total_tokens subject to macro_f1 >= baseline - 1% and traces <= 4",
+            (Limit("macro_f1", ">=", 0.99, "*"), Limit("traces", "<=", 4.0)),
+        ),
+    ],
+)
+def test_goals_are_read(text: str, limits: tuple[Limit, ...]) -> None:
+    assert read_goal(text) == Goal("total_tokens", True, limits)
+
+
+@pytest.mark.parametrize("text", ["total_tokens", "min", "min a subject to b", "min a subject to b > 1", "best a"])
+def test_goals_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(ThinkbackError, match="goal"):
+        read_goal(text)
+
+
+def test_the_cheapest_feasible_setting_is_frozen(log: Log) -> None:
+    goal = "min traces subject to accuracy >= baseline - 0.05"
+    tuned = tune(log, POLICIES, on=DEV, report=TEST, goal=goal, baseline="best", resamples=20)
+    value = {(p, m): e for p, m, e in tuned.development.summary.select("policy", "metric", "estimate").iter_rows()}
+    sweep = [p.name for p in tuned.development.policies if p.family == "adaptive"]
+    allowed = [p for p in sweep if value[p, "accuracy"] >= value["best", "accuracy"] - 0.05 - 1e-12]
+    row = tuned.chosen.filter(pl.col("family") == "adaptive").row(0, named=True)
+    assert row["tried"] == 6
+    assert row["feasible"] == len(allowed)
+    assert row["policy"] == min(allowed, key=lambda p: value[p, "traces"])
+    assert {p.name for p in tuned.report.policies} == {"best", row["policy"]}
+    assert tuned.report.statistics.n == 200
+    assert tuned.development.statistics.n == 100
+    assert tuned.tried == 7
+    assert "seen" not in tuned.chosen["family"].to_list()  # a diagnostic is no setting for use
+
+
+def test_a_goal_may_be_to_maximise(log: Log) -> None:
+    tuned = tune(log, POLICIES, on=DEV, report=TEST, goal="max traces", resamples=5)
+    assert tuned.chosen.filter(pl.col("family") == "best")["value"][0] == 8.0
+    adaptive = tuned.chosen.filter(pl.col("family") == "adaptive").row(0, named=True)
+    assert adaptive["policy"] == "adaptive[max_traces=8, stop.margin=0.3]"
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"report": "split in ('dev', 'test')"}, "100 of the examples that are reported"),
+        ({"goal": "min tokn"}, "unknown metric"),
+        ({"goal": "min traces subject to accuracy >= baseline"}, "name the policy"),
+        ({"goal": "min traces subject to accuracy >= 2"}, "no setting keeps to the goal"),
+        ({"on": "split = 'x'"}, "matches no example"),
+        ({"report": "nothing = 1"}, "report"),
+        ({"baseline": "bst"}, "best"),
+    ],
+)
+def test_bad_input(log: Log, keys: dict, words: str) -> None:
+    settings = {"on": DEV, "report": TEST, "goal": "min traces", "resamples": 5} | keys
+    with pytest.raises(ThinkbackError, match=words):
+        tune(log, POLICIES, **settings)
+
+
+def test_tune_is_there_from_python() -> None:
+    assert replay.tune is tune

@@ -1,0 +1,327 @@
+"""`thinkback study factcheck`: every table and figure, on logs that lack what logs lack."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from generate.claims import simulate_claims
+from generate.simulate import simulate_tables
+from replay.studies.factcheck_analyses import gold_within, sensitivity, unresolved
+from replay.studies.factcheck_buckets import trace_buckets
+from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Setting, replay_methods
+from thinkback.app import app
+from toolkit.log import collect, open_log, write_log
+
+TABLES = [f"table_5_{i}" for i in range(1, 14)] + [f"table_B_{i}" for i in range(1, 5)]
+FIGURES = ("figure_5_1", "figure_5_2", "figure_B_1", "sensitivity_macro_f1", "sensitivity_operations")
+QUICK = ("--resamples", "50", "--orders", "2", "--force")
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(log: object, *options: object) -> Result:
+        words = ["study", "factcheck", log, "--out", "out", *QUICK, *options]
+        done = CliRunner().invoke(app, [str(word) for word in words], prog_name="thinkback")
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def claims(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("study") / "claims"
+    simulate_claims(path, "claimdecomp", dev=60)
+    return path
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def tables(**settings: int) -> dict[str, pl.DataFrame]:
+    """A small log with two verifiers, its pool of samples alone."""
+    made = simulate_tables(examples=40, traces=15, labels=3, seed=2, **settings)
+    probe = pl.col("trace_id").str.contains("/probe/")
+    return {name: frame if name == "examples" else frame.filter(~probe) for name, frame in made.items()}
+
+
+def written(folder: Path, frames: dict[str, pl.DataFrame]) -> Path:
+    write_log(folder, name="small", tables=frames)
+    return folder
+
+
+def test_everything_is_written_in_every_format(claims: Path, study: Run, tmp_path: Path) -> None:
+    done = study(claims, "--published", "claimdecomp", "--dev", "split = 'dev'")
+    assert done.exit_code == 0, done.output
+    out = tmp_path / "out"
+    for name in (*TABLES, "budget_pairs", "budget_smallest", "gold_within", "unresolved", "efficiency", "variants"):
+        for suffix in ("md", "tex", "csv"):
+            assert (out / f"{name}.{suffix}").stat().st_size > 0
+        assert "(simulated)" in (out / f"{name}.md").read_text()
+        assert "(simulated)" in (out / f"{name}.tex").read_text()
+        assert all(row["simulated"] == "true" for row in rows(out / f"{name}.csv"))
+    for name in FIGURES:
+        for suffix in ("pdf", "svg", "png"):
+            assert (out / f"{name}.{suffix}").stat().st_size > 0
+        assert "simulated log" in (out / f"{name}.svg").read_text()
+    report = (out / "report.md").read_text()
+    assert all(f"Table {number}:" in report for number in ("5.1", "5.13", "B.1", "B.4"))
+    names = [row["Policy"] for row in rows(out / "variants.csv")]
+    assert {"prior: linear", "prior: trees", "prior: gp", "upper confidence", "conformal, alpha 0.2"} <= set(names)
+
+
+@pytest.mark.slow
+def test_published_numbers_and_differences(claims: Path, study: Run, tmp_path: Path) -> None:
+    assert study(claims, "--published", "claimdecomp", "--where", "split = 'test'").exit_code == 0
+    quality = {row["Method"]: row for row in rows(tmp_path / "out" / "table_5_1.csv")}
+    best = quality["Exhaustive BoN (baseline)"]
+    assert float(best["accuracy_pct_published"]) == 42.00
+    difference = float(best["accuracy_pct"]) - 42.00
+    assert float(best["accuracy_pct_difference"]) == pytest.approx(difference)
+    calls = {row["Method"]: row for row in rows(tmp_path / "out" / "table_5_6.csv")}
+    assert float(calls["Surrogate-Guided Selective Verification"]["verifier_calls_published"]) == 1383
+    assert study(claims, "--where", "split = 'test'").exit_code == 0
+    assert "accuracy_pct_published" not in rows(tmp_path / "out" / "table_5_1.csv")[0]
+
+
+@pytest.mark.slow
+def test_numbers_are_those_of_replay(claims: Path, study: Run, tmp_path: Path) -> None:
+    assert study(claims, "--where", "split = 'test'").exit_code == 0
+    features = ("claim_similarity", "evidence_similarity", "claim_numeric_coverage", "evidence_numeric_grounding")
+    setting = Setting("n15", "lora", (*features, "length"), asked={"where": "split = 'test'", "resamples": 50})
+    methods = replay_methods(open_log(claims), setting)
+    counts = {row["Method"]: row for row in rows(tmp_path / "out" / "table_5_3.csv")}
+    adaptive = counts["Adaptive Stopping"]
+    outcomes = methods.result.outcomes.filter(pl.col("policy") == ADAPTIVE)
+    assert float(adaptive["trace_attempts"]) == pytest.approx(outcomes["traces"].sum())
+    missing = (outcomes["traces"] - outcomes["valid_traces"]).sum()
+    assert float(adaptive["missing_label_traces"]) == pytest.approx(missing)
+    whole = methods.result.outcomes.filter(pl.col("policy") == BEST)["operations"].sum()
+    change = 100 * (outcomes["operations"].sum() / whole - 1)
+    assert float(adaptive["operations_change_pct"]) == pytest.approx(change)
+    hours = {row["Method"]: row for row in rows(tmp_path / "out" / "table_5_5.csv")}["Adaptive Stopping"]
+    seconds = (outcomes["generation_s"] + outcomes["verification_s"]).sum()
+    assert float(hours["runtime_h"]) == pytest.approx(seconds / 3600)
+    assert float(hours["cost_eur"]) == pytest.approx(seconds / 3600 * 0.0625)
+    mine = [row for row in rows(tmp_path / "out" / "efficiency.csv") if row["Method"] == "Adaptive Stopping"]
+    told = {row["Number"]: row for row in mine}
+    total = told["hours, all claims"]
+    assert float(total["total"]) == pytest.approx(outcomes["latency_s"].sum() / 3600)
+    assert float(total["total_low"]) < float(total["total"]) < float(total["total_high"])
+    each = told["verification_s, per verifier call"]
+    calls = outcomes["verifications"].sum()
+    assert float(each["mean"]) == pytest.approx(outcomes["verification_s"].sum() / calls)
+    assert float(told["operations, per verifier call"]["mean"]) == pytest.approx(outcomes["operations"].sum() / calls)
+
+
+def test_buckets_hold_all_claims_and_compare_on_the_same(claims: Path) -> None:
+    setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 50})
+    found = trace_buckets(replay_methods(open_log(claims), setting))
+    for method in (ADAPTIVE, SURROGATE):
+        mine = [bucket for bucket in found if bucket.method == method]
+        assert [(b.first, b.last) for b in mine] == [(1, 5), (6, 10), (11, 15)]
+        assert sum(b.claims for b in mine) == 200
+        assert sum(b.share for b in mine) == pytest.approx(1)
+        for b in mine:
+            if b.own is not None:
+                assert b.difference.estimate == pytest.approx(b.own.estimate - b.exhaustive.estimate)
+
+
+def test_gold_and_margins_against_plain_loops(claims: Path) -> None:
+    log = open_log(claims)
+    setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 50})
+    traces = collect(log.scan("traces", ["example_id", "sample_index", "correct", "answer", "trace_id"]), log)
+    scores = dict(collect(log.scan("verifications", ["trace_id", "score"]), log).iter_rows())
+    gold = gold_within(log, setting)
+    first, lasting = [], []
+    for _, claim in (
+        traces.filter(pl.col("trace_id").str.contains("-test-")).sort("sample_index").group_by("example_id")
+    ):
+        right = [i for i, ok in enumerate(claim["correct"], 1) if ok]
+        first.append(min(right, default=99))
+        best: dict[str, float] = {}
+        seen, lead, stopped = 0, -1.0, 99
+        for i, (answer, trace) in enumerate(claim.select("answer", "trace_id").iter_rows(), 1):
+            if answer is not None:
+                seen += 1
+                best[answer] = max(best.get(answer, 0.0), scores[trace])
+            top = sorted(best.values(), reverse=True)
+            if stopped == 99 and seen >= 3:
+                if len(top) == 1 and seen >= 5:
+                    stopped = i
+                elif len(top) > 1:
+                    lead = max(lead, top[0] - top[1])
+                    stopped = i if top[0] - top[1] >= 0.15 - 1e-9 else 99
+        lasting.append((stopped, lead))
+    for k in (1, 5, 15):
+        assert gold.filter(pl.col("k") == k)["share"][0] == pytest.approx(sum(f <= k for f in first) / 200)
+    open_ = unresolved(log, setting)
+    for k in (3, 15):
+        assert open_.filter(pl.col("k") == k)["share"][0] == pytest.approx(sum(s > k for s, _ in lasting) / 200)
+    never = [lead for stopped, lead in lasting if stopped > 15]
+    assert open_.filter(pl.col("k") == 15)["largest_margin"][0] == pytest.approx(max(never))
+
+
+def test_sensitivity_has_every_combination(claims: Path) -> None:
+    setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
+    frame = sensitivity(open_log(claims), setting, margins=(0.1, 0.3), caps=(5, 15), minima=(2, 3), bootstraps=(2,))
+    assert frame.height == 2 * 2 * 2 * 2 * 2
+    assert set(frame["metric"]) == {"macro_f1", "operations"}
+
+
+def test_a_log_without_seconds_or_tokens_has_dashes_and_says_why(study: Run, tmp_path: Path) -> None:
+    frames = tables()
+    frames["traces"] = frames["traces"].drop("latency_s", "device_s", "prompt_tokens", "completion_tokens")
+    done = study(written(tmp_path / "log", frames), "--verifier", "strong", "--cap", "15", "--caps", "15")
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "out" / "table_5_5.md").read_text()
+    assert "seconds are not logged for every call" in text
+    assert "tokens are not logged for every call" in (tmp_path / "out" / "table_5_4.md").read_text()
+    best = rows(tmp_path / "out" / "table_5_5.csv")[0]
+    assert best["runtime_h"] == ""
+    assert "–" in text
+    assert float(rows(tmp_path / "out" / "table_5_3.csv")[0]["trace_attempts"]) == 600
+    assert "the log has no wall-clock" in (tmp_path / "out" / "table_B_2.md").read_text()
+
+
+def test_a_verifier_on_part_of_the_traces_is_left_out_and_named(study: Run, tmp_path: Path) -> None:
+    frames = tables()
+    half = (pl.col("verifier") == "weak") & (pl.col("trace_id").hash() % 2 == 0)
+    frames["verifications"] = frames["verifications"].filter(~half)
+    log = written(tmp_path / "log", frames)
+    assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
+    text = (tmp_path / "out" / "table_5_8.md").read_text()
+    assert "verifier `weak` did not score a trace" in text
+    done = study(log, "--verifier", "weak", "--caps", "15")
+    assert done.exit_code == 2
+    assert "is dropped" in done.stderr
+    assert "verifier `weak` did not score a trace" in done.stderr
+
+
+def test_a_null_feature_makes_examples_partial_and_is_named(tmp_path: Path) -> None:
+    from replay import Margin, Sample, run
+
+    frames = tables()
+    hole = pl.col("trace_id") == frames["features"]["trace_id"].sort()[1]
+    frames["features"] = frames["features"].with_columns(length=pl.when(~hole).then("length"))
+    log = written(tmp_path / "log", frames)
+    keys = {"max_traces": 15, "verifier": "strong", "order": "surrogate", "stop": Margin()}
+    result = run(log, Sample(name="s", features=("claim_similarity", "length"), **keys), resamples=5)
+    assert list(result.excluded.values()) == ["s: feature `length` is null for a trace that the surrogate reads"]
+    assert run(log, Sample(name="s", features=("claim_similarity",), **keys), resamples=5).excluded == {}
+
+
+def test_a_study_names_the_null_feature(study: Run, tmp_path: Path) -> None:
+    """One claim of 40 is left out; where most are, the surrogate goes and the other methods stay."""
+    frames = tables()
+    whole = frames["features"]
+    hole = pl.col("trace_id") == whole["trace_id"].sort()[1]
+    frames["features"] = whole.with_columns(length=pl.when(~hole).then("length"))
+    words = ("--verifier", "strong", "--caps", "15", "--features", "claim_similarity,length")
+    done = study(written(tmp_path / "few", frames), *words)
+    assert done.exit_code == 0, done.output
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "1 of 40" in report
+    assert "feature `length` is null" in report
+
+    half = pl.col("trace_id").hash() % 2 == 0
+    frames["features"] = whole.with_columns(length=pl.when(~half).then("length"))
+    done = study(written(tmp_path / "many", frames), *words)
+    assert done.exit_code == 0, done.output
+    calls = {row["Method"]: row["verifier_calls"] for row in rows(tmp_path / "out" / "table_5_6.csv")}
+    assert calls["Surrogate-Guided Selective Verification"] == ""
+    assert float(calls["Exhaustive BoN (baseline)"]) > 0
+    for name in ("table_5_6", "table_B_4", "orders", "variants", "budget_smallest"):
+        assert "feature `length` is null" in (tmp_path / "out" / f"{name}.md").read_text()
+    budgets = rows(tmp_path / "out" / "table_B_4.csv")
+    assert {row["surrogate_macro_f1_pct"] for row in budgets} == {""}
+    assert all(float(row["generation_order_macro_f1_pct"]) >= 0 for row in budgets)
+    assert (tmp_path / "out" / "figure_5_2.svg").exists()
+
+
+def test_no_valid_trace_at_all(study: Run, tmp_path: Path) -> None:
+    frames = tables()
+    frames["traces"] = frames["traces"].with_columns(answer=pl.lit(None, pl.String), correct=pl.lit(False))
+    log = written(tmp_path / "log", frames)
+    done = study(log, "--verifier", "strong", "--caps", "15")
+    assert done.exit_code == 0, done.output
+    counts = rows(tmp_path / "out" / "table_5_3.csv")
+    assert [float(row["verifier_calls"]) for row in counts] == [0, 0]
+    assert [float(row["missing_label_traces"]) for row in counts] == [600, 600]
+    assert {row["accuracy_pct"] for row in rows(tmp_path / "out" / "table_5_1.csv")} == {"0.0"}
+
+
+def test_labels_outside_the_label_space_are_invalid(study: Run, tmp_path: Path) -> None:
+    frames = tables()
+    odd = pl.col("sample_index") == 2
+    frames["traces"] = frames["traces"].with_columns(
+        answer=pl.when(odd).then(pl.lit("perhaps")).otherwise("answer"),
+        correct=pl.when(odd).then(pl.lit(False)).otherwise("correct"),
+    )
+    assert study(written(tmp_path / "log", frames), "--verifier", "strong", "--caps", "15").exit_code == 0
+    best = rows(tmp_path / "out" / "table_5_3.csv")[0]
+    null = frames["traces"].filter(~odd)["answer"].null_count()
+    assert float(best["missing_label_traces"]) == 40 + null
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--published", "quantemq"), ("quantemp",)),
+        (("--pool", "n51"), ("n15",)),
+        (("--verifier", "loro"), ("lora",)),
+        (("--features", "claim_similarty"), ("claim_similarity",)),
+        (("--caps", "15,x"), ("--caps",)),
+        (("--where", "splt = 'test'"), ("where",)),
+        (("--dev", "split = 'dev'", "--where", "true"), ("prior.on", "reported")),
+        (("--other-verifier", "deepseek"), ("deepseek",)),
+        (("--cap", "16"), ("fewer than 16",)),
+    ],
+)
+def test_mistakes_are_one_line(claims: Path, study: Run, tmp_path: Path, options: tuple, words: tuple) -> None:
+    done = study(claims, *options)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    for word in words:
+        assert word in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_open_answers_are_refused(study: Run, tmp_path: Path) -> None:
+    frames = simulate_tables(examples=20, traces=15, labels=0, seed=1)
+    done = study(written(tmp_path / "log", frames), "--pool", "n15", "--verifier", "strong")
+    assert done.exit_code == 2
+    assert "label" in done.stderr
+
+
+@pytest.mark.parametrize("forgetting", ["0", "1.5", "-1", "true", '"x"'])
+def test_forgetting_outside_its_range_is_refused(claims: Path, tmp_path: Path, forgetting: str) -> None:
+    text = f"""
+[[policy]]
+name = "s"
+kind = "sample"
+max_traces = 15
+verifier = "lora"
+order = "surrogate"
+forgetting = {forgetting}
+"""
+    (tmp_path / "p.toml").write_text(text)
+    words = ["replay", str(claims), "--policies", str(tmp_path / "p.toml"), "--out", str(tmp_path / "o")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "`forgetting`" in done.stderr
+    assert "above 0 and at most 1" in done.stderr

@@ -1,0 +1,156 @@
+"""`thinkback study factcheck`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thinkback import options
+
+if TYPE_CHECKING:
+    from replay.studies.factcheck_study import Study
+
+FEATURES = "claim_similarity,evidence_similarity,claim_numeric_coverage,evidence_numeric_grounding,length"
+
+
+def factcheck(
+    log: options.Log,
+    out: options.OutFolder,
+    published: Annotated[
+        str | None,
+        typer.Option(
+            "--published",
+            metavar="NAME",
+            help="Add the published numbers of `quantemp` or `claimdecomp`, and the differences.",
+            show_default=False,
+        ),
+    ] = None,
+    pool: Annotated[
+        str | None, typer.Option("--pool", metavar="NAME", help="Pool of traces; by default the only one.")
+    ] = None,
+    verifier: Annotated[
+        str | None,
+        typer.Option("--verifier", metavar="NAME", help="Verifier; by default the only one, or `lora`."),
+    ] = None,
+    other_verifier: Annotated[
+        str | None,
+        typer.Option("--other-verifier", metavar="NAME", help="Verifier of tables 5.8 to 5.10; by default the other."),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            metavar="NAME,…",
+            help="The surrogate's features; by default the thesis's five as far as the log has them.",
+        ),
+    ] = None,
+    cap: Annotated[int, typer.Option("--cap", min=1, metavar="N", help="Traces per claim.")] = 15,
+    caps: Annotated[str, typer.Option("--caps", metavar="N,…", help="Caps of tables 5.11 to 5.13.")] = "15,20,30,40",
+    orders: Annotated[
+        int, typer.Option("--orders", min=1, metavar="K", help="Random orders that table `orders` averages over.")
+    ] = 10,
+    random_seed: Annotated[int, typer.Option("--random-seed", help="Seed of the random order.")] = 20,
+    dev: Annotated[
+        str | None,
+        typer.Option(
+            "--dev", metavar="SQL", help="Claims to learn from, which are not reported: a condition on examples."
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="SQL", help="Claims to report: a condition on examples.", show_default=False),
+    ] = None,
+    seed: options.Seed = 0,
+    resamples: options.Resamples = 10_000,
+    level: options.Level = 0.95,
+    kw: Annotated[float, typer.Option("--kw", help="Power of the device, in kW.")] = 0.25,
+    eur_per_kwh: Annotated[float, typer.Option("--eur-per-kwh", help="Price of energy, in € per kWh.")] = 0.25,
+    force: options.Force = False,
+) -> None:
+    """Fact checking under a verifier budget: every table and figure of the thesis, for any log with class labels.
+
+    Compares top-1, self-consistency, exhaustive best-of-N, adaptive stopping and surrogate-guided verification on the
+    same claims. Writes each table as Markdown, LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
+    """
+    from replay.contents import read_contents
+    from replay.studies.factcheck_published import published as numbers
+    from replay.studies.factcheck_runs import Setting
+    from replay.studies.factcheck_study import choose, study_factcheck
+    from thinkback import console
+    from toolkit.files import check_replaceable
+    from toolkit.log import check_log, open_log
+
+    check_replaceable(out, force, inputs=(log,))
+    known = None if published is None else numbers(published)
+    opened = open_log(log)
+    check_log(opened)
+    contents = read_contents(opened)
+    if verifier is None and "lora" in contents.verifiers:
+        verifier = "lora"
+    named = tuple(n.strip() for n in features.split(",")) if features else None
+    if dev is not None and where is None:
+        where = f"NOT coalesce(({dev}), false)"
+    setting = Setting(
+        pool=choose(pool, contents.pools, "pool"),
+        verifier=choose(verifier, contents.verifiers, "verifier"),
+        features=tuple(n for n in FEATURES.split(",") if n in contents.features) if named is None else named,
+        cap=cap,
+        random_seed=random_seed,
+        asked={
+            "where": where, "resamples": resamples, "level": level, "seed": seed, "kw": kw, "eur_per_kwh": eur_per_kwh
+        },
+    )  # fmt: skip
+    if other_verifier is not None:
+        choose(other_verifier, contents.verifiers, "verifier")
+    study = study_factcheck(
+        opened,
+        setting,
+        other_verifier=other_verifier,
+        caps=_caps(caps),
+        orders=orders,
+        dev=dev,
+        published=known,
+        kw=kw,
+        eur_per_kwh=eur_per_kwh,
+    )
+    _write(study, out, force)
+    console.say(f"{out}/report.md holds every table and figure; each is a file of its own too")
+
+
+def _caps(text: str) -> list[int]:
+    from toolkit.errors import ThinkbackError
+
+    try:
+        caps = [int(part) for part in text.split(",")]
+    except ValueError:
+        caps = []
+    if not caps or min(caps) < 1:
+        raise ThinkbackError(f"`--caps` is `{text}`; it takes whole numbers from 1, such as 15,20,30,40")
+    return caps
+
+
+def _write(study: Study, out: Path, force: bool) -> None:
+    from replay.studies.factcheck_appendix import appendix_tables
+    from replay.studies.factcheck_figures import figures
+    from replay.studies.factcheck_tables import main_tables
+    from thinkback import console
+    from toolkit.files import replacing
+    from toolkit.show import write_report
+
+    tables = main_tables(study) | appendix_tables(study)
+    with replacing(out, force) as folder:
+        write_report(
+            folder,
+            title=f"Fact checking under a verifier budget: {study.dataset}",
+            tables=tables,
+            figures=figures(study),
+            words={"What was replayed": "\n".join(f"- {note}" for note in study.notes)} if study.notes else None,
+            simulated=study.simulated,
+        )
+    shown = main_tables(replace(study, published=None))  # a terminal has no room for three numbers in place of one
+    for name in ("table_5_2", "table_5_3", "table_5_6"):
+        console.show(shown[name])
+        console.say()

@@ -1,0 +1,141 @@
+"""`thinkback tune`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thinkback import options
+
+if TYPE_CHECKING:
+    from replay.tune import Tuned
+    from toolkit.show import Table
+
+
+def tune(
+    log: options.Log,
+    policies: options.Policies,
+    on: Annotated[
+        str,
+        typer.Option("--on", metavar="SQL", help="Examples to choose on: a condition on examples.", show_default=False),
+    ],
+    report: Annotated[
+        str,
+        typer.Option(
+            "--report", metavar="SQL", help="Other examples, to report: a condition on examples.", show_default=False
+        ),
+    ],
+    goal: Annotated[
+        str,
+        typer.Option(
+            "--goal",
+            help='What to reach, such as "min total_tokens subject to accuracy >= baseline - 0.01".',
+            show_default=False,
+        ),
+    ],
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="NAME",
+            help="Policy that the goal calls baseline; by default the first one that is no sweep.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for what was chosen and both runs.", show_default=False),
+    ] = None,
+    seed: options.Seed = 0,
+    resamples: options.Resamples = 10_000,
+    level: options.Level = 0.95,
+    rules: options.Rules = None,
+    force: options.Force = False,
+) -> None:
+    """Choose settings on development rows; report them on others.
+
+    One setting of every sweep is chosen by the goal.
+
+    The two sets of rows must not overlap. What is chosen is frozen before the reported rows are looked at.
+    """
+    from replay.reading import load_policies
+    from replay.tune import read_goal
+    from replay.tune import tune as compute
+    from thinkback import console
+    from toolkit.files import check_replaceable, replacing
+
+    if out is not None:
+        check_replaceable(out, force, inputs=(log, policies, rules))
+    wanted = read_goal(goal)
+    file = load_policies(policies, rules)
+    if baseline is None and any(limit.relative for limit in wanted.limits):
+        baseline = next((p.name for p in file.policies if p.tried == 1 and not p.diagnostic), None)
+    tuned = compute(
+        log,
+        file,
+        on=on,
+        report=report,
+        goal=wanted,
+        baseline=baseline,
+        seed=seed,
+        resamples=resamples,
+        level=level,
+    )
+    table = _table(tuned, goal, on, report)
+    if out is not None:
+        with replacing(out, force) as folder:
+            tuned.chosen.write_csv(folder / "chosen.csv")
+            (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
+            marks = {"simulated": "true"} if tuned.report.simulated else {}
+            (folder / "table.csv").write_text(table.csv(marks), encoding="utf-8")
+            for name, result in (("development", tuned.development), ("report", tuned.report)):
+                result.save(folder / name)
+    console.show(table)
+    if out is not None:
+        console.say()
+        console.say(f"{out}/: chosen.csv, development, report, table.csv, table.md")
+
+
+def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
+    """One row a family: what was chosen, and the goal's metrics on both sets of rows."""
+    from toolkit.show import SIMULATED, Column, Estimate, Number, Table
+
+    metrics = list(dict.fromkeys((tuned.goal.metric, *(limit.metric for limit in tuned.goal.limits), "accuracy")))
+    columns = [Column("family"), Column("tried", Number(0)), Column("feasible", Number(0)), Column("chosen")]
+    columns += [
+        Column(f"{m}, {where}", Estimate(4 if m == "accuracy" else 2), f"{m}_{where}")
+        for m in metrics
+        for where in ("dev", "report")
+    ]
+    rows = []
+    for family, tried, feasible, policy, _ in tuned.chosen.iter_rows():
+        cells = [
+            _cell(result.summary, policy, metric) for metric in metrics for result in (tuned.development, tuned.report)
+        ]
+        rows.append((family, tried, feasible, policy, *cells))
+    counts = (tuned.development.statistics.n, tuned.report.statistics.n)
+    notes = [
+        f"goal: {goal}",
+        f"{tuned.tried:,} settings tried on {counts[0]:,} examples ({on}); reported on {counts[1]:,} others ({report})",
+        "the development numbers are of the best of many settings, so they look better than new rows would",
+    ]
+    if tuned.report.baseline is not None:
+        notes.append(f"baseline: {tuned.report.baseline}")
+    simulated = tuned.report.simulated
+    title = "Settings chosen on development rows"
+    return Table(title, tuple(columns), tuple(rows), above=(SIMULATED,) if simulated else (), below=tuple(notes))
+
+
+def _cell(summary: object, policy: str | None, metric: str) -> object:
+    import polars as pl
+
+    from toolkit.show import Interval
+
+    if policy is None or not isinstance(summary, pl.DataFrame):
+        return None
+    row = summary.filter((pl.col("policy") == policy) & (pl.col("metric") == metric))
+    if row.is_empty() or row["estimate"][0] is None:
+        return None
+    return Interval(row["estimate"][0], row["low"][0], row["high"][0])

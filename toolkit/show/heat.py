@@ -1,0 +1,77 @@
+"""Heat maps: one number over two settings, a panel for each value of further ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toolkit.errors import ThinkbackError
+from toolkit.show.style import blank, footnotes, heading, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Heat:
+    """One panel: `values` by row (`y`) and column (`x`); None where there is none."""
+
+    name: str
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]
+
+
+def heat_figure(
+    panels: Sequence[Heat],
+    *,
+    columns: int,
+    title: str,
+    x: str,
+    y: str,
+    decimals: int = 1,
+    note: str = "",
+    simulated: bool = False,
+) -> Figure:
+    """Panels in rows of `columns`, all on one scale of colour, every cell with its number."""
+    if not panels:
+        raise ThinkbackError("there is no panel to draw")
+    rows = -(-len(panels) // columns)
+    known = [v for panel in panels for line in panel.values for v in line if v is not None]
+    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    wide = max(len(panel.x) for panel in panels)
+    tall = max(len(panel.y) for panel in panels)
+    with style():
+        figure = blank(max(6.4, columns * (0.46 * wide + 0.7) + 0.5), rows * (0.27 * tall + 0.62) + 1.0)
+        width, height = figure.get_size_inches()
+        grid = figure.subplots(rows, columns, squeeze=False)
+        edges = {"left": 0.75 / width, "right": 0.985, "top": 1 - 0.72 / height, "bottom": 0.62 / height}
+        figure.subplots_adjust(**edges, wspace=0.28, hspace=0.5)
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            _draw(axes, panel, low, high, decimals)
+        for axes in grid[:, 0]:
+            axes.set_ylabel(y)
+        for axes in grid[-1]:
+            axes.set_xlabel(x)
+        for axes in list(grid.flat)[len(panels) :]:
+            axes.set_visible(False)
+        heading(figure, title, simulated)
+        footnotes(figure, note)
+    return figure
+
+
+def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int) -> None:
+    values = np.array([[np.nan if v is None else v for v in line] for line in panel.values], float)
+    axes.imshow(values, cmap="cividis", vmin=low, vmax=high if high > low else low + 1, aspect="auto")
+    axes.set_xticks(range(len(panel.x)), panel.x)
+    axes.set_yticks(range(len(panel.y)), panel.y)
+    axes.tick_params(length=0)
+    axes.set_title(panel.name, fontsize=8, loc="left", parse_math=False)
+    for i, j in np.argwhere(~np.isnan(values)):
+        dark = values[i, j] < (low + high) / 2
+        color = "white" if dark else "black"
+        axes.text(j, i, f"{values[i, j]:.{decimals}f}", ha="center", va="center", fontsize=6.5, color=color)
