@@ -19,6 +19,7 @@ from thinkback.commands import (
     curves,
     describe,
     explain,
+    fit,
     generate,
     import_,
     merge,
@@ -37,7 +38,8 @@ BROKEN_PIPE = 1
 
 
 ORDER = (
-    "import", "generate", "simulate", "validate", "describe", "query", "seal", "merge", "replay", "curves", "explain",
+    "import", "generate", "fit", "simulate", "validate", "describe", "query", "seal", "merge", "replay", "curves",
+    "explain",
 )  # fmt: skip
 
 
@@ -104,6 +106,7 @@ importing = typer.Typer(help="Make a log from foreign files.", no_args_is_help=T
 importing.command("table")(import_.table)
 app.add_typer(importing, name="import")
 app.command("generate")(generate.generate)
+app.command("fit")(fit.fit)
 app.command("simulate")(simulate.simulate)
 app.command("validate")(validate.validate)
 app.command("describe")(describe.describe)

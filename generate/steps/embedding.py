@@ -37,6 +37,12 @@ def unit_rows(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
     return rows / np.where(lengths > 0, lengths, 1)
 
 
+def fitting(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
+    """(n,) whether the embedder takes each text whole; one that has no limit, and so no `fits`, takes them all."""
+    fits = getattr(embedder, "fits", None)
+    return np.ones(len(texts), dtype=bool) if fits is None else fits(texts)
+
+
 class MeanPooling:
     """A sentence encoder of Hugging Face's form in a local folder: the mean of the last layer's token states.
 
@@ -72,6 +78,11 @@ class MeanPooling:
             places = order[start : start + self._batch]
             rows |= zip(places, self._rows([texts[i] for i in places]), strict=True)
         return np.stack([rows[i] for i in range(len(texts))])
+
+    def fits(self, texts: Sequence[str]) -> np.ndarray:
+        """(n,) whether the encoder takes each text whole."""
+        lengths = [len(ids) for ids in self._tokenizer(list(texts))["input_ids"]] if texts else []
+        return np.array(lengths, dtype=np.int64) <= self.limit
 
     def describe(self) -> dict[str, object]:
         """The folder's name, the weights' hash, the limit in tokens."""
