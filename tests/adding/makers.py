@@ -56,9 +56,9 @@ def _trace(
     }  # fmt: skip
 
 
-def make_log(path: Path, examples: int = 6, votes: int = 4, source: Any = SOURCE, **changed: pl.DataFrame) -> Log:
+def make_log(path: Path, count: int = 6, votes: int = 4, source: Any = SOURCE, **changed: pl.DataFrame) -> Log:
     """The log of sums, sealed."""
-    tables = {**make_rows(examples, votes), **changed}
+    tables = {**make_rows(count, votes), **changed}
     return write_log(path, name="sums", tables=tables, source=source)
 
 
