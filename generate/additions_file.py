@@ -9,7 +9,7 @@ from typing import Any
 
 from generate.additions import KINDS, Additions, Asked, Features, LogProb, States, Verify, prompt_names
 from generate.recipe import Embedding
-from generate.recipe_file import check_keys, read_engine, read_head, read_optional, read_toml, tables_of
+from generate.recipe_file import check_keys, own_name, read_engine, read_head, read_optional, read_toml, tables_of
 from generate.settings import from_table
 from generate.steps.prompting import read_template
 from toolkit.errors import ThinkbackError, suggest
@@ -115,5 +115,5 @@ def _check_pattern(step: Features) -> None:
 
 
 def _place(kind: str, table: Any) -> str:
-    name = (table.get("name") or table.get("kind")) if isinstance(table, Mapping) else None
+    name = own_name(table) if isinstance(table, Mapping) else None
     return f"{kind}.{name}" if isinstance(name, str) else kind

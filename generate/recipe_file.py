@@ -90,7 +90,7 @@ def _overrule(top: dict[str, Any], given: str) -> None:
     table: Any = top
     for place, name in enumerate(names[:-1]):
         if isinstance(table, dict) and place == 0 and name in _LISTS:
-            table = {_own_name(item): item for item in top.get(name, []) if isinstance(item, dict)}
+            table = {own_name(item): item for item in top.get(name, []) if isinstance(item, dict)}
             if len(names) > 2 and names[1] not in table:
                 what = "pool" if name in ("sample", "revise") else "name"
                 raise ThinkbackError(f"`{key}`: there is no such {what}; {suggest(names[1], map(str, table))}")
@@ -101,7 +101,7 @@ def _overrule(top: dict[str, Any], given: str) -> None:
     table[names[-1]] = value
 
 
-def _own_name(table: Mapping[str, Any]) -> Any:
+def own_name(table: Mapping[str, Any]) -> Any:
     """What a table of a list is called: its pool, its name, else its kind or its model's folder."""
     named = table.get("pool") or table.get("name") or table.get("kind")
     return named or (Path(table["model"]).name if isinstance(table.get("model"), str) else None)

@@ -35,7 +35,6 @@ class StatesWorker:
         self.prompts = prompts_of_pools(log, pools, step.prompt, step.prompts, additions.prompts)
         self.reader = open_reader(additions.model(step.model), "base", step, f"`states.{step.name}`")
         self._check_layers()
-        self._check_dimension(log)
         each = len(step.layers) * len(step.tokens) * self.reader.dimension * (2 if step.store == "float16" else 4)
         self.per_block = max(1, BLOCK_BYTES // each)
 
@@ -106,14 +105,3 @@ class StatesWorker:
                     f"`states.{self.step.name}.layers`: the model has {last} layers, so {layer} is none of them:"
                     f" 0 is the embeddings and {last}, or -1, the last"
                 )
-
-    def _check_dimension(self, log: Log) -> None:
-        if not log.has(self.step.table):
-            return
-        there = log.columns(self.step.table)["state"]
-        width = there.size if isinstance(there, pl.Array) else None
-        if width != self.reader.dimension:
-            raise ThinkbackError(
-                f"`states.{self.step.name}`: the model's states have {self.reader.dimension} numbers, those of"
-                f" `{self.step.table}` in the log {width}: give them another `name`"
-            )

@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from generate.adding.records import check_settings, recorded, section_of, settled
-from generate.additions import Addition, Additions, Asked, Features
+from generate.additions import Addition, Additions, Asked, Features, States
+from generate.engines.weights import find_model, installed
 from generate.examples import shard_of
 from generate.features.columns import columns_of
 from toolkit.errors import ThinkbackError, suggest
@@ -85,6 +86,8 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
     wanted = wanted.filter(pl.col("answer").is_not_null()) if step.answered else wanted
     if isinstance(step, Features):
         columns_of(step, log)  # refuses a log without a column that the features need
+    if isinstance(step, States):
+        _check_dimension(step, additions, log)
     source = log.manifest.source if log.manifest is not None else None
     record = recorded(source, step)
     standing = _standing(step, log)
@@ -104,6 +107,21 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
     pools = sorted({*lacking["pool"].unique(), *parents["pool"].unique()})
     pools = _with_ancestors(pools, traces) if parents.height else pools
     return Todo(step, lacking.select("example_id", "trace_id"), tuple(pools), wanted.height)
+
+
+def _check_dimension(step: States, additions: Additions, log: Log) -> None:
+    """ThinkbackError where the log holds states of that name of another dimension. No weights are loaded."""
+    if not log.has(step.table):
+        return
+    there = log.columns(step.table)["state"]
+    width = there.size if isinstance(there, pl.Array) else None
+    installed("generate", "huggingface_hub")
+    own = find_model(additions.model(step.model), None, download=False).hidden_size()
+    if width != own:
+        raise ThinkbackError(
+            f"`states.{step.name}`: the model's states have {own} numbers, those of `{step.table}` in the log {width}:"
+            " give them another `name`"
+        )
 
 
 def _standing(step: Addition, log: Log) -> pl.DataFrame | None:

@@ -52,7 +52,7 @@ class Training:
     weight_decay: float = setting(0.01, low=0, high=1)
     warmup: float = setting(0.05, low=0, high=1)
     batch: int = setting(16, low=1)
-    batch_tokens: int = setting(16_384, low=1)
+    batch_tokens: int = setting(8_192, low=1)
     context: int | None = setting(None, low=1)
     device: str = setting("auto", choices=DEVICES)
     dtype: str = setting("auto", choices=DTYPES)

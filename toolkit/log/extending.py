@@ -36,7 +36,7 @@ from toolkit.log.writing import ROWS_PER_SHARD, Frame, sorted_blocks
 ADDING = ".adding"
 """A folder in the log for what is being added; its name begins with a dot, so that readers pass over it."""
 FEATURES = "features"
-SHARD_BYTES = 256 * 2**20
+SHARD_BYTES = 64 * 2**20
 _PLACING = "placing.json"
 
 
