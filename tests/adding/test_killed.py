@@ -40,7 +40,7 @@ def size(log: Path) -> int:
     for folder, _, files in os.walk(log / ADDING):
         for name in files:
             with contextlib.suppress(OSError):
-                total += os.stat(Path(folder) / name).st_size
+                total += (Path(folder) / name).stat().st_size
     return total
 
 
