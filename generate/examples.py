@@ -17,6 +17,8 @@ from toolkit.log import schema_of
 
 FILE = "examples"
 SUFFIXES = (".parquet", ".jsonl", ".ndjson")
+PATH_OPTIONS = ("evidence", "exclude")
+"""Options of data sets that name a file or folder, looked for beside the recipe first."""
 
 
 def load_examples(data: Data, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
@@ -104,11 +106,11 @@ def _registered(data: Data, find: Callable[[str], Path]) -> tuple[pl.DataFrame, 
     from generate.datasets import lines, load
 
     path = None if data.path is None else find(data.path)
-    options = {name: _found(value, find) for name, value in data.options.items()}
+    options = {name: _found(name, value, find) for name, value in data.options.items()}
     loaded = load(data.dataset, path, data.split, options)
     return loaded.examples, tuple(lines(loaded.counts))
 
 
-def _found(value: Any, find: Callable[[str], Path]) -> Any:
-    """An option that names a file beside the recipe, as that file's path; any other as it is."""
-    return str(find(value)) if isinstance(value, str) and find(value).exists() else value
+def _found(name: str, value: Any, find: Callable[[str], Path]) -> Any:
+    """An option that names a file, as that file's path; any other as it is."""
+    return str(find(value)) if name in PATH_OPTIONS and isinstance(value, str) else value

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from generate.engines import check_settings, settings_of
 from generate.recipe import (
     Answers,
     Data,
@@ -169,6 +170,7 @@ def read_engine(table: Any) -> EngineSettings:
     made = from_table(EngineSettings, {**own, "settings": further}, "engine")
     if not made.model.strip():
         raise ThinkbackError("`engine.model` is empty: name a model, or its folder")
+    check_settings(settings_of(made.kind), further, made.kind)
     return made
 
 

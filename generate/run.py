@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from generate.steps.asking import FINALIZER, Asked, ask_finalizer, ask_samples
 from generate.steps.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
 from generate.steps.embedding import Embedder
 from generate.steps.fewshot import Pool, make_pool
-from generate.steps.rows import judged, read, readable, trace_row
+from generate.steps.rows import Judging, judged, judging, read, readable, trace_row
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, LogWriter, collect, open_log
 
@@ -44,7 +44,7 @@ Advance = Callable[[float], None]
 class Plan:
     """What is to be generated: a recipe, its examples in this shard, and the settings that the log is known by.
 
-    `notes`: what was counted in the data, beside the published counts.
+    `notes`: what was counted in the data, and in the worked examples of prompts, beside the published counts.
     """
 
     recipe: Recipe
@@ -61,10 +61,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Generated:
-    """What came of a run: the sealed log, and the calls that could not be answered, with the reason of each."""
+    """What came of a run: the sealed log, the calls that could not be answered, with the reason of each, and how
+    answers were judged, where that took more than comparing strings."""
 
     log: Log
     failures: tuple[tuple[str, str], ...]
+    judging: Judging | None = None
 
 
 def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None = None) -> Plan:
@@ -79,7 +81,8 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
     identity = dict(recipe.identity())
     pool = None
     if recipe.few_shot is not None:
-        worked, _ = load_examples(recipe.few_shot.data(recipe.data), recipe.find)
+        worked, more = load_examples(recipe.few_shot.data(recipe.data), recipe.find)
+        notes += tuple(f"few-shot pool: {note}" for note in more)
         pool = make_pool(worked, rows, recipe.few_shot, recipe.prompts[recipe.few_shot.prompt])
         identity["few_shot.sha256"] = digest_of(worked)
     rows = rows if limit is None else rows.head(limit)
@@ -277,7 +280,12 @@ class _Run:
         answers = read(texts, recipe.answers)
         for row, answer in zip(made, answers, strict=True):
             row["answer_read"] = answer
-        return judged(made, rows, recipe.answers, self.journal.folder / "equivalence.sqlite")
+        return judged(made, rows, recipe.answers, self.cache)
+
+    @property
+    def cache(self) -> Path:
+        """The file of the judge's comparisons."""
+        return self.journal.folder / "equivalence.sqlite"
 
     def opened(self) -> Engine:
         """The engine, opened when it is first needed."""
@@ -291,17 +299,16 @@ class _Run:
             raise self.come_again(f"{len(self.transient):,} calls failed")
         failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), reason in sorted(self.failed.items()))
         source = source_of(self.plan.recipe, self.plan.identity, self.opened(), self.context, self.seconds, failures)
-        source["answers_merged"] = self.merged()
+        found = self.judging()
+        source |= {"counts": list(self.plan.notes), "judging": None if found is None else asdict(found)}
         self.writer.seal(name=self.plan.recipe.name, license=self.plan.recipe.license, source=source)
         self.journal.remove()
-        return Generated(open_log(self.writer.path), failures)
+        return Generated(open_log(self.writer.path), failures, found)
 
-    def merged(self) -> int:
-        """Traces whose answer took the string of an earlier one that is equivalent."""
+    def judging(self) -> Judging | None:
+        """How the answers of the whole log were judged, where that took more than comparing strings."""
         log = self.writer.log()
-        if not log.has("traces"):
-            return 0
-        return collect(log.scan("traces").filter(pl.col("answer_read") != pl.col("answer")).select(pl.len())).item()
+        return judging(log.scan("traces"), self.plan.recipe.answers, self.cache) if log.has("traces") else None
 
     def come_again(self, what: str) -> ThinkbackError:
         """The error of a run that another attempt may complete."""

@@ -82,15 +82,21 @@ def _value(field: dataclasses.Field[Any], hint: Any, given: Any, place: str) -> 
     marks = field.metadata
     if marks.get("read") is not None:
         return marks["read"](given, place)
-    kind = _plain(hint)
-    made = _convert(kind, given)
-    if made is None:
-        raise ThinkbackError(f"`{place}` must be {_NAMES[kind]}, not {given!r}")
+    made = of_kind(hint, given, place)
     if marks["choices"]:
         for item in made if isinstance(made, tuple) else (made,):
             if item not in marks["choices"]:
                 raise ThinkbackError(f"`{place}` can't be `{item}`; {suggest(item, marks['choices'])}")
     check_bounds(made, place, marks["low"], marks["high"])
+    return made
+
+
+def of_kind(hint: Any, given: Any, place: str) -> Any:
+    """A TOML value in the kind that a field's type says (a whole number may stand for a number); or ThinkbackError."""
+    kind = _plain(hint)
+    made = _convert(kind, given)
+    if made is None:
+        raise ThinkbackError(f"`{place}` must be {_NAMES[kind]}, not {given!r}")
     return made
 
 

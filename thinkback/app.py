@@ -27,6 +27,7 @@ from thinkback.commands import (
     replay,
     seal,
     simulate,
+    train,
     validate,
 )
 from toolkit.errors import ThinkbackError
@@ -38,7 +39,8 @@ BROKEN_PIPE = 1
 
 
 ORDER = (
-    "import", "generate", "fit", "simulate", "validate", "describe", "query", "seal", "merge", "replay", "curves",
+    "import", "train", "generate", "fit", "simulate", "validate", "describe", "query", "seal", "merge", "replay",
+    "curves",
     "explain",
 )  # fmt: skip
 
@@ -105,6 +107,7 @@ app = typer.Typer(
 importing = typer.Typer(help="Make a log from foreign files.", no_args_is_help=True, rich_markup_mode=None)
 importing.command("table")(import_.table)
 app.add_typer(importing, name="import")
+app.command("train")(train.train)
 app.command("generate")(generate.generate)
 app.command("fit")(fit.fit)
 app.command("simulate")(simulate.simulate)

@@ -14,6 +14,7 @@ from generate.engines.base import (
     Message,
     Outcome,
     Prompt,
+    check_settings,
 )
 from toolkit.errors import suggest
 
@@ -29,8 +30,27 @@ __all__ = [
     "Message",
     "Outcome",
     "Prompt",
+    "check_settings",
     "open_engine",
+    "settings_of",
 ]
+
+
+def settings_of(name: str) -> type[Any]:
+    """The dataclass of an engine's settings; neither the engine's packages nor a model are loaded for it."""
+    if name == "transformers":
+        from generate.engines.hf import TransformersSettings
+
+        return TransformersSettings
+    if name == "openai":
+        from generate.engines.openai import OpenAISettings
+
+        return OpenAISettings
+    if name == "vllm":
+        from generate.engines.vllm import VllmSettings
+
+        return VllmSettings
+    raise EngineError(f"there is no engine `{name}`; {suggest(name, ENGINES)}")
 
 
 def open_engine(name: str, settings: Mapping[str, Any]) -> Engine:

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_type_hints
 
+from generate.settings import of_kind
 from toolkit.errors import ThinkbackError, suggest
 
 FINISH_WORDS = {
@@ -172,14 +173,24 @@ S = TypeVar("S")
 
 def read_settings(kind: type[S], given: Mapping[str, Any], engine: str) -> S:
     """An engine's settings dataclass from the recipe's table; unknown, missing and misused keys are one line each."""
-    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    for key in given:
-        if key not in known:
-            raise EngineError(f"engine `{engine}` has no setting `{key}`; {suggest(key, known)}")
     try:
-        return kind(**given)
+        return kind(**check_settings(kind, given, engine))
     except TypeError as error:
         raise EngineError(f"engine `{engine}`: {str(error).split('__init__() ')[-1]}") from None
+
+
+def check_settings(kind: type[Any], given: Mapping[str, Any], engine: str) -> dict[str, Any]:
+    """The settings that are given, in the kinds of the engine's dataclass. EngineError: the first that is unknown, or
+    of another kind."""
+    known, hints, values = [field.name for field in fields(kind)], get_type_hints(kind), {}
+    for key, value in given.items():
+        if key not in known:
+            raise EngineError(f"engine `{engine}` has no setting `{key}`; {suggest(key, known)}")
+        try:
+            values[key] = of_kind(hints[key], value, key) if value is not None else None
+        except ThinkbackError as error:
+            raise EngineError(f"engine `{engine}`: {error}") from None
+    return values
 
 
 def is_folder(model: str) -> bool:

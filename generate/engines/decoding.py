@@ -117,13 +117,14 @@ def _read_prompts(model: Any, rows: Sequence[Row], pad: int) -> tuple[Any, Tenso
     Returns the cache, next-token logits (B, V), the attention mask (B, width) and the place of the next token (B,).
     """
     import torch
-    from transformers import DynamicCache
+
+    from generate.engines.cache import growing_cache
 
     distinct = {prompt: index for index, prompt in enumerate(dict.fromkeys(row.prompt for row in rows))}
     width = max(map(len, distinct))
     ids = torch.tensor([[pad] * (width - len(prompt)) + list(prompt) for prompt in distinct], device=model.device)
     mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in distinct], device=model.device)
-    cache: Any = DynamicCache(config=model.config)
+    cache = growing_cache(model.config)
     out = model(
         input_ids=ids,
         attention_mask=mask,

@@ -87,10 +87,8 @@ def _choices(payload: Any, wanted: int) -> list[Choice]:
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise HalfAnswer("the answer has no `choices`")
     if len(rows) < wanted:
-        raise HalfAnswer(
-            f"the answer has {len(rows)} of {wanted} samples "
-            "(a server that ignores `n` needs `samples_per_request = 1`)"
-        )
+        hint = " (a server that ignores `n` needs `samples_per_request = 1`)" if wanted > 1 else ""
+        raise HalfAnswer(f"the answer has {len(rows)} of {wanted} samples{hint}")
     return [_choice(row) for row in sorted(rows, key=lambda row: row.get("index") or 0)[:wanted]]
 
 

@@ -91,7 +91,9 @@ def open_vllm(settings: Mapping[str, Any]) -> VllmEngine:
         )
     except Exception as error:  # vLLM raises what its many parts raise
         raise EngineError(f"model `{chosen.model}` cannot be loaded by vLLM: {first_line(error)}") from None
-    return VllmEngine(chosen, files, tokens, llm)
+    engine = VllmEngine(chosen, files, tokens, llm)
+    engine.warm_up()
+    return engine
 
 
 class VllmEngine:
@@ -126,6 +128,11 @@ class VllmEngine:
     def count_prompt(self, call: Call) -> int:
         """Tokens that the model would be sent."""
         return len(self._tokens.encode(call.prompt))
+
+    def warm_up(self) -> None:
+        """Have vLLM compile its kernels, which takes seconds once and would otherwise be the first samples' cost."""
+        list(self.run([Call("warm-up", "1", (0, 0), (0.0, 1.0), 2, top_p=0.9)]))
+        self.busy_s = 0.0
 
     def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
         """Each call when its last sample is done; calls that cannot be made come first."""
@@ -202,13 +209,14 @@ class VllmEngine:
             completion_tokens=len(ids),
             tokens_estimated=False,
             finish_reason=finish,
-            latency_s=_latency(output.metrics) or busy_s,
+            latency_s=min(_latency(output.metrics) or busy_s, busy_s),
             device_s=device_s,
         )
 
 
 def _latency(metrics: Any) -> float | None:
-    """Seconds from arrival to the last token, where vLLM kept them."""
+    """Seconds from arrival to the last token, where vLLM kept them; of the clocks of two processes, so that it may
+    exceed the batch's seconds by what a message between them takes."""
     last, latency = getattr(metrics, "last_token_ts", 0), getattr(metrics, "first_token_latency", 0)
     first = getattr(metrics, "first_token_ts", 0)
     return float(latency + last - first) if metrics is not None and latency and last >= first > 0 else None

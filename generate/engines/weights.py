@@ -28,6 +28,14 @@ def installed(extra: str, *modules: str) -> None:
             raise EngineError(f"the package `{module}` is not installed: pip install 'thinkback[{extra}]'")
 
 
+def quieten() -> None:
+    """No warnings and no bars from transformers: what is worth saying is an error or this product's own progress."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
 def versions(*packages: str) -> dict[str, str]:
     """Installed versions of the packages that matter to a result; those not installed are left out."""
     found = {}
@@ -182,9 +190,8 @@ def load_tokens(
     """The tokenizer of a model's folder or hub name. chat_template: a file that replaces the model's own."""
     installed("generate", "transformers")
     from transformers import AutoTokenizer
-    from transformers.utils import logging
 
-    logging.set_verbosity_error()
+    quieten()
     files = find_model(model, revision, download=download, weights=False)
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(files.folder), trust_remote_code=False, local_files_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from generate.engines.base import Completion
 from generate.recipe import Answers, Recipe, Revise, Step
 from generate.steps.temperatures import seed_of
 from toolkit.answers import judge, normalise, read_answers
+from toolkit.log import collect
 
 MATH_JUDGE = "math-verify"
 SCHEMA: dict[str, Any] = {
@@ -102,6 +104,38 @@ def judged(
         correct = judge(frame["answer_read"], frame["gold"], answers.judge)
         frame = frame.with_columns(pl.col("answer_read").alias("answer"), correct.alias("correct"))
     return frame.select(list(SCHEMA))
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What judging came to, over a whole log: `merged` distinct answers of an example took the string of an earlier,
+    equivalent one, in `traces` traces; `comparisons` were made, of which some `timed_out` or `failed`: not the same.
+    """
+
+    merged: int
+    traces: int
+    comparisons: int
+    timed_out: int
+    failed: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.merged:,} equivalent answers merged ({self.traces:,} traces); {self.comparisons:,} comparisons,"
+            f" {self.timed_out:,} timed out, {self.failed:,} failed"
+        )
+
+
+def judging(traces: pl.LazyFrame, answers: Answers, cache: Path) -> Judging | None:
+    """The numbers of a log's `traces` and of the file of its comparisons, so that they do not depend on how often its
+    run was interrupted. None where the judge compares strings."""
+    if answers.judge != MATH_JUDGE:
+        return None
+    from toolkit.answers.mathematics import FAILED, TIMED_OUT, tally
+
+    changed = collect(traces.filter(pl.col("answer_read") != pl.col("answer")).select("example_id", "answer_read"))
+    verdicts = tally(cache)
+    ends = verdicts[TIMED_OUT], verdicts[FAILED]
+    return Judging(changed.unique().height, changed.height, sum(verdicts.values()), *ends)
 
 
 def _sum(first: Any, second: Any, finalizer: Completion | None) -> Any:

@@ -10,8 +10,11 @@
 
 A whole number is chosen as the answer; both sides are sums of random terms, some of them brackets, and one constant
 is set so that the answer solves the equation. The steps: brackets multiplied out, the innermost first; each side
-collected; the variable brought to the left and the constants to the right; both collected; divided. A step that would
+collected; the variable brought to one side and the constants to the other; both collected; divided. A step that would
 repeat the line before it is left out.
+
+There are eight ways through these steps (`Way`), and a solution takes any of them: a model that has seen them all
+varies its way from sample to sample, so that its errors differ and a vote among samples can be better than one.
 """
 
 from __future__ import annotations
@@ -37,6 +40,17 @@ from generate.tasks.making import ANSWER, Check, Item, answer_of
 from toolkit.errors import ThinkbackError
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way through the steps. apart: brackets of the left side are multiplied out before those of the right;
+    direct: sides are not collected before the variable moves; right: the variable moves to the right side.
+    """
+
+    apart: bool = False
+    direct: bool = False
+    right: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,7 +99,7 @@ class Algebra:
         if root(left, right) != answer:
             return None
         letter = rng.choice(LETTERS)
-        lines = steps(left, right, letter)
+        lines = steps(left, right, letter, _way(rng))
         question = f"Solve {write(left, letter)}={write(right, letter)} for {letter}."
         if _largest(question) > self.largest or any(_largest(line) > self.largest for line in lines):
             return None
@@ -107,7 +121,7 @@ class Algebra:
             if found is None or found == Fraction(item.answer) or any(not term.factor for term in side):
                 continue
             mistaken = f"{write(tuple(left), letter)}={write(tuple(right), letter)}"
-            rest = _finish(tuple(left), tuple(right), letter, round(found))
+            rest = _finish(tuple(left), tuple(right), letter, round(found), _way(rng))
             if str(round(found)) != item.answer:
                 return "\n".join([*lines[:at], *_once([mistaken, *rest]), f"{ANSWER}{round(found)}"])
         off = int(item.answer) + rng.choice((-1, 1))
@@ -164,33 +178,53 @@ class Algebra:
         return size if rng.random() < 0.7 else -size
 
 
-def steps(left: Sum, right: Sum, letter: str) -> list[str]:
+def steps(left: Sum, right: Sum, letter: str, way: Way) -> list[str]:
     """The lines of the worked solution, without the question and the answer's line."""
     lines: list[str] = []
     first = f"{write(left, letter)}={write(right, letter)}"
     while depth(left) or depth(right):
-        deepest = max(depth(left), depth(right))
-        left = expand(left) if depth(left) == deepest else left
-        right = expand(right) if depth(right) == deepest else right
+        if way.apart and depth(left):
+            left = expand(left)
+        else:
+            deepest = max(depth(left), depth(right))
+            left = expand(left) if depth(left) == deepest else left
+            right = expand(right) if depth(right) == deepest else right
         lines.append(f"{write(left, letter)}={write(right, letter)}")
     found = root(left, right)
     whole = int(found) if found is not None and found.denominator == 1 else None
-    lines += _finish(left, right, letter, whole if whole is not None else 0)
+    lines += _finish(left, right, letter, whole if whole is not None else 0, way)
     kept = [line for before, line in zip([first, *lines], lines, strict=False) if line != before]
     return kept or [f"{letter}={whole}"]
 
 
-def _finish(left: Sum, right: Sum, letter: str, found: int) -> list[str]:
+def _finish(left: Sum, right: Sum, letter: str, found: int, way: Way) -> list[str]:
     """From two sides to the last line `x=found`: collected, moved, collected, divided. Brackets are multiplied out."""
     (a, b), (c, d) = linear(left), linear(right)
-    sides = [(collected(a, b), collected(c, d))]
-    moved_left = tuple(Term(factor, VARIABLE) for factor in (a, -c) if factor)
-    moved_right = tuple(Term(value) for value in (d, -b) if value) or (Term(0),)
-    sides.append((moved_left, moved_right))
-    sides.append((collected(a - c, 0), collected(0, d - b)))
+    if not way.direct:
+        left, right = collected(a, b), collected(c, d)
+    here, there = (right, left) if way.right else (left, right)
+    variable = _only(here, VARIABLE) + _turned(_only(there, VARIABLE))
+    constant = _only(there, None) + _turned(_only(here, None)) or (Term(0),)
+    factor, value = (c - a, b - d) if way.right else (a - c, d - b)
+    sides = [] if way.direct else [(left, right)]
+    for one, other in ((variable, constant), (collected(factor, 0), collected(0, value))):
+        sides.append((other, one) if way.right else (one, other))
     sides.append(((Term(1, VARIABLE),), (Term(found),)))
     written = [f"{write(one, letter)}={write(other, letter)}" for one, other in sides]
     return _once(written)
+
+
+def _only(terms: Sum, inner: str | None) -> Sum:
+    """The terms of a sum in the variable, or its constants; all others, and those that are 0, left out."""
+    return tuple(term for term in terms if term.inner == inner and term.factor)
+
+
+def _turned(terms: Sum) -> Sum:
+    return tuple(Term(-term.factor, term.inner) for term in terms)
+
+
+def _way(rng: random.Random) -> Way:
+    return Way(*(rng.random() < 0.5 for _ in range(3)))
 
 
 def _once(lines: list[str]) -> list[str]:

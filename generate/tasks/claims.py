@@ -12,7 +12,9 @@ The table has a row a year; a cell with two numbers is one on which two sources 
 each of one of six kinds: a value, a change, a sum of two years, a bound, a gap between two columns, a multiple of
 another column. A part holds (`yes`), does not (`no`), or holds by one source and not by the other (`half`). A claim all
 of whose parts hold is True; one none of whose parts hold is False; any other is Conflicting: in part so, in part not.
-The justification does the arithmetic of each part with every number that the sources give.
+The justification does the arithmetic of each part with every number that the sources give. It takes the parts in
+either order, and may first read out the cells that a part speaks of (`jobs 2011 40, 2012 46/49`): a model that has seen
+all of these ways varies its way from sample to sample, so that its errors differ and a vote can be better than one.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from generate.tasks.making import ANSWER, Check, Item, answer_of
+from generate.tasks.making import ANSWER, Check, Item
 from toolkit.errors import ThinkbackError
 
 LABELS = ("True", "False", "Conflicting")
@@ -42,7 +44,7 @@ _WORDS: Mapping[tuple[str, int], tuple[str, ...]] = {
     ("gap", 0): ("{a} beat {b} by {n} in {y}", "{n} more {a} than {b} in {y}"),
     ("times", 0): ("{a} were {n} times {b} in {y}", "in {y} there were {n} times as many {a} as {b}"),
 }
-_LINE = re.compile(r"^[a-z]+ .+: (yes|no|half)$")
+_VERDICT = re.compile(r": (yes|no|half)$")
 
 
 @dataclass(frozen=True)
@@ -131,14 +133,19 @@ class Claims:
             return None
         claim = " and ".join(_say(table, part, rng) for part in parts) + "."
         evidence = str(table).split("\n")
-        solution = "\n".join([*(line_of(table, part) for part in parts), f"{ANSWER}{label}"])
         extra: dict[str, str | list[str]] = {"claim": claim, "evidence": evidence}
-        return Item(f"{table}\nclaim: {claim}", label, solution, canonical(table, parts), extra)
+        reads = rng.random() < 0.5
+        lines = []
+        for part in parts if rng.random() < 0.5 else parts[::-1]:
+            lines += [reading_of(table, part), line_of(table, part)] if reads else [line_of(table, part)]
+        solution = "\n".join([*lines, f"{ANSWER}{label}"])
+        facts = tuple(line for part in parts for line in (reading_of(table, part), line_of(table, part)))
+        return Item(f"{table}\nclaim: {claim}", label, solution, canonical(table, parts), extra, facts)
 
     def flawed(self, item: Item, rng: random.Random) -> str:
         """A justification with one number misread or one verdict turned round, and a wrong label."""
         lines = item.solution.split("\n")[:-1]
-        at = rng.randrange(len(lines))
+        at = rng.choice([number for number, line in enumerate(lines) if _VERDICT.search(line)])
         body, _, said = lines[at].rpartition(": ")
         turned = rng.choice([one for one in (YES, NO, HALF) if one != said])
         numbers = list(re.finditer(r"\d+", body))
@@ -147,7 +154,7 @@ class Claims:
             other = max(0, int(one[0]) + rng.choice((-10, -2, -1, 1, 2, 10)))
             body = f"{body[: one.start()]}{other}{body[one.end() :]}"
         changed = [*lines[:at], f"{body}: {turned}", *lines[at + 1 :]]
-        label = label_of([line.rpartition(": ")[2] for line in changed])
+        label = label_of([line.rpartition(": ")[2] for line in changed if _VERDICT.search(line)])
         if label == item.answer:
             label = rng.choice([one for one in LABELS if one != item.answer])
         return "\n".join([*changed, f"{ANSWER}{label}"])
@@ -158,11 +165,10 @@ class Claims:
         return Check(text if answer else f"no answer\n{text}", answer == label, label)
 
     def sound(self, item: Item, attempt: str) -> float:
-        """The share of lines that stand in the true justification."""
-        true = item.solution.split("\n")
+        """The share of lines that a true justification may hold."""
+        true = {*item.facts, f"{ANSWER}{item.answer}"}
         lines = [line for line in attempt.split("\n") if line.strip()]
-        good = sum(line in true if _LINE.match(line) else answer_of(line) == item.answer for line in lines)
-        return good / len(lines) if lines else 0.0
+        return sum(line in true for line in lines) / len(lines) if lines else 0.0
 
     def _table(self, rng: random.Random) -> Table:
         first = rng.randint(2001, 2024 - self.years)
@@ -254,6 +260,20 @@ def line_of(table: Table, part: Part) -> str:
     shown = [_arithmetic(part, first, second) for first, second in combinations(table, part)]
     claimed = "" if part.kind in ("bound", "times") else f", {part.number}"
     return f"{table.topics[part.column]} {' '.join(shown)}{claimed}: {verdict(table, part)}"
+
+
+def reading_of(table: Table, part: Part) -> str:
+    """The line that reads out the cells of a part: `jobs 2011 40, 2012 46/49`, `jobs 2011 40, homes 2011 12`."""
+    cells = [(part.column, part.year)]
+    if part.kind in ("change", "sum"):
+        cells.append((part.column, part.later))
+    elif part.kind in ("gap", "times"):
+        cells.append((part.other, part.year))
+    said = []
+    for number, (column, year) in enumerate(cells):
+        topic = "" if number and column == part.column else f"{table.topics[column]} "
+        said.append(f"{topic}{table.years[year]} {'/'.join(map(str, table.cells[column][year]))}")
+    return ", ".join(said)
 
 
 def _arithmetic(part: Part, first: int, second: int) -> str:

@@ -32,13 +32,16 @@ ANSWER = "#### "
 
 @dataclass(frozen=True)
 class Item:
-    """One question. `solution` ends in the answer's line; `extra` holds further columns of the example."""
+    """One question. `solution` ends in the answer's line; `extra` holds further columns of the example; `facts` are
+    the lines that a sound solution may hold, where the task can name them all.
+    """
 
     question: str
     answer: str
     solution: str
     canonical: str
     extra: Mapping[str, str | list[str]]
+    facts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -219,6 +219,9 @@ def test_fewer_samples_than_asked_says_what_to_set(server: Server) -> None:
     outcome = only(engine(server, samples_per_request=2, retries=1), call(n=2))
     assert "1 of 2 samples" in outcome.reason
     assert "samples_per_request = 1" in outcome.reason
+    server.plan = ["few"]
+    outcome = only(engine(server, retries=0), call())
+    assert outcome.reason.endswith("the answer has 0 of 1 samples")
 
 
 def test_a_logprob_that_is_not_told_makes_the_sum_null(server: Server) -> None:
@@ -281,6 +284,10 @@ def test_the_key_is_sent_and_appears_nowhere(
         ({"extra": {"api_key": KEY}}, "may not hold `api_key`"),
         ({"extra": {"seed": 3}}, "may not hold `seed`"),
         ({"concurrency": 0}, "at least 1, got 0"),
+        ({"concurrency": "2"}, "`concurrency` must be a whole number, not '2'"),
+        ({"timeout_s": "9"}, "`timeout_s` must be a number, not '9'"),
+        ({"base_url": 3}, "`base_url` must be text in quotes, not 3"),
+        ({"extra": ["top_k"]}, "`extra` must be a table"),
         ({"concurency": 2}, "did you mean `concurrency`"),
     ],
 )

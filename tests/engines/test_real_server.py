@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,37 +10,15 @@ from typing import Any
 import pytest
 
 from generate.engines import Call, Message, open_engine
+from tests.engines.serving import serving
 
 
 @pytest.fixture(scope="module")
 def served(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    pytest.importorskip("fastapi", reason="`transformers serve` wants the extra transformers[serving]")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = (tmp_path_factory.mktemp("serve") / "log").open("w")
+    pytest.importorskip("fastapi", reason="`transformers serve` wants the extra `serving`")
     command = [str(Path(sys.executable).with_name("transformers")), "serve", str(tiny), "--device", "cpu"]
-    server = subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--port", str(port)],
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        env=os.environ | {"HF_HUB_OFFLINE": "1"},
-    )
-    try:
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
-                break
-            except urllib.error.HTTPError:
-                break
-            except OSError:
-                assert server.poll() is None, Path(log.name).read_text()
-                time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        server.terminate()
-        server.wait(20)
-        log.close()
+    with serving(command, tmp_path_factory.mktemp("serve") / "log", 60) as url:
+        yield url
 
 
 def test_greedy_and_counts_agree_with_the_engine_here(served: str, tiny: Path) -> None:

@@ -14,6 +14,7 @@ from generate.recipe_file import load_recipe, shipped_recipes
 from generate.run import make_plan
 from generate.steps.prompting import PROMPTS
 from generate.steps.temperatures import Balanced, Constant, Mixture
+from generate.tasks import PROMPTS as FORMATS
 from tests.generate.toy import RECIPE, write_recipe
 from toolkit.errors import ThinkbackError
 
@@ -38,6 +39,10 @@ CHANGES: list[tuple[Callable[[str], str], str]] = [
     (lambda t: t.replace('kind = "number"', 'kind = "label"'), "`answers.labels` must list"),
     (lambda t: t.replace("[finalizer]", "[evidence]\ntop = 3\n[finalizer]"), "need `[embedding]`"),
     (lambda t: t.replace("[finalizer]", "[finaliser]"), "did you mean `finalizer`?"),
+    (lambda t: t.replace('model = "rule"', 'model = "rule"\nconcurency = 2'), "did you mean `concurrency`?"),
+    (lambda t: t.replace('model = "rule"', 'model = "rule"\nbase_url = 3'), "`base_url` must be text in quotes, not 3"),
+    (lambda t: t.replace('model = "rule"', 'model = "rule"\nretries = "2"'), "`retries` must be a whole number"),
+    (lambda t: t.replace('model = "rule"', 'model = "rule"\nextra = 3'), "`extra` must be a table"),
     (lambda t: t + "x = ", "is no TOML"),
 ]
 
@@ -81,7 +86,7 @@ def test_identity_leaves_out_how_calls_are_made(tmp_path: Path) -> None:
     path = write_recipe(tmp_path)
     plain = load_recipe(path).identity()
     assert load_recipe(path, ["engine.concurrency=2", "engine.timeout_s=9", "data.path=x"]).identity() == plain
-    for given in ("engine.dtype=float16", "sample.votes.top_p=0.9", "seed=8"):
+    for given in ("engine.send_seed=false", "sample.votes.top_p=0.9", "seed=8"):
         assert load_recipe(path, [given]).identity() != plain
     (tmp_path / "ask.txt").write_text("Add: {{question}}", encoding="utf-8")
     assert load_recipe(path).identity() != plain
@@ -120,7 +125,8 @@ def test_settings_of_the_papers() -> None:
 
 def test_every_shipped_prompt_is_used_by_a_shipped_recipe_or_is_an_action() -> None:
     used = {name for recipe in shipped_recipes() for name in load_recipe(recipe).prompts}
-    assert {path.name for path in PROMPTS.glob("*.txt")} == used
+    taught = {f"bare_{name}.txt" for name in FORMATS}
+    assert {path.name for path in PROMPTS.glob("*.txt")} == used | taught
 
 
 def published(folder: Path) -> dict[str, list[str]]:
@@ -173,3 +179,26 @@ def test_a_dry_run_of_each_shipped_recipe(tmp_path: Path, name: str) -> None:
         if isinstance(step, Revise):  # the attempt comes back in the prompt
             base = next(other for other in recipe.steps if other.pool == step.of)
             assert line.prompt_tokens >= line.samples * base.max_tokens
+
+
+def test_counts_stand_beside_those_of_the_papers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a dry run too, and those of the few-shot pool as well. 3 of the 2,495 claims and 6 of the 9,935 are here."""
+    from thinkback.commands.generate import generate
+
+    settings = published(tmp_path)["quantemp"]
+    generate("quantemp", None, "1/1", None, settings, dry_run=True)
+    said = capsys.readouterr().out.splitlines()
+    table = "thesis on efficient fact checking, table 4.1"
+    assert f"quantemp test claims: 3 (published: 2,495, 2,492 fewer; {table})" in said
+    assert f"few-shot pool: quantemp train claims: 6 (published: 9,935, 9,929 fewer; {table})" in said
+    assert make_plan(load_recipe("quantemp", settings)).notes == tuple(said[: said.index(said[-3])])
+
+
+def test_an_option_is_a_path_only_where_it_names_a_file(tmp_path: Path) -> None:
+    """A file beside the recipe that is called like a column changes nothing."""
+    published(tmp_path)
+    (tmp_path / "split").write_text("x", encoding="utf-8")
+    text = RECIPE.replace('dataset = "examples"', 'dataset = "gsm8k"').replace("examples.jsonl", "gsm8k")
+    path = write_recipe(tmp_path, text=text)
+    plan = make_plan(load_recipe(path, ["data.options.choose=2", "data.options.choose_by=split"]))
+    assert plan.examples.height == 2

@@ -8,13 +8,14 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from generate.engines.base import Call, CallFailure, EngineError
+from generate.engines.base import Call, CallFailure, EngineError, Outcome
 from generate.journal import FOLDER, Journal
 from generate.recipe_file import load_recipe
 from generate.run import PATIENCE, Generated, generate, make_plan
@@ -125,7 +126,7 @@ def test_a_log_of_another_recipe_names_the_first_setting_that_differs(tmp_path: 
             go(recipe, out, RuleEngine(fail=_stop_at(3)))
     for settings, message in (
         (["sample.votes.samples=5", "sample.votes.top_p=0.5"], "`sample.votes.samples` is 3 there and 5 here"),
-        (["engine.dtype=float16"], '`engine.dtype` is null there and "float16" here'),
+        (["engine.send_seed=false"], "`engine.send_seed` is null there and false here"),
     ):
         with pytest.raises(ThinkbackError, match=message):
             go(recipe, out, settings=settings)
@@ -285,6 +286,40 @@ def test_a_dry_run_asks_and_writes_nothing(tmp_path: Path) -> None:
         bad = command(recipe, tmp_path / "x", "--shard", wrong)
         assert bad.returncode == 2
         assert "--shard" in bad.stderr
+
+
+class HalvesEngine(RuleEngine):
+    """Says one half in two ways, and something else: sample by sample."""
+
+    def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+        for call, outcome in super().run(calls):
+            assert isinstance(outcome, tuple)
+            words = ("\\frac{1}{2}", "0.5", "7")
+            said = [replace(one, text=f"The answer is {word}.") for one, word in zip(outcome, words, strict=True)]
+            yield call, tuple(said)
+
+
+def test_how_answers_were_judged_is_told_and_kept_however_often_the_run_was_interrupted(tmp_path: Path) -> None:
+    """Each of 4 examples has \\frac{1}{2}, 0.5 and 7 for the reference 0.5: the second takes the string of the first.
+    Compared are the reference and the first, and the reference and 7, once for all examples."""
+    pytest.importorskip("math_verify")
+    votes = RECIPE.index("[[sample]]", RECIPE.index("[[sample]]") + 1)
+    text = RECIPE[: RECIPE.index("[finalizer]")] + RECIPE[votes : RECIPE.index("[[revise]]")]
+    text = text.replace('kind = "number"', 'kind = "exact"\njudge = "math-verify"')
+    recipe, out = write_recipe(tmp_path, text=text), tmp_path / "log"
+    rows = [{"example_id": f"s{i}", "question": f"{i} + 1", "gold": "0.5"} for i in range(4)]
+    pl.DataFrame(rows).write_ndjson(tmp_path / "examples.jsonl")
+    grouped = ["engine.samples_per_call=3"]
+    with pytest.raises(EngineError):
+        go(recipe, out, HalvesEngine(fail=_stop_at(2)), block=1, settings=grouped)
+    done = go(recipe, out, HalvesEngine(), block=1, settings=grouped)
+    assert str(done.judging) == "4 equivalent answers merged (4 traces); 2 comparisons, 0 timed out, 0 failed"
+    kept = {"merged": 4, "traces": 4, "comparisons": 2, "timed_out": 0, "failed": 0}
+    assert done.log.manifest.source["judging"] == kept
+    assert go(recipe, tmp_path / "whole", HalvesEngine(), settings=grouped).judging == done.judging
+    answers = traces(out).sort("sample_index", "example_id")["answer"].unique(maintain_order=True).to_list()
+    assert answers == ["\\frac{1}{2}", "7"]
+    assert go(write_recipe(tmp_path), tmp_path / "plain").judging is None
 
 
 CHOSEN = """

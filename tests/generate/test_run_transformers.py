@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -33,7 +34,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_real_model_runs_a_recipe(tmp_path: Path, model: Path) -> None:
     text = RECIPE.replace('"openai"', '"transformers"').replace('model = "rule"', f'model = "{model}"')
     recipe = load_recipe(write_recipe(tmp_path, 4, text), ["sample.votes.max_tokens=16", "sample.probe.max_tokens=16"])
-    done = generate(make_plan(recipe), tmp_path / "log", _open)
+    engines: list[Any] = []
+    done = generate(make_plan(recipe), tmp_path / "log", lambda read: engines.append(_open(read)) or engines[0])
     assert validate_log(done.log).ok
     rows = collect(done.log.scan("traces", list(done.log.columns("traces")))).sort("trace_id")
     votes = rows.filter(pl.col("pool") == "votes")
@@ -47,6 +49,8 @@ def test_a_real_model_runs_a_recipe(tmp_path: Path, model: Path) -> None:
     assert failed.isdisjoint(rows["trace_id"])
     pool = done.log.manifest.source["pools"]["votes"]
     assert pool["wall_clock_s"] > 0
+    # all device seconds are in the log, and no others: those of attempts with those of their finalizers
+    assert rows["device_s"].sum() == pytest.approx(engines[0].busy_s, rel=0.01)
     # device seconds of the attempts and their finalizers are within the step's wall-clock seconds
     assert votes["device_s"].sum() <= pool["wall_clock_s"] + 0.01
 

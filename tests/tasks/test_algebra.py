@@ -7,12 +7,14 @@ import random
 import re
 from collections import Counter
 from fractions import Fraction
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generate.tasks import Algebra, answer_of, draw
+from generate.tasks import Algebra, Item, answer_of, draw
+from generate.tasks.algebra import Way, steps
 from generate.tasks.equations import canonical, equation, read, write
 from toolkit.errors import ThinkbackError
 
@@ -142,3 +144,23 @@ def test_a_check_puts_the_answer_in() -> None:
                 values.append(int(value))
             assert (values[0] == values[1]) is check.holds
     assert TASK.check(ITEMS[0], None).text == "no answer"
+
+
+def test_solutions_take_every_way() -> None:
+    left, right = equation("2*(k+1)+3=3*(k-2)")
+    made = {Way(*flags): steps(left, right, "k", Way(*flags)) for flags in product((False, True), repeat=3)}
+    assert made[Way()] == ["2*k+2+3=3*k-6", "2*k+5=3*k-6", "2*k-3*k=-6-5", "-k=-11", "k=11"]
+    assert made[Way(apart=True)][:2] == ["2*k+2+3=3*(k-2)", "2*k+2+3=3*k-6"]
+    assert made[Way(direct=True)] == ["2*k+2+3=3*k-6", "2*k-3*k=-6-2-3", "-k=-11", "k=11"]
+    assert made[Way(right=True)][2:] == ["5+6=3*k-2*k", "11=k", "k=11"]
+    assert len({tuple(lines) for lines in made.values()}) == 8
+    seen = {tuple(item.solution.split("\n")[:-1]) in {tuple(_ways(item)[way]) for way in (Way(), Way(right=True))}
+            for item in ITEMS}  # fmt: skip
+    assert seen == {True, False}
+    assert all(item.solution.split("\n")[:-1] in _ways(item).values() for item in ITEMS[:200])
+
+
+def _ways(item: Item) -> dict[Way, list[str]]:
+    left, right = equation(item.question)
+    letter = item.question.rstrip(".")[-1]
+    return {Way(*flags): steps(left, right, letter, Way(*flags)) for flags in product((False, True), repeat=3)}

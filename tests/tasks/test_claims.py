@@ -11,7 +11,7 @@ from itertools import product
 
 import pytest
 
-from generate.tasks import Claims, answer_of, draw
+from generate.tasks import Claims, Item, answer_of, draw
 from generate.tasks.claims import KINDS, LABELS, Part, Table, canonical, label_of, verdict
 from toolkit.errors import ThinkbackError
 
@@ -84,10 +84,33 @@ def test_the_arithmetic_of_justifications_is_right() -> None:
     for item in ITEMS:
         *lines, last = item.solution.split("\n")
         assert last == f"#### {item.answer}"
-        assert label_of([line.rpartition(": ")[2] for line in lines]) == item.answer
+        assert label_of([line.rpartition(": ")[2] for line in lines if ": " in line]) == item.answer
+        assert {*lines} <= {*item.facts}
         for left, right in re.findall(r"(\d+[-+*]\d+)=(-?\d+)", item.solution):
             assert eval(left) == int(right)
         assert item.question == "\n".join([*item.extra["evidence"], f"claim: {item.extra['claim']}"])
+
+
+def read_out(item: Item) -> bool:
+    return ": " not in item.solution.split("\n")[0]
+
+
+def test_justifications_take_their_parts_in_either_order_and_may_read_out_the_cells() -> None:
+    for item in ITEMS:
+        *lines, _ = item.solution.split("\n")
+        if not read_out(item):
+            continue
+        assert len(lines) % 2 == 0
+        for cells, sums in zip(lines[::2], lines[1::2], strict=True):
+            topic, year, cell = cells.split(",")[0].split(" ")
+            columns, *rows = [row.split(" ") for row in item.extra["evidence"]]
+            stands = {(row[0], name): value for row in rows for name, value in zip(columns, row, strict=True)}
+            assert stands[year, topic] == cell
+            assert sums.startswith(f"{topic} ")
+    two = [item for item in ITEMS if len(item.facts) == 4]
+    sums = [[line for line in item.solution.split("\n") if ": " in line] for item in two]
+    first = [lines[0] == item.facts[1] for item, lines in zip(two, sums, strict=True)]
+    assert 0.4 < sum(first) / len(first) < 0.6
 
 
 def test_labels_and_kinds_are_balanced() -> None:
@@ -96,9 +119,10 @@ def test_labels_and_kinds_are_balanced() -> None:
     assert all(250 < labels[label] < 350 for label in LABELS)  # 300 expected, standard deviation 14
     wording = " ".join(item.extra["claim"] for item in ITEMS)
     assert all(word in wording for word in ("rose", "fell", "add up", "above", "fewer", "beat", "times", "stood at"))
-    lengths = Counter(len(item.solution.split("\n")) for item in ITEMS)
-    assert set(lengths) == {2, 3}
-    assert min(lengths.values()) > 100
+    parts = Counter(len(re.findall(": (?:yes|no|half)$", item.solution, re.MULTILINE)) for item in ITEMS)
+    assert set(parts) == {1, 2}
+    assert min(parts.values()) > 100
+    assert 0.4 < sum(read_out(item) for item in ITEMS) / len(ITEMS) < 0.6
     skewed = draw(Claims(shares=(0.2, 0.6, 0.2)), "dev", 300, seed=0)
     assert 150 < Counter(item.answer for item in skewed)["False"] < 210
 

@@ -84,6 +84,8 @@ def generate(
         done = run(plan, out, _open, started=started)
     log = done.log
     console.say(f"wrote {out}: {log.rows('examples'):,} examples, {log.rows('traces'):,} traces")
+    if done.judging is not None:
+        console.say(str(done.judging))
     if done.failures:
         call, reason = done.failures[0]
         raise ThinkbackError(

@@ -17,6 +17,7 @@ The rules, each decided once:
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
@@ -134,6 +135,19 @@ class Mathematics:
             return worker.compare(pair, self.limit_s)
         finally:
             self._idle.put(worker)
+
+
+def tally(cache: str | Path) -> dict[str, int]:
+    """Verdict -> how many comparisons a cache holds, none where there is no such file yet."""
+    verdicts = dict.fromkeys((SAME, DIFFERENT, TIMED_OUT, FAILED), 0)
+    if not Path(cache).exists():
+        return verdicts
+    try:
+        with contextlib.closing(sqlite3.connect(cache, timeout=60)) as database:
+            counted = database.execute("select verdict, count(*) from comparisons group by verdict").fetchall()
+    except sqlite3.Error as error:
+        raise ThinkbackError(f"`{cache}` can't serve as the cache of comparisons: {error}") from None
+    return verdicts | dict(counted)
 
 
 def judge_mathematics(

@@ -1,0 +1,95 @@
+"""The texts of a phase, without end: a format drawn by the mixture, a question, and an attempt where that is asked."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from generate.tasks import Item, Task, Text, answer_of
+from generate.tasks.formats import choose, correct, judge, reflect, repair, resume, solve, verify
+from toolkit.errors import ThinkbackError
+
+CHOICES = 6
+"""A listwise prompt shows this many attempts at most: with more, its text is longer than what the model reads well."""
+
+
+@dataclass(frozen=True)
+class Attempted:
+    """A question with attempts at it, and for each whether its answer is right. `cut` ones were stopped by a limit."""
+
+    item: Item
+    attempts: tuple[str, ...]
+    verdicts: tuple[bool, ...]
+
+    @property
+    def share(self) -> float:
+        """The share of right attempts: how easy the question is for the model that made them."""
+        return sum(self.verdicts) / len(self.verdicts)
+
+
+def attempted(item: Item, attempts: Sequence[str]) -> Attempted:
+    """Attempts with their verdicts: right is an answer that equals the question's."""
+    return Attempted(item, tuple(attempts), tuple(answer_of(attempt) == item.answer for attempt in attempts))
+
+
+def made_attempts(task: Task, item: Item, rng: random.Random) -> Attempted:
+    """Attempts without a model: a flawed solution, a whole one, and one of either that was cut off."""
+    flawed = task.flawed(item, rng)
+    source = rng.choice((flawed, item.solution))
+    return attempted(item, (flawed, item.solution, source[: rng.randrange(len(source))]))
+
+
+def texts(
+    task: Task,
+    questions: Iterator[Item],
+    mixture: Mapping[str, float],
+    rng: random.Random,
+    samples: Sequence[Attempted] = (),
+) -> Iterator[Text]:
+    """Texts of the mixture, for ever. Attempts come from `samples`, or are made up where there are none.
+
+    ThinkbackError where the mixture can't be had from the samples: no wrong attempt to correct, say.
+    """
+    formats, weights = list(mixture), list(mixture.values())
+    barren = 0
+    while True:
+        (name,) = rng.choices(formats, weights)
+        if name == "solve":
+            yield solve(next(questions))
+            continue
+        if name == "continue":
+            item = next(questions)
+            yield resume(item, rng.randrange(len(item.solution)))
+            continue
+        source = rng.choice(samples) if samples else made_attempts(task, next(questions), rng)
+        text = _of_attempts(name, task, source, rng)
+        barren = 0 if text is not None else barren + 1
+        if text is not None:
+            yield text
+        elif barren > 10_000:
+            raise ThinkbackError(
+                f"the samples hold no attempt that `{name}` can learn from: ask for more questions or samples,"
+                " or leave it out of the mixture"
+            )
+
+
+def _of_attempts(name: str, task: Task, source: Attempted, rng: random.Random) -> Text | None:
+    """One text of a format from a question's attempts; null where they have none that fits."""
+    item = source.item
+    if name == "choose":
+        shown = rng.sample(range(len(source.attempts)), min(len(source.attempts), rng.randint(2, CHOICES)))
+        attempts, verdicts = [source.attempts[n] for n in shown], [source.verdicts[n] for n in shown]
+        return choose(item.question, attempts, verdicts, rng)
+    if name == "correct":
+        wrong = [attempt for attempt, right in zip(source.attempts, source.verdicts, strict=True) if not right]
+        return correct(item, rng.choice(wrong)) if wrong else None
+    place = rng.randrange(len(source.attempts))
+    attempt, right = source.attempts[place], source.verdicts[place]
+    if name == "verify":
+        return verify(task, item, attempt)
+    if name == "repair":
+        return repair(task, item, attempt)
+    if name == "judge":
+        return judge(task, item, attempt, right)
+    return reflect(item.question, attempt, (right + source.share) / 2)

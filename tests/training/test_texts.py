@@ -1,0 +1,134 @@
+"""Training recipes, texts and batches: mixtures, what is learnt, schedules, and mistakes in a recipe."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from generate.steps.prompting import read_template
+from generate.tasks import PROMPTS, Algebra, Item, answer_of, draw, make_task, stream
+from generate.training.optimizer import rate_at
+from generate.training.recipe import Schedule, load_training_recipe, shipped_training_recipes
+from generate.training.texts import Attempted, attempted, texts
+from toolkit.errors import ThinkbackError
+
+TASK = Algebra()
+ALL = dict.fromkeys(PROMPTS, 1.0)
+
+
+def questions() -> Iterator[Item]:
+    return stream(TASK, "fit", 0)
+
+
+def test_the_mixture_is_kept() -> None:
+    mixture = {"solve": 6.0, "judge": 3.0, "choose": 1.0}
+    made = list(islice(texts(TASK, questions(), mixture, random.Random(0)), 2_000))
+    counts = Counter(text.format for text in made)
+    assert set(counts) == set(mixture)
+    assert abs(counts["solve"] - 1_200) < 90  # four standard deviations: sqrt(2000 * .6 * .4) = 22
+    assert abs(counts["judge"] - 600) < 90
+
+
+def test_every_format_is_learnt_from_a_models_own_samples() -> None:
+    (item,) = draw(TASK, "fit", 1, 5)
+    wrong = f"{item.solution.rpartition(' ')[0]} 999"
+    samples = [attempted(item, [item.solution, wrong, item.solution[:3]])]
+    assert samples[0].verdicts == (True, False, False)
+    assert samples[0].share == pytest.approx(1 / 3)
+    of = {name: [] for name in PROMPTS}
+    for text in islice(texts(TASK, questions(), ALL, random.Random(1), samples), 1_500):
+        of[text.format].append(text)
+    assert all(len(made) > 100 for made in of.values())
+    attempts = [text.prompt.removeprefix(item.question).split("\nwrong")[0].strip() for text in of["correct"]]
+    assert set(attempts) == {wrong, item.solution[:3].strip()}  # never the right one
+    assert all(answer_of(text.completion) == item.answer for text in of["correct"])
+    assert {text.completion for text in of["reflect"]} == {
+        "7",
+        "3",
+    }  # 1 + 9 * (1 + 1/3) / 2 = 7 and 1 + 9 * (1/3) / 2 = 2.5
+    for text in of["choose"]:
+        shown = text.prompt.split("\n")[-3 - text.prompt.count(") ") + 1 :]
+        picked = next(line for line in shown if line.startswith(f"{text.completion}) "))
+        assert answer_of(picked) == item.answer
+
+
+def test_a_format_that_the_samples_cannot_teach_is_named() -> None:
+    (item,) = draw(TASK, "fit", 1, 5)
+    only_right = [Attempted(item, (item.solution,), (True,))]
+    with pytest.raises(ThinkbackError, match="no attempt that `correct` can learn from"):
+        next(texts(TASK, questions(), {"correct": 1.0}, random.Random(0), only_right))
+
+
+def test_the_rate_goes_up_in_a_line_and_down_to_nothing() -> None:
+    schedule = Schedule(rate=0.01, warmup=4)
+    assert [rate_at(schedule, step, 0.0) for step in range(6)] == pytest.approx(
+        [0.002, 0.004, 0.006, 0.008, 0.01, 0.01]
+    )
+    assert rate_at(schedule, 100, 0.75) == pytest.approx(0.0025)
+    assert rate_at(schedule, 100, 1.0) == 0.0
+
+
+def test_the_shipped_prompts_are_those_that_the_models_learn() -> None:
+    for name, text in PROMPTS.items():
+        assert read_template(f"bare_{name}.txt").text == text
+
+
+def test_shipped_recipes_read_and_their_questions_suffice() -> None:
+    assert shipped_training_recipes() == ("algebra-1m", "claims-1m")
+    for name in shipped_training_recipes():
+        recipe = load_training_recipe(name)
+        task = recipe.task.make()
+        assert recipe.tokens > 0
+        assert len(draw(task, "test", 1_000, 0)) == 1_000
+        assert set(recipe.phases[-1].mixture) == set(PROMPTS)
+        assert recipe.phases[-1].attempts is not None  # verdicts come from the model's own samples
+
+
+GOOD = '[task]\nname = "algebra_linear_1d"\n[[phase]]\ntokens = 10\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (GOOD + "mixtur = { solve = 1 }", "unknown key `mixtur` in `[phase.1]`; did you mean `mixture`"),
+        (GOOD + "mixture = { solv = 1 }", "`phase.1.mixture`: there is no format `solv`; did you mean `solve`"),
+        (GOOD + "mixture = { solve = 0 }", "`phase.1.mixture.solve` must be a number above 0"),
+        (GOOD + "attempts = { temperatures = [] }", "`phase.1.attempts.temperatures` must be a list of numbers"),
+        (GOOD + "[model]\nhidden = 130", "`hidden` must be an even multiple of `heads`"),
+        (GOOD.replace("1d", "2d"), "`task.name` can't be `algebra_linear_2d`"),
+        (GOOD.replace("[[phase]]", "[phase]"), "write each phase as `[[phase]]`"),
+        (GOOD.replace("= 10", "= 0"), "`phase.1.tokens` must be at least 1"),
+        ('[task]\nname = "algebra_linear_1d"\n', "`phase` is missing"),
+        (GOOD.replace('1d"', '1d"\noptions = { term = 2 }'), "`algebra_linear_1d` has no setting `term`"),
+        ("seed = 'x'\n" + GOOD, "`seed` a whole number"),
+        ("seed = \n" + GOOD, "is no TOML"),
+    ],
+)
+def test_mistakes_in_a_recipe_are_one_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(ThinkbackError) as caught:
+        load_training_recipe(str(path))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("recipe `mine.toml`: ") or "no TOML" in said
+
+
+def test_an_unknown_recipe_is_suggested() -> None:
+    with pytest.raises(ThinkbackError, match="did you mean `algebra-1m`"):
+        load_training_recipe("algebra-2m")
+
+
+def test_the_tasks_of_the_recipes_are_those_of_the_logs() -> None:
+    import tomllib
+
+    from generate.recipe_file import RECIPES
+
+    for training, log in (("algebra-1m", "algebra-log"), ("claims-1m", "claims-log")):
+        data = tomllib.loads((RECIPES / f"{log}.toml").read_text())["data"]
+        assert make_task(data["dataset"], data["options"]) == load_training_recipe(training).task.make()

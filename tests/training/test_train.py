@@ -1,0 +1,165 @@
+"""Training for real, on a model small enough for a test: it learns, its folder is whole, and a seed decides all."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the extra `generate` is not installed")
+pytest.importorskip("transformers", reason="the extra `generate` is not installed")
+
+from generate.engines import open_engine
+from generate.engines.base import Call, Completion
+from generate.tasks import Text
+from generate.training.batches import IGNORED, batches
+from generate.training.model import make_model, make_tokenizer
+from generate.training.recipe import Shape, load_training_recipe
+from generate.training.run import train
+from toolkit.errors import ThinkbackError
+
+RECIPE = """
+seed = 3
+[task]
+name = "numeric_claims"
+options = { years = 2, kinds = ["bound"], two_parts = 0.0, differ = 0.0, shares = [1, 1, 0] }
+[model]
+hidden = 32
+layers = 2
+heads = 2
+intermediate = 64
+context = 320
+[schedule]
+rate = 0.01
+warmup = 5
+batch_tokens = 512
+[[phase]]
+tokens = 40_000
+mixture = { solve = 1 }
+[[phase]]
+tokens = 8_000
+mixture = { solve = 1, continue = 1, verify = 1, repair = 1, correct = 1, judge = 1, reflect = 1 }
+attempts = { questions = 8, samples = 2, max_tokens = 24, short = [6] }
+"""
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recipe") / "tiny.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("models") / "tiny"
+    done = subprocess.run(
+        [sys.executable, "-m", "thinkback", "train", str(recipe), "--out", str(out)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "phase 1: 4" in done.stdout
+    assert "of the sampled attempts were right" in done.stdout
+    assert done.stderr == ""
+    return out
+
+
+def test_only_completions_and_their_ends_are_learnt() -> None:
+    tokenizer = make_tokenizer()
+    made = iter([Text("solve", f"{n}+{n}\n", f"#### {n + n}") for n in range(10, 40)] * 40)
+    batch = next(batches(made, tokenizer, 512, 64, random.Random(0)))
+    assert batch.ids.size <= 512
+    for ids, targets in zip(batch.ids, batch.targets, strict=True):
+        learnt = [int(token) for token in targets if token != IGNORED]
+        assert learnt[-1] == tokenizer.eos_token_id
+        number = int(tokenizer.decode(learnt[:-1]).removeprefix("#### "))
+        text = tokenizer.decode([token for token in ids if token != tokenizer.pad_token_id], skip_special_tokens=True)
+        assert text == f"{number // 2}+{number // 2}\n#### {number}"
+        first = int(np.argmax(targets != IGNORED))
+        assert targets[first] == ids[first + 1]  # each place foretells the next one
+    assert batch.tokens == sum(len(tokenizer.decode(row[row != tokenizer.pad_token_id], skip_special_tokens=True)) + 1
+                               for row in batch.ids)  # fmt: skip
+
+
+def test_texts_of_like_length_stand_together() -> None:
+    tokenizer = make_tokenizer()
+    rng = random.Random(0)
+    made = (Text("solve", "1" * rng.randint(1, 60), "2") for _ in range(100_000))
+    padded = [batch.tokens / batch.ids.size for batch in islice(batches(made, tokenizer, 1024, 128, rng), 100)]
+    assert sum(padded) / len(padded) > 0.93
+
+
+def test_texts_that_no_model_can_read_are_refused() -> None:
+    tokenizer = make_tokenizer()
+    with pytest.raises(ThinkbackError, match="a text of `solve` holds `É`"):
+        next(batches(iter([Text("solve", "É", "1")]), tokenizer, 512, 64, random.Random(0)))
+    with pytest.raises(ThinkbackError, match="no text is short enough for 64 tokens"):
+        next(batches(iter([Text("solve", "1" * 80, "1")]), tokenizer, 512, 64, random.Random(0)))
+
+
+def test_attention_in_float32_is_the_models_own() -> None:
+    import torch
+
+    tokenizer = make_tokenizer()
+    model = make_model(Shape(hidden=32, layers=2, heads=4, kv_heads=2, intermediate=32), 0, tokenizer)
+    ids = torch.randint(2, len(tokenizer), (3, 17))
+    ours = model(input_ids=ids).logits
+    model.config._attn_implementation = "eager"
+    torch.testing.assert_close(ours, model(input_ids=ids).logits, atol=1e-5, rtol=1e-4)
+
+
+def test_a_trained_model_knows_the_form_of_its_answers(model: Path) -> None:
+    engine = open_engine("transformers", {"model": str(model)})
+    question = "year jobs cars\n2011 10 12\n2012 30 25\nclaim: jobs were above 20 in 2012.\n"
+    ((_, outcome),) = engine.run([Call("a", question, (0,), (0.0,), 40)])
+    assert not hasattr(outcome, "reason")
+    (completion,) = outcome
+    assert isinstance(completion, Completion)
+    assert "####" in completion.text
+
+
+def test_the_folder_is_whole_and_reports_the_way_there(model: Path) -> None:
+    from safetensors.numpy import load_file
+
+    weights = load_file(model / "model.safetensors")
+    assert {str(weight.dtype) for weight in weights.values()} == {"float16"}
+    report = json.loads((model / "training.json").read_text())
+    assert report["recipe"]["seed"] == 3
+    assert report["parameters"] == sum(weight.size for weight in weights.values())
+    first, second = report["phases"]
+    assert first["tokens"] >= 40_000
+    assert first["losses"][-1][1] < 3.0  # the mean of all steps; nothing learnt would be log(59) = 4.1
+    assert second["losses"][-1][1] < first["losses"][-1][1]
+    assert 0 <= second["sampled"] <= 1
+    assert sorted(path.name for path in model.parent.iterdir()) == ["tiny"]  # nothing half-written beside it
+
+
+def test_the_seed_decides_every_weight(recipe: Path, model: Path, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file
+
+    text = recipe.read_text().replace("40_000", "6_000")
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        (tmp_path / f"{name}.toml").write_text(
+            text.replace("seed = 3", f"seed = {seed}").split("[[phase]]\ntokens = 8")[0]
+        )
+        train(load_training_recipe(str(tmp_path / f"{name}.toml")), tmp_path / name)
+    a, b, c = (load_file(tmp_path / name / "model.safetensors") for name in "abc")
+    assert all((a[name] == b[name]).all() for name in a)
+    assert any((a[name] != c[name]).any() for name in a)
+
+
+def test_a_folder_that_exists_is_refused_before_anything_is_trained(recipe: Path, model: Path) -> None:
+    before = (model / "model.safetensors").stat().st_mtime_ns
+    done = subprocess.run(
+        [sys.executable, "-m", "thinkback", "train", str(recipe), "--out", str(model)], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "exists" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert (model / "model.safetensors").stat().st_mtime_ns == before

@@ -1,0 +1,32 @@
+"""`thinkback train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="A recipe file, or the name of a shipped one.", show_default=False)
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Folder of the model to write.", show_default=False)
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Replace the folder if it exists.")] = False,
+) -> None:
+    """Train a small model from scratch on a generated task, for logs without a large model.
+
+    The folder holds config, tokenizer, float16 weights and `training.json`, a report of the way there.
+    """
+    from generate.training.recipe import load_training_recipe
+    from generate.training.run import train as run
+    from thinkback import console
+    from toolkit.progress import progress
+
+    read = load_training_recipe(recipe)
+    with progress(f"training {read.name}", read.tokens, "tokens") as advance:
+        run(read, out, force=force, advance=advance, told=console.say)
+    console.say(f"wrote {out}: a model for the task {read.task.name}")
