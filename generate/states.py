@@ -23,7 +23,7 @@ from generate.passes.taking import states_at
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 
-BLOCK_BYTES = 64 * 2**20
+BLOCK_BYTES = 16 * 2**20
 """States of a block in memory, about; at least those of one example."""
 
 
