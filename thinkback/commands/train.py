@@ -17,7 +17,7 @@ def train(
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace the folder if it exists.")] = False,
 ) -> None:
-    """Train a small model from scratch on a generated task, for logs without a large model.
+    """Train a small model from scratch on a generated task.
 
     The folder holds config, tokenizer, float16 weights and `training.json`, a report of the way there.
     """
