@@ -4,8 +4,8 @@
     [[features]]  columns of one kind: "claims", "serving", "peers" or "contradiction"
     [[states]]    hidden states of a model that reads the traces
 
-Every one of them says which traces it is for: `pools`, `split` of the examples, `answered` (only traces with an
-answer); by default all. A recipe may hold these beside the tables that make a log, or alone.
+Every one of them says which traces it is for: `pools`, `split` and `dataset` of the examples, `answered` (only traces
+with an answer); by default all. A recipe may hold these beside the tables that make a log, or alone.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class Classifier:
     padding: str = setting("right", choices=SIDES, identity=False)
     pools: tuple[str, ...] = setting((), identity=False)
     split: tuple[str, ...] = setting((), identity=False)
+    dataset: tuple[str, ...] = setting((), identity=False)
     answered: bool = setting(False, identity=False)
 
     table = "verifications"
@@ -72,7 +73,8 @@ class Asked:
     judge: a score in [0, 1]. reflection: a number from 1 to 10, kept as it is. listwise: the number, from 1, of the
     best of an example's traces in a pool; it scores 1, the others 0. `read`: where the number stands, in JSON (under
     `key`) or as the first number of the text. What can't be read is asked once more, at `retry_temperature`.
-    `lines`: a listwise prompt shows the last lines of each trace, on one line; without it whole texts.
+    `lines`: a listwise prompt shows the last lines of each trace, on one line; without it whole texts. `first`: it
+    chooses among the first samples only, as many as that.
     """
 
     name: str = setting()
@@ -85,8 +87,10 @@ class Asked:
     retry_temperature: float = setting(0.5, low=0, high=5)
     stop: tuple[str, ...] = setting(())
     lines: int | None = setting(None, low=1)
+    first: int | None = setting(None, low=2)
     pools: tuple[str, ...] = setting((), identity=False)
     split: tuple[str, ...] = setting((), identity=False)
+    dataset: tuple[str, ...] = setting((), identity=False)
     answered: bool = setting(False, identity=False)
 
     table = "verifications"
@@ -120,6 +124,7 @@ class LogProb:
     padding: str = setting("right", choices=SIDES, identity=False)
     pools: tuple[str, ...] = setting((), identity=False)
     split: tuple[str, ...] = setting((), identity=False)
+    dataset: tuple[str, ...] = setting((), identity=False)
     answered: bool = setting(False, identity=False)
 
     table = "verifications"
@@ -133,6 +138,7 @@ class Random:
     kind: str = setting(choices=("random",))
     pools: tuple[str, ...] = setting((), identity=False)
     split: tuple[str, ...] = setting((), identity=False)
+    dataset: tuple[str, ...] = setting((), identity=False)
     answered: bool = setting(False, identity=False)
 
     table = "verifications"
@@ -162,6 +168,7 @@ class Features:
     device: str = setting("auto", choices=DEVICES, identity=False)
     pools: tuple[str, ...] = setting((), identity=False)
     split: tuple[str, ...] = setting((), identity=False)
+    dataset: tuple[str, ...] = setting((), identity=False)
     answered: bool = setting(False, identity=False)
 
     table = "features"
@@ -192,6 +199,7 @@ class States:
     padding: str = setting("right", choices=SIDES, identity=False)
     pools: tuple[str, ...] = setting((), identity=False)
     split: tuple[str, ...] = setting((), identity=False)
+    dataset: tuple[str, ...] = setting((), identity=False)
     answered: bool = setting(False, identity=False)
 
     kind = "states"

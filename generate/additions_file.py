@@ -70,6 +70,8 @@ def _verifier(table: Any) -> Verify:
     if kind not in KINDS:
         raise ThinkbackError(f"`{place}.kind` can't be `{kind}`; {suggest(str(kind), KINDS)}")
     made: Verify = from_table(KINDS[kind], table, place)
+    if isinstance(made, Asked) and made.first is not None and made.kind != "listwise":
+        raise ThinkbackError(f"`{place}.first` goes with the kind `listwise`")
     if isinstance(made, LogProb) and made.model is None and (made.prompt or made.prompts):
         raise ThinkbackError(f"`{place}.prompt` goes with a `model`: the log's own log-probabilities need no prompt")
     return made

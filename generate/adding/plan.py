@@ -62,11 +62,11 @@ def make_add_plan(
     for table in ("examples", "traces"):
         if not log.has(table):
             raise ThinkbackError(f"`{path}` has no `{table}`: nothing can be added to it")
-    examples = collect(log.scan("examples", ["example_id", "split"]), log).sort("example_id")
+    examples = collect(log.scan("examples", ["example_id", "split", "dataset"]), log).sort("example_id")
     examples = shard_of(examples if limit is None else examples.head(limit), shard)
     if not examples.height:
         raise ThinkbackError(f"`--shard {number}/{count}` has no examples")
-    columns = ["trace_id", "example_id", "pool", "parent_id", "answer"]
+    columns = ["trace_id", "example_id", "pool", "parent_id", "sample_index", "answer"]
     traces = collect(log.scan("traces", columns), log).join(examples, on="example_id", how="inner")
     traces = traces.sort("example_id", "trace_id")
     todo = tuple(_todo(step, additions, log, traces) for step in additions.steps)
@@ -76,30 +76,32 @@ def make_add_plan(
 def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) -> Todo:
     place = f"{section_of(step)} `{step.name}`"
     wanted = traces
-    for name, column in (("pools", "pool"), ("split", "split")):
+    for name, column in (("pools", "pool"), ("split", "split"), ("dataset", "dataset")):
         asked: Sequence[str] = getattr(step, name)
         there = traces[column].unique().to_list()
         for value in asked:
             if value not in there:
                 raise ThinkbackError(f"{place}: `{name}`: `{value}` is not in the log; {suggest(value, there)}")
         wanted = wanted.filter(pl.col(column).is_in(list(asked))) if asked else wanted
+    if isinstance(step, Asked) and step.first is not None:
+        wanted = wanted.filter(pl.col("sample_index") < step.first)
     wanted = wanted.filter(pl.col("answer").is_not_null()) if step.answered else wanted
     if isinstance(step, Features):
         columns_of(step, log)  # refuses a log without a column that the features need
     if isinstance(step, States):
         _check_dimension(step, additions, log)
     source = log.manifest.source if log.manifest is not None else None
-    record = recorded(source, step)
+    records = recorded(source, step)
     standing = _standing(step, log)
-    if record is not None:
-        check_settings(record, step, additions)
+    if records:
+        check_settings(records, step, additions)
     elif standing is not None:
         what, hint = ("columns", "prefix") if isinstance(step, Features) else ("rows", "name")
         raise ThinkbackError(
             f"{place}: the log holds {what} of that name that no recipe made; give these another `{hint}`"
         )
     lacking = wanted if standing is None else wanted.join(standing, on="trace_id", how="anti")
-    done = settled(record)
+    done = settled(records)
     lacking = lacking.filter(~pl.col("trace_id").is_in(list(done))) if done else lacking
     if isinstance(step, Asked) and step.kind == "listwise":
         lacking = _whole_groups(wanted, lacking)

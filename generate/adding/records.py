@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from generate.adding.prompts import sources_of
 from generate.additions import Addition, Additions, Asked, Features, Random, States, prompt_names
 from generate.manifest import versions_here
 from generate.recipe import RUNNING
@@ -64,24 +65,27 @@ def key_of(step: Addition, additions: Additions) -> str:
     return f"{section_of(step)}-{step.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def recorded(source: Any, step: Addition) -> Mapping[str, Any] | None:
-    """What the manifest says of a step of this name; None where it says nothing."""
-    section = source.get(section_of(step)) if isinstance(source, Mapping) else None
-    found = section.get(step.name) if isinstance(section, Mapping) else None
-    return found if isinstance(found, Mapping) else None
+def recorded(source: Any, step: Addition) -> list[Mapping[str, Any]]:
+    """What the manifest says of a step of this name: nothing, one record, or those of the logs it was merged from."""
+    sections = (part.get(section_of(step)) for part in sources_of(source))
+    found = (section.get(step.name) for section in sections if isinstance(section, Mapping))
+    return [record for record in found if isinstance(record, Mapping)]
 
 
-def settled(record: Mapping[str, Any] | None) -> frozenset[str]:
+def settled(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     """Traces that were tried and can have no row."""
-    if record is None:
-        return frozenset()
-    skipped = (one["trace_id"] for one in record.get("skipped", ()))
-    return frozenset([*skipped, *record.get("unreadable", {}).get("traces", ())])
+    skipped = (one["trace_id"] for record in records for one in record.get("skipped", ()))
+    unread = (name for record in records for name in record.get("unreadable", {}).get("traces", ()))
+    return frozenset([*skipped, *unread])
 
 
-def check_settings(record: Mapping[str, Any], step: Addition, additions: Additions) -> None:
-    """ThinkbackError where the log holds something of this name that was made with other settings."""
-    before, now = record.get("settings") or {}, settings_of(step, additions)
+def check_settings(records: Sequence[Mapping[str, Any]], step: Addition, additions: Additions) -> None:
+    """ThinkbackError where all that the log holds of this name was made with other settings."""
+    now = settings_of(step, additions)
+    others = [record.get("settings") or {} for record in records]
+    if now in others:
+        return
+    before = others[0]
     for name in dict.fromkeys([*now, *before]):
         if now.get(name) != before.get(name):
             raise ThinkbackError(

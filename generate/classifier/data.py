@@ -32,14 +32,17 @@ def labelled(log: Log, recipe: TrainingRecipe) -> pl.DataFrame:
     """(trace_id, example_id, label) of the traces that have one. ThinkbackError where none has, or all the same."""
     training = recipe.training
     columns = ["trace_id", "example_id", "pool", "action", "parent_id", "correct"]
-    examples = collect(log.scan("examples", ["example_id", "split"]), log)
+    examples = collect(log.scan("examples", ["example_id", "split", "dataset"]), log)
     traces = collect(log.scan("traces", columns), log).join(examples, on="example_id")
-    for name, column in (("split", "split"), ("pools", "pool")):
+    for name, column in (("split", "split"), ("pools", "pool"), ("dataset", "dataset")):
         for value in getattr(training, name):
             if value not in traces[column]:
                 there = traces[column].unique()
                 raise ThinkbackError(f"`classifier.{name}`: `{value}` is not in the log; {suggest(value, there)}")
-    inside = traces.filter(pl.col("split").is_in(list(training.split))) if training.split else traces
+    inside = traces
+    for name in ("split", "dataset"):
+        given = list(getattr(training, name))
+        inside = inside.filter(pl.col(name).is_in(given)) if given else inside
     if training.target == "correct":
         chosen = inside.filter(pl.col("correct").is_not_null()).with_columns(label=pl.col("correct").cast(pl.Float64))
     else:

@@ -38,6 +38,7 @@ class Training:
     target: str = setting("correct")
     pools: tuple[str, ...] = setting(())
     split: tuple[str, ...] = setting(())
+    dataset: tuple[str, ...] = setting(())
     method: str = setting("lora", choices=METHODS)
     rank: int = setting(8, low=1)
     alpha: float = setting(16.0, low=0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,15 +61,16 @@ def load_network(files: ModelFiles, head: str, placing: Placing, what: str) -> A
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True
         )
     try:
-        loaded: Any = getattr(transformers, HEADS[head]).from_pretrained(
-            str(files.folder),
-            dtype=dtype,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-            **options,
-        )
+        with _silent():
+            loaded: Any = getattr(transformers, HEADS[head]).from_pretrained(
+                str(files.folder),
+                dtype=dtype,
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                output_loading_info=True,
+                **options,
+            )
     except Exception as error:  # transformers raises OSError, ValueError, RuntimeError and safetensors' own
         raise EngineError(f"model `{files.name}` cannot be loaded: {first_line(error)}") from None
     model, info = loaded
@@ -81,3 +83,16 @@ def load_network(files: ModelFiles, head: str, placing: Placing, what: str) -> A
         )
         raise EngineError(f"model `{files.name}`: its files lack {len(missing)} weights, `{missing[0]}` first; {hint}")
     return model.eval() if placing.load_in_4bit else model.to(device).eval()
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep back transformers' own report of missing weights: what matters of it is an error of ours."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

@@ -60,6 +60,7 @@ class AskedWorker:
     in_a_row: int = 0
     read: int = 0
     unread: int = 0
+    said: str = ""
 
     def __post_init__(self) -> None:
         self.template = self.additions.prompts[self.step.prompt]
@@ -101,7 +102,7 @@ class AskedWorker:
         rows: list[dict[str, Any]] = []
         skipped: list[tuple[str, str]] = []
         unreadable: list[str] = []
-        tokens, said = 0, ""
+        tokens = 0
         for question in questions:
             given = list(self.answers.pop(question.key, {}).values())
             values = [value for one in given if (value := self._value(question, one.text)) is not None]
@@ -112,16 +113,16 @@ class AskedWorker:
                 skipped += [(row["trace_id"], self.failed[question.key]) for row in question.rows]
             else:
                 self.unread += 1
-                said = said or given[0].text
+                self.said = self.said or given[0].text
                 unreadable += [row["trace_id"] for row in question.rows]
                 tokens += sum((one.prompt_tokens or 0) + (one.completion_tokens or 0) for one in given)
         if not self.read and self.unread >= HOPELESS:
-            raise self.hopeless(said)
+            raise self.hopeless()
         return rows, skipped, unreadable, tokens
 
-    def hopeless(self, said: str = "") -> ThinkbackError:
+    def hopeless(self) -> ThinkbackError:
         """The error of a verifier of which nothing can be read."""
-        first = f", the first says {said[:60]!r}" if said else ""
+        first = f", the first says {self.said[:60]!r}" if self.said else ""
         return ThinkbackError(
             f"`{self.step.name}`: not one of {self.unread:,} judgements can be read{first}: look at its prompt, `read`"
             " and `max_tokens`; the log is as it was"

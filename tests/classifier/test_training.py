@@ -80,7 +80,9 @@ def test_bad_settings_are_one_line(tmp_path: Path, change: str, message: str) ->
 
 @with_models
 @pytest.mark.parametrize(("method", "keep"), [("lora", "adapter"), ("lora", "merged"), ("full", "merged")])
-def test_a_trained_classifier_scores_the_log(tmp_path: Path, method: str, keep: str) -> None:
+def test_a_trained_classifier_scores_the_log(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], method: str, keep: str
+) -> None:
     from generate.classifier.train import train
 
     save(tmp_path)
@@ -98,6 +100,7 @@ def test_a_trained_classifier_scores_the_log(tmp_path: Path, method: str, keep: 
     assert kept["settings"]["method"] == method
     assert (tmp_path / "own" / "adapter_config.json").exists() == ((method, keep) == ("lora", "adapter"))
     done = add(make_add_plan(load_additions(recipe), tmp_path / "log"), lambda _: None)
+    assert tuple(capfd.readouterr()) == ("", ""), "nothing is said of a head that is still to be put on"
     assert validate_log(done.log).problems == ()
     scores = collect(done.log.scan("verifications"))["score"]
     assert scores.len() == 200

@@ -136,9 +136,9 @@ def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequenc
         line = f"added {step.name} to {on}: {record.rows:,} rows of {step.table}"
         if record.skipped:
             trace, reason = record.skipped[0]
-            line += f"; {len(record.skipped):,} traces have none, the first is `{trace}`: {reason}"
+            line += f"; left out: {len(record.skipped):,}, the first is `{trace}`: {reason}"
         if record.unreadable:
-            line += f"; {len(record.unreadable):,} judgements could not be read"
+            line += f"; judgements that can't be read: {len(record.unreadable):,}"
         console.say(line)
 
 
