@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from generate.passes.batching import Ids, pad
 from toolkit.errors import ThinkbackError
 
 
@@ -94,10 +95,16 @@ class MeanPooling:
         return {"model": self.folder.name, "sha256": digest.hexdigest(), "pooling": "mean", "max_tokens": self.limit}
 
     def _rows(self, texts: list[str]) -> np.ndarray:
-        torch = self._torch
-        given = self._tokenizer(texts, padding=True, truncation=True, max_length=self.limit, return_tensors="pt")
-        with torch.inference_mode():
-            states = self._model(**given).last_hidden_state  # (n, tokens, d)
-        mask = given["attention_mask"].unsqueeze(-1).to(states.dtype)  # (n, tokens, 1)
-        pooled = (states * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
-        return pooled.float().numpy()
+        """(n, d); a text without tokens has a row of zeros."""
+        listed = self._tokenizer(texts, truncation=True, max_length=self.limit)["input_ids"]
+        there = [place for place, ids in enumerate(listed) if ids]
+        rows = np.zeros((len(texts), int(self._model.config.get_text_config().hidden_size)), dtype=np.float32)
+        if there:
+            fill = self._tokenizer.pad_token_id  # the mask hides it, so any id will do where there is none
+            padded = pad([Ids(tuple(listed[place])) for place in there], fill or 0, False, self._model.device)
+            with self._torch.inference_mode():
+                given = {"input_ids": padded.ids, "attention_mask": padded.mask}
+                states = self._model(**given).last_hidden_state  # (n, tokens, d)
+                mask = padded.mask.unsqueeze(-1).to(states.dtype)  # (n, tokens, 1)
+                rows[there] = ((states * mask).sum(dim=1) / mask.sum(dim=1)).float().numpy()
+        return rows
