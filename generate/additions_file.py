@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from generate.additions import KINDS, Additions, Asked, Features, LogProb, States, Verify, prompt_names
 from generate.recipe import Embedding
-from generate.recipe_file import check_keys, own_name, read_engine, read_head, read_optional, read_toml, tables_of
+from generate.recipe_file import (
+    check_keys,
+    own_name,
+    read_chat_template,
+    read_engine,
+    read_head,
+    read_optional,
+    read_toml,
+    tables_of,
+)
 from generate.settings import from_table
 from generate.steps.prompting import read_template
 from toolkit.errors import ThinkbackError, suggest
@@ -48,7 +58,7 @@ def _additions(top: Mapping[str, Any], path: Path) -> Additions:
     if engine is None and any(isinstance(step, Asked) for step in verify):
         raise ThinkbackError("a verifier that is asked needs `[engine]`")
     names = dict.fromkeys(name for step in (*verify, *states) for name in prompt_names(step))
-    return Additions(
+    made = Additions(
         file=path.name,
         folder=folder,
         name=name,
@@ -60,6 +70,7 @@ def _additions(top: Mapping[str, Any], path: Path) -> Additions:
         states=states,
         prompts={file: read_template(file, folder) for file in names},
     )
+    return replace(made, prompts={**made.prompts, **read_chat_template(engine, made.find)})
 
 
 def _verifier(table: Any) -> Verify:

@@ -37,6 +37,9 @@ RUNNING = frozenset({
 """Engine settings that say how calls are made, not what comes back: they may change when a run is continued."""
 
 
+FILES = frozenset({"evidence", "exclude"})
+"""Options of data sets that name a file, which may lie elsewhere when a run is continued."""
+
 GREEDY = Constant(0.0)
 
 
@@ -144,7 +147,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Revise:
-    """A pool of revisions: `rollouts` of them of the trace `of_sample` of the pool `of`."""
+    """A pool of revisions: `rollouts` of them of the trace `of_sample` of the pool `of`.
+
+    joined: the revision goes on where the attempt stops, so that the answer is read from both texts, one after the
+    other; an attempt that was at its end keeps its answer.
+    """
 
     pool: str = setting()
     action: str = setting()
@@ -158,6 +165,7 @@ class Revise:
     stop: tuple[str, ...] = setting(())
     logprobs: int = setting(0, low=0)
     finalize: bool = setting(True)
+    joined: bool = setting(False)
 
     @property
     def samples(self) -> int:
@@ -170,7 +178,9 @@ Step = Sample | Revise
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe, read and checked. `prompts` holds the files that it names, by name; `folder` is where it lies."""
+    """A recipe, read and checked. `prompts` holds the files that it names, by name, a chat template of its own among
+    them; `folder` is where it lies.
+    """
 
     file: str
     folder: Path
@@ -202,6 +212,8 @@ class Recipe:
         """Everything that decides what is written, as dotted names and JSON values, in the file's order."""
         flat: dict[str, Any] = {"name": self.name, "seed": self.seed, "license": self.license}
         flat |= flatten(self.data, "data")
+        for option in FILES.intersection(self.data.options):
+            flat[f"data.options.{option}"] = Path(str(self.data.options[option])).name
         engine = {key: value for key, value in self.engine.settings.items() if key not in RUNNING}
         flat |= {"engine.kind": self.engine.kind, "engine.model": self.engine.model}
         flat |= flatten(engine, "engine")

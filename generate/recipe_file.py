@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +210,19 @@ def _check_pools(recipe: Recipe) -> None:
 def _prompts(recipe: Recipe) -> dict[str, Template]:
     names = [step.prompt for step in recipe.steps]
     names += [part.prompt for part in (recipe.few_shot, recipe.finalizer) if part is not None]
-    return {name: read_template(name, recipe.folder) for name in dict.fromkeys(names)}
+    found = {name: read_template(name, recipe.folder) for name in dict.fromkeys(names)}
+    return found | read_chat_template(recipe.engine, recipe.find)
+
+
+def read_chat_template(engine: EngineSettings | None, find: Callable[[str], Path]) -> dict[str, Template]:
+    """The chat template of an engine by its name, as if it were a prompt file; empty where it has none of its own."""
+    own = None if engine is None else engine.settings.get("chat_template")
+    if own is None:
+        return {}
+    try:
+        return {own: Template(own, find(own).read_text(encoding="utf-8"), ())}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ThinkbackError(f"`engine.chat_template` {own} can't be read: {error}") from None
 
 
 def read_optional(cls: type[Any], top: Mapping[str, Any], name: str) -> Any:

@@ -20,19 +20,19 @@ from typing import Any
 
 import polars as pl
 
-from generate.engines.base import Call, CallFailure, Completion, Engine, Outcome, writable
+from generate.engines.base import Call, CallFailure, Completion, Engine, EngineError, Outcome, writable
 from generate.examples import contract_columns, digest_of, load_examples, shard_of, with_reference
 from generate.identity import check_same
 from generate.journal import FOLDER, Entry, Journal
 from generate.manifest import source_of
-from generate.recipe import Recipe, Step
+from generate.recipe import Recipe, Revise, Step
 from generate.steps.asking import FINALIZER, Asked, ask_finalizer, ask_samples
 from generate.steps.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
 from generate.steps.embedding import Embedder
 from generate.steps.fewshot import Pool, make_pool
 from generate.steps.rows import Judging, judged, judging, read, readable, trace_row
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, LogWriter, collect, open_log
+from toolkit.log import Log, LogError, LogWriter, collect, open_log
 
 BLOCK = 256
 PATIENCE = 20
@@ -120,6 +120,8 @@ def generate(
             for rows in plan.examples.iter_slices(block):
                 run.block(rows)
             return run.seal()
+        except (EngineError, LogError) as error:
+            raise run.kept(error) from None
         finally:
             run.close()
 
@@ -193,7 +195,7 @@ class _Run:
         if recipe.finalizer is None or not step.finalize:
             return
         found = [(e, i) for e in prepared for i in range(step.samples) if (e.example_id, step.pool, i) in self.done]
-        texts = [self.done[example.example_id, step.pool, index].text for example, index in found]
+        texts = [self.whole(step, example.example_id, index) for example, index in found]
         asked = []
         for (example, index), text, answer in zip(found, texts, read(texts, recipe.answers), strict=True):
             name = example.example_id
@@ -247,8 +249,20 @@ class _Run:
         completion = self.done.get((example_id, pool, index))
         if completion is None:
             return None
-        finalizer = self.done.get((example_id, pool + FINALIZER, index))
-        return completion.text, read([(finalizer or completion).text], self.plan.recipe.answers)[0]
+        step = next(step for step in self.plan.recipe.steps if step.pool == pool)
+        return completion.text, read([self.answering(step, example_id, index)], self.plan.recipe.answers)[0]
+
+    def whole(self, step: Step, example_id: str, index: int) -> str:
+        """A trace's text; after the attempt's, where the step goes on from there."""
+        text = self.done[example_id, step.pool, index].text
+        if not isinstance(step, Revise) or not step.joined:
+            return text
+        return self.done[example_id, step.of, step.of_sample].text + text
+
+    def answering(self, step: Step, example_id: str, index: int) -> str:
+        """The text that a trace's answer is read from: the finalizer's where one was asked, else the whole."""
+        finalizer = self.done.get((example_id, step.pool + FINALIZER, index))
+        return self.whole(step, example_id, index) if finalizer is None else finalizer.text
 
     def write(self, rows: pl.DataFrame, prepared: Sequence[Prepared]) -> None:
         """Append a block's rows as shards: what is there already stays."""
@@ -276,7 +290,7 @@ class _Run:
                         continue
                     finalizer = self.done.get((example.example_id, step.pool + FINALIZER, index))
                     made.append(trace_row(recipe, step, model, example.example_id, index, attempt, finalizer))
-                    texts.append((finalizer or attempt).text)
+                    texts.append(self.answering(step, example.example_id, index))
         answers = read(texts, recipe.answers)
         for row, answer in zip(made, answers, strict=True):
             row["answer_read"] = answer
@@ -317,6 +331,12 @@ class _Run:
             f"`{self.writer.path}` is not complete: {what}, the last is `{key}`: {reason}; every answered call is kept:"
             " run the same command again"
         )
+
+    def kept(self, error: ThinkbackError) -> ThinkbackError:
+        """The error that ended a run, which says that what was answered is not lost, where something was."""
+        if not self.known():
+            return error
+        return type(error)(f"{error}; every answered call is kept: run the same command again")
 
     def close(self) -> None:
         """Give back the engine."""

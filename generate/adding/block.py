@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from generate.adding.sources import joined_pools
 from generate.engines.base import Prompt
 from generate.steps.prompting import Template, field_texts, text_of
 from toolkit.errors import ThinkbackError
@@ -22,11 +23,14 @@ ORDER = ("example_id", "pool", "action", "parent_id", "sample_index", "trace_id"
 
 @dataclass(frozen=True)
 class Block:
-    """Some examples of a log. `traces` are all of theirs, in the log's order; `wanted` the ids to be worked on."""
+    """Some examples of a log. `traces` are all of theirs, in the log's order; `wanted` the ids to be worked on;
+    `joined` the pools whose traces go on where their parents stop.
+    """
 
     examples: pl.DataFrame
     traces: pl.DataFrame
     wanted: frozenset[str]
+    joined: frozenset[str] = frozenset()
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -48,6 +52,12 @@ class Block:
         """The examples' columns as they stand in prompts."""
         return {name: field_texts(row) for name, row in self.example_rows.items()}
 
+    def whole(self, row: Mapping[str, Any]) -> str:
+        """A trace's text; behind its parent's, where it goes on from there."""
+        own = row["text"] or ""
+        parent = self.by_id.get(row["parent_id"] or "") if row["pool"] in self.joined else None
+        return own if parent is None else self.whole(parent) + own
+
 
 def read_block(log: Log, low: str, high: str, wanted: frozenset[str]) -> Block:
     """The examples from `low` to `high` that have a wanted trace, with all their traces."""
@@ -56,12 +66,12 @@ def read_block(log: Log, low: str, high: str, wanted: frozenset[str]) -> Block:
     ids = traces.filter(pl.col("trace_id").is_in(list(wanted)))["example_id"].unique().to_list()
     traces = traces.filter(pl.col("example_id").is_in(ids)).sort(ORDER)
     examples = collect(log.scan("examples").filter(within), log)
-    return Block(examples.filter(pl.col("example_id").is_in(ids)).sort("example_id"), traces, wanted)
+    return Block(examples.filter(pl.col("example_id").is_in(ids)).sort("example_id"), traces, wanted, joined_pools(log))
 
 
 def asked_about(template: Template, block: Block, row: Mapping[str, Any]) -> Prompt:
-    """A prompt about a trace: `{{attempt}}` is its text, `{{answer}}` its answer, and the example's columns."""
-    values = {**block.fields[row["example_id"]], "attempt": row["text"] or "", "answer": row["answer"] or ""}
+    """A prompt about a trace: `{{attempt}}` is its whole text, `{{answer}}` its answer, and the example's columns."""
+    values = {**block.fields[row["example_id"]], "attempt": block.whole(row), "answer": row["answer"] or ""}
     return template.render(values)
 
 
@@ -69,7 +79,7 @@ def asked_of_all(template: Template, block: Block, rows: Sequence[Mapping[str, A
     """A prompt about several traces of an example, numbered from 1 in `{{attempts}}`."""
     from generate.tasks.formats import shortlist
 
-    texts = [row["text"] or "" for row in rows]
+    texts = [block.whole(row) for row in rows]
     if lines is not None:
         listed = shortlist(texts, lines)
     else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from generate.adding.block import OWN_FIELDS, check_fields
+from generate.adding.sources import sources_of
 from generate.steps.prompting import Template, parse_template
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
@@ -48,15 +48,6 @@ def kept_prompts(log: Log) -> Iterator[tuple[str, Template]]:
         if len({text for _, text in found}) == 1:
             name, text = min(found)
             yield pool, parse_template(name, text + "\n")
-
-
-def sources_of(source: Any) -> Iterator[Mapping[str, Any]]:
-    """A manifest's `source`, and those of the logs that it was merged from."""
-    if isinstance(source, Mapping):
-        yield source
-        for part in source.get("merged") or ():
-            if isinstance(part, Mapping):
-                yield from sources_of(part.get("source"))
 
 
 def template_of(prompts: Mapping[str, Template]) -> Callable[[str], Template]:

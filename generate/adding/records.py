@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from generate.adding.prompts import sources_of
+from generate.adding.sources import sources_of
 from generate.additions import Addition, Additions, Asked, Features, Random, States, prompt_names
 from generate.manifest import versions_here
 from generate.recipe import RUNNING
@@ -42,7 +42,8 @@ def section_of(step: Addition) -> str:
 def settings_of(step: Addition, additions: Additions) -> dict[str, Any]:
     """Everything that decides what a step writes, as dotted names and JSON values."""
     flat = flatten(step)
-    for name in prompt_names(step):
+    own = additions.engine.settings.get("chat_template") if isinstance(step, Asked) and additions.engine else None
+    for name in (*prompt_names(step), *([own] if own is not None else [])):
         text = additions.prompts[name].text
         flat[f"prompts.{name}"] = f"sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
     for name in ("model", "base"):

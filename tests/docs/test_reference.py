@@ -11,6 +11,11 @@ import polars as pl
 import pytest
 
 import replay
+from generate.datasets import DATASETS
+from generate.engines import ENGINES, settings_of
+from generate.recipe import Answers, Data, Embedding, Evidence, FewShot, Finalizer, Revise, Sample
+from generate.recipe_file import shipped_recipes
+from generate.tasks import TASKS
 from replay.policies import ORDERS, SELECTS, Policy
 from replay.stops import STOPS
 from replay.store import NUMBERS, SCHEMA
@@ -140,3 +145,27 @@ def test_mix_is_the_one_of_the_manual() -> None:
     found = random_keys(example_hashes(["frage-ü"]), seed=5, repetition=3, traces=6)
     assert found.dtype == np.uint64
     assert found[0].tolist() == wanted
+
+
+def test_every_setting_of_a_recipe_is_described() -> None:
+    tables = {"[data]": Data, "[answers]": Answers, "[finalizer]": Finalizer, "[[sample]]": Sample}
+    tables |= {"[[revise]]": Revise}
+    for heading, cls in tables.items():
+        assert set(first_cells(section("recipes.md", f"`{heading}`"))) >= {field.name for field in fields(cls)}, heading
+    chosen = set(first_cells(section("recipes.md", "`[few_shot]`, `[evidence]`, `[embedding]`")))
+    for name, cls in (("few_shot", FewShot), ("evidence", Evidence), ("embedding", Embedding)):
+        assert chosen >= {f"{name}.{field.name}" for field in fields(cls)}
+
+
+def test_every_data_set_recipe_and_engine_setting_is_described() -> None:
+    described = set(first_cells(section("recipes.md", "`[data]`")))
+    assert described >= {"examples", *DATASETS, *TASKS}
+    assert set(first_cells(section("recipes.md", "Recipes that ship"))) == set(shipped_recipes())
+    assert set(ENGINES) <= set(re.findall(r"^### `(.*)`$", section("recipes.md", "`[engine]`"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_setting_of_an_engine_is_described(engine: str) -> None:
+    pytest.importorskip("httpx")
+    names = {field.name for field in fields(settings_of(engine))} - {"model"}
+    assert set(first_cells(section("recipes.md", f"`{engine}`"))) == names

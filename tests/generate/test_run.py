@@ -82,6 +82,52 @@ def test_a_revision_sees_the_attempt_its_prompt_and_its_answer(tmp_path: Path) -
             assert f"({base['answer']})" in str(call.prompt)
 
 
+class NewLineEngine(RuleEngine):
+    """The rule, each text on a line of its own."""
+
+    def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+        for call, outcome in super().run(calls):
+            assert isinstance(outcome, tuple)
+            yield call, tuple(replace(one, text=f"\n{one.text}") for one in outcome)
+
+
+def test_a_joined_revision_is_read_with_its_attempt(tmp_path: Path) -> None:
+    """The rule's revision states a sum or none. Joined to its attempt, what it leaves unsaid is what that said."""
+    text = RECIPE[: RECIPE.index("[finalizer]")] + RECIPE[RECIPE.index("[[sample]]") :]
+    go(write_recipe(tmp_path, 24, text), tmp_path / "apart", NewLineEngine())
+    go(write_recipe(tmp_path, 24, text + "joined = true\n"), tmp_path / "joined", NewLineEngine())
+    apart, joined = (traces(tmp_path / name).filter(pl.col("pool") == "again") for name in ("apart", "joined"))
+    assert apart["text"].equals(joined["text"])
+    rows = traces(tmp_path / "apart")
+    base = dict(rows.filter(pl.col("pool") == "probe").select("trace_id", "answer").rows())
+    silent = apart.filter(pl.col("answer").is_null())
+    assert 0 < silent.height < apart.height
+    for own, parent, both in zip(apart["answer"], apart["parent_id"], joined["answer"], strict=True):
+        assert both == (own if own is not None else base[parent])
+
+
+def test_a_run_that_its_engine_ends_says_that_what_was_answered_is_kept(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    with pytest.raises(EngineError, match="the key is wrong; every answered call is kept: run the same command again"):
+        go(recipe, tmp_path / "some", RuleEngine(fail=_stop_at(3)))
+    with pytest.raises(EngineError, match="the key is wrong$"):
+        go(recipe, tmp_path / "none", RuleEngine(fail=_stop_at(0)))
+
+
+def test_a_chat_template_beside_the_recipe_is_part_of_the_log(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    text = RECIPE.replace('kind = "openai"', 'kind = "transformers"\nchat_template = "own.jinja"')
+    recipe, template = write_recipe(tmp_path, text=text), "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    with pytest.raises(ThinkbackError, match="`engine.chat_template` own.jinja can't be read"):
+        load_recipe(recipe)
+    (tmp_path / "own.jinja").write_text(template, encoding="utf-8")
+    done = go(recipe, tmp_path / "log")
+    assert done.log.manifest.source["prompts"]["own.jinja"] == template
+    (tmp_path / "own.jinja").write_text(template + " ", encoding="utf-8")
+    with pytest.raises(ThinkbackError, match=r"`prompts.own.jinja` is"):
+        go(recipe, tmp_path / "log")
+
+
 def test_the_rows_do_not_depend_on_blocks_or_on_how_samples_are_grouped(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
     go(recipe, tmp_path / "a")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from generate.additions import Additions
     from generate.engines import Engine
     from generate.estimate import Estimate
-    from generate.recipe import Recipe
+    from generate.recipe import EngineSettings, Recipe
     from generate.run import Plan
 
 
@@ -95,18 +95,22 @@ def generate(
 
 
 def _open(recipe: Recipe) -> Engine:
-    from generate.engines import open_engine
-
-    model = recipe.find(recipe.engine.model)
-    named = str(model) if model.is_dir() else recipe.engine.model
-    return open_engine(recipe.engine.kind, {"model": named, **recipe.engine.settings})
+    return _opened(recipe.engine, recipe.find)
 
 
 def _open_asked(additions: Additions) -> Engine:
+    return _opened(additions.engine_settings(), additions.find)
+
+
+def _opened(engine: EngineSettings, find: Callable[[str], Path]) -> Engine:
+    """The engine of a recipe, whose model and chat template may lie beside it."""
     from generate.engines import open_engine
 
-    engine = additions.engine_settings()
-    return open_engine(engine.kind, {"model": additions.model(engine.model), **engine.settings})
+    model = find(engine.model)
+    settings = {"model": str(model) if model.is_dir() else engine.model, **engine.settings}
+    if settings.get("chat_template") is not None:
+        settings["chat_template"] = str(find(settings["chat_template"]))
+    return open_engine(engine.kind, settings)
 
 
 def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequence[str], dry_run: bool) -> None:
