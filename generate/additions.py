@@ -37,7 +37,7 @@ class Classifier:
 
     Its score is of its only output, or of the output `label`, a probability: `sigmoid` (the default of the kind
     `classifier`) or `raw` (that of `reward`). `base`: the folder of the model that a LoRA adapter belongs to, where it
-    is not the one that its adapter_config.json names.
+    is not the one that its adapter_config.json names. decimals: scores are rounded to so many, which takes less room.
     """
 
     name: str = setting()
@@ -47,6 +47,7 @@ class Classifier:
     base: str | None = setting(None, identity=False)
     score: str | None = setting(None, choices=SCORES)
     label: int | None = setting(None, low=0)
+    decimals: int | None = setting(None, low=1, high=9)
     context: int | None = setting(None, low=1)
     batch_tokens: int = setting(8_192, low=1, identity=False)
     device: str = setting("auto", choices=DEVICES, identity=False)
@@ -106,13 +107,15 @@ class LogProb:
     """The sum or mean of a text's log-probabilities, over all its tokens or the `last` ones.
 
     With a `model` it is that model's, by a teacher-forced pass; without one that of the model that wrote it, as the log
-    has it (`sum_logprob`, `token_logprobs`). A text of fewer than `last` tokens is taken whole.
+    has it (`sum_logprob`, `token_logprobs`). A text of fewer than `last` tokens is taken whole. decimals: scores are
+    rounded to so many.
     """
 
     name: str = setting()
     kind: str = setting(choices=("logprob",))
     how: str = setting("sum", choices=("sum", "mean"))
     last: int | None = setting(None, low=1)
+    decimals: int | None = setting(None, low=1, high=9)
     model: str | None = setting(None, identity=False)
     prompt: str | None = setting(None)
     prompts: Mapping[str, str] = setting({})
@@ -181,7 +184,8 @@ class States:
     layers: as transformers' `hidden_states`, 0 the embeddings and -1 the last. tokens: from the start (0 is the first)
     or from the end (-1), a list or `{ first = -16, last = -1 }`. prompt: the file with what stood before the trace;
     by default the pool's own prompt, as the manifest keeps it; `prompts` gives one for each pool. store: float16, or
-    float32 where float16 has no room for a model's states.
+    float32 where float16 has no room for a model's states. bits: keep so many bits of the fraction, of float16's 10;
+    a state is then off by one part in 2**(bits + 1) at most, and takes less room.
     """
 
     model: str = setting(identity=False)
@@ -191,6 +195,7 @@ class States:
     prompt: str | None = setting(None)
     prompts: Mapping[str, str] = setting({})
     store: str = setting("float16", choices=STORED)
+    bits: int | None = setting(None, low=1, high=9)
     context: int | None = setting(None, low=1)
     batch_tokens: int = setting(8_192, low=1, identity=False)
     device: str = setting("auto", choices=DEVICES, identity=False)
@@ -201,6 +206,10 @@ class States:
     split: tuple[str, ...] = setting((), identity=False)
     dataset: tuple[str, ...] = setting((), identity=False)
     answered: bool = setting(False, identity=False)
+
+    def __post_init__(self) -> None:
+        if self.bits is not None and self.store != "float16":
+            raise ThinkbackError("`states.bits` shortens float16: leave it out, or `store`")
 
     kind = "states"
 

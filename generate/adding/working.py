@@ -49,6 +49,7 @@ class Worker(Protocol):
         ...
 
 
-def score_rows(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
-    """Verifications as a frame, columns that are missing being null."""
-    return pl.DataFrame([{name: row.get(name) for name in SCORES} for row in rows], schema=SCORES)
+def score_rows(rows: Sequence[dict[str, Any]], decimals: int | None = None) -> pl.DataFrame:
+    """Verifications as a frame, columns that are missing being null; scores rounded to `decimals`, where given."""
+    made = pl.DataFrame([{name: row.get(name) for name in SCORES} for row in rows], schema=SCORES)
+    return made if decimals is None else made.with_columns(pl.col("score").round(decimals))

@@ -57,7 +57,7 @@ class ClassifierWorker:
                 own = {"prompt_tokens": len(texts[place]), "completion_tokens": 0}
                 rows[place] |= {"score": score, "latency_s": read.seconds, "device_s": device_s, **own}
             advance(len(read.places))
-        return Made(score_rows(rows), tuple(skipped))
+        return Made(score_rows(rows, self.step.decimals), tuple(skipped))
 
     def scores(self, outputs: np.ndarray) -> np.ndarray:
         """(n, labels) outputs -> (n,) scores, as the settings say."""

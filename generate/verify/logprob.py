@@ -40,7 +40,7 @@ class LoggedWorker:
                 continue
             rows.append(_row(self.step, row, score, 0, 0.0, 0.0))
         advance(len(block.rows))
-        return Made(score_rows(rows), tuple(skipped))
+        return Made(score_rows(rows, self.step.decimals), tuple(skipped))
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -99,7 +99,7 @@ class LogProbWorker:
                 score = float(taken.sum() if self.step.how == "sum" else taken.mean())
                 rows[place] = _row(self.step, kept[place], score, len(texts[place]), read.seconds, device_s)
             advance(len(read.places))
-        return Made(score_rows(rows), tuple(skipped))
+        return Made(score_rows(rows, self.step.decimals), tuple(skipped))
 
     def close(self) -> None:
         """Free the model."""

@@ -12,6 +12,7 @@ import pytest
 from generate.adding.plan import make_add_plan
 from generate.adding.run import Added, add
 from generate.additions_file import load_additions
+from generate.states import rounded
 from tests.adding.makers import PROMPTS, make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
@@ -204,3 +205,24 @@ def test_contradiction_by_pairs_read_alone(tmp_path: Path, models: Path) -> None
                 given = words(texts[peer], texts[trace], return_tensors="pt")
                 found.append(float(model(**given).logits[0].double().softmax(0)[2]))
         assert value == pytest.approx(np.mean(found), abs=1e-5)
+
+
+def test_shortened_states_and_rounded_scores(tmp_path: Path, models: Path) -> None:
+    """1 + 3/16 with three bits of fraction lies between 1 + 1/8 and 1 + 2/8: a tie, which goes up."""
+    short = rounded(np.array([1.1875, -1.1875, 1.125, 0.0, 3.0e-6], np.float16), 3)
+    assert short[:4].tolist() == [1.25, -1.25, 1.125, 0.0]
+    make_log(tmp_path / "log")
+    whole = run(tmp_path, models, STATES)
+    (tmp_path / "short").mkdir()
+    make_log(tmp_path / "short" / "log")
+    cut = run(tmp_path / "short", models, STATES + "bits = 3\n" + REWARD + "decimals = 2\n")
+    one, other = (
+        np.array(collect(done.log.scan("hidden_states/tiny")).sort("trace_id", "layer", "token")["state"].to_list())
+        for done in (whole, cut)
+    )
+    assert (np.abs(one - other) <= np.abs(one) / 16 + 1e-4).all()
+    assert 0 < (one != other).mean()
+    found = collect(cut.log.scan("verifications"))["score"].to_list()
+    assert found == [round(score, 2) for score in found]
+    with pytest.raises(ThinkbackError, match="`states.bits` shortens float16"):
+        run(tmp_path, models, STATES + 'bits = 3\nstore = "float32"\nname = "other"\n')
