@@ -221,7 +221,7 @@ def test_shortened_states_and_rounded_scores(tmp_path: Path, models: Path) -> No
         for done in (whole, cut)
     )
     assert (np.abs(one - other) <= np.abs(one) / 16 + 1e-4).all()
-    assert 0 < (one != other).mean()
+    assert (one != other).mean() > 0
     found = collect(cut.log.scan("verifications"))["score"].to_list()
     assert found == [round(score, 2) for score in found]
     with pytest.raises(ThinkbackError, match="`states.bits` shortens float16"):

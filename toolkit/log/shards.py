@@ -111,7 +111,7 @@ def _write_parquet(path: Path, table: str, rows: pl.DataFrame) -> None:
     options = {
         "compression": "zstd",
         "use_dictionary": dictionary,
-        "column_encoding": {name: "BYTE_STREAM_SPLIT" for name in states},
+        "column_encoding": dict.fromkeys(states, "BYTE_STREAM_SPLIT"),
         "write_statistics": True,
         "write_page_checksum": True,
     }
