@@ -104,10 +104,9 @@ def _write_parquet(path: Path, table: str, rows: pl.DataFrame) -> None:
         column = schema_of(table).get(name)
         fields.append(pa.field(name, kind, nullable=column is None or column.nullable))
     schema = pa.schema(fields)
-    # Dictionaries serve columns that repeat; texts do not, and states only where they were shortened.
+    # Dictionaries serve columns that repeat; states and texts do not.
     dictionary = [n for n, dtype in rows.schema.items() if dtype == pl.String and n not in ("trace_id", "text")]
     dictionary += [n for n in _REPEATING if n in rows.columns and rows[n].n_unique() * 4 <= rows.height]
-    dictionary += [f"{n}.list.element" for n, dtype in rows.schema.items() if dtype == pl.Array and _short(rows[n])]
     options = {
         "compression": "zstd",
         "use_dictionary": dictionary,
@@ -119,11 +118,6 @@ def _write_parquet(path: Path, table: str, rows: pl.DataFrame) -> None:
             writer.write_table(
                 pa.Table.from_batches(group.cast(schema).to_batches(), schema), row_group_size=max(len(group), 1)
             )
-
-
-def _short(states: pl.Series) -> bool:
-    """Whether a byte is enough to number the distinct values of vectors."""
-    return states.explode(empty_as_null=False).n_unique() <= 256
 
 
 def _row_groups(arrow: Any) -> Iterator[Any]:
