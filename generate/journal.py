@@ -69,7 +69,7 @@ class Journal:
             except OSError:
                 os.close(self._lock)
                 raise ThinkbackError(
-                    f"`{out}` is being written by another run: wait for it, or name another --out"
+                    f"`{out}` is being written by another run: wait for it, or write elsewhere"
                 ) from None
             self._file = os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o666)
             self._cut_half_line()

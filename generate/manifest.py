@@ -34,7 +34,7 @@ def source_of(
         "seed": recipe.seed,
         "seeds": SEEDS,
         "shard": identity["shard"],
-        "versions": _versions(),
+        "versions": versions_here(),
         "prompts": {name: template.text for name, template in recipe.prompts.items()},
         "pools": {step.pool: _pool(recipe, step, engine, described, seconds) for step in recipe.steps},
         "failures": [{"call": call, "reason": reason} for call, reason in failures],
@@ -67,7 +67,8 @@ def _pool(
     return pool
 
 
-def _versions() -> dict[str, str]:
+def versions_here() -> dict[str, str]:
+    """Versions of Python and of the packages that every step stands on."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,9 @@ from toolkit.errors import ThinkbackError, suggest
 
 RECIPES = Path(__file__).resolve().parent / "recipes"
 _TOP = ("name", "seed", "license", "data", "engine", "answers", "embedding", "evidence", "few_shot", "finalizer",
-        "sample", "revise")  # fmt: skip
+        "sample", "revise", "verify", "features", "states", "classifier")  # fmt: skip
 _ENGINE = ("kind", "model", "samples_per_call")
-_LISTS = ("sample", "revise")
+_LISTS = ("sample", "revise", "verify", "features", "states")
 
 
 def shipped_recipes() -> tuple[str, ...]:
@@ -44,6 +44,15 @@ def load_recipe(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe:
     A key is dotted, `engine.model` or `sample.n15.samples`, and a value is TOML, or else plain text.
     ThinkbackError: one line that names the file and the key.
     """
+    top, path = read_toml(recipe, settings)
+    try:
+        return _recipe(top, path)
+    except ThinkbackError as error:
+        raise ThinkbackError(f"recipe `{path.name}`: {error}") from None
+
+
+def read_toml(recipe: str | Path, settings: Sequence[str] = ()) -> tuple[dict[str, Any], Path]:
+    """A recipe's file as it stands, overruled by the settings, and where it lies."""
     path = _path(recipe)
     try:
         top = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -54,9 +63,9 @@ def load_recipe(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe:
     try:
         for given in settings:
             _overrule(top, given)
-        return _recipe(top, path)
     except ThinkbackError as error:
         raise ThinkbackError(f"recipe `{path.name}`: {error}") from None
+    return top, path
 
 
 def _path(recipe: str | Path) -> Path:
@@ -82,9 +91,10 @@ def _overrule(top: dict[str, Any], given: str) -> None:
     table: Any = top
     for place, name in enumerate(names[:-1]):
         if isinstance(table, dict) and place == 0 and name in _LISTS:
-            table = {item.get("pool"): item for item in top.get(name, []) if isinstance(item, dict)}
+            table = {own_name(item): item for item in top.get(name, []) if isinstance(item, dict)}
             if len(names) > 2 and names[1] not in table:
-                raise ThinkbackError(f"`{key}`: there is no such pool; {suggest(names[1], map(str, table))}")
+                what = "pool" if name in ("sample", "revise") else "name"
+                raise ThinkbackError(f"`{key}`: there is no such {what}; {suggest(names[1], map(str, table))}")
         else:
             table = table.setdefault(name, {}) if isinstance(table, dict) else None
     if not isinstance(table, dict) or (names[0] in _LISTS and len(names) != 3):
@@ -92,26 +102,55 @@ def _overrule(top: dict[str, Any], given: str) -> None:
     table[names[-1]] = value
 
 
-def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
+def own_name(table: Mapping[str, Any]) -> Any:
+    """What a table of a list is called: its pool, its name, else its kind or its model's folder."""
+    named = table.get("pool") or table.get("name") or table.get("kind")
+    return named or (Path(table["model"]).name if isinstance(table.get("model"), str) else None)
+
+
+def check_keys(top: Mapping[str, Any]) -> None:
+    """ThinkbackError where a file has a table that no recipe has."""
     for key in top:
         if key not in _TOP:
             raise ThinkbackError(f"unknown key `{key}`; {suggest(key, _TOP)}")
+
+
+def read_head(top: Mapping[str, Any], path: Path) -> tuple[str, int]:
+    """The recipe's name and seed."""
+    name = _of_kind(top.get("name", path.stem), str, "name", "text in quotes")
+    return name, _of_kind(top.get("seed", 0), int, "seed", "a whole number")
+
+
+def tables_of(top: Mapping[str, Any], name: str) -> list[Any]:
+    """The tables of a list such as `[[sample]]`."""
+    given = top.get(name, [])
+    if not isinstance(given, list):
+        each = "pool" if name in ("sample", "revise") else "one"
+        raise ThinkbackError(f"`{name}` must be written as `[[{name}]]`, once for each {each}")
+    return given
+
+
+def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
+    check_keys(top)
+    name, seed = read_head(top, path)
+    if not {"data", "sample"} & set(top) and {"verify", "features", "states"} & set(top):
+        raise ThinkbackError("makes no log, but adds to one: name it with `--on LOG`")
     for needed in ("data", "engine", "sample"):
         if needed not in top:
             raise ThinkbackError(f"`[{needed}]` is missing" if needed != "sample" else "`[[sample]]` is missing")
     recipe = Recipe(
         file=path.name,
         folder=path.resolve().parent,
-        name=_of_kind(top.get("name", path.stem), str, "name", "text in quotes"),
-        seed=_of_kind(top.get("seed", 0), int, "seed", "a whole number"),
+        name=name,
+        seed=seed,
         license=_of_kind(top["license"], str, "license", "text in quotes") if "license" in top else None,
         data=from_table(Data, top["data"], "data"),
-        engine=_engine(top["engine"]),
+        engine=read_engine(top["engine"]),
         answers=_answers(top.get("answers", {})),
-        embedding=_optional(Embedding, top, "embedding"),
-        evidence=_optional(Evidence, top, "evidence"),
-        few_shot=_optional(FewShot, top, "few_shot"),
-        finalizer=_optional(Finalizer, top, "finalizer"),
+        embedding=read_optional(Embedding, top, "embedding"),
+        evidence=read_optional(Evidence, top, "evidence"),
+        few_shot=read_optional(FewShot, top, "few_shot"),
+        finalizer=read_optional(Finalizer, top, "finalizer"),
         sample=_list(Sample, top, "sample"),
         revise=_list(Revise, top, "revise"),
         prompts={},
@@ -122,7 +161,8 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
     return Recipe(**{**vars(recipe), "prompts": _prompts(recipe)})
 
 
-def _engine(table: Any) -> EngineSettings:
+def read_engine(table: Any) -> EngineSettings:
+    """The table `[engine]`; what is the engine's own is checked by it."""
     if not isinstance(table, Mapping):
         raise ThinkbackError("`engine` must be a table")
     own = {key: value for key, value in table.items() if key in _ENGINE}
@@ -171,23 +211,27 @@ def _prompts(recipe: Recipe) -> dict[str, Template]:
     names = [step.prompt for step in recipe.steps]
     names += [part.prompt for part in (recipe.few_shot, recipe.finalizer) if part is not None]
     found = {name: read_template(name, recipe.folder) for name in dict.fromkeys(names)}
-    if (own := recipe.engine.settings.get("chat_template")) is not None:
-        try:
-            found[own] = Template(own, recipe.find(own).read_text(encoding="utf-8"), ())
-        except (OSError, UnicodeDecodeError) as error:
-            raise ThinkbackError(f"`engine.chat_template` {own} can't be read: {error}") from None
-    return found
+    return found | read_chat_template(recipe.engine, recipe.find)
 
 
-def _optional(cls: type[Any], top: Mapping[str, Any], name: str) -> Any:
+def read_chat_template(engine: EngineSettings | None, find: Callable[[str], Path]) -> dict[str, Template]:
+    """The chat template of an engine by its name, as if it were a prompt file; empty where it has none of its own."""
+    own = None if engine is None else engine.settings.get("chat_template")
+    if own is None:
+        return {}
+    try:
+        return {own: Template(own, find(own).read_text(encoding="utf-8"), ())}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ThinkbackError(f"`engine.chat_template` {own} can't be read: {error}") from None
+
+
+def read_optional(cls: type[Any], top: Mapping[str, Any], name: str) -> Any:
+    """A table that may be missing, as its settings class."""
     return from_table(cls, top[name], name) if name in top else None
 
 
 def _list(cls: type[Any], top: Mapping[str, Any], name: str) -> tuple[Any, ...]:
-    given = top.get(name, [])
-    if not isinstance(given, list):
-        raise ThinkbackError(f"`{name}` must be written as `[[{name}]]`, once for each pool")
-    return tuple(from_table(cls, table, _place(name, table)) for table in given)
+    return tuple(from_table(cls, table, _place(name, table)) for table in tables_of(top, name))
 
 
 def _place(name: str, table: Any) -> str:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from generate.engines.base import Call, CallFailure, Completion, Engine, EngineError, Outcome
+from generate.engines.base import Call, CallFailure, Completion, Engine, EngineError, Outcome, writable
 from generate.examples import contract_columns, digest_of, load_examples, shard_of, with_reference
 from generate.identity import check_same
 from generate.journal import FOLDER, Entry, Journal
@@ -124,12 +124,6 @@ def generate(
             raise run.kept(error) from None
         finally:
             run.close()
-
-
-def _writable(completion: Completion) -> Completion:
-    """A text that was cut within a character, as some servers send it, holds half of one, which no file can."""
-    text = completion.text.encode("utf-8", "replace").decode("utf-8")
-    return completion if text == completion.text else replace(completion, text=text)
 
 
 def _ignore(_: float) -> None:
@@ -238,7 +232,7 @@ class _Run:
                 return
             failure = outcome.reason
         else:
-            completions = tuple(_writable(one) for one in outcome)
+            completions = tuple(writable(one) for one in outcome)
         self.in_a_row = 0
         entry = Entry(one.example_id, one.pool, one.indices, completions, failure, elapsed)
         self.journal.append(entry)

@@ -62,14 +62,14 @@ def from_table(cls: type[Made], table: Any, place: str) -> Made:
 
 
 def flatten(value: Any, place: str = "") -> dict[str, Any]:
-    """The settings that make a log what it is, as dotted names and JSON values; tables in a list by their `pool`."""
+    """The settings that make a log what it is, as dotted names and JSON values; listed tables by their pool or name."""
     if dataclasses.is_dataclass(value):
         kept = [field.name for field in dataclasses.fields(value) if field.metadata.get("identity", True)]
         items: Iterable[tuple[str, Any]] = [(name, getattr(value, name)) for name in kept]
     elif isinstance(value, Mapping):
         items = value.items()
     elif isinstance(value, tuple) and any(dataclasses.is_dataclass(item) for item in value):
-        items = [(item.pool, item) for item in value]
+        items = [(getattr(item, "pool", None) or item.name, item) for item in value]
     else:
         return {place: list(value) if isinstance(value, tuple) else value}
     flat: dict[str, Any] = {}

@@ -20,6 +20,7 @@ from thinkback.commands import (
     describe,
     explain,
     export,
+    fit,
     gates,
     generate,
     import_,
@@ -42,8 +43,8 @@ BROKEN_PIPE = 1
 
 
 ORDER = (
-    "import", "train", "generate", "simulate", "validate", "describe", "query", "seal", "merge", "fit-gate", "transfer",
-    "replay", "curves", "explain", "tune", "study", "export",
+    "import", "train", "generate", "fit", "simulate", "validate", "describe", "query", "seal", "merge", "fit-gate",
+    "transfer", "replay", "curves", "explain", "tune", "study", "export",
 )  # fmt: skip
 
 
@@ -118,6 +119,7 @@ exporting.command("predictions")(export.predictions)
 app.add_typer(exporting, name="export")
 app.command("train")(train.train)
 app.command("generate")(generate.generate)
+app.command("fit")(fit.fit)
 app.command("simulate")(simulate.simulate)
 app.command("validate")(validate.validate)
 app.command("describe")(describe.describe)

@@ -14,7 +14,7 @@ endings are kept apart, since they mean different things to a run that is resume
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, get_type_hints
 
@@ -155,6 +155,12 @@ def shares(total: float, weights: Sequence[float]) -> list[float]:
     if whole <= 0:
         return [total / len(weights)] * len(weights)
     return [total * weight / whole for weight in weights]
+
+
+def writable(completion: Completion) -> Completion:
+    """A text that was cut within a character, as some servers send it, holds half of one, which no file can."""
+    text = completion.text.encode("utf-8", "replace").decode("utf-8")
+    return completion if text == completion.text else replace(completion, text=text)
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:

@@ -26,11 +26,9 @@ from generate.engines.base import (
     too_long,
 )
 from generate.engines.decoding import Batch, NotANumber, Row, Written, decode_batch
-from generate.engines.weights import ModelFiles, Tokens, find_model, first_line, installed, load_tokens, versions
+from generate.engines.loading import DEVICES, DTYPES, Placing, load_network
+from generate.engines.weights import ModelFiles, Tokens, find_model, installed, load_tokens, versions
 from toolkit.errors import suggest
-
-DEVICES = ("auto", "cpu", "cuda")
-DTYPES = ("auto", "float64", "float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
@@ -72,36 +70,8 @@ def open_transformers(settings: Mapping[str, Any]) -> TransformersEngine:
     tokens = load_tokens(
         str(files.folder), chat_template=chosen.chat_template, template_options=chosen.template_options
     )
-    return TransformersEngine(chosen, files, tokens, _load(chosen, files))
-
-
-def _load(settings: TransformersSettings, files: ModelFiles) -> Any:
-    """The model on its device, every weight from the files."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise EngineError("engine `transformers`: `device` is `cuda` and torch sees no GPU")
-    dtype = settings.dtype if settings.dtype != "auto" or device == "cuda" else "float32"
-    try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            str(files.folder),
-            dtype=dtype,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-    except Exception as error:  # transformers raises OSError, ValueError, RuntimeError and safetensors' own
-        raise EngineError(f"model `{settings.model}` cannot be loaded: {first_line(error)}") from None
-    model, info = loaded
-    if missing := sorted(info["missing_keys"]):
-        raise EngineError(
-            f"model `{settings.model}`: its files lack {len(missing)} weights, `{missing[0]}` first; "
-            "fetch or save it again"
-        )
-    return model.to(device).eval()
+    network = load_network(files, "causal", Placing(chosen.device, chosen.dtype), "engine `transformers`")
+    return TransformersEngine(chosen, files, tokens, network)
 
 
 @dataclass(frozen=True)

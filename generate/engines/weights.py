@@ -69,6 +69,14 @@ class ModelFiles:
         value = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings")
         return int(value) if value else None
 
+    def hidden_size(self) -> int:
+        """The length of a hidden state, as the model's config.json says."""
+        config = self._json("config.json")
+        value = config.get("hidden_size") or config.get("text_config", {}).get("hidden_size")
+        if not value:
+            raise EngineError(f"model `{self.name}`: its config.json does not say the size of its hidden states")
+        return int(value)
+
     def end_tokens(self) -> set[int]:
         """Token ids that end a sequence, as the model's generation settings (or its config) list them."""
         found = self._json("generation_config.json").get("eos_token_id", self._json("config.json").get("eos_token_id"))
@@ -135,25 +143,26 @@ class Tokens:
         """The id of the end-of-sequence token."""
         return None if self.tokenizer.eos_token_id is None else int(self.tokenizer.eos_token_id)
 
-    def encode(self, prompt: Prompt) -> list[int]:
-        """Token ids of what the model is sent."""
+    def encode(self, prompt: Prompt, *, whole: bool = False) -> list[int]:
+        """Token ids of what the model is sent; `whole` as in `chat_text`."""
         if isinstance(prompt, str):
             return list(self.tokenizer(prompt)["input_ids"])
-        return list(self.tokenizer(self.chat_text(prompt), add_special_tokens=False)["input_ids"])
+        return list(self.tokenizer(self.chat_text(prompt, whole=whole), add_special_tokens=False)["input_ids"])
 
-    def chat_text(self, prompt: Sequence[Any]) -> str:
-        """The messages as the chat template writes them, ready for the model to go on."""
+    def chat_text(self, prompt: Sequence[Any], *, whole: bool = False) -> str:
+        """The messages as the chat template writes them, ready for the model to go on; with `whole` a conversation that
+        is at its end, as a classifier reads it."""
         if not getattr(self.tokenizer, "chat_template", None):
             raise EngineError(
                 f"model `{self.model}` has no chat template: use a text prompt, or give `chat_template` a file"
             )
         messages = [{"role": message.role, "content": message.content} for message in prompt]
-        goes_on = messages[-1]["role"] == "assistant"
+        goes_on = messages[-1]["role"] == "assistant" and not whole
         try:
             text: str = self.tokenizer.apply_chat_template(
                 messages,
                 tokenize=False,
-                add_generation_prompt=not goes_on,
+                add_generation_prompt=not goes_on and not whole,
                 continue_final_message=goes_on,
                 **self.template_options,
             )

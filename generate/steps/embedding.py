@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from generate.passes.batching import Ids, pad
 from toolkit.errors import ThinkbackError
 
 
@@ -35,6 +36,12 @@ def unit_rows(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
         raise ThinkbackError(f"the embedder gave an array of shape {rows.shape} for {len(texts)} texts, or no numbers")
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths > 0, lengths, 1)
+
+
+def fitting(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
+    """(n,) whether the embedder takes each text whole; one that has no limit, and so no `fits`, takes them all."""
+    fits = getattr(embedder, "fits", None)
+    return np.ones(len(texts), dtype=bool) if fits is None else fits(texts)
 
 
 class MeanPooling:
@@ -73,6 +80,11 @@ class MeanPooling:
             rows |= zip(places, self._rows([texts[i] for i in places]), strict=True)
         return np.stack([rows[i] for i in range(len(texts))])
 
+    def fits(self, texts: Sequence[str]) -> np.ndarray:
+        """(n,) whether the encoder takes each text whole."""
+        lengths = [len(ids) for ids in self._tokenizer(list(texts))["input_ids"]] if texts else []
+        return np.array(lengths, dtype=np.int64) <= self.limit
+
     def describe(self) -> dict[str, object]:
         """The folder's name, the weights' hash, the limit in tokens."""
         import hashlib
@@ -83,10 +95,16 @@ class MeanPooling:
         return {"model": self.folder.name, "sha256": digest.hexdigest(), "pooling": "mean", "max_tokens": self.limit}
 
     def _rows(self, texts: list[str]) -> np.ndarray:
-        torch = self._torch
-        given = self._tokenizer(texts, padding=True, truncation=True, max_length=self.limit, return_tensors="pt")
-        with torch.inference_mode():
-            states = self._model(**given).last_hidden_state  # (n, tokens, d)
-        mask = given["attention_mask"].unsqueeze(-1).to(states.dtype)  # (n, tokens, 1)
-        pooled = (states * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
-        return pooled.float().numpy()
+        """(n, d); a text without tokens has a row of zeros."""
+        listed = self._tokenizer(texts, truncation=True, max_length=self.limit)["input_ids"]
+        there = [place for place, ids in enumerate(listed) if ids]
+        rows = np.zeros((len(texts), int(self._model.config.get_text_config().hidden_size)), dtype=np.float32)
+        if there:
+            fill = self._tokenizer.pad_token_id  # the mask hides it, so any id will do where there is none
+            padded = pad([Ids(tuple(listed[place])) for place in there], fill or 0, False, self._model.device)
+            with self._torch.inference_mode():
+                given = {"input_ids": padded.ids, "attention_mask": padded.mask}
+                states = self._model(**given).last_hidden_state  # (n, tokens, d)
+                mask = padded.mask.unsqueeze(-1).to(states.dtype)  # (n, tokens, 1)
+                rows[there] = ((states * mask).sum(dim=1) / mask.sum(dim=1)).float().numpy()
+        return rows

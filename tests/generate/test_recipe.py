@@ -8,15 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from generate.additions_file import load_additions
+from generate.classifier.settings import load_training
 from generate.estimate import estimate
 from generate.recipe import Recipe, Revise
-from generate.recipe_file import load_recipe, shipped_recipes
+from generate.recipe_file import load_recipe, read_toml, shipped_recipes
 from generate.run import make_plan
 from generate.steps.prompting import PROMPTS
 from generate.steps.temperatures import Balanced, Constant, Mixture
 from generate.tasks import PROMPTS as FORMATS
 from tests.generate.toy import RECIPE, write_recipe
 from toolkit.errors import ThinkbackError
+
+TABLES = {name: set(read_toml(name)[0]) for name in shipped_recipes()}
+LOGS = [name for name, tables in TABLES.items() if "data" in tables]
+ADDING = [name for name, tables in TABLES.items() if tables & {"verify", "features", "states"}]
+TRAINING = [name for name, tables in TABLES.items() if "classifier" in tables]
 
 CHANGES: list[tuple[Callable[[str], str], str]] = [
     (
@@ -124,7 +131,9 @@ def test_settings_of_the_papers() -> None:
 
 
 def test_every_shipped_prompt_is_used_by_a_shipped_recipe_or_is_an_action() -> None:
-    used = {name for recipe in shipped_recipes() for name in load_recipe(recipe).prompts}
+    used = {name for recipe in LOGS for name in load_recipe(recipe).prompts}
+    used |= {name for recipe in ADDING for name in load_additions(recipe).prompts}
+    used |= {load_training(recipe).template.name for recipe in TRAINING}
     taught = {f"bare_{name}.txt" for name in FORMATS}
     assert {path.name for path in PROMPTS.glob("*.txt")} == used | taught
 
@@ -160,7 +169,7 @@ def published(folder: Path) -> dict[str, list[str]]:
     lines("math500/test.jsonl", problems)
     lines("gsm8k/test.jsonl", [{"question": f"{i} + 1?", "answer": f"So.\n#### {i + 1}"} for i in range(3)])
     data = {"sevra-math500": "math500", "sevra-gsm8k": "gsm8k", "lilave-gsm8k": "gsm8k"}
-    named = {name: [f"data.path={folder / data.get(name, name)}"] for name in shipped_recipes()}
+    named = {name: [f"data.path={folder / data.get(name, name)}"] for name in LOGS}
     named["quantemp"].append(f"data.options.evidence={folder / 'quantemp' / 'bm25_scored_evidence'}")
     return named
 
@@ -186,7 +195,7 @@ def test_counts_stand_beside_those_of_the_papers(tmp_path: Path, capsys: pytest.
     from thinkback.commands.generate import generate
 
     settings = published(tmp_path)["quantemp"]
-    generate("quantemp", None, "1/1", None, settings, dry_run=True)
+    generate("quantemp", settings=settings, dry_run=True)
     said = capsys.readouterr().out.splitlines()
     table = "thesis on efficient fact checking, table 4.1"
     assert f"quantemp test claims: 3 (published: 2,495, 2,492 fewer; {table})" in said

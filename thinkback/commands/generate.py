@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from generate.adding.plan import AddPlan
+    from generate.additions import Additions
     from generate.engines import Engine
     from generate.estimate import Estimate
-    from generate.recipe import Recipe
+    from generate.recipe import EngineSettings, Recipe
     from generate.run import Plan
 
 
@@ -22,6 +24,15 @@ def generate(
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="LOG", help="Log to write, or to go on with.", show_default=False),
+    ] = None,
+    on: Annotated[
+        Path | None,
+        typer.Option(
+            "--on",
+            metavar="LOG",
+            help="A sealed log to add the recipe's verifiers, features and hidden states to.",
+            show_default=False,
+        ),
     ] = None,
     shard: Annotated[
         str, typer.Option("--shard", metavar="I/N", help="Generate part I of N; merge the parts afterwards.")
@@ -37,10 +48,11 @@ def generate(
         bool, typer.Option("--dry-run", help="Print calls, tokens and bytes on disk, at most; ask nothing.")
     ] = False,
 ) -> None:
-    """Run a recipe: ask a model, and write what it says into a log.
+    """Run a recipe: ask a model, and write what it says into a log; or, with --on, add to a log that stands.
 
     Interrupted at any moment, the same command goes on without asking again what was answered. Shipped recipes need
-    to be told where the data lie: --set data.path=FOLDER.
+    to be told where the data lie: --set data.path=FOLDER. --on adds what the log lacks of the recipe's verifiers,
+    features and hidden states, and seals it again; nothing that stands is changed.
     """
     from generate.recipe_file import load_recipe
     from generate.run import generate as run
@@ -49,6 +61,11 @@ def generate(
     from toolkit.errors import ThinkbackError
     from toolkit.progress import progress
 
+    if on is not None:
+        if out is not None:
+            raise ThinkbackError("`--out` writes a new log and `--on` adds to one: give one of them")
+        _add(recipe, on, shard, limit, settings or (), dry_run)
+        return
     read = load_recipe(recipe, settings or ())
     plan = make_plan(read, _shard(shard), limit)
     for note in plan.notes:
@@ -57,7 +74,7 @@ def generate(
         _print_estimate(plan)
         return
     if out is None:
-        raise ThinkbackError("name the log to write: `--out LOG`")
+        raise ThinkbackError("name the log to write, `--out LOG`, or one to add to, `--on LOG`")
     with progress(f"generating {read.name}", plan.traces, "traces") as advance:
 
         def started(known: int) -> Callable[[float], None]:
@@ -78,13 +95,69 @@ def generate(
 
 
 def _open(recipe: Recipe) -> Engine:
+    return _opened(recipe.engine, recipe.find)
+
+
+def _open_asked(additions: Additions) -> Engine:
+    return _opened(additions.engine_settings(), additions.find)
+
+
+def _opened(engine: EngineSettings, find: Callable[[str], Path]) -> Engine:
+    """The engine of a recipe, whose model and chat template may lie beside it."""
     from generate.engines import open_engine
 
-    model = recipe.find(recipe.engine.model)
-    settings = {"model": str(model) if model.is_dir() else recipe.engine.model, **recipe.engine.settings}
+    model = find(engine.model)
+    settings = {"model": str(model) if model.is_dir() else engine.model, **engine.settings}
     if settings.get("chat_template") is not None:
-        settings["chat_template"] = str(recipe.find(settings["chat_template"]))
-    return open_engine(recipe.engine.kind, settings)
+        settings["chat_template"] = str(find(settings["chat_template"]))
+    return open_engine(engine.kind, settings)
+
+
+def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequence[str], dry_run: bool) -> None:
+    """What `--on` does."""
+    from generate.adding.plan import make_add_plan
+    from generate.adding.run import add
+    from generate.additions_file import load_additions
+    from thinkback import console
+    from toolkit.progress import progress
+
+    plan = make_add_plan(load_additions(recipe, settings), on, _shard(shard), limit)
+    if dry_run:
+        _print_lacking(plan)
+        return
+    if not plan.traces:
+        add(plan, _open_asked)
+        console.say(f"{on} lacks nothing that {plan.additions.name} adds")
+        return
+    with progress(f"adding to {on.name}", plan.traces, "traces") as advance:
+
+        def started(known: int) -> Callable[[float], None]:
+            advance(known)
+            return advance
+
+        done = add(plan, _open_asked, started=started)
+    for step, record in done.steps:
+        line = f"added {step.name} to {on}: {record.rows:,} rows of {step.table}"
+        if record.skipped:
+            trace, reason = record.skipped[0]
+            line += f"; left out: {len(record.skipped):,}, the first is `{trace}`: {reason}"
+        if record.unreadable:
+            line += f"; judgements that can't be read: {len(record.unreadable):,}"
+        console.say(line)
+
+
+def _print_lacking(plan: AddPlan) -> None:
+    from generate.adding.estimate import estimate_additions
+    from thinkback import console
+
+    console.say(f"{plan.additions.name} on {plan.path}, shard {plan.shard.replace('-of-', '/')}; at most:")
+    for one in estimate_additions(plan):
+        calls = f", {one.calls:,} calls" if one.calls else ""
+        tokens = f", {one.tokens:,} tokens" if one.tokens else ""
+        console.say(
+            f"  {one.name}  {one.kind}: {one.traces:,} of {one.asked_for:,} traces lack it{calls}{tokens},"
+            f" {one.disk_bytes:,} bytes"
+        )
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -89,6 +89,10 @@ def remove_parts(folder: Path) -> None:
         left.unlink(missing_ok=True)
 
 
+_REPEATING = ("score", "latency_s", "device_s")
+"""Numbers that often repeat: rounded scores, the seconds of a batch."""
+
+
 def _write_parquet(path: Path, table: str, rows: pl.DataFrame) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -102,6 +106,7 @@ def _write_parquet(path: Path, table: str, rows: pl.DataFrame) -> None:
     schema = pa.schema(fields)
     # Dictionaries serve columns that repeat; states and texts do not.
     dictionary = [n for n, dtype in rows.schema.items() if dtype == pl.String and n not in ("trace_id", "text")]
+    dictionary += [n for n in _REPEATING if n in rows.columns and rows[n].n_unique() * 4 <= rows.height]
     options = {
         "compression": "zstd",
         "use_dictionary": dictionary,

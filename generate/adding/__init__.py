@@ -1,0 +1,1 @@
+"""Adding to a log that stands: what it lacks, block by block, resumably, and sealed again."""

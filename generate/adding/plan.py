@@ -1,0 +1,166 @@
+"""What a log lacks of what a recipe adds: for each step the traces that have no row yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from generate.adding.records import check_settings, recorded, section_of, settled
+from generate.additions import Addition, Additions, Asked, Features, States
+from generate.engines.weights import find_model, installed
+from generate.examples import shard_of
+from generate.features.columns import columns_of
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import Log, collect, open_sealed
+
+
+@dataclass(frozen=True)
+class Todo:
+    """A step and the traces that it is yet to be done for: a frame (example_id, trace_id), sorted. `pools`: theirs, and
+    those of the traces that these revise.
+    """
+
+    step: Addition
+    traces: pl.DataFrame
+    pools: tuple[str, ...]
+    asked_for: int
+
+
+@dataclass(frozen=True)
+class AddPlan:
+    """What is to be added to a log. `shard`: as i-of-n."""
+
+    additions: Additions
+    log: Log
+    path: Path
+    shard: str
+    todo: tuple[Todo, ...]
+
+    @property
+    def traces(self) -> int:
+        """Traces to be done, summed over the steps."""
+        return sum(one.traces.height for one in self.todo)
+
+
+def make_add_plan(
+    additions: Additions, path: str | Path, shard: tuple[int, int] = (1, 1), limit: int | None = None
+) -> AddPlan:
+    """See what a log lacks, of the first `limit` examples, and of these of the shard (i, n), counted from 1.
+
+    ThinkbackError where the log is not sealed, can't be written, lacks a pool or a column that a step needs, or holds
+    something of a step's name that this recipe did not make.
+    """
+    number, count = shard
+    if not 1 <= number <= count:
+        raise ThinkbackError(f"`--shard {number}/{count}`: the first number must be between 1 and {count}")
+    if limit is not None and limit < 1:
+        raise ThinkbackError(f"`--limit` must be at least 1, not {limit}")
+    log = open_sealed(path)
+    for table in ("examples", "traces"):
+        if not log.has(table):
+            raise ThinkbackError(f"`{path}` has no `{table}`: nothing can be added to it")
+    examples = collect(log.scan("examples", ["example_id", "split", "dataset"]), log).sort("example_id")
+    examples = shard_of(examples if limit is None else examples.head(limit), shard)
+    if not examples.height:
+        raise ThinkbackError(f"`--shard {number}/{count}` has no examples")
+    columns = ["trace_id", "example_id", "pool", "parent_id", "sample_index", "answer"]
+    traces = collect(log.scan("traces", columns), log).join(examples, on="example_id", how="inner")
+    traces = traces.sort("example_id", "trace_id")
+    todo = tuple(_todo(step, additions, log, traces) for step in additions.steps)
+    return AddPlan(additions, log, Path(path), f"{number}-of-{count}", todo)
+
+
+def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) -> Todo:
+    place = f"{section_of(step)} `{step.name}`"
+    wanted = traces
+    for name, column in (("pools", "pool"), ("split", "split"), ("dataset", "dataset")):
+        asked: Sequence[str] = getattr(step, name)
+        there = traces[column].unique().to_list()
+        for value in asked:
+            if value not in there:
+                raise ThinkbackError(f"{place}: `{name}`: `{value}` is not in the log; {suggest(value, there)}")
+        wanted = wanted.filter(pl.col(column).is_in(list(asked))) if asked else wanted
+    if isinstance(step, Asked) and step.first is not None:
+        wanted = wanted.filter(pl.col("sample_index") < step.first)
+    wanted = wanted.filter(pl.col("answer").is_not_null()) if step.answered else wanted
+    if isinstance(step, Features):
+        columns_of(step, log)  # refuses a log without a column that the features need
+    if isinstance(step, States):
+        _check_dimension(step, additions, log)
+    source = log.manifest.source if log.manifest is not None else None
+    records = recorded(source, step)
+    standing = _standing(step, log)
+    if records:
+        check_settings(records, step, additions)
+    elif standing is not None:
+        what, hint = ("columns", "prefix") if isinstance(step, Features) else ("rows", "name")
+        raise ThinkbackError(
+            f"{place}: the log holds {what} of that name that no recipe made; give these another `{hint}`"
+        )
+    lacking = wanted if standing is None else wanted.join(standing, on="trace_id", how="anti")
+    done = settled(records)
+    lacking = lacking.filter(~pl.col("trace_id").is_in(list(done))) if done else lacking
+    if isinstance(step, Asked) and step.kind == "listwise":
+        lacking = _whole_groups(wanted, lacking)
+    parents = traces.filter(pl.col("trace_id").is_in(lacking["parent_id"].drop_nulls().unique().implode()))
+    pools = sorted({*lacking["pool"].unique(), *parents["pool"].unique()})
+    pools = _with_ancestors(pools, traces) if parents.height else pools
+    return Todo(step, lacking.select("example_id", "trace_id"), tuple(pools), wanted.height)
+
+
+def _check_dimension(step: States, additions: Additions, log: Log) -> None:
+    """ThinkbackError where the log holds states of that name of another dimension. No weights are loaded."""
+    if not log.has(step.table):
+        return
+    there = log.columns(step.table)["state"]
+    width = there.size if isinstance(there, pl.Array) else None
+    installed("generate", "huggingface_hub")
+    own = find_model(additions.model(step.model), None, download=False).hidden_size()
+    if width != own:
+        raise ThinkbackError(
+            f"`states.{step.name}`: the model's states have {own} numbers, those of `{step.table}` in the log {width}:"
+            " give them another `name`"
+        )
+
+
+def _standing(step: Addition, log: Log) -> pl.DataFrame | None:
+    """The ids of traces that have this step's rows; None where the log has none at all of that name."""
+    if isinstance(step, Features):
+        names = [name for name in columns_of(step, log) if log.has("features") and name in log.columns("features")]
+        if not names:
+            return None
+        held = pl.any_horizontal(pl.col(name).is_not_null() for name in names)
+        return collect(log.scan("features", ["trace_id", *names]).filter(held).select("trace_id"), log)
+    if not log.has(step.table):
+        return None
+    scan = log.scan(step.table, ["trace_id"] if step.table != "verifications" else ["trace_id", "verifier"])
+    if step.table == "verifications":
+        scan = scan.filter(pl.col("verifier") == step.name)
+    found = collect(scan.select("trace_id").unique(), log)
+    return found if found.height else None
+
+
+def _whole_groups(wanted: pl.DataFrame, lacking: pl.DataFrame) -> pl.DataFrame:
+    """A choice is among all of an example's traces in a pool: a group is done whole or not at all."""
+    keys = ["example_id", "pool", "parent_id"]
+    whole = wanted.group_by(keys).len("of").join(lacking.group_by(keys).len("n"), on=keys, nulls_equal=True)
+    return lacking.join(whole.filter(pl.col("of") == pl.col("n")), on=keys, how="semi", nulls_equal=True).sort(
+        "example_id", "trace_id"
+    )
+
+
+def _with_ancestors(pools: Sequence[str], traces: pl.DataFrame) -> list[str]:
+    """The pools, and those of the traces that theirs revise, and so on."""
+    pairs = (
+        traces.select("parent_id", "pool")
+        .drop_nulls()
+        .join(traces.select(parent_id="trace_id", parent_pool="pool"), on="parent_id")
+    )
+    of = pairs.select("pool", "parent_pool").unique().rows()
+    known = set(pools)
+    while more := {parent for pool, parent in of if pool in known} - known:
+        known |= more
+    return sorted(known)

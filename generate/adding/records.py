@@ -1,0 +1,133 @@
+"""What the manifest says of what was added: per verifier, kind of features and model of states, how it came about.
+
+Under `source.verifiers`, `source.features` and `source.hidden_states`, by name: the settings, the model with its
+weights' hash, prompts, versions and device, rows, wall-clock seconds, and the traces that have no row, with the reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from generate.adding.sources import sources_of
+from generate.additions import Addition, Additions, Asked, Features, Random, States, prompt_names
+from generate.manifest import versions_here
+from generate.recipe import RUNNING
+from generate.settings import flatten
+from toolkit.errors import ThinkbackError
+
+
+@dataclass
+class Record:
+    """What a run has to say of one step."""
+
+    rows: int = 0
+    seconds: float = 0.0
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    unreadable_tokens: int = 0
+
+
+def section_of(step: Addition) -> str:
+    """Where the manifest's `source` keeps the step."""
+    if isinstance(step, States):
+        return "hidden_states"
+    return "features" if isinstance(step, Features) else "verifiers"
+
+
+def settings_of(step: Addition, additions: Additions) -> dict[str, Any]:
+    """Everything that decides what a step writes, as dotted names and JSON values."""
+    flat = flatten(step)
+    own = additions.engine.settings.get("chat_template") if isinstance(step, Asked) and additions.engine else None
+    for name in (*prompt_names(step), *([own] if own is not None else [])):
+        text = additions.prompts[name].text
+        flat[f"prompts.{name}"] = f"sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    for name in ("model", "base"):
+        if getattr(step, name, None):
+            flat[name] = Path(getattr(step, name)).name
+    if isinstance(step, Asked):
+        engine = additions.engine_settings()
+        flat |= {"seed": additions.seed, "engine.kind": engine.kind, "engine.model": Path(engine.model).name}
+        flat |= flatten({k: v for k, v in engine.settings.items() if k not in RUNNING}, "engine")
+    if isinstance(step, Random):
+        flat["seed"] = additions.seed
+    if isinstance(step, Features) and step.kind in ("claims", "peers") and additions.embedding is not None:
+        flat["embedding.model"] = Path(additions.embedding.model).name
+    return flat
+
+
+def key_of(step: Addition, additions: Additions) -> str:
+    """A name for the step's folder and its calls in the journal: with other settings it is another."""
+    text = json.dumps(settings_of(step, additions), sort_keys=True, ensure_ascii=False)
+    return f"{section_of(step)}-{step.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def recorded(source: Any, step: Addition) -> list[Mapping[str, Any]]:
+    """What the manifest says of a step of this name: nothing, one record, or those of the logs it was merged from."""
+    sections = (part.get(section_of(step)) for part in sources_of(source))
+    found = (section.get(step.name) for section in sections if isinstance(section, Mapping))
+    return [record for record in found if isinstance(record, Mapping)]
+
+
+def settled(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Traces that were tried and can have no row."""
+    skipped = (one["trace_id"] for record in records for one in record.get("skipped", ()))
+    unread = (name for record in records for name in record.get("unreadable", {}).get("traces", ()))
+    return frozenset([*skipped, *unread])
+
+
+def check_settings(records: Sequence[Mapping[str, Any]], step: Addition, additions: Additions) -> None:
+    """ThinkbackError where all that the log holds of this name was made with other settings."""
+    now = settings_of(step, additions)
+    others = [record.get("settings") or {} for record in records]
+    if now in others:
+        return
+    before = others[0]
+    for name in dict.fromkeys([*now, *before]):
+        if now.get(name) != before.get(name):
+            raise ThinkbackError(
+                f"the log holds `{step.name}` ({section_of(step)}) made with other settings: `{name}` is"
+                f" {json.dumps(before.get(name), ensure_ascii=False)} there and"
+                f" {json.dumps(now.get(name), ensure_ascii=False)} here; give the new one another `name`"
+            )
+
+
+def with_records(
+    source: Any, additions: Additions, made: Sequence[tuple[Addition, Record, Mapping[str, Any]]]
+) -> dict[str, Any]:
+    """The manifest's `source` with what was added. Parts of one step, from several runs or shards, are summed up."""
+    whole = dict(source) if isinstance(source, Mapping) else {} if source is None else {"log": source}
+    for step, record, described in made:
+        section = dict(whole.get(section_of(step)) or {})
+        before = section.get(step.name) or {}
+        entry: dict[str, Any] = {
+            "added_by": "thinkback generate --on",
+            "recipe": additions.name,
+            "kind": step.kind,
+            "seed": additions.seed,
+            **described,
+            "versions": {**versions_here(), **_versions(described)},
+            "settings": settings_of(step, additions),
+            "rows": before.get("rows", 0) + record.rows,
+            "wall_clock_s": round(before.get("wall_clock_s", 0.0) + record.seconds, 3),
+        }
+        skipped = [*before.get("skipped", ()), *({"trace_id": t, "reason": r} for t, r in record.skipped)]
+        if skipped:
+            entry["skipped"] = skipped
+        old = before.get("unreadable") or {}
+        traces = [*old.get("traces", ()), *record.unreadable]
+        if traces:
+            tokens = old.get("tokens", 0) + record.unreadable_tokens
+            entry["unreadable"] = {"count": len(traces), "tokens": tokens, "traces": traces}
+        section[step.name] = entry
+        whole[section_of(step)] = section
+    return whole
+
+
+def _versions(described: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = described.get("versions")
+    return found if isinstance(found, Mapping) else {}

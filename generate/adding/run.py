@@ -1,0 +1,229 @@
+"""Adding to a log: step by step and block by block, resumable at any moment, and sealed again at the end.
+
+What is made lies in `LOG/.adding/SHARD/STEP/` until everything is there: a block's rows as a shard of their own, the
+answered calls of judges in a journal. Readers of the log see nothing of it. Then the rows are put beside those that
+stand, the log's new manifest takes the place of the old, and the folder goes. A run that is killed and started again
+does what is missing. Work that was begun with other settings of a step is not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from generate.adding.block import read_block
+from generate.adding.plan import AddPlan, Todo
+from generate.adding.records import Record, key_of, with_records
+from generate.adding.working import Advance, Made, Worker
+from generate.additions import Addition, Additions, Asked, Classifier, Features, LogProb, Random, States
+from generate.engines.base import Engine
+from generate.journal import Entry, Journal
+from generate.steps.embedding import Embedder
+from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
+from toolkit.log.blocks import example_ranges
+
+OpenEngine = Callable[[Additions], Engine]
+SECONDS, UNREADABLE = "seconds", "unreadable"
+
+
+@dataclass(frozen=True)
+class Added:
+    """What came of a run: the log, sealed again, and for each step its name and what there is to say of it."""
+
+    log: Log
+    steps: tuple[tuple[Addition, Record], ...]
+
+
+def add(
+    plan: AddPlan,
+    open_engine: OpenEngine,
+    *,
+    embedder: Embedder | None = None,
+    started: Callable[[int], Advance] | None = None,
+) -> Added:
+    """Run a plan, or go on with it; engines and models are opened when they are first due.
+
+    `started` is told how many traces were done before, and gives a function to count more with. ThinkbackError for all
+    that ends a run early: the log is as it was then, and the same command goes on.
+    """
+    home = plan.path / ADDING / plan.shard
+    todo = [one for one in plan.todo if one.traces.height]
+    if not todo:
+        _remove(home)
+        return Added(plan.log, ())
+    made: list[tuple[Addition, Record, Mapping[str, Any]]] = []
+    tables: dict[str, list[pl.LazyFrame]] = {}
+    with Journal(home) as journal:
+        steps = [_Step(plan, one, home, journal) for one in todo]
+        known = {step.key: step for step in steps}
+        for entry in journal.entries():
+            key = entry.pool.partition("/")[0]
+            if key in known:
+                known[key].recall(entry)
+        advance = started(sum(step.done() for step in steps)) if started is not None else _ignore
+        for step in steps:
+            described = step.run(open_engine, embedder, advance)
+            made.append((step.todo.step, step.record, described))
+            for table, rows in step.rows():
+                tables.setdefault(table, []).append(rows)
+    extend_log(plan.path, {t: _together(t, frames) for t, frames in tables.items()}, _source(plan.additions, made))
+    _remove(home)
+    return Added(open_log(plan.path), tuple((step, record) for step, record, _ in made))
+
+
+class _Step:
+    """One step of a run: what was made before, and the making of the rest."""
+
+    def __init__(self, plan: AddPlan, todo: Todo, home: Path, journal: Journal):
+        self.plan, self.todo, self.journal = plan, todo, journal
+        self.key = key_of(todo.step, plan.additions)
+        self.writer = LogWriter(home / self.key)
+        self.record = Record()
+        self.answered: list[Entry] = []
+        self.described: Mapping[str, Any] | None = None
+
+    def recall(self, entry: Entry) -> None:
+        """Note an entry of the journal of before."""
+        what = entry.pool.partition("/")[2]
+        if what == SECONDS:
+            self.record.seconds += entry.elapsed_s
+        elif what == UNREADABLE:
+            self.record.unreadable.append(entry.example_id)
+            self.record.unreadable_tokens += sum(entry.indices)
+        elif what:
+            self.answered.append(entry)
+        elif entry.failure is not None:
+            self.record.skipped.append((entry.example_id, entry.failure))
+
+    def there(self) -> pl.Series:
+        """The traces that are done: with rows, or without any for ever."""
+        log = self.writer.log()
+        ids = [collect(log.scan(table, ["trace_id"]).unique(), log)["trace_id"] for table in log.shards]
+        settled = [trace for trace, _ in self.record.skipped] + self.record.unreadable
+        return pl.concat([*ids, pl.Series("trace_id", settled, dtype=pl.String)]).unique()
+
+    def done(self) -> int:
+        """How many traces were done before."""
+        return self.todo.traces.filter(pl.col("trace_id").is_in(self.there().implode())).height
+
+    def run(self, open_engine: OpenEngine, embedder: Embedder | None, advance: Advance) -> Mapping[str, Any]:
+        """Make what is missing, block by block; what the manifest is to say of the model and its settings."""
+        # an interruption between two appends of one block leaves skips noted whose rows are missing, never rows twice
+        worker = make_worker(self.todo.step, self.plan, self.todo, self.key, self.journal, open_engine, embedder)
+        with contextlib.closing(worker):
+            for entry in self.answered:
+                worker.recall(entry)  # type: ignore[attr-defined]
+            left = self.todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
+            for low, high, wanted in _blocks(left, worker.per_block):
+                began = time.monotonic()
+                block = read_block(self.plan.log, low, high, wanted)
+                self.keep(worker.run(block, advance), time.monotonic() - began)
+            self.check(worker)
+            return worker.describe()
+
+    def keep(self, made: Made, seconds: float) -> None:
+        """A block's rows, and what is to be remembered of it; the rows last, for they say that the block is done."""
+        for trace, reason in made.skipped:
+            self.journal.append(Entry(trace, self.key, (0,), (), reason, 0.0))
+        for number, trace in enumerate(made.unreadable):
+            spent = (made.tokens,) if number == 0 else (0,)
+            self.journal.append(Entry(trace, f"{self.key}/{UNREADABLE}", spent, (), "unreadable", 0.0))
+        self.journal.append(Entry("", f"{self.key}/{SECONDS}", (), (), None, seconds))
+        self.journal.sync()
+        self.record.skipped += made.skipped
+        self.record.unreadable += made.unreadable
+        self.record.unreadable_tokens += made.tokens
+        self.record.seconds += seconds
+        if made.rows.height:
+            self.writer.append(self.todo.step.table, made.rows)
+
+    def check(self, worker: Worker) -> None:
+        """ThinkbackError where a verifier was asked and nothing that it said can be read."""
+        self.record.rows = sum(self.writer.log().rows(table) for table in self.writer.log().shards)
+        if self.record.unreadable and not self.record.rows:
+            worker.unread = len(self.record.unreadable)  # type: ignore[attr-defined]
+            raise worker.hopeless()  # type: ignore[attr-defined]
+
+    def rows(self) -> Iterator[tuple[str, pl.LazyFrame]]:
+        """What was made, by table."""
+        log = self.writer.log()
+        for table in log.shards:
+            yield table, log.scan(table, list(log.columns(table)))
+
+
+def make_worker(
+    step: Addition,
+    plan: AddPlan,
+    todo: Todo,
+    key: str,
+    journal: Journal,
+    open_engine: OpenEngine,
+    embedder: Embedder | None,
+) -> Worker:
+    """The worker of a step; its model is loaded here, an engine when it is first asked."""
+    additions, log = plan.additions, plan.log
+    if isinstance(step, Asked):
+        from generate.verify.asked import AskedWorker
+
+        return AskedWorker(step, additions, log, key, journal, lambda: open_engine(additions))
+    if isinstance(step, Classifier):
+        from generate.verify.classifier import ClassifierWorker
+
+        return ClassifierWorker(step, additions, log)
+    if isinstance(step, LogProb):
+        from generate.verify.logprob import LoggedWorker, LogProbWorker
+
+        return LoggedWorker(step) if step.model is None else LogProbWorker(step, additions, log, todo.pools)
+    if isinstance(step, Random):
+        from generate.verify.chance import RandomWorker
+
+        return RandomWorker(step, additions.seed)
+    if isinstance(step, States):
+        from generate.states import StatesWorker
+
+        return StatesWorker(step, additions, log, todo.pools)
+    assert isinstance(step, Features)
+    from generate.features.working import FeaturesWorker
+
+    return FeaturesWorker(step, additions, log, embedder)
+
+
+def _blocks(traces: pl.DataFrame, size: int) -> Iterator[tuple[str, str, frozenset[str]]]:
+    """(first, last example, wanted traces) of blocks of whole examples with about `size` wanted traces."""
+    for low, high in example_ranges([traces.group_by("example_id").len()], size):
+        within = traces.filter(pl.col("example_id").is_between(pl.lit(low), pl.lit(high)))
+        yield low, high, frozenset(within["trace_id"])
+
+
+def _remove(home: Path) -> None:
+    """The work of this shard is in the log: its folder goes, and the one around it where no other shard is at work."""
+    shutil.rmtree(home, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        home.parent.rmdir()
+
+
+def _together(table: str, frames: list[pl.LazyFrame]) -> pl.LazyFrame:
+    """The rows of several steps for one table; features of one trace in one row."""
+    if table != "features":
+        return pl.concat(frames)
+    joined = frames[0]
+    for frame in frames[1:]:
+        joined = joined.join(frame, on=["trace_id", "example_id"], how="full", coalesce=True)
+    return joined
+
+
+def _source(
+    additions: Additions, made: list[tuple[Addition, Record, Mapping[str, Any]]]
+) -> Callable[[Any], dict[str, Any]]:
+    return lambda source: with_records(source, additions, made)
+
+
+def _ignore(_: float) -> None:
+    """Counts nothing."""

@@ -1,0 +1,74 @@
+"""Texts as token ids, cut into batches of like length and padded on either side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Ids:
+    """A text as a model reads it: what stood before it, and itself. `types`: segment ids of a pair of texts."""
+
+    prompt: tuple[int, ...]
+    completion: tuple[int, ...] = ()
+    types: tuple[int, ...] | None = None
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """Prompt and completion."""
+        return self.prompt + self.completion
+
+    def __len__(self) -> int:
+        return len(self.prompt) + len(self.completion)
+
+
+def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Places of texts of like length, at most `tokens` padded tokens together, at least one text each."""
+    group: list[int] = []
+    for place in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):  # so the last one is the widest
+        if group and (len(group) + 1) * lengths[place] > tokens:
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A batch as tensors: ids, mask (1 where there is a token) and segment ids, each (n, width), and where each text
+    begins, (n,).
+    """
+
+    ids: Tensor
+    mask: Tensor
+    types: Tensor | None
+    starts: Tensor
+    left: bool
+
+
+def pad(texts: Sequence[Ids], fill: int, left: bool, device: Any) -> Padded:
+    """The texts side by side, filled up with `fill`, on the left or on the right."""
+    import torch
+
+    lengths = torch.tensor([len(text) for text in texts])
+    width = int(lengths.max())
+    starts = width - lengths if left else torch.zeros_like(lengths)
+    place = torch.arange(width)[None, :] - starts[:, None]  # (n, width)
+    mask = (place >= 0) & (place < lengths[:, None])
+
+    def filled(rows: list[tuple[int, ...]], value: int) -> Tensor:
+        made = torch.full((len(texts), width), value, dtype=torch.long)
+        made[mask] = torch.tensor([i for row in rows for i in row], dtype=torch.long)
+        return made.to(device)
+
+    types = None
+    if any(text.types is not None for text in texts):
+        types = filled([text.types or (0,) * len(text) for text in texts], 0)
+    ids = filled([text.all for text in texts], fill)
+    return Padded(ids, mask.long().to(device), types, starts.to(device), left)

@@ -1,0 +1,181 @@
+"""A loaded model that reads texts: what it was loaded from, what fits it, and one forward pass after the other."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from generate.engines.base import EngineError, Prompt, shares
+from generate.engines.loading import Placing, load_network
+from generate.engines.weights import ModelFiles, Tokens, find_model, installed, load_tokens, versions
+from generate.passes.batching import Ids, Padded, batches, pad
+
+LOGITS = 2**27
+"""Logits held at once, at most: batches are made smaller for large vocabularies."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One batch, read: the places of its texts among those given, what the model gave, and each text's share of the
+    seconds, by tokens. `seconds`: of the whole batch.
+    """
+
+    places: tuple[int, ...]
+    padded: Padded
+    out: Any
+    seconds: float
+    device_s: tuple[float, ...]
+
+
+class Reader:
+    """A model that reads. `head`: one of generate.engines.loading.HEADS; `context`: its longest text in tokens; `left`:
+    pad on that side; `base`: the files of the model that an adapter was put on.
+    """
+
+    def __init__(
+        self,
+        files: ModelFiles,
+        tokens: Tokens,
+        network: Any,
+        head: str,
+        context: int | None,
+        batch_tokens: int,
+        left: bool,
+        base: ModelFiles | None = None,
+    ):
+        self.files, self.tokens, self.network, self.head = files, tokens, network, head
+        self.context = context if context is not None else longest(files, tokens)
+        self.batch_tokens, self.left, self.base = batch_tokens, left, base
+        self.busy_s = 0.0
+        self.own_pad = network.config.pad_token_id
+        self._takes = frozenset(inspect.signature(network.forward).parameters)
+
+    @property
+    def dimension(self) -> int:
+        """The length of a hidden state."""
+        return int(self.network.config.get_text_config().hidden_size)
+
+    @property
+    def layers(self) -> int:
+        """How many layers there are; `hidden_states` has one entry more, the embeddings."""
+        return int(self.network.config.get_text_config().num_hidden_layers)
+
+    def describe(self) -> dict[str, object]:
+        """For the manifest; the weights are hashed here."""
+        import torch
+
+        device = self.network.device
+        base = {} if self.base is None else {"base": self.base.name, "base_weights_sha256": self.base.weights_sha256()}
+        return {
+            "model": self.files.name,
+            "revision": self.files.revision,
+            "weights_sha256": self.files.weights_sha256(),
+            **base,
+            "versions": versions("torch", "transformers", "tokenizers", "safetensors", "peft"),
+            "dtype": str(self.network.dtype).removeprefix("torch."),
+            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+            "context": self.context,
+            "batch_tokens": self.batch_tokens,
+        }
+
+    def too_long(self, text: Ids) -> str | None:
+        """Why the model can't take a text whole; None where it can."""
+        if not len(text):
+            return "the text has no tokens"
+        if self.context is not None and len(text) > self.context:
+            return f"the text has {len(text)} tokens and the model takes {self.context}"
+        return None
+
+    def read(self, texts: Sequence[Ids], **options: Any) -> Iterator[Pass]:
+        """Forward passes over texts that fit, those of like length together. `options` go to the model."""
+        import torch
+
+        for places in batches([len(text) for text in texts], self._room()):
+            group = [texts[place] for place in places]
+            began = perf_counter()
+            try:
+                with torch.inference_mode():
+                    padded = pad(group, self.fill(group), self.left, self.network.device)
+                    out = self.network(**self.inputs(padded), **options)
+                    if self.network.device.type == "cuda":
+                        torch.cuda.synchronize(self.network.device)
+            except torch.OutOfMemoryError:
+                raise EngineError(
+                    f"out of memory with {len(group)} texts of up to {padded.ids.shape[1]} tokens: lower"
+                    " `batch_tokens`; the same command continues"
+                ) from None
+            seconds = perf_counter() - began
+            self.busy_s += seconds
+            yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, [len(text) for text in group])))
+
+    def inputs(self, padded: Padded) -> dict[str, Any]:
+        """What the model is given. Positions are said only where padding on the left would shift them, and not to
+        models that count them from the padding themselves.
+        """
+        given: dict[str, Any] = {"input_ids": padded.ids, "attention_mask": padded.mask}
+        if padded.types is not None and "token_type_ids" in self._takes:
+            given["token_type_ids"] = padded.types
+        counts = hasattr(getattr(self.network.base_model, "embeddings", None), "create_position_ids_from_input_ids")
+        if padded.left and "position_ids" in self._takes and not counts:
+            given["position_ids"] = (padded.mask.cumsum(1) - 1).clamp(min=0)
+        if "use_cache" in self._takes:
+            given["use_cache"] = False
+        return given
+
+    def fill(self, texts: Sequence[Ids]) -> int:
+        """The id that pads. A classifier of decoders finds a text's end by its config's pad token; where the config has
+        none, an id that no text of the batch holds stands in, so that it reads them as if each were alone.
+        """
+        if self.head != "sequence":
+            return 0 if self.tokens.tokenizer.pad_token_id is None else int(self.tokens.tokenizer.pad_token_id)
+        if self.own_pad is not None:
+            return int(self.own_pad)
+        held = {i for text in texts for i in text.all}
+        free = next((i for i in range(int(self.network.config.get_text_config().vocab_size)) if i not in held), None)
+        if free is None and len(texts) > 1:
+            raise EngineError(f"model `{self.files.name}`: no token is free to pad with: set `batch_tokens = 1`")
+        self.network.config.pad_token_id = free
+        return free or 0
+
+    def close(self) -> None:
+        """Free the model's memory."""
+        import torch
+
+        on_gpu = self.network.device.type == "cuda"
+        self.network = None
+        if on_gpu:
+            torch.cuda.empty_cache()
+
+    def _room(self) -> int:
+        if self.head != "causal":
+            return self.batch_tokens
+        return max(1, min(self.batch_tokens, LOGITS // int(self.network.config.get_text_config().vocab_size)))
+
+
+def longest(files: ModelFiles, tokens: Tokens) -> int | None:
+    """The longest text of a model, in tokens: what its config and its tokenizer allow; None where neither says."""
+    limits = [limit for limit in (files.context(), tokens.tokenizer.model_max_length) if limit and limit < 10**9]
+    return min(limits) if limits else None
+
+
+def open_reader(model: str, head: str, settings: Any, what: str) -> Reader:
+    """Load the model of a step: `settings` has device, dtype, context, batch_tokens, padding, load_in_4bit."""
+    installed("generate", "torch", "transformers", "safetensors")
+    files = find_model(model, None, download=False)
+    tokens = load_tokens(str(files.folder))
+    placing = Placing(settings.device, settings.dtype, settings.load_in_4bit)
+    network = load_network(files, head, placing, what)
+    return Reader(files, tokens, network, head, settings.context, settings.batch_tokens, settings.padding == "left")
+
+
+def encode(tokens: Tokens, prompt: Prompt, text: str, ended: bool) -> Ids:
+    """What a model reads of a trace: the prompt as an engine would send it, and the text's own tokens, with the end of
+    sequence where the trace ended by itself.
+    """
+    ids = list(tokens.tokenizer(text, add_special_tokens=False)["input_ids"])
+    if ended and tokens.end is not None:
+        ids.append(tokens.end)
+    return Ids(tuple(tokens.encode(prompt)) if prompt else (), tuple(ids))

@@ -1,0 +1,117 @@
+"""Hidden states of a model that reads traces: chosen layers x tokens, by a teacher-forced pass.
+
+Any model may read another's traces. A trace is read after the prompt that it answered, whole; a trace that is longer
+than the model takes is named and has no states. LiLaVe (2025, section 4.1) takes layers -1, -2, -4, -8, -16 and tokens
+-16 ... -1, and looks at the first tokens too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from generate.adding.block import Block, stood_before
+from generate.adding.prompts import prompts_of_pools, template_of
+from generate.adding.working import Advance, Made
+from generate.additions import Additions, States
+from generate.passes.batching import Ids
+from generate.passes.reading import encode, open_reader
+from generate.passes.taking import states_at
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+
+BLOCK_BYTES = 16 * 2**20
+"""States of a block in memory, about; at least those of one example."""
+
+
+class StatesWorker:
+    """Reads traces and keeps states."""
+
+    def __init__(self, step: States, additions: Additions, log: Log, pools: tuple[str, ...]):
+        self.step = step
+        self.prompts = prompts_of_pools(log, pools, step.prompt, step.prompts, additions.prompts)
+        self.reader = open_reader(additions.model(step.model), "base", step, f"`states.{step.name}`")
+        self._check_layers()
+        each = len(step.layers) * len(step.tokens) * self.reader.dimension * (2 if step.store == "float16" else 4)
+        self.per_block = max(1, BLOCK_BYTES // each)
+
+    def describe(self) -> dict[str, object]:
+        """The model, where its states were taken, and what stood before the traces."""
+        return {
+            **self.reader.describe(),
+            "dimension": self.reader.dimension,
+            "layers": list(self.step.layers),
+            "tokens": list(self.step.tokens),
+            "stored_as": self.step.store,
+            "bits": self.step.bits,
+            "prompts": {pool: made.text for pool, made in self.prompts.items()},
+        }
+
+    def run(self, block: Block, advance: Advance) -> Made:
+        """A row for each (trace, layer, token) that there is."""
+        known, texts, kept, skipped = template_of(self.prompts), [], [], []
+        for row in block.rows:
+            prompt = stood_before(known, block, row)
+            text = encode(self.reader.tokens, prompt, row["text"] or "", row["finish_reason"] == "stop")
+            reason = "the text has no tokens" if not text.completion else self.reader.too_long(text)
+            if reason is not None:
+                skipped.append((row["trace_id"], reason))
+            else:
+                texts.append(text)
+                kept.append(row)
+        frames = [self._frame([], [], np.zeros((0, 0, 0, self.reader.dimension)), np.zeros((0, 0), bool))]
+        for read in self.reader.read(texts, output_hidden_states=True):
+            group: list[Ids] = [texts[place] for place in read.places]
+            states, there = states_at(read, group, self.step.layers, self.step.tokens)
+            rows = [kept[place] for place in read.places]
+            frames.append(self._frame([r["trace_id"] for r in rows], [r["example_id"] for r in rows], states, there))
+            advance(len(rows))
+        return Made(pl.concat(frames), tuple(skipped))
+
+    def close(self) -> None:
+        """Free the model."""
+        self.reader.close()
+
+    def _frame(
+        self, traces: Sequence[str], examples: Sequence[str], states: np.ndarray, there: np.ndarray
+    ) -> pl.DataFrame:
+        """Rows of states (n, layers, tokens, d), of the places that there are, (n, tokens)."""
+        half = self.step.store == "float16"
+        width = states.shape[-1]
+        row, layer, token = np.nonzero(np.broadcast_to(there[:, None, :], states.shape[:3]))
+        with np.errstate(over="ignore"):
+            taken = states[row, layer, token].astype(np.float16 if half else np.float32)  # (rows, d)
+        if half and self.step.bits is not None:
+            taken = rounded(taken, self.step.bits)
+        if not np.isfinite(taken).all():
+            hint = ': set `store = "float32"`' if half else ": choose another `dtype`"
+            raise ThinkbackError(f"`states.{self.step.name}`: a state is too large for {self.step.store}, or NaN{hint}")
+        places: dict[str, Any] = {
+            "trace_id": pl.Series(np.asarray(traces, dtype=object)[row], dtype=pl.String),
+            "layer": np.asarray(self.step.layers, dtype=np.int16)[layer],
+            "token": np.asarray(self.step.tokens, dtype=np.int32)[token],
+            "example_id": pl.Series(np.asarray(examples, dtype=object)[row], dtype=pl.String),
+        }
+        inner = pl.Float16() if half else pl.Float32()
+        return pl.DataFrame(places).with_columns(
+            pl.Series("state", taken.reshape(len(taken), width), dtype=pl.Array(inner, width))
+        )
+
+    def _check_layers(self) -> None:
+        last = self.reader.layers
+        for layer in self.step.layers:
+            if not -last - 1 <= layer <= last:
+                raise ThinkbackError(
+                    f"`states.{self.step.name}.layers`: the model has {last} layers, so {layer} is none of them:"
+                    f" 0 is the embeddings and {last}, or -1, the last"
+                )
+
+
+def rounded(states: np.ndarray, bits: int) -> np.ndarray:
+    """float16 numbers with `bits` of their 10 bits of fraction left, to the nearest, ties away from zero."""
+    cut = 10 - bits
+    whole = (states.view(np.uint16).astype(np.uint32) + (1 << (cut - 1))) >> cut << cut
+    return whole.astype(np.uint16).view(np.float16)

@@ -1,0 +1,160 @@
+"""`thinkback generate RECIPE --on LOG` with real models: what goes wrong is one line, and the log is as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.adding.makers import make_log, make_rows, write_recipe
+from tests.adding.test_adding import files
+from tests.adding.test_passes import LOGPROB, REWARD, STATES, models  # noqa: F401 (a fixture)
+from thinkback.app import app
+from toolkit.log import ADDING, collect, open_log, validate_log
+
+pytest.importorskip("torch")
+CHANCE = '[[verify]]\nname = "chance"\nkind = "random"\n'
+JUDGE = (
+    '[engine]\nkind = "transformers"\nmodel = "tiny"\n'
+    '[[verify]]\nname = "judge"\nkind = "judge"\nprompt = "score.txt"\nmax_tokens = 8\n'
+)
+CLAIMS = '[embedding]\nmodel = "tiny"\n[[features]]\nkind = "claims"\nevidence = "proofs"\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: F811
+    """The working directory, with a log of 6 examples and 30 traces and with three models."""
+    for name in ("tiny", "orm", "nli"):
+        (tmp_path / name).symlink_to(models / name)
+    make_log(tmp_path / "log")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def add(home: Path, text: str, *options: str, on: str = "log") -> Result:
+    return CliRunner().invoke(app, ["generate", str(write_recipe(home, text)), "--on", on, *options])
+
+
+def refused(result: Result, message: str) -> None:
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def standing(log: Path) -> dict[str, str]:
+    """The log's files, without what is being added."""
+    return {name: digest for name, digest in files(log).items() if not name.startswith(ADDING)}
+
+
+BAD = {
+    "a judge that never returns JSON": (JUDGE, "`judge`: not one of 30 judgements can be read, the first says"),
+    "a feature without its column": (CLAIMS, "`examples` has no column `proofs`, which holds the evidence"),
+    "a model that is not there": (STATES.replace('"tiny"', '"huge"'), "model `huge`"),
+    "a layer that is not there": (STATES.replace("-1, 0", "-9, 0"), "the model has 2 layers, so -9 is none of them"),
+    "a base that does not fit": (REWARD + 'base = "tiny"\n', "`base` goes with an adapter"),
+    "a pool that is not there": (CHANCE + 'pools = ["vote"]', "did you mean `votes`"),
+    "a misspelt kind": (CHANCE.replace("random", "randon"), "did you mean `random`"),
+    "a misspelt key": (CHANCE + "sed = 1\n", "unknown key `sed` in `[verify.chance]`"),
+    "a first for a judge": (JUDGE + "first = 4\n", "`verify.judge.first` goes with the kind `listwise`"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_is_one_line_and_the_log_as_it_was(home: Path, name: str) -> None:
+    text, message = BAD[name]
+    before = standing(home / "log")
+    refused(add(home, text), message)
+    assert standing(home / "log") == before
+    assert validate_log(open_log(home / "log")).problems == ()
+
+
+def test_states_of_another_dimension_than_the_log_s(home: Path) -> None:
+    own = make_rows()["traces"].select("trace_id", "example_id", layer=pl.lit(0), token=pl.lit(0)).head(3)
+    own = own.with_columns(
+        pl.col("layer").cast(pl.Int16),
+        pl.col("token").cast(pl.Int32),
+        state=pl.Series([[0.0] * 8] * 3, dtype=pl.Array(pl.Float16, 8)),
+    )
+    make_log(home / "wide", **{"hidden_states/tiny": own})
+    before = files(home / "wide")
+    refused(
+        add(home, CHANCE + STATES, on="wide"),
+        "the model's states have 64 numbers, those of `hidden_states/tiny` in the log 8: give them another `name`",
+    )
+    assert files(home / "wide") == before, "nothing was begun, the random scorer before it neither"
+
+
+def test_a_log_that_is_no_log_or_not_sealed(home: Path) -> None:
+    refused(add(home, CHANCE, on="nowhere"), "nowhere")
+    (home / "log" / "manifest.json").unlink()
+    refused(add(home, CHANCE), "is not sealed, so nothing can be added to it: seal it first")
+    refused(add(home, CHANCE, "--out", "new"), "give one of them")
+    assert not (home / "log" / ADDING).exists()
+
+
+def test_a_text_longer_than_the_model_takes_is_named_and_the_rest_is_added(home: Path) -> None:
+    long = pl.when(pl.col("trace_id") == "s002/votes/1").then(pl.lit("9" * 120)).otherwise(pl.col("text"))
+    make_log(home / "long", traces=make_rows()["traces"].with_columns(text=long))
+    done = add(home, LOGPROB + REWARD + STATES, on="long")
+    assert done.exit_code == 0, done.output
+    assert done.stderr == "", "quiet in a pipe"
+    lines = done.stdout.splitlines()
+    for line, (name, tokens) in zip(lines, (("lp", 131), ("orm", 129), ("tiny", 131)), strict=True):
+        assert line.startswith(f"added {name} to long: ")
+        assert line.endswith(
+            f"; left out: 1, the first is `s002/votes/1`: the text has {tokens} tokens and the model takes 96"
+        )
+    log = open_log(home / "long")
+    assert collect(log.scan("verifications"))["trace_id"].n_unique() == 29
+    assert "lacks nothing" in add(home, LOGPROB + REWARD + STATES, on="long").stdout, "it is not tried again"
+
+
+def test_a_dry_run_says_what_is_lacking_and_changes_nothing(home: Path) -> None:
+    before = files(home / "log")
+    done = add(
+        home, CHANCE + JUDGE.partition("[[")[2].join(["[[", ""]) + STATES + JUDGE.partition("[[")[0], "--dry-run"
+    )
+    assert done.exit_code == 0, done.output
+    assert "judge  judge: 30 of 30 traces lack it, 60 calls" in done.stdout
+    assert files(home / "log") == before
+
+
+@contextlib.contextmanager
+def as_an_ordinary_user() -> Iterator[None]:
+    """The superuser may write anywhere: step down for a while."""
+    own = os.geteuid()
+    if own == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
+
+
+def test_a_log_on_a_read_only_disk(home: Path) -> None:
+    place = Path(tempfile.mkdtemp())  # pytest's own folders are closed to others
+    try:
+        log = shutil.copytree(home / "log", place / "log")
+        recipe = write_recipe(place, CHANCE)
+        before = files(log)
+        log.chmod(0o555)
+        place.chmod(0o555)
+        with as_an_ordinary_user():
+            done = CliRunner().invoke(app, ["generate", str(recipe), "--on", str(log)])
+        refused(
+            done, "can't be written: Permission denied; it is as it was: copy it to a place that can, and add there"
+        )
+        assert files(log) == before
+    finally:
+        place.chmod(0o755)
+        (place / "log").chmod(0o755)
+        shutil.rmtree(place)

@@ -1,0 +1,47 @@
+"""Logs that were added to and then merged know what was added to their parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.adding.makers import make_log, make_rows
+from tests.adding.test_adding import CHANCE, SERVING, run, scores
+from toolkit.errors import ThinkbackError
+from toolkit.log import merge_logs
+
+
+def test_shards_of_copies_are_merged(tmp_path: Path) -> None:
+    for number in (1, 2):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        make_log(folder / "log")
+        run(folder, CHANCE + SERVING, shard=(number, 2))
+    report = merge_logs([tmp_path / "1" / "log", tmp_path / "2" / "log"], tmp_path / "log")
+    assert report.log.rows("verifications") == 30
+    assert scores(tmp_path, "chance")["trace_id"].n_unique() == 30
+    assert run(tmp_path, CHANCE + SERVING).steps == (), "what the parts have is not added again"
+    with pytest.raises(ThinkbackError, match="made with other settings: `seed` is 0 there and 1 here"):
+        run(tmp_path, CHANCE + SERVING, settings=["seed=1"])
+
+
+def test_two_logs_with_verifiers_of_one_name_are_merged_and_added_to(tmp_path: Path) -> None:
+    for number, name in enumerate(("sums", "others")):
+        (tmp_path / name).mkdir()
+        rows = make_rows(3)
+        rows["examples"] = rows["examples"].with_columns(dataset=pl.lit(name))
+        named = {
+            table: frame.with_columns(pl.col("^(example_id|trace_id|parent_id)$").str.replace("s", f"{name}-"))
+            for table, frame in rows.items()
+        }
+        make_log(tmp_path / name / "log", **named)
+        run(tmp_path / name, f"seed = {number}\n{CHANCE}", limit=2)
+    merge_logs([tmp_path / "sums" / "log", tmp_path / "others" / "log"], tmp_path / "log")
+    for number, name in enumerate(("sums", "others")):
+        done = run(tmp_path, f'seed = {number}\n{CHANCE}dataset = ["{name}"]\n')
+        assert done.steps[0][1].rows == 5, "the last example of this data set, under the settings of its part"
+    assert scores(tmp_path, "chance").height == 30
+    with pytest.raises(ThinkbackError, match="`dataset`: `sum` is not in the log; did you mean `sums`"):
+        run(tmp_path, CHANCE + 'dataset = ["sum"]\n')

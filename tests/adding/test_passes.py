@@ -1,0 +1,228 @@
+"""Teacher-forced passes on a tiny random model: what a batch gives equals what each text alone gives."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from generate.adding.plan import make_add_plan
+from generate.adding.run import Added, add
+from generate.additions_file import load_additions
+from generate.states import rounded
+from tests.adding.makers import PROMPTS, make_log, make_rows, write_recipe
+from toolkit.errors import ThinkbackError
+from toolkit.log import collect, validate_log
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+TINY = Path(__file__).resolve().parents[1] / "engines" / "tiny.py"
+STATES = '[[states]]\nmodel = "tiny"\nlayers = [-1, 0, -2, 2]\ntokens = [-1, -3, 0, 7]\n'
+LOGPROB = '[[verify]]\nname = "lp"\nkind = "logprob"\nmodel = "tiny"\n'
+REWARD = '[[verify]]\nname = "orm"\nkind = "reward"\nmodel = "orm"\nprompt = "class.txt"\n'
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a causal model `tiny`, a classifier `orm`, both without a pad token, and an encoder `nli`."""
+    spec = importlib.util.spec_from_file_location("tiny_model", TINY)
+    tiny = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tiny)
+    home = tmp_path_factory.mktemp("models")
+    tiny.save_tiny(home / "tiny")
+    words = tiny.tokenizer()
+    torch.manual_seed(1)
+    config = transformers.AutoConfig.from_pretrained(home / "tiny", num_labels=1)
+    transformers.LlamaForSequenceClassification(config).save_pretrained(home / "orm")
+    words.save_pretrained(home / "orm")
+    bert = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=96, num_labels=3, pad_token_id=2,
+        id2label={0: "entailment", 1: "neutral", 2: "contradiction"},
+    )  # fmt: skip
+    model = transformers.BertForSequenceClassification(bert)
+    with torch.no_grad():
+        model.classifier.weight.normal_(0, 2.0)
+    model.save_pretrained(home / "nli")
+    words.save_pretrained(home / "nli")
+    return home
+
+
+def run(folder: Path, models: Path, text: str) -> Added:
+    for name in ("tiny", "orm", "nli"):
+        if not (folder / name).exists():
+            (folder / name).symlink_to(models / name)
+    return add(make_add_plan(load_additions(write_recipe(folder, text)), folder / "log"), lambda _: None)
+
+
+def scores(done: Added, name: str) -> pl.DataFrame:
+    return collect(done.log.scan("verifications").filter(pl.col("verifier") == name)).sort("trace_id")
+
+
+def read_alone(models: Path, trace: str) -> tuple[list[int], list[int]]:
+    """(prompt, completion) ids of a trace of the hand-made log, as its own call had them."""
+    words = transformers.AutoTokenizer.from_pretrained(models / "tiny")
+    rows = make_rows()
+    row = rows["traces"].row(by_predicate=pl.col("trace_id") == trace, named=True)
+    question = rows["examples"].row(by_predicate=pl.col("example_id") == row["example_id"], named=True)["question"]
+    prompt = PROMPTS["solve.txt"].replace("{{question}}", question).removesuffix("\n")
+    if row["parent_id"] is not None:
+        parent = rows["traces"].row(by_predicate=pl.col("trace_id") == row["parent_id"], named=True)
+        prompt = PROMPTS["check.txt"].replace("{{question}}", question).replace("{{attempt}}", parent["text"])
+        prompt = prompt.removesuffix("\n")
+    own = words(row["text"], add_special_tokens=False)["input_ids"] + [words.eos_token_id]
+    return words(prompt)["input_ids"], own
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_states_are_those_of_an_unbatched_pass(tmp_path: Path, models: Path, side: str) -> None:
+    make_log(tmp_path / "log")
+    done = run(tmp_path, models, STATES + f'padding = "{side}"\n')
+    assert validate_log(done.log).problems == ()
+    rows = collect(done.log.scan("hidden_states/tiny", ["trace_id", "layer", "token", "example_id", "state"]))
+    assert rows["state"].dtype == pl.Array(pl.Float16, 64)
+    model = transformers.AutoModelForCausalLM.from_pretrained(models / "tiny", dtype=torch.float32).eval()
+    for trace in ("s000/votes/0", "s003/votes/2", "s005/verify/0"):
+        prompt, own = read_alone(models, trace)
+        with torch.inference_mode():
+            states = model(torch.tensor([prompt + own]), output_hidden_states=True).hidden_states
+        mine = rows.filter(pl.col("trace_id") == trace)
+        places = [token for token in (-1, -3, 0, 7) if -len(own) <= token < len(own)]
+        assert sorted(mine.select("layer", "token").rows()) == sorted((la, t) for la in (-1, 0, -2, 2) for t in places)
+        for layer, token, state in mine.select("layer", "token", "state").iter_rows():
+            alone = states[layer][0, len(prompt) + (token if token >= 0 else len(own) + token)].numpy()
+            np.testing.assert_allclose(np.array(state, dtype=np.float32), alone, atol=2e-3, rtol=2e-3)
+    said = done.log.manifest.source["hidden_states"]["tiny"]
+    assert (said["model"], said["layers"], said["tokens"], said["dimension"]) == (
+        "tiny", [-1, 0, -2, 2], [-1, -3, 0, 7], 64,
+    )  # fmt: skip
+    assert len(said["weights_sha256"]) == 64
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_log_probabilities_are_those_of_an_unbatched_pass(tmp_path: Path, models: Path, side: str) -> None:
+    make_log(tmp_path / "log")
+    step = LOGPROB + f'padding = "{side}"\n'
+    done = run(tmp_path, models, step + step.replace('"lp"', '"tail"') + 'last = 3\nhow = "mean"\n')
+    whole, tail = scores(done, "lp"), scores(done, "tail")
+    assert whole.height == tail.height == 30
+    model = transformers.AutoModelForCausalLM.from_pretrained(models / "tiny", dtype=torch.float32).eval()
+    for place, trace in enumerate(whole["trace_id"]):
+        prompt, own = read_alone(models, trace)
+        with torch.inference_mode():
+            logits = model(torch.tensor([prompt + own])).logits[0, len(prompt) - 1 : -1].double()
+        said = logits.log_softmax(1)[range(len(own)), own].numpy()
+        assert whole["score"][place] == pytest.approx(said.sum(), abs=1e-3)
+        assert tail["score"][place] == pytest.approx(said[-3:].mean(), abs=1e-4)
+        assert whole["prompt_tokens"][place] == len(prompt) + len(own)
+    # a batch's seconds are shared by tokens, so they add up to no more than the step's
+    assert whole["device_s"].sum() <= done.log.manifest.source["verifiers"]["lp"]["wall_clock_s"] + 1e-3
+    assert (whole["latency_s"] >= whole["device_s"]).all()
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("batch_tokens", [1, 100, 100_000])
+def test_a_score_depends_on_neither_batch_nor_padding(
+    tmp_path: Path, models: Path, side: str, batch_tokens: int
+) -> None:
+    make_log(tmp_path / "log")
+    done = run(tmp_path, models, REWARD + f'padding = "{side}"\nbatch_tokens = {batch_tokens}\n')
+    got = scores(done, "orm")
+    words = transformers.AutoTokenizer.from_pretrained(models / "orm")
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(models / "orm", dtype=torch.float32).eval()
+    rows = make_rows()
+    both = rows["traces"].join(rows["examples"].select("example_id", "question"), on="example_id").sort("trace_id")
+    for row, score in zip(both.iter_rows(named=True), got["score"], strict=True):
+        ids = words(f"{row['question']} {row['answer']}\n{row['text']}")["input_ids"]
+        with torch.inference_mode():
+            assert score == pytest.approx(float(model(torch.tensor([ids])).logits[0, 0]), abs=1e-4)
+    assert got["completion_tokens"].sum() == 0
+
+
+def test_what_is_longer_than_the_model_takes_is_named_for_each_trace(tmp_path: Path, models: Path) -> None:
+    rows = make_rows()
+    long = pl.when(pl.col("trace_id") == "s002/votes/1").then(pl.lit("9" * 120)).otherwise(pl.col("text"))
+    make_log(tmp_path / "log", traces=rows["traces"].with_columns(text=long))
+    done = run(tmp_path, models, STATES + LOGPROB + REWARD)
+    assert scores(done, "lp").height == scores(done, "orm").height == 29
+    source = done.log.manifest.source
+    for said in (source["verifiers"]["lp"], source["verifiers"]["orm"], source["hidden_states"]["tiny"]):
+        (one,) = said["skipped"]
+        assert one["trace_id"] == "s002/votes/1"
+        assert one["reason"].endswith("tokens and the model takes 96")
+
+
+def test_a_model_that_a_step_can_t_use_is_one_line(tmp_path: Path, models: Path) -> None:
+    own = make_rows()["traces"].select("trace_id", "example_id", layer=pl.lit(0), token=pl.lit(0)).head(3)
+    own = own.with_columns(state=pl.Series([[0.0] * 8] * 3, dtype=pl.Array(pl.Float16, 8)))
+    own = own.with_columns(pl.col("layer").cast(pl.Int16), pl.col("token").cast(pl.Int32))
+    make_log(tmp_path / "log", **{"hidden_states/tiny": own})
+    cases = {
+        STATES: "states have 64 numbers, those of `hidden_states/tiny` in the log 8",
+        STATES.replace("layers = [-1, 0, -2, 2]", "layers = [-4]") + 'name = "x"\n': "the model has 2 layers, so -4",
+        STATES.replace('"tiny"', '"missing"'): "model `missing`",
+        LOGPROB.replace('"tiny"', '"nli"'): "model `nli`: its files lack",
+        REWARD.replace('"orm"\nprompt', '"tiny"\nprompt'): "no trained classifier: train one with `thinkback fit`",
+        REWARD.replace('"orm"\nprompt', '"nli"\nprompt'): "must say which of the model's 3 outputs is the score",
+        REWARD.replace('prompt = "class.txt"', ""): "the model's folder keeps none, so name a prompt file",
+        '[[features]]\nkind = "contradiction"\nmodel = "orm"\n': "none of its labels (`LABEL_0`) is one contradiction",
+        REWARD + "load_in_4bit = true\n": "the package `bitsandbytes` is not installed",
+    }
+    for text, message in cases.items():
+        with pytest.raises(ThinkbackError) as error:
+            run(tmp_path, models, text)
+        assert message in str(error.value)
+        assert "\n" not in str(error.value)
+    assert not (tmp_path / "log" / "verifications").exists()
+
+
+def test_one_of_several_outputs_is_a_probability(tmp_path: Path, models: Path) -> None:
+    make_log(tmp_path / "log", 2)
+    step = REWARD.replace('"orm"\nprompt', '"nli"\nprompt')
+    parts = [step.replace('name = "orm"', f'name = "p{label}"') + f"label = {label}\n" for label in range(3)]
+    done = run(tmp_path, models, "".join(parts))
+    total = sum(scores(done, f"p{label}")["score"].to_numpy() for label in range(3))
+    np.testing.assert_allclose(total, 1)
+
+
+def test_contradiction_by_pairs_read_alone(tmp_path: Path, models: Path) -> None:
+    make_log(tmp_path / "log", 2, 3)
+    text = '[[features]]\nkind = "contradiction"\nmodel = "nli"\npools = ["votes"]\nbatch_tokens = 64\n'
+    done = run(tmp_path, models, text)
+    made = collect(done.log.scan("features", ["trace_id", "peer_contradiction"])).sort("trace_id")
+    assert made.height == 6
+    words = transformers.AutoTokenizer.from_pretrained(models / "nli")
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(models / "nli").eval()
+    texts = {r["trace_id"]: r["text"] for r in make_rows(2, 3)["traces"].iter_rows(named=True)}
+    for trace, value in made.iter_rows():
+        peers = [f"{trace[:-1]}{i}" for i in range(3) if str(i) != trace[-1]]
+        found = []
+        for peer in peers:
+            with torch.inference_mode():
+                given = words(texts[peer], texts[trace], return_tensors="pt")
+                found.append(float(model(**given).logits[0].double().softmax(0)[2]))
+        assert value == pytest.approx(np.mean(found), abs=1e-5)
+
+
+def test_shortened_states_and_rounded_scores(tmp_path: Path, models: Path) -> None:
+    """1 + 3/16 with three bits of fraction lies between 1 + 1/8 and 1 + 2/8: a tie, which goes up."""
+    short = rounded(np.array([1.1875, -1.1875, 1.125, 0.0, 3.0e-6], np.float16), 3)
+    assert short[:4].tolist() == [1.25, -1.25, 1.125, 0.0]
+    make_log(tmp_path / "log")
+    whole = run(tmp_path, models, STATES)
+    (tmp_path / "short").mkdir()
+    make_log(tmp_path / "short" / "log")
+    cut = run(tmp_path / "short", models, STATES + "bits = 3\n" + REWARD + "decimals = 2\n")
+    one, other = (
+        np.array(collect(done.log.scan("hidden_states/tiny")).sort("trace_id", "layer", "token")["state"].to_list())
+        for done in (whole, cut)
+    )
+    assert (np.abs(one - other) <= np.abs(one) / 16 + 1e-4).all()
+    assert (one != other).mean() > 0
+    found = collect(cut.log.scan("verifications"))["score"].to_list()
+    assert found == [round(score, 2) for score in found]
+    with pytest.raises(ThinkbackError, match="`states.bits` shortens float16"):
+        run(tmp_path, models, STATES + 'bits = 3\nstore = "float32"\nname = "other"\n')

@@ -1,0 +1,76 @@
+"""The shipped recipes that add to logs: they fit the logs that they are for, and run from end to end."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from generate.additions import Asked
+from generate.additions_file import load_additions
+from generate.classifier.settings import load_training
+from generate.recipe_file import RECIPES, load_recipe
+from generate.tasks import make_task
+from generate.training.texts import CHOICES
+from thinkback.app import app
+from toolkit.log import collect, open_log, validate_log
+
+MODELS = Path(__file__).resolve().parents[2] / "data" / "models"
+TASKS = ("algebra", "claims")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_verifier_learns_from_the_questions_of_its_log(task: str) -> None:
+    """The same task and seed, so that its first questions are those of the log's training split, and no others'."""
+    data = [tomllib.loads((RECIPES / f"{task}-{name}.toml").read_text())["data"] for name in ("log", "verifier")]
+    options = [{key: value for key, value in one["options"].items() if key != "n"} for one in data]
+    assert make_task(data[0]["dataset"], options[0]) == make_task(data[1]["dataset"], options[1])
+    assert data[1]["split"] == ["train"]
+    votes, attempts = load_recipe(f"{task}-log").sample[1], load_recipe(f"{task}-verifier").sample[0]
+    assert (attempts.prompt, attempts.temperature, attempts.max_tokens) == (
+        votes.prompt, votes.temperature, votes.max_tokens,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_signals_are_those_that_the_model_has_learnt(task: str) -> None:
+    added = load_additions(f"{task}-signals")
+    asked = {step.kind: step for step in added.verify if isinstance(step, Asked)}
+    assert {kind: step.prompt for kind, step in asked.items()} == {
+        "judge": "bare_judge.txt", "reflection": "bare_reflect.txt", "listwise": "bare_choose.txt",
+    }  # fmt: skip
+    assert asked["listwise"].first == CHOICES
+    assert load_training(f"{task}-verifier").template.name == "bare_judge.txt"
+    (probes,) = added.states
+    assert (len(probes.layers), len(probes.tokens), probes.pools) == (2, 8, ("probe",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_from_a_model_to_a_log_with_every_signal(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("peft")
+    if not (MODELS / f"{task}-1m").is_dir():
+        pytest.skip(f"data/models/{task}-1m does not stand here: thinkback train {task}-1m makes it")
+    (tmp_path / "data" / "models").mkdir(parents=True)
+    (tmp_path / "data" / "models" / f"{task}-1m").symlink_to(MODELS / f"{task}-1m")
+    monkeypatch.chdir(tmp_path)
+    for line in (
+        f"generate {task}-verifier --set data.options.n.train=40 --out attempts",
+        f"fit {task}-verifier --on attempts --set classifier.epochs=1 --out data/models/{task}-verifier",
+        f"generate {task}-log --set data.options.n=2 --out log",
+        f"generate {task}-signals --on log",
+        f"generate {task}-grid --on log",
+    ):
+        done = CliRunner().invoke(app, line.split())
+        assert done.exit_code == 0, f"{line}\n{done.output}"
+    log = open_log("log")
+    assert validate_log(log).problems == ()
+    verifiers = set(collect(log.scan("verifications"))["verifier"])
+    assert verifiers == {step.name for step in load_additions(f"{task}-signals").verify}
+    assert log.rows("features") == log.rows("traces")
+    assert log.rows(f"hidden_states/{task}-1m") == 6 * 2 * 8
+    grid = collect(log.scan(f"hidden_states/{task}-1m-grid"))
+    assert grid["trace_id"].n_unique() == log.rows("traces")
+    assert sorted(grid["layer"].unique()) == [-6, -4, -2, -1]

@@ -1,0 +1,70 @@
+"""Similarities by a real encoder are cosines of passes of their own, whatever its tokenizer pads with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from generate.steps.embedding import MeanPooling
+from tests.adding.makers import make_log, make_rows
+from tests.adding.test_passes import models, run  # noqa: F401 (a fixture)
+from toolkit.log import collect
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+RECIPE = '[embedding]\nmodel = "nli"\n[[features]]\nkind = "claims"\n[[features]]\nkind = "peers"\npools = ["votes"]\n'
+
+
+class Alone:
+    """The mean of an encoder's last states of one text, unpadded, of length one."""
+
+    def __init__(self, folder: Path):
+        self.words = transformers.AutoTokenizer.from_pretrained(folder)
+        self.model = transformers.AutoModel.from_pretrained(folder).eval()
+
+    def __call__(self, text: str) -> np.ndarray:
+        with torch.inference_mode():
+            states = self.model(torch.tensor([self.words(text)["input_ids"]])).last_hidden_state[0]
+        mean = states.double().mean(dim=0).numpy()
+        return mean / np.linalg.norm(mean)
+
+
+def test_similarities_are_cosines_of_unbatched_passes(tmp_path: Path, models: Path) -> None:  # noqa: F811
+    make_log(tmp_path / "log", 4, 3)
+    done = run(tmp_path, models, RECIPE)
+    found = collect(done.log.scan("features", list(done.log.columns("features")))).sort("trace_id")
+    rows, alone = make_rows(4, 3), Alone(models / "nli")
+    traces = rows["traces"].join(rows["examples"].select("example_id", "question", "evidence"), on="example_id")
+    texts = {row["trace_id"]: row["text"] for row in traces.iter_rows(named=True)}
+    assert found.height == 16
+    for row, made in zip(traces.sort("trace_id").iter_rows(named=True), found.iter_rows(named=True), strict=True):
+        own = alone(row["text"])
+        assert made["claim_similarity"] == pytest.approx(alone(row["question"]) @ own, abs=1e-5)
+        assert made["evidence_similarity"] == pytest.approx(max(alone(p) @ own for p in row["evidence"]), abs=1e-5)
+        if row["pool"] == "votes":
+            peers = [f"{row['trace_id'][:-1]}{i}" for i in range(3) if i != row["sample_index"]]
+            assert made["peer_similarity"] == pytest.approx(np.mean([alone(texts[p]) @ own for p in peers]), abs=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64])
+def test_an_encoder_without_a_pad_token_and_texts_without_tokens(models: Path, batch: int) -> None:  # noqa: F811
+    encoder, alone = MeanPooling(models / "nli", batch), Alone(models / "nli")
+    assert alone.words.pad_token_id is None
+    texts = ["one", "", "a longer text of words", "42"]
+    rows = encoder(texts)
+    assert (rows[1] == 0).all()
+    for text, row in zip(texts, rows, strict=True):
+        if text:
+            np.testing.assert_allclose(row / np.linalg.norm(row), alone(text), atol=1e-5)
+
+
+def test_a_trace_without_text_has_features(tmp_path: Path, models: Path) -> None:  # noqa: F811
+    rows = make_rows(2, 2)
+    make_log(tmp_path / "log", traces=rows["traces"].with_columns(text=pl.lit("")), examples=rows["examples"])
+    done = run(tmp_path, models, RECIPE)
+    assert collect(done.log.scan("features"))["trace_id"].len() == 6
+    made = collect(done.log.scan("features", ["trace_id", "claim_similarity"]))
+    assert made["claim_similarity"].to_list() == [0.0] * 6

@@ -1,0 +1,139 @@
+"""Training a verifier on a log: what it learns from, what it keeps, and that it then scores any log."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from generate.adding.plan import make_add_plan
+from generate.adding.run import add
+from generate.additions_file import load_additions
+from generate.classifier.data import held_out, labelled, training_rows
+from generate.classifier.settings import load_training
+from tests.adding.makers import make_log, write_recipe
+from toolkit.errors import ThinkbackError
+from toolkit.log import collect, validate_log
+
+TINY = Path(__file__).resolve().parents[1] / "engines" / "tiny.py"
+RECIPE = '[classifier]\nmodel = "tiny"\nprompt = "class.txt"\nlearning_rate = 0.003\nepochs = 2\n'
+NEEDED = ("torch", "transformers", "peft")
+with_models = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in NEEDED),
+    reason="torch, transformers or peft is not installed",
+)
+
+
+def save(folder: Path) -> Path:
+    spec = importlib.util.spec_from_file_location("tiny_model", TINY)
+    tiny = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tiny)
+    return tiny.save_tiny(folder / "tiny")
+
+
+def test_labels_are_verdicts_or_the_share_of_rollouts_that_fix(tmp_path: Path) -> None:
+    log = make_log(tmp_path / "log", 12)
+    correct = labelled(log, load_training(write_recipe(tmp_path, RECIPE + 'pools = ["votes"]\n')))
+    truth = collect(log.scan("traces").filter(pl.col("pool") == "votes")).sort("trace_id")
+    assert correct["label"].to_list() == [float(one) for one in truth["correct"]]
+    fix = labelled(log, load_training(write_recipe(tmp_path, RECIPE + 'target = "fix:active_verify"\n')))
+    # by hand: votes/0 is wrong in examples 0, 3, 6, 9; its revision is right in all examples but 0, 4, 8
+    assert fix["trace_id"].to_list() == [f"s{i:03d}/votes/0" for i in range(12)]
+    assert [i for i, label in enumerate(fix["label"]) if label == 1] == [3, 6, 9]
+
+
+def test_examples_are_split_not_traces(tmp_path: Path) -> None:
+    log = make_log(tmp_path / "log", 200)
+    rows = training_rows(log, load_training(write_recipe(tmp_path, RECIPE)))
+    assert rows.labels.shape == (1000,)
+    assert set(rows.examples[rows.dev]).isdisjoint(rows.examples[~rows.dev])
+    assert 0.1 < rows.dev.mean() < 0.3
+    some = rows.examples[:500]
+    assert (held_out(some, 0.2, 0) == held_out(rows.examples, 0.2, 0)[:500]).all(), "whatever else is in the log"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ('target = "right"', "`classifier.target` can't be `right`"),
+        ('target = "fix:"', "must be `correct` or `fix:ACTION`"),
+        ('target = "fix:verify"', "no revisions `verify`; did you mean `active_verify`"),
+        ('pools = ["vote"]', "`vote` is not in the log; did you mean `votes`"),
+        ('split = ["dev"]', "`dev` is not in the log"),
+        ("rang = 8", "unknown key `rang` in `[classifier]`; did you mean `rank`"),
+        ('method = "lore"', "`classifier.method` can't be `lore`; did you mean `lora`"),
+        ('keep = "merged"\nload_in_4bit = true', "can't be `merged` with `load_in_4bit`"),
+        ("dev = 0.01", "do not hold both labels"),
+    ],
+)
+def test_bad_settings_are_one_line(tmp_path: Path, change: str, message: str) -> None:
+    log = make_log(tmp_path / "log")
+    with pytest.raises(ThinkbackError) as error:
+        training_rows(log, load_training(write_recipe(tmp_path, f"{RECIPE}{change}\n")))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@with_models
+@pytest.mark.parametrize(("method", "keep"), [("lora", "adapter"), ("lora", "merged"), ("full", "merged")])
+def test_a_trained_classifier_scores_the_log(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], method: str, keep: str
+) -> None:
+    from generate.classifier.train import train
+
+    save(tmp_path)
+    log = make_log(tmp_path / "log", 40)
+    text = (
+        RECIPE + f'method = "{method}"\nkeep = "{keep}"\n[[verify]]\nname = "own"\nkind = "classifier"\nmodel = "own"\n'
+    )
+    recipe = write_recipe(tmp_path, text)
+    lines: list[str] = []
+    trained = train(log, load_training(recipe), tmp_path / "own", say=lines.append)
+    assert len(lines) == len(trained.epochs)
+    assert trained.best == 1 + int(np.argmax([epoch.auprc for epoch in trained.epochs]))
+    assert trained.rows + trained.dev_rows == 200
+    kept = json.loads((tmp_path / "own" / "classifier.json").read_text())
+    assert kept["settings"]["method"] == method
+    assert (tmp_path / "own" / "adapter_config.json").exists() == ((method, keep) == ("lora", "adapter"))
+    done = add(make_add_plan(load_additions(recipe), tmp_path / "log"), lambda _: None)
+    assert tuple(capfd.readouterr()) == ("", ""), "nothing is said of a head that is still to be put on"
+    assert validate_log(done.log).problems == ()
+    scores = collect(done.log.scan("verifications"))["score"]
+    assert scores.len() == 200
+    assert scores.is_between(0, 1).all()
+    # the held-out rows, scored from the folder, have the AUPRC that training kept: the best epoch's weights are there
+    from sklearn.metrics import average_precision_score
+
+    chosen = labelled(log, load_training(recipe))
+    dev = held_out(chosen["example_id"].to_numpy(), 0.2, 0)
+    both = chosen.filter(pl.Series(dev)).join(collect(done.log.scan("verifications")), on="trace_id")
+    assert average_precision_score(both["label"], both["score"]) == pytest.approx(
+        trained.epochs[trained.best - 1].auprc, abs=1e-6
+    )
+
+
+@with_models
+def test_training_is_the_same_again_and_stops_early_and_balances(tmp_path: Path) -> None:
+    from generate.classifier.train import train
+
+    save(tmp_path)
+    log = make_log(tmp_path / "log", 30)
+    runs = []
+    for number in range(2):
+        recipe = load_training(write_recipe(tmp_path, RECIPE + 'balance = "sample"\nmetric = "accuracy"\n'))
+        runs.append(train(log, recipe, tmp_path / f"run{number}"))
+    assert runs[0] == runs[1]
+    idle = RECIPE.replace("0.003", "1e-9").replace("epochs = 2", "epochs = 9") + "patience = 1\n"
+    trained = train(log, load_training(write_recipe(tmp_path, idle)), tmp_path / "idle")
+    assert trained.best == 1
+    assert len(trained.epochs) == 2, "nothing is learnt, so it ends after one epoch without a better one"
+    with pytest.raises(ThinkbackError, match="exists: name another place"):
+        train(log, load_training(write_recipe(tmp_path, idle)), tmp_path / "idle")
+    short = load_training(write_recipe(tmp_path, RECIPE + "context = 3\n"))
+    with pytest.raises(ThinkbackError, match="takes 3 tokens, and no text is so short"):
+        train(log, short, tmp_path / "short")
+    assert not (tmp_path / "short").exists()

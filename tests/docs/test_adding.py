@@ -1,0 +1,72 @@
+"""The page about adding to a log lists every setting, with its default, every feature and every shipped recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from generate.additions import Asked, Classifier, Features, LogProb, Random, States
+from generate.classifier.settings import Training
+from generate.features import contradiction, numeric, serving, similarity
+from generate.features.columns import CLAIMS, SERVING
+from generate.recipe_file import read_toml, shipped_recipes
+from tests.docs.test_reference import section
+
+COMMON = ("pools", "split", "dataset", "answered")
+SECTIONS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "Which traces": (Random, ("name", "kind")),
+    "Classifiers and reward models": (Classifier, COMMON),
+    "Judges": (Asked, COMMON),
+    "Log-probabilities": (LogProb, COMMON),
+    "Training a classifier": (Training, ()),
+    "Features": (Features, COMMON),
+    "Hidden states": (States, COMMON),
+}
+MODULES: tuple[ModuleType, ...] = (contradiction, numeric, serving, similarity)
+
+
+def rows(heading: str) -> dict[str, str]:
+    """Key -> the cell of its default, in the last table of a section."""
+    table = section("adding.md", heading).rpartition("| key | default | meaning |")[2]
+    found: dict[str, str] = {}
+    for keys, default in re.findall(r"^\| (`[^|]*) \| ?([^|]*?) ?\|", table, re.MULTILINE):
+        names = re.findall(r"`([^`]+)`", keys)
+        parts = default.split(", ") if default.count(", ") == len(names) - 1 else [default] * len(names)
+        found |= dict(zip(names, parts, strict=True))
+    return found
+
+
+@pytest.mark.parametrize("heading", SECTIONS)
+def test_every_setting_is_listed_with_its_default(heading: str) -> None:
+    cls, left_out = SECTIONS[heading]
+    listed = rows(heading)
+    settings = {field.name: field for field in dataclasses.fields(cls) if field.name not in left_out}
+    assert set(listed) == set(settings)
+    for name, field in settings.items():
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            assert listed[name] == "required", name
+        elif isinstance(field.default, bool) and listed[name]:
+            assert listed[name].strip("`") == str(field.default).lower(), name
+        elif isinstance(field.default, int | float) and listed[name]:
+            assert float(listed[name]) == field.default, name
+        elif isinstance(field.default, str) and field.default and listed[name]:
+            assert listed[name].strip("`") == field.default, name
+
+
+@pytest.mark.parametrize("name", [*CLAIMS, *SERVING, "peer_similarity", "peer_contradiction"])
+def test_every_feature_says_what_it_is_its_range_and_its_source(name: str) -> None:
+    (made,) = (getattr(module, name) for module in MODULES if getattr(module, name, None) is not None)
+    assert "Range" in made.__doc__
+    assert "Source: " in made.__doc__
+    assert f"`{name}`" in section("adding.md", "Features")
+
+
+def test_every_recipe_that_adds_or_trains_is_named() -> None:
+    text = section("adding.md", "A first example")
+    for name in shipped_recipes():
+        if set(read_toml(name)[0]) & {"verify", "features", "states", "classifier"}:
+            assert f"`{name}`" in text
