@@ -134,8 +134,9 @@ def tune(
     if not names:
         raise ThinkbackError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
     kept = {*names, *([baseline] if baseline else [])}
-    kept |= {str(p.against) for p in file.policies if p.name in kept and p.against is not None}
-    left = PolicyFile(tuple(p for p in file.policies if p.name in kept), file.measure, file.prices)
+    frozen = development.policies  # with numbers where the file has the threshold `all`
+    kept |= {str(p.against) for p in frozen if p.name in kept and p.against is not None}
+    left = PolicyFile(tuple(p for p in frozen if p.name in kept), file.measure, file.prices)
     reported = run(log, left, baseline=baseline, where=report, **asked)
     return Tuned(wanted, chosen, development, reported, int(chosen["tried"].sum()))
 

@@ -158,6 +158,38 @@ def test_a_development_split_that_is_reported_is_refused(log: Log, keys: dict, w
     assert "`mine`" in str(error.value)
 
 
+def thinking_again(name: str, below: float) -> replay.When:
+    """A surrogate's base, fitted before, and best of eight where the lead of its best answer is small enough."""
+    base = surrogate(f"{name}: base", prior=Prior("linear", DEV), stop=replay.Budget(verifications=2))
+    then = sample(f"{name}: then", stop=replay.Never())
+    return replay.When(name=name, base=base, gate=replay.Reading(signal="margin", below=below), then=then)
+
+
+def test_parts_are_fitted_and_what_both_branches_need_is_paid_once(log: Log) -> None:
+    """A lead is at least -1 and at most 1, so the first gate never fires and the second always does.
+
+    Best of eight generates and verifies all that the surrogate's base does, so always firing costs what it costs.
+    """
+    alone = [thinking_again("x", 0.0).base, sample("eight", stop=replay.Never())]
+    result = replay.run(log, [*alone, thinking_again("never", -2.0), thinking_again("always", 2.0)], where=TEST)
+    columns = ["correct", "answer", "traces", "verifications", "total_tokens"]
+    frame = {name: rows.select(columns) for (name,), rows in result.outcomes.group_by("policy")}
+    assert frame["never"].equals(frame["x: base"])
+    assert frame["always"].drop("total_tokens").equals(frame["eight"].drop("total_tokens"))
+    np.testing.assert_allclose(frame["always"]["total_tokens"], frame["eight"]["total_tokens"], rtol=1e-12)
+    assert frame["x: base"]["traces"].mean() < 8
+    with pytest.raises(ThinkbackError, match=r"`never: base`: `prior.on`"):
+        replay.run(log, thinking_again("never", -2.0), resamples=5)
+
+
+def test_a_part_makes_no_prediction_sets() -> None:
+    inner, plain = sample("inner", conformal=Conformal(0.1, DEV)), sample("plain")
+    with pytest.raises(ThinkbackError, match="`then` has `conformal`, which belongs to the whole policy"):
+        replay.When(name="w", base=plain, gate=replay.Reading(signal="invalid", at_least=1.0), then=inner)
+    with pytest.raises(ThinkbackError, match="`base` has `conformal`, which belongs to the whole policy"):
+        replay.Oracle(name="o", rule="matched_random", base=inner, then=plain, rate=0.5)
+
+
 def test_a_condition_that_matches_nothing_is_refused(log: Log) -> None:
     with pytest.raises(ThinkbackError, match="matches no example"):
         replay.run(log, sample(calibration=Calibration("platt", "split = 'x'")), where=TEST, resamples=5)

@@ -109,3 +109,25 @@ def test_bad_input(log: Log, keys: dict, words: str) -> None:
 
 def test_tune_is_there_from_python() -> None:
     assert replay.tune is tune
+
+
+def test_a_threshold_of_all_is_frozen_as_a_number(log: Log) -> None:
+    policies = """
+[[policy]]
+name = "one"
+kind = "sample"
+max_traces = 1
+select = "first"
+
+[[policy]]
+name = "again"
+kind = "when"
+base = { kind = "sample", max_traces = 1, select = "first" }
+gate = { verifier = "lora", below = "all" }
+then = { kind = "sample", max_traces = 8, verifier = "lora" }
+"""
+    tuned = tune(log, policies, on=DEV, report=TEST, goal="max accuracy", baseline="one", resamples=5)
+    frozen = tuned.chosen.filter(pl.col("family") == "again")["policy"].item()
+    assert frozen.startswith("again[gate.below=")
+    assert [p.name for p in tuned.report.policies] == ["one", frozen]
+    assert tuned.report.thresholds is None
