@@ -64,34 +64,23 @@ def run(
     log = open_log(log) if isinstance(log, str | Path) else log
     check_log(log)
     contents = read_contents(log)
-    chosen = resolve(file.policies, contents)
-    check_suffixes(log, chosen, contents)
-    by = tuple(dict.fromkeys(by))
-    measure = measure or file.measure
-    read = request(chosen, contents, measure, file.prices).pools
-    universe = select_examples(log, contents, read, where, (*by, *sorted(example_columns(chosen))))
-    reused = check_reuse(chosen, universe.examples)
-    chosen = fit_policies(log, contents, chosen, universe.examples["example_id"])
-    scratch = Scratch()
+    by, measure, scratch = tuple(dict.fromkeys(by)), measure or file.measure, Scratch()
+    chosen, universe, reused = _prepared(log, contents, file, measure, where, by)
     plan = Plan(log, contents, universe, measure, file.prices, block_examples)
     sweeps = expand_all(plan, chosen, settings)
-    names = [p.name for p in sweeps.policies]
-    if baseline is not None and baseline not in names:
-        raise ThinkbackError(f"no policy is named `{baseline}`; {suggest(baseline, names)}")
-    served = replay_all(plan, sweeps.policies, scratch.path, strict)
-    if baseline is not None and baseline in served.dropped:
-        raise ThinkbackError(f"the baseline `{baseline}` is dropped: {served.dropped[baseline]}")
+    served = _served(plan, sweeps.policies, scratch, strict, baseline)
+    names, series = [p.name for p in served.policies], partial(served.store.blocks, universe)
     judge = partial(
         summarise,
-        policies=[p.name for p in served.policies],
+        policies=names,
         labels=universe.labels,
         baseline=baseline,
         settings=settings,
         leaders=[p.name for p in served.policies if not p.diagnostic],
     )
-    statistics = judge(partial(served.store.blocks, universe))
+    statistics = judge(series)
     members = list(_groups(universe, served, by))
-    groups = {group: judge(partial(served.store.blocks, universe, ids)) for group, ids in members}
+    groups = {group: judge(partial(series, ids)) for group, ids in members}
     notes = (*log.warnings, *reused, *served.notes(len(universe.examples)), *statistics.notes)
     asked = {"baseline": baseline, "where": where, "by": list(by), "measure": plan.measure or "correct"}
     return Result(
@@ -107,16 +96,32 @@ def run(
         provenance=_provenance(log, served, statistics, settings, asked, notes),
         thresholds=sweeps.curve,
         bands=sweeps.bands,
-        within=lambda ids: judge(partial(served.store.blocks, universe, ids)),
-        draw=lambda metric: draws(
-            partial(served.store.blocks, universe),
-            [p.name for p in served.policies],
-            metric,
-            labels=universe.labels,
-            settings=settings,
-        ),
+        within=lambda ids: judge(partial(series, ids)),
+        draw=lambda metric: draws(series, names, metric, labels=universe.labels, settings=settings),
         _scratch=scratch,
     )
+
+
+def _prepared(
+    log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str]
+) -> tuple[tuple[Policy, ...], Universe, tuple[str, ...]]:
+    """The policies, resolved and with what they learn fitted; the examples; warnings about gates seen in fitting."""
+    chosen = resolve(file.policies, contents)
+    check_suffixes(log, chosen, contents)
+    read = request(chosen, contents, measure, file.prices).pools
+    universe = select_examples(log, contents, read, where, (*by, *sorted(example_columns(chosen))))
+    reused = check_reuse(chosen, universe.examples)
+    return fit_policies(log, contents, chosen, universe.examples["example_id"]), universe, reused
+
+
+def _served(plan: Plan, policies: tuple[Policy, ...], scratch: Scratch, strict: bool, baseline: str | None) -> Served:
+    names = [p.name for p in policies]
+    if baseline is not None and baseline not in names:
+        raise ThinkbackError(f"no policy is named `{baseline}`; {suggest(baseline, names)}")
+    served = replay_all(plan, policies, scratch.path, strict)
+    if baseline is not None and baseline in served.dropped:
+        raise ThinkbackError(f"the baseline `{baseline}` is dropped: {served.dropped[baseline]}")
+    return served
 
 
 def select_examples(
