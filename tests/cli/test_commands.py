@@ -21,6 +21,7 @@ FILES = {
     "outcomes.parquet",
     "summary.parquet",
     "comparisons.parquet",
+    "seconds.parquet",
     "run.json",
     "table.md",
     "table.csv",

@@ -38,7 +38,7 @@ def test_help_of_every_command(thinkback: Callable, path: tuple[str, ...]) -> No
             assert option in result.stdout
 
 
-@pytest.mark.parametrize("path", [(), ("import",)], ids=["thinkback", "import"])
+@pytest.mark.parametrize("path", [(), ("import",), ("export",), ("study",)], ids=lambda path: " ".join(path) or "all")
 def test_groups_list_their_commands(thinkback: Callable, path: tuple[str, ...]) -> None:
     asked, bare = thinkback(*path, "--help"), thinkback(*path)
     assert asked.exit_code == 0

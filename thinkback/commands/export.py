@@ -23,7 +23,10 @@ Base = Annotated[
 
 
 def recovery(log: options.Log, out: OutFile, base: Base = None, force: options.Force = False) -> None:
-    """Write SeVRA's recovery rows: an accept row for each base attempt, and a row for each revision of it."""
+    """Write SeVRA's recovery rows.
+
+    They are an accept row for each base attempt, and a row for each revision of it.
+    """
     from toolkit.exports import export_recovery
     from toolkit.log import open_log
 
@@ -42,7 +45,10 @@ def replay(
     base: Base = None,
     force: options.Force = False,
 ) -> None:
-    """Write SeVRA's replay rows: base_correct, verified_correct, gate_score, verification_tokens."""
+    """Write SeVRA's replay rows.
+
+    They have base_correct, verified_correct, gate_score and verification_tokens.
+    """
     from toolkit.exports import export_replay
     from toolkit.log import open_log
 
@@ -56,7 +62,10 @@ def predictions(
     where: options.Where = None,
     force: options.Force = False,
 ) -> None:
-    """Write what a gate decides on each example, as SeVRA's prediction rows."""
+    """Write what a gate decides on each example.
+
+    The rows are SeVRA's prediction rows.
+    """
     from replay.gate_file import load_gate
     from replay.predictions import predictions as compute
 

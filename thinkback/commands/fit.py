@@ -23,10 +23,10 @@ def fit(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a classifier that stands there.")] = False,
 ) -> None:
-    """Train a verifier on a log: a sequence classifier that says how likely a trace is right, or worth revising.
+    """Train a verifier on a log.
 
-    Examples are split in two; the epoch that is best on the held-out ones is kept. A [[verify]] of the kind
-    "classifier" scores any log with it.
+    It is a sequence classifier that says how likely a trace is right, or worth revising. Examples are split in two; the
+    epoch that is best on the held-out ones is kept. A [[verify]] of the kind "classifier" scores any log with it.
     """
     from generate.classifier.settings import load_training
     from generate.classifier.train import train

@@ -48,11 +48,11 @@ def generate(
         bool, typer.Option("--dry-run", help="Print calls, tokens and bytes on disk, at most; ask nothing.")
     ] = False,
 ) -> None:
-    """Run a recipe: ask a model, and write what it says into a log; or, with --on, add to a log that stands.
+    """Run a recipe: ask a model, and make a log or add to one.
 
     Interrupted at any moment, the same command goes on without asking again what was answered. Shipped recipes need
-    to be told where the data lie: --set data.path=FOLDER. --on adds what the log lacks of the recipe's verifiers,
-    features and hidden states, and seals it again; nothing that stands is changed.
+    to be told where the data lie: --set data.path=FOLDER. --on adds to a log that stands what it lacks of the recipe's
+    verifiers, features and hidden states, and seals it again; nothing that stands is changed.
     """
     from generate.recipe_file import load_recipe
     from generate.run import generate as run

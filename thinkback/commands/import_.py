@@ -73,9 +73,10 @@ def recovery(
     ] = False,
     force: options.Force = False,
 ) -> None:
-    """Import SeVRA's recovery rows: one row per example and action, with an accept row for each base attempt.
+    """Import SeVRA's recovery rows.
 
-    The log has the pool `base` and, for each other action, revisions of it. Of repeated rows the first wins.
+    They are one row per example and action, with an accept row for each base attempt. The log has the pool `base` and,
+    for each other action, revisions of it. Of repeated rows the first wins.
     """
     from toolkit.imports import import_recovery
 
@@ -92,9 +93,10 @@ def replay(
     action: Annotated[str, typer.Option("--action", help="Action that the rows verify with.")] = "active_verify",
     force: options.Force = False,
 ) -> None:
-    """Import SeVRA's replay rows: base_correct, verified_correct, gate_score and verification_tokens per example.
+    """Import SeVRA's replay rows.
 
-    The scores become those of the verifier `gate`.
+    They have base_correct, verified_correct, gate_score and verification_tokens per example. The scores become those of
+    the verifier `gate`.
     """
     from toolkit.imports import import_replay
 

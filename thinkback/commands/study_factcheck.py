@@ -70,10 +70,11 @@ def factcheck(
     eur_per_kwh: Annotated[float, typer.Option("--eur-per-kwh", help="Price of energy, in € per kWh.")] = 0.25,
     force: options.Force = False,
 ) -> None:
-    """Fact checking under a verifier budget: every table and figure of the thesis, for any log with class labels.
+    """Fact checking under a verifier budget.
 
-    Compares top-1, self-consistency, exhaustive best-of-N, adaptive stopping and surrogate-guided verification on the
-    same claims. Writes each table as Markdown, LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
+    Every table and figure of the thesis, for any log with class labels. Compares top-1, self-consistency, exhaustive
+    best-of-N, adaptive stopping and surrogate-guided verification on the same claims. Writes each table as Markdown,
+    LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
     """
     from replay.contents import read_contents
     from replay.studies.factcheck_published import published as numbers

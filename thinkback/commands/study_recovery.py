@@ -78,10 +78,11 @@ def recovery(
     level: options.Level = 0.95,
     force: options.Force = False,
 ) -> None:
-    """Think again or think longer: every table and figure of SeVRA, for a log with revisions of a base attempt.
+    """Think again, or think longer?
 
-    Screens the actions, fits gates, compares accepting, revising and longer budgets on the reported examples, and
-    recommends one. Writes each table as Markdown, LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
+    Every table and figure of SeVRA, for a log with revisions of a base attempt. Screens the actions, fits gates,
+    compares accepting, revising and longer budgets on the reported examples, and recommends one. Writes each table as
+    Markdown, LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
     """
     from dataclasses import replace
 
