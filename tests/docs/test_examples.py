@@ -1,7 +1,7 @@
 """Every example of the manual and the README works.
 
 They are run page by page in a folder that holds `log`, a small simulated log, `folder`, the same one unsealed,
-`policies.toml`, the shipped policy file, and what a checkout has after `make demo`.
+`policies.toml`, a policy file for it, and the checkout's `data`.
 
 A fenced block with a title is the file of that name. Otherwise `toml` is a policy file, which is replayed;
 `python` is executed, the blocks of a page one after the other; in `console`, lines that begin with `$` are run, and
@@ -63,14 +63,14 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(folder / "log", folder / "folder", ignore=shutil.ignore_patterns("manifest.json"))
     shutil.copy(ROOT / "docs" / "examples" / "policies.toml", folder / "policies.toml")
     shutil.copytree(ROOT / "docs" / "examples", folder / "docs" / "examples")
-    shutil.copytree(folder / "log", folder / ".demo" / "log")
+    (folder / "data").symlink_to(ROOT / "data")
     return folder
 
 
 @pytest.fixture
 def here(pristine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fresh working directory with a copy of it."""
-    shutil.copytree(pristine, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(pristine, tmp_path, dirs_exist_ok=True, symlinks=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "140")
     monkeypatch.setenv("MPLBACKEND", "agg")
