@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -127,11 +127,11 @@ def plan_of(at: Setting, where: str | None, prices: Prices | None = None) -> Pla
     return Plan(at.log, at.contents, universe, None, prices, None)
 
 
-def read_data(at: Setting, where: str | None, features: tuple[Feature, ...]) -> GateData:
-    """Inputs and labels of the base attempts of the examples in `where` that have a judged revision."""
-    plan = plan_of(at, where)
+def read_data(at: Setting, where: str | None, features: tuple[Feature, ...], ids: pl.Series | None = None) -> GateData:
+    """Inputs and labels of the base attempts of the examples in `where`, and in `ids`, that have a judged revision."""
+    plan = plan_of(at, where) if ids is None else plan_of(at, where).among(ids)
     policy = at.when(probe(features, at))
-    values, repair, ids, lost, unread = [], [], [], 0, 0
+    values, repair, names, lost, unread = [], [], [], 0, 0
     for block in blocks(plan, [policy], chunk_size(1, widest(at.contents, [policy]))):
         evaluator = Evaluator(block, [policy], at.contents.whole)
         act, base = evaluator.part(policy.then).outcome, evaluator.part(policy.base)
@@ -142,15 +142,14 @@ def read_data(at: Setting, where: str | None, features: tuple[Feature, ...]) -> 
         lost, unread = lost + int((~served).sum()), unread + int((served & ~keep).sum())
         values.append(read[keep])
         repair.append(label[keep])
-        ids.append(block.examples["example_id"].filter(pl.Series(keep)))
-    kept = pl.concat(ids)
+        names.append(block.examples["example_id"].filter(pl.Series(keep)))
+    kept = pl.concat(names)
     if kept.is_empty():
         which = f"where {where}" if where else "of the log"
         raise ThinkbackError(
             f"no example {which} has a base attempt in `{at.base.pool}`, a judged `{at.act.action}` and all inputs of "
             "the gate"
         )
-    examples = plan.universe.examples.filter(pl.col("example_id").is_in(kept.implode()))
-    only = replace(plan, universe=replace(plan.universe, examples=examples))
-    hashes = tuple(question_hashes(examples))
+    only = plan.among(kept)
+    hashes = tuple(question_hashes(only.universe.examples))
     return GateData(only, features, kept, hashes, np.concatenate(values), np.concatenate(repair), lost, unread)

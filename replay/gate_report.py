@@ -37,16 +37,22 @@ class GateReport:
 
 
 def transfer_report(
-    log: Log | str, gate: GateFile, *, where: str | None = None, reuse: bool = False, settings: Settings | None = None
+    log: Log | str,
+    gate: GateFile,
+    *,
+    where: str | None = None,
+    ids: pl.Series | None = None,
+    reuse: bool = False,
+    settings: Settings | None = None,
 ) -> GateReport:
-    """Report a frozen gate on the examples of `where`.
+    """Report a frozen gate on the examples of `where`, and of those only on `ids` where they are given.
 
     Raises ThinkbackError where the log lacks what the gate reads, or the gate has seen some of the questions and
     `reuse` does not allow that.
     """
     settings = settings or Settings()
     at = setting(log, gate.action, gate.base, None)
-    data = read_data(at, where, gate.features)
+    data = read_data(at, where, gate.features, ids)
     seen = overlap(data.plan.universe.examples, gate.seen())
     told = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({listed(seen)})"
     if seen and not reuse:

@@ -14,7 +14,7 @@ from replay.gate_data import plan_of, setting
 from replay.gate_file import GateFile
 from replay.gate_fitting import fit_gate
 from replay.gate_report import GateReport, transfer_report
-from replay.interventions import When
+from replay.policies import Policy
 from replay.pool import Prices
 from replay.reading import PolicyFile
 from replay.recommend import Recommendation, recommend
@@ -64,13 +64,12 @@ class DatasetStudy:
     state: Mapping[str, np.ndarray]  # completed and truncated: bool (N,), in the order of the outcomes
     finalizers: Mapping[str, np.ndarray]  # finalizer tokens (N,) of the base pool and of each action, where logged
     screening: pl.DataFrame
-    joint: Result
     recommendation: Recommendation
     notes: tuple[str, ...]
 
-    def values(self, policy: str, result: Result | None = None) -> dict[str, np.ndarray]:
+    def values(self, policy: str) -> dict[str, np.ndarray]:
         """Columns of a policy's outcomes (N,), by example_id."""
-        frame = (result or self.result).outcomes.filter(pl.col("policy") == policy).sort("example_id")
+        frame = self.result.outcomes.filter(pl.col("policy") == policy).sort("example_id")
         return {c: frame[c].fill_null(np.nan).to_numpy() for c in (*MEAN_COLUMNS, "finalizers", "truncated")}
 
     @property
@@ -202,33 +201,54 @@ def _asked(settings: Settings) -> dict[str, Any]:
 
 
 def study_dataset(log: Log, cast: Cast, screening: pl.DataFrame, asked: Asked, dataset: str) -> DatasetStudy:
-    """The runs of one data set."""
+    """One run on one data set; curves and reports of gates are over the examples that it compares."""
     quoted = dataset.replace("'", "''")
     where = f"({asked.where}) AND dataset = '{quoted}'"
     contents = read_contents(log)
     policies, named = cast_policies(cast, contents)
-    table = band = None
-    reports = {}
+    branches = None
     if named.primary:
         at = setting(log, cast.action, cast.base, None)
-        branches = gather(plan_of(at, where), at.when(cast.gates[cast.action]))
-        table, band = curve(branches), band_table(branches, asked.settings)
-        rate = _rate(branches, cast.gates[cast.action])
-        policies = (*policies, *matched_policies(cast, named.base, rate))
-        for name, gate in {**cast.gates, **({"boosted trees": cast.trees} if cast.trees is not None else {})}.items():
-            reports[name] = transfer_report(log, gate, where=where, settings=asked.settings)
-    file = PolicyFile(policies, prices=asked.prices)
-    result = run(log, file, baseline=named.base, where=where, **_asked(asked.settings))
-    study = DatasetStudy(
-        dataset=dataset, cast=cast, named=named, result=result, seconds=result.seconds,
-        cluster=None, curve=table, band=band, reports=reports, state={}, finalizers={}, screening=screening,
-        joint=_joint(log, cast, asked, where), recommendation=Recommendation("", (), (), None, ()),
-        notes=result.notes,
-    )  # fmt: skip
+        plan, gate = plan_of(at, where), cast.gates[cast.action]
+        branches = gather(plan, at.when(gate))
+        result = _run(log, (*policies, *matched_policies(cast, named.base, _rate(branches, gate))), named, where, asked)
+        among = gather(plan.among(result.outcomes["example_id"].unique()), at.when(gate))
+        if _rate(among, gate) != _rate(branches, gate):  # the coin and the oracle act at the rate of those compared
+            matched = matched_policies(cast, named.base, _rate(among, gate))
+            result = _run(log, (*policies, *matched), named, where, asked)
+        branches = among
+    else:
+        result = _run(log, policies, named, where, asked)
     ids = result.outcomes["example_id"].unique().sort()
-    whole = replace(study, state=_state(log, cast.base, ids), cluster=_units(log, ids),
-                    finalizers=_finalizers(log, cast, ids))  # fmt: skip
-    return replace(whole, recommendation=_recommendation(whole, asked))
+    study = DatasetStudy(
+        dataset=dataset, cast=cast, named=named, result=result, seconds=result.seconds, cluster=_units(log, ids),
+        curve=None if branches is None else curve(branches),
+        band=None if branches is None else band_table(branches, asked.settings),
+        reports=_reports(log, cast, named, result, asked, where, ids), state=_state(log, cast.base, ids),
+        finalizers=_finalizers(log, cast, ids), screening=screening,
+        recommendation=Recommendation("", (), (), None, ()), notes=result.notes,
+    )  # fmt: skip
+    return replace(study, recommendation=_recommendation(study, asked))
+
+
+def _run(log: Log, policies: tuple[Policy, ...], named: Named, where: str, asked: Asked) -> Result:
+    file = PolicyFile(policies, prices=asked.prices)
+    return run(log, file, baseline=named.base, where=where, **_asked(asked.settings))
+
+
+def _reports(
+    log: Log, cast: Cast, named: Named, result: Result, asked: Asked, where: str, ids: pl.Series
+) -> dict[str, GateReport]:
+    """A report of each gate whose policy was served, on the examples that the run compares."""
+    gates = {named.selective[action]: (action, gate) for action, gate in cast.gates.items()}
+    if cast.trees is not None:
+        gates[named.trees] = ("boosted trees", cast.trees)
+    served = {policy.name for policy in result.policies}
+    return {
+        shown: transfer_report(log, gate, where=where, ids=ids, settings=asked.settings)
+        for policy, (shown, gate) in gates.items()
+        if policy in served
+    }
 
 
 def _units(log: Log, ids: pl.Series) -> np.ndarray:
@@ -270,29 +290,6 @@ def _finalizers(log: Log, cast: Cast, ids: pl.Series) -> dict[str, np.ndarray]:
         kept = pl.DataFrame({"example_id": ids}).join(means, on="example_id", how="left", maintain_order="left")
         found[name] = kept["tokens"].fill_null(0.0).to_numpy()
     return found
-
-
-def _joint(log: Log, cast: Cast, asked: Asked, where: str) -> Result:
-    """Initial budget x gate x action: every pool alone, always revised, and revised when cut off or when gated."""
-    from replay.gates import Reading
-    from replay.interventions import Act
-    from replay.policies import Policy, Sample
-
-    contents = read_contents(log)
-    policies: list[Policy] = []
-    for pool in (cast.base, *cast.budgets):
-        first = Sample(name=pool, pool=pool, max_traces=1, select="first")
-        policies.append(first)
-        for action in sorted({a for a, b, _ in contents.revisions if b == pool}):
-            act = Act(name=f"{pool} + {action} always", action=action, base=pool)
-            policies.append(act)
-            if "finish_reason" in contents.trace_columns:
-                cut = Reading(signal="truncated", at_least=1.0)
-                policies.append(When(name=f"{pool} + {action} when truncated", base=first, gate=cut, then=act))
-            if pool == cast.base and action in cast.gates:
-                gate = Reading(file=cast.gates[action])
-                policies.append(When(name=f"{pool} + {action} when gated", base=first, gate=gate, then=act))
-    return run(log, policies, baseline=cast.base, where=where, **_asked(asked.settings))
 
 
 def _recommendation(study: DatasetStudy, asked: Asked) -> Recommendation:

@@ -274,15 +274,15 @@ def joint(studies: Sequence[DatasetStudy]) -> Table:
     """Initial budget x gate x action, and what each loses to the best that costs no more."""
     rows = []
     for study in studies:
-        summary = study.joint.summary.filter(pl.col("metric").is_in(["accuracy", "total_tokens"]))
-        found = summary.pivot("metric", index="policy", values="estimate").sort("total_tokens", nulls_last=True)
-        points = [(row["policy"], row["accuracy"], row["total_tokens"]) for row in found.iter_rows(named=True)]
+        known = {shown: means(study, policy) for shown, policy in study.named.joint.items() if policy in study.policies}
+        points = [(shown, number(cells, "accuracy"), number(cells, "total_tokens")) for shown, cells in known.items()]
+        points.sort(key=lambda point: (point[2] is None, point[2] or 0.0, point[0]))
         for policy, accuracy, tokens in points:
             rivals = [p for p in points if tokens is not None and p[2] is not None and p[2] <= tokens]
-            best = max(rivals, key=lambda p: p[1], default=None)
+            best = max(rivals, key=lambda p: p[1] or 0.0, default=None)
             regret = None
             if best is not None:
-                one, two = (study.values(name, study.joint)["correct"] for name in (best[0], policy))
+                one, two = (study.values(study.named.joint[name])["correct"] for name in (best[0], policy))
                 gap = paired_interval(one, two, cluster=study.cluster, settings=settings_of(study))
                 regret = None if gap.difference is None else Interval(gap.difference, gap.low, gap.high)
             on_front = best is not None and best[0] == policy

@@ -47,12 +47,7 @@ class Named:
     samples: tuple[str, ...] = ()
     primary: str = ""  # the primary selective policy
     trees: str = ""
-    extra: Mapping[str, str] = field(default_factory=dict)
-
-
-def attempt(pool: str, width: int = 1) -> Sample:
-    """Sample 0 of a pool as a policy."""
-    return Sample(name=f"budget: {pool}", pool=pool, max_traces=1, select="first", width=width)
+    joint: Mapping[str, str] = field(default_factory=dict)  # budget, action and gate -> policy
 
 
 def cast_policies(cast: Cast, contents: Contents) -> tuple[tuple[Policy, ...], Named]:
@@ -82,6 +77,7 @@ def cast_policies(cast: Cast, contents: Contents) -> tuple[tuple[Policy, ...], N
                against=base.name, width=cast.width)
         for pool, size in cast.samples.items()
     ]  # fmt: skip
+    joint, crossed = _joint(cast, contents, {cast.base: base.name, **budgets}, always, selective)
     named = Named(
         base=base.name,
         budgets=budgets,
@@ -92,8 +88,36 @@ def cast_policies(cast: Cast, contents: Contents) -> tuple[tuple[Policy, ...], N
         samples=tuple(voter.name for voter in voters),
         primary=selective.get(cast.action, ""),
         trees=trees,
+        joint=joint,
     )
-    return (*policies, *rules, *oracles, *voters), named
+    return (*policies, *rules, *oracles, *voters, *crossed), named
+
+
+def _joint(
+    cast: Cast, contents: Contents, pools: Mapping[str, str], always: Mapping[str, str], selective: Mapping[str, str]
+) -> tuple[dict[str, str], list[Policy]]:
+    """Initial budget x gate x action: every pool alone, always revised, and revised when cut off or when gated.
+
+    Names of the policies by what they do, and those of them that are not there yet.
+    """
+    named: dict[str, str] = dict(pools)
+    made: list[Policy] = []
+    for pool in pools:
+        first = Sample(name=pool, pool=pool, max_traces=1, select="first")
+        for action in sorted({a for a, b, _ in contents.revisions if b == pool}):
+            act = Act(name=f"{pool} + {action} always", action=action, base=pool)
+            found: list[Policy] = [act]
+            if "finish_reason" in contents.trace_columns:
+                cut = Reading(signal="truncated", at_least=1.0)
+                found.append(When(name=f"{pool} + {action} when truncated", base=first, gate=cut, then=act))
+            if pool == cast.base:
+                named[act.name] = always[action]
+                found.remove(act)
+                if action in selective:
+                    named[f"{pool} + {action} when gated"] = selective[action]
+            named |= {policy.name: policy.name for policy in found}
+            made += found
+    return named, made
 
 
 def _rules(cast: Cast, contents: Contents) -> dict[str, Reading | AllOf]:
