@@ -156,6 +156,19 @@ def load_gate(path: str | Path) -> GateFile:
     return gate_of(document, str(path))
 
 
+def written_threshold(value: float, below: bool) -> float | str:
+    """A threshold as a file holds it: JSON knows no infinity, so past every score it is `never` or `always`."""
+    if np.isfinite(value):
+        return float(value)
+    return "always" if (value > 0) == below else "never"
+
+
+def _read_threshold(written: Any, below: bool) -> float:
+    if written in ("never", "always"):
+        return float("inf") if (written == "always") == below else -float("inf")
+    return float(written)
+
+
 def gate_of(document: Any, path: str) -> GateFile:
     """A gate from its document; `path` is its name in messages."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -170,4 +183,5 @@ def gate_of(document: Any, path: str) -> GateFile:
             "threshold is given in the policy, with `at_least`"
         )
     features = tuple(Feature(one["source"], one["name"]) for one in document["features"])
-    return GateFile(path, document["sha256"], document["kind"], features, float(document["threshold"]), document)
+    threshold = _read_threshold(document["threshold"], document.get("direction") == "below")
+    return GateFile(path, document["sha256"], document["kind"], features, threshold, document)

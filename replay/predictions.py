@@ -32,7 +32,7 @@ def predictions(log: Log | str, gate: GateFile, where: str | None = None) -> lis
         rows.append({
             "example_id": name,
             "probability": float(score[e]),
-            "threshold": gate.threshold,
+            "threshold": gate.threshold if np.isfinite(gate.threshold) else None,  # never or always
             "choose_verify": bool(fires[e]),
             "base_correct": bool(branches.kept["correct"][e]),
             "verify_accuracy": float(branches.fired["correct"][e]),

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.simulate_recovery import RecoveryModel, recovery_tables, simulate_recovery
+from generate.simulate_recovery import Action, RecoveryModel, recovery_tables, simulate_recovery
 from replay.gate_file import content_hash, load_gate, normalised_question, probabilities, write_text
 from replay.gate_fitting import FittedGate, fit_gate
 from replay.gate_models import fit_model
@@ -148,6 +148,35 @@ def test_a_gate_edited_by_hand_is_refused(gate: Path) -> None:
     document["sha256"] = content_hash(document)
     gate.write_text(json.dumps(document))
     assert load_gate(gate).threshold == document["threshold"]
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_a_gate_that_never_fires_where_it_was_tuned_never_fires_elsewhere(below: bool, tmp_path: Path) -> None:
+    """Elsewhere every base attempt is longer (or shorter) than all that it was tuned on."""
+    tables = recovery_tables(800, 3, RecoveryModel(active_verify=Action(0.0, 0.5, 0.1, 900.0)))  # flips by far
+    write_log(tmp_path / "here", name="here", tables=tables)
+    shifted = pl.col("completion_tokens") * 0 + (1 if below else 1_000_000)
+    solve = pl.col("action") == "solve"
+    tokens = pl.when(solve).then(shifted).otherwise("completion_tokens").cast(pl.Int32)
+    tables["traces"] = tables["traces"].with_columns(completion_tokens=tokens)
+    tables["examples"] = tables["examples"].with_columns(question="other " + pl.col("question"))
+    write_log(tmp_path / "there", name="there", tables=tables)
+    found = fit_gate(
+        str(tmp_path / "here"), action="active_verify", on=None, tune="split <> 'test'", kind="score",
+        features=["completion_tokens"], below=below,
+    )  # fmt: skip
+    path = tmp_path / "gate.json"
+    path.write_text(write_text(found.document))
+    assert json.loads(path.read_text())["threshold"] == "never"
+    ends = found.document["development"]["curve"][0], found.document["development"]["curve"][-1]
+    assert [end["intervention_rate"] for end in ends] == [0.0, 1.0]
+    gate = load_gate(path)
+    frozen = transfer_report(str(tmp_path / "there"), gate, settings=Settings(resamples=20)).rows.row(1, named=True)
+    assert frozen["intervention_rate"] == 0.0
+    served = replay.run(tmp_path / "there", policy(path), resamples=20)
+    assert served.outcomes["intervened"].sum() == 0.0
+    assert served.provenance["policies"][0]["gate"]["file"]["threshold"] == "never"
+    assert predictions(str(tmp_path / "there"), gate)[0]["threshold"] is None
 
 
 @pytest.mark.parametrize(

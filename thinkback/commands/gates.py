@@ -107,8 +107,9 @@ def fit_gate(
         console.say(note)
     console.show(_calibration(fitted.calibration, "How its scores tell repairs, where its threshold was chosen"))
     chosen = fitted.gate
-    side = "below" if chosen.direction == "below" else "at least"
-    console.say(f"wrote {out}: {chosen.kind}, fires where the score is {side} {chosen.threshold:.6g}")
+    side, frozen = "below" if chosen.direction == "below" else "at least", chosen.content["threshold"]
+    fires = frozen if isinstance(frozen, str) else f"where the score is {side} {frozen:.6g}"
+    console.say(f"wrote {out}: {chosen.kind}, fires {fires}")
 
 
 def transfer(
