@@ -34,6 +34,12 @@ class Setting:
     base: Sample
     act: Act
 
+    @property
+    def pool(self) -> str:
+        """The pool of the revisions."""
+        key = (self.act.action, self.act.base)
+        return self.act.pool or next(pool for *own, pool in self.contents.revisions if tuple(own) == key)
+
     def when(self, gate: GateFile, below: bool = False) -> When:
         """The intervention with a gate."""
         reading = Reading(file=gate, below=0.0) if below else Reading(file=gate, at_least=0.0)
@@ -72,6 +78,13 @@ def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> 
     if not isinstance(resolved[0], Sample) or not isinstance(resolved[1], Act):
         raise TypeError("policies keep their kind")
     return Setting(log, contents, resolved[0], resolved[1])
+
+
+def setting_of(log: Log | str, gate: GateFile) -> Setting:
+    """Open a log for a fitted gate; of several pools of revisions, that which it was fitted on."""
+    log = open_log(log) if isinstance(log, str) else log
+    pools = {pool for action, base, pool in read_contents(log).revisions if (action, base) == (gate.action, gate.base)}
+    return setting(log, gate.action, gate.base, gate.pool if len(pools) > 1 else None)
 
 
 def available_features(at: Setting) -> tuple[Feature, ...]:

@@ -74,6 +74,12 @@ class GateFile:
         return str(self.content["base"])
 
     @property
+    def pool(self) -> str | None:
+        """The pool of the revisions that it was fitted on; None where the file does not say."""
+        named = self.content.get("pool")
+        return None if named is None else str(named)
+
+    @property
     def direction(self) -> str:
         """`at_least` or `below`: which side of the threshold fires."""
         return str(self.content.get("direction", "at_least"))

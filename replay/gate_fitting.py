@@ -181,6 +181,7 @@ def _document(
         "kind": kind,
         "action": at.act.action,
         "base": at.base.pool,
+        "pool": at.pool,
         "label": "repair: the base is wrong and the action's answer right, mean over rollouts",
         "features": [{"source": feature.source, "name": feature.name} for feature in inputs],
         "model": dict(model),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.gate_data import read_data, setting
+from replay.gate_data import read_data, setting_of
 from replay.gate_file import GateFile
 from replay.reuse import listed, overlap
 from replay.thresholds import Branches, best_threshold, curve, gather
@@ -51,7 +51,7 @@ def transfer_report(
     `reuse` does not allow that.
     """
     settings = settings or Settings()
-    at = setting(log, gate.action, gate.base, None)
+    at = setting_of(log, gate)
     data = read_data(at, where, gate.features, ids)
     seen = overlap(data.plan.universe.examples, gate.seen())
     told = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({listed(seen)})"

@@ -183,17 +183,23 @@ def _screen(log: Log, base: str, actions: tuple[str, ...], asked: Asked) -> tupl
     return joined.with_columns(examples=pl.lit(result.statistics.n), dataset=pl.lit(named)), notes
 
 
+def _calls(log: Log, ids: pl.Series, base: str, columns: Sequence[str]) -> pl.DataFrame:
+    """Base attempts of some examples and the revisions of them: `call` is `accept` or the action, and `columns`."""
+    keys = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id"]
+    traces = log.scan("traces", [*keys, *columns]).filter(pl.col("example_id").is_in(ids.implode()))
+    solves = (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
+    attempts = collect(traces.filter(solves), log)
+    revised = pl.col("parent_id").is_in(attempts["trace_id"].implode()) & (pl.col("action") != "solve")
+    revisions = collect(traces.filter(revised), log).with_columns(call="action")
+    return pl.concat([attempts.with_columns(call=pl.lit("accept")), revisions])
+
+
 def _call_rates(log: Log, ids: pl.Series, base: str) -> pl.DataFrame:
     """Finalizer and truncation rate of the calls of each action themselves (`accept`: the base attempts)."""
-    columns = ["example_id", "pool", "action", "sample_index", "finish_reason", "finalizer_used"]
-    traces = log.scan("traces", columns).filter(pl.col("example_id").is_in(ids.implode()))
-    solves = (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
-    kept = traces.filter(solves | (pl.col("action") != "solve"))
-    named = pl.when(pl.col("action") == "solve").then(pl.lit("accept")).otherwise(pl.col("action"))
-    rates = kept.group_by(named.alias("action")).agg(
+    calls = _calls(log, ids, base, ["finish_reason", "finalizer_used"])
+    return calls.group_by(pl.col("call").alias("action")).agg(
         finalizer_rate=pl.col("finalizer_used").mean(), truncation_rate=(pl.col("finish_reason") == "length").mean()
     )
-    return collect(rates, log)
 
 
 def _asked(settings: Settings) -> dict[str, Any]:
@@ -276,19 +282,20 @@ def _state(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
 
 
 def _finalizers(log: Log, cast: Cast, ids: pl.Series) -> dict[str, np.ndarray]:
-    """Tokens of the finalizers of the base attempts and, mean over rollouts, of each action (N,); empty: not logged."""
+    """Tokens of the finalizers of the base attempts (by the base's pool) and, mean over rollouts, of each action (N,).
+
+    NaN where a finalizer's tokens were not logged; empty where none were.
+    """
     if "finalizer_tokens" not in log.columns("traces"):
         return {}
-    columns = ["example_id", "pool", "action", "sample_index", "finalizer_tokens"]
-    frame = collect(log.scan("traces", columns).filter(pl.col("example_id").is_in(ids.implode())), log)
-    tokens = pl.col("finalizer_tokens").cast(pl.Float64).fill_null(0.0).mean()
+    calls = _calls(log, ids, cast.base, ["finalizer_tokens", "finalizer_used"])
+    unused = pl.when(~pl.col("finalizer_used")).then(0.0)
+    tokens = pl.coalesce(pl.col("finalizer_tokens").cast(pl.Float64), unused).fill_null(np.nan).mean()
     found = {}
-    for name in (cast.base, *cast.actions):
-        solve = (pl.col("action") == "solve") & (pl.col("pool") == name) & (pl.col("sample_index") == 0)
-        own = frame.filter(solve if name == cast.base else pl.col("action") == name)
-        means = own.group_by("example_id").agg(tokens.alias("tokens"))
+    for name, call in {cast.base: "accept", **{action: action for action in cast.actions}}.items():
+        means = calls.filter(call=call).group_by("example_id").agg(tokens.alias("tokens"))
         kept = pl.DataFrame({"example_id": ids}).join(means, on="example_id", how="left", maintain_order="left")
-        found[name] = kept["tokens"].fill_null(0.0).to_numpy()
+        found[name] = kept["tokens"].fill_null(np.nan).to_numpy()
     return found
 
 

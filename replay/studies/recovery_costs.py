@@ -160,7 +160,8 @@ def tokens(studies: Sequence[DatasetStudy]) -> Table:
             first = study.finalizers.get(study.cast.base) if part in ("base", "always", "selective") else None
             spent = None if first is None else first.mean()
             if acts and first is not None and calls is not None:
-                spent = (first + study.values(policy)["intervened"] * calls).mean()
+                acted = study.values(policy)["intervened"]
+                spent = (first + np.where(acted > 0, acted * calls, 0.0)).mean()
             rows.append((
                 study.dataset, policy, base if part in ("base", "always", "selective") else None,
                 number(cells, "finalizers"), None if spent is None or np.isnan(spent) else float(spent),

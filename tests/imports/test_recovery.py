@@ -6,14 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import replay
-from generate.simulate_recovery import simulate_recovery
+from generate.simulate_recovery import RecoveryModel, recovery_tables, simulate_recovery
 from toolkit.errors import ThinkbackError
 from toolkit.exports import export_recovery, export_replay
 from toolkit.imports import import_recovery, import_replay
-from toolkit.log import collect, open_log, validate_log
+from toolkit.log import collect, open_log, validate_log, write_log
 
 Row = dict[str, Any]
 FIRST = '{ kind = "sample", pool = "base", max_traces = 1, select = "first" }'
@@ -229,6 +230,20 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
         export_replay(log, None, "active_verify", "gate", tmp_path / "out.jsonl")
     with pytest.raises(ThinkbackError, match="no judged revision"):
         export_recovery(log, "bse", tmp_path / "out.jsonl")
+
+
+def test_of_two_pools_of_revisions_one_goes_out(tmp_path: Path) -> None:
+    tables = recovery_tables(20, 4, RecoveryModel())
+    own = tables["traces"].filter(pl.col("action") == "active_verify")
+    again = own.with_columns(trace_id=pl.col("trace_id") + " again", pool=pl.lit("again"))
+    write_log(tmp_path / "log", name="two", tables={**tables, "traces": pl.concat([tables["traces"], again])})
+    log = open_log(tmp_path / "log")
+    with pytest.raises(ThinkbackError, match="`active_verify` has several pools of revisions .*`--pool`"):
+        export_recovery(log, "short", tmp_path / "rows.jsonl")
+    with pytest.raises(ThinkbackError, match="did you mean `again`"):
+        export_recovery(log, "short", tmp_path / "rows.jsonl", pool="agan")
+    assert not (tmp_path / "rows.jsonl").exists()
+    assert export_recovery(log, "short", tmp_path / "rows.jsonl", pool="again") == 20 * (1 + 3 * 2)
 
 
 def test_rows_hold_verdicts_and_no_answers(tmp_path: Path) -> None:

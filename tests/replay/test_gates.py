@@ -150,6 +150,45 @@ def test_a_gate_edited_by_hand_is_refused(gate: Path) -> None:
     assert load_gate(gate).threshold == document["threshold"]
 
 
+def twice(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The log with a second pool of revisions, `again`, whose verdicts are the opposite."""
+    own = tables["traces"].filter(pl.col("action") == "active_verify")
+    other = own.with_columns(
+        trace_id=pl.col("trace_id") + " again",
+        pool=pl.lit("again"),
+        correct=~pl.col("correct"),
+        answer=pl.lit("again ") + pl.col("trace_id"),
+    )
+    return {**tables, "traces": pl.concat([tables["traces"], other.select(tables["traces"].columns)])}
+
+
+def test_a_gate_stands_for_the_pool_of_revisions_that_it_was_fitted_on(tmp_path: Path) -> None:
+    tables = twice(recovery_tables(900, 11, RecoveryModel()).copy())
+    write_log(tmp_path / "log", name="two pools", tables=tables)
+    with pytest.raises(ThinkbackError, match="several pools of revisions"):
+        fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV)
+    found = fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV, pool="again")
+    assert found.document["pool"] == "again"
+    report = transfer_report(str(tmp_path / "log"), found.gate, where=TEST, settings=Settings(resamples=20))
+    assert report.rows.row(1, named=True)["accuracy"] > report.rows.row(0, named=True)["accuracy"]
+    assert len(predictions(str(tmp_path / "log"), found.gate, TEST)) == report.examples
+    path = tmp_path / "gate.json"
+    path.write_text(write_text(found.document))
+    own = next(name for name in tables["traces"].filter(action="active_verify")["pool"].unique() if name != "again")
+    text = policy(path).replace('base = "short" }', f'base = "short", pool = "{own}" }}')
+    with pytest.raises(ThinkbackError, match="fitted on revisions of pool `again`; `then` has"):
+        replay.run(tmp_path / "log", text, where=TEST, resamples=20)
+    served = replay.run(tmp_path / "log", text.replace(f'pool = "{own}"', 'pool = "again"'), where=TEST, resamples=20)
+    accuracy = served.summary.filter(metric="accuracy")["estimate"][0]
+    assert accuracy == pytest.approx(report.rows.row(1, named=True)["accuracy"])
+
+
+def test_a_gate_stands_on_one_first_attempt(log: Path, gate: Path) -> None:
+    text = policy(gate).replace('max_traces = 1, select = "first"', "max_traces = 4, select = 'majority'")
+    with pytest.raises(ThinkbackError, match="was fitted on first attempts"):
+        replay.run(log, text, where=TEST, resamples=20)
+
+
 @pytest.mark.parametrize("below", [False, True])
 def test_a_gate_that_never_fires_where_it_was_tuned_never_fires_elsewhere(below: bool, tmp_path: Path) -> None:
     """Elsewhere every base attempt is longer (or shorter) than all that it was tuned on."""

@@ -64,3 +64,38 @@ def test_all_of_the_study_is_over_the_examples_that_its_run_compares(holed: Data
 def test_every_table_of_a_log_with_a_hole_can_be_made(holed: DatasetStudy) -> None:
     for name, layout in {**TABLES, **COST_TABLES}.items():
         assert layout([holed]).rows, name
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
+    """Every revision of `short` again as one of `long`, always with a finalizer of 1,000 tokens and cut off."""
+    tables = recovery_tables(600, 11, RecoveryModel(votes=3))
+    traces = tables["traces"].with_columns(
+        finalizer_used=pl.lit(True), finalizer_tokens=pl.when(pl.col("action") == "solve").then(10).otherwise(20)
+    )
+    long = traces.filter((pl.col("pool") == "long") & (pl.col("sample_index") == 0)).select("example_id", up="trace_id")
+    again = traces.filter(pl.col("action") == "active_verify").join(long, on="example_id").with_columns(
+        trace_id=pl.col("trace_id") + " of long", parent_id="up", pool=pl.lit("long revised"),
+        finish_reason=pl.lit("length"),
+        finalizer_tokens=pl.lit(1_000),
+    )  # fmt: skip
+    lost = (pl.col("action") == "continue") & (pl.col("sample_index") == 0)  # a finalizer without its tokens
+    traces = pl.concat([traces, again.drop("up").cast(traces.schema)])
+    tables["traces"] = traces.with_columns(finalizer_tokens=pl.when(~lost).then("finalizer_tokens"))
+    return study(tables, tmp_path_factory.mktemp("crowded") / "log")
+
+
+def test_calls_are_counted_of_revisions_of_the_base_alone(crowded: DatasetStudy) -> None:
+    row = crowded.screening.filter(action="active_verify").row(0, named=True)
+    assert row["truncation_rate"] < 0.5
+    assert set(crowded.finalizers["active_verify"]) == {20.0}
+    assert set(crowded.finalizers["short"]) == {10.0}
+
+
+def test_unlogged_tokens_of_finalizers_are_unknown(crowded: DatasetStudy) -> None:
+    assert np.isnan(crowded.finalizers["continue"]).all()
+    tokens = COST_TABLES["tokens"]([crowded])
+    place = [column.key or column.name for column in tokens.columns].index("finalizer_tokens")
+    shown = {row[1]: row[place] for row in tokens.rows}
+    assert shown["always continue"] is None
+    assert shown["always active_verify"] == pytest.approx(30.0)
