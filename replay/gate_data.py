@@ -164,5 +164,5 @@ def read_data(at: Setting, where: str | None, features: tuple[Feature, ...], ids
             "the gate"
         )
     only = plan.among(kept)
-    hashes = tuple(question_hashes(only.universe.examples))
+    hashes = tuple(question_hashes(only.universe.examples, at.log.digest()))
     return GateData(only, features, kept, hashes, np.concatenate(values), np.concatenate(repair), lost, unread)

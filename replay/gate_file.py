@@ -128,9 +128,12 @@ def _grown(tree: Tree, values: np.ndarray) -> np.ndarray:
 
 
 def normalised_question(text: str) -> str:
-    """A question without case, accents' composition, punctuation and spacing: what copies of it share."""
+    """A question without case, accents' composition, spacing and the punctuation of sentences: what copies share.
+
+    Marks between two word characters stay, and brackets, since they change what is asked: 1.5, 5!/3, 2*(3+4).
+    """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.findall(r"\w+|[^\w\s,.;:!?'\"()]", folded))
+    return " ".join(re.findall(r"\w+|(?<=\w)[,.;:!?'\"](?=\w)|(?<=\d)!|[^\w\s,.;:!?'\"]", folded))
 
 
 def hashed(texts: Iterable[str]) -> list[str]:

@@ -110,7 +110,7 @@ def _prepared(
     check_suffixes(log, chosen, contents)
     read = request(chosen, contents, measure, file.prices).pools
     universe = select_examples(log, contents, read, where, (*by, *sorted(example_columns(chosen))))
-    reused = check_reuse(chosen, universe.examples)
+    reused = check_reuse(chosen, universe.examples, log.digest())
     return fit_policies(log, contents, chosen, universe.examples["example_id"]), universe, reused
 
 

@@ -199,13 +199,14 @@ def check_gate_file(gate: GateFile, base: Policy, then: Policy, contents: Conten
     if acts != {gate.action}:
         listed = ", ".join(f"`{name}`" for name in sorted(acts)) or "none"
         raise ThinkbackError(
-            f"gate file `{gate.path}` predicts repairs by action `{gate.action}`; `then` has {listed}; fit "
+            f"gate file `{gate.path}` predicts repairs by action `{gate.action}`; `then` has {listed}; fit one for it"
         )
     pools = {part.pool for part in nested(then) if isinstance(part, Act) and part.pool is not None}
     if gate.pool is not None and pools - {gate.pool}:
         listed = ", ".join(f"`{name}`" for name in sorted(pools))
         raise ThinkbackError(
             f"gate file `{gate.path}` was fitted on revisions of pool `{gate.pool}`; `then` has {listed}; fit "
+            "one for it"
         )
     for feature in gate.features:
         known = contents.verifiers if feature.source == "verifier" else contents.features

@@ -108,6 +108,27 @@ def test_overlap_is_found_by_the_question_whatever_the_id(log: Path, gate: Path,
 def test_questions_are_told_apart_by_their_words() -> None:
     assert normalised_question(" What is  2+2?\n") == normalised_question("what is 2+2")
     assert normalised_question("What is 2-2?") != normalised_question("What is 2+2?")
+    assert normalised_question("Say 'yes', then: no.") == normalised_question("say YES then no")
+    apart = ["2*(3+4)", "(2*3)+4", "2*3+4", "1.5", "15", "1 5", "5!/3", "5/3", "1,5"]
+    assert len({normalised_question(f"What is {one}?") for one in apart}) == len(apart)
+
+
+def test_ids_tell_questions_without_a_text_in_one_log_alone(tmp_path: Path) -> None:
+    def bare(seed: int, name: str) -> str:
+        tables = recovery_tables(900, seed, RecoveryModel())
+        tables["examples"] = tables["examples"].with_columns(question=pl.lit(""))
+        write_log(tmp_path / name, name=name, tables=tables)
+        return str(tmp_path / name)
+
+    one, other = bare(11, "one"), bare(12, "other")
+    found = fit_gate(one, action="active_verify", on=TRAIN, tune=DEV)
+    with pytest.raises(ThinkbackError, match="has seen 180"):
+        transfer_report(one, found.gate, where=DEV)
+    report = transfer_report(other, found.gate, where=DEV, settings=Settings(resamples=20))
+    assert report.examples == 180
+    path = tmp_path / "gate.json"
+    path.write_text(write_text(found.document))
+    assert not any("WARNING: gate" in note for note in replay.run(other, policy(path), resamples=20).notes)
 
 
 @pytest.mark.parametrize(
