@@ -215,10 +215,10 @@ def study_dataset(log: Log, cast: Cast, screening: pl.DataFrame, asked: Asked, d
     branches = None
     if named.primary:
         at = setting(log, cast.action, cast.base, None)
-        plan, gate = plan_of(at, where), cast.gates[cast.action]
-        branches = gather(plan, at.when(gate))
+        gate = cast.gates[cast.action]
+        branches = gather(plan_of(at, where), at.when(gate))
         result = _run(log, (*policies, *matched_policies(cast, named.base, _rate(branches, gate))), named, where, asked)
-        among = gather(plan.among(result.outcomes["example_id"].unique()), at.when(gate))
+        among = branches.among(result.outcomes["example_id"].unique())
         if _rate(among, gate) != _rate(branches, gate):  # the coin and the oracle act at the rate of those compared
             matched = matched_policies(cast, named.base, _rate(among, gate))
             result = _run(log, (*policies, *matched), named, where, asked)
