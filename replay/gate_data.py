@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,7 @@ class GateData:
     repair: np.ndarray
     without_revision: int
     without_input: int
+    lacking: Mapping[str, int]  # input -> examples that lack it, of those with a revision
 
 
 def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> Setting:
@@ -140,29 +141,62 @@ def plan_of(at: Setting, where: str | None, prices: Prices | None = None) -> Pla
     return Plan(at.log, at.contents, universe, None, prices, None)
 
 
-def read_data(at: Setting, where: str | None, features: tuple[Feature, ...], ids: pl.Series | None = None) -> GateData:
-    """Inputs and labels of the base attempts of the examples in `where`, and in `ids`, that have a judged revision."""
+def read_data(
+    at: Setting,
+    where: str | None,
+    features: tuple[Feature, ...],
+    ids: pl.Series | None = None,
+    whole: bool = True,
+) -> GateData:
+    """Inputs and labels of the base attempts of the examples in `where`, and in `ids`, that have a judged revision.
+
+    Examples that lack an input are left out; with `whole` false they stay, with NaN.
+    """
     plan = plan_of(at, where) if ids is None else plan_of(at, where).among(ids)
     policy = at.when(probe(features, at))
     values, repair, names, lost, unread = [], [], [], 0, 0
+    empty = np.zeros(len(features), np.int64)
     for block in blocks(plan, [policy], chunk_size(1, widest(at.contents, [policy]))):
         evaluator = Evaluator(block, [policy], at.contents.whole)
         act, base = evaluator.part(policy.then).outcome, evaluator.part(policy.base)
         label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
         read = np.stack([read_feature(block, feature, base).value for feature in features], axis=1)
         served = (act.reason == 0) & (base.outcome.reason == 0) & ~np.isnan(label)
-        keep = served & ~np.isnan(read).any(axis=1)
+        keep = served & ~np.isnan(read).any(axis=1) if whole else served
+        empty += np.isnan(read[served]).sum(axis=0)
         lost, unread = lost + int((~served).sum()), unread + int((served & ~keep).sum())
         values.append(read[keep])
         repair.append(label[keep])
         names.append(block.examples["example_id"].filter(pl.Series(keep)))
     kept = pl.concat(names)
+    lacking = {str(f): int(count) for f, count in zip(features, empty, strict=True) if count}
     if kept.is_empty():
         which = f"where {where}" if where else "of the log"
         raise ThinkbackError(
             f"no example {which} has a base attempt in `{at.base.pool}`, a judged `{at.act.action}` and all inputs of "
-            "the gate"
+            f"the gate{told_lacking(lacking)}"
         )
     only = plan.among(kept)
     hashes = tuple(question_hashes(only.universe.examples, at.log.digest()))
-    return GateData(only, features, kept, hashes, np.concatenate(values), np.concatenate(repair), lost, unread)
+    return GateData(only, features, kept, hashes, np.concatenate(values), np.concatenate(repair), lost, unread, lacking)
+
+
+def told_lacking(lacking: Mapping[str, int]) -> str:
+    """Inputs with how many examples lack them, as messages show them."""
+    return f" ({', '.join(f'`{name}`: {count:,}' for name, count in lacking.items())})" if lacking else ""
+
+
+def known_features(at: Setting, conditions: Sequence[str | None]) -> tuple[tuple[Feature, ...], tuple[str, ...]]:
+    """The inputs that every example of some conditions with a judged revision has, and notes on those left out."""
+    inputs = available_features(at)
+    lacking: dict[str, int] = {}
+    for where in dict.fromkeys(conditions):
+        for name, count in read_data(at, where, inputs, whole=False).lacking.items():
+            lacking[name] = lacking.get(name, 0) + count
+    kept = tuple(feature for feature in inputs if str(feature) not in lacking)
+    if not kept:
+        raise ThinkbackError(
+            f"every input is null for some example{told_lacking(lacking)}: name some with `--features`"
+        )
+    note = f"inputs left out, because some examples lack them{told_lacking(lacking)}"
+    return kept, (note,) if lacking else ()

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.gate_data import GateData, Setting, available_features, parse_features, read_data, setting
+from replay.gate_data import (
+    GateData,
+    Setting,
+    available_features,
+    known_features,
+    parse_features,
+    read_data,
+    setting,
+    told_lacking,
+)
 from replay.gate_file import (
     FORMAT,
     VERSION,
@@ -70,6 +79,9 @@ def fit_gate(
     at = setting(log, action, base, pool)
     inputs = parse_features(features, at) if features else available_features(at)
     _check_settings(kind, inputs, on, tune, n_folds, below)
+    left_out: tuple[str, ...] = ()
+    if not features:
+        inputs, left_out = known_features(at, [on, tune] if n_folds is None else [on])
     fitted = read_data(at, on, inputs) if kind != "score" else None
     tuned = read_data(at, tune, inputs) if n_folds is None else _needed(fitted)
     if fitted is not None and n_folds is None:
@@ -90,7 +102,7 @@ def fit_gate(
     kept = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
     return FittedGate(
         gate, document, table, found, kept if n_folds is not None else None,
-        tuple(_notes(fitted, tuned)),
+        (*left_out, *_notes(fitted, tuned)),
     )  # fmt: skip
 
 
@@ -237,5 +249,8 @@ def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
         if data.without_revision:
             notes.append(f"left out of these: {data.without_revision:,} examples without a judged revision")
         if data.without_input:
-            notes.append(f"left out of these: {data.without_input:,} examples that lack an input of the gate")
+            notes.append(
+                f"left out of these: {data.without_input:,} examples that lack an input of the gate"
+                f"{told_lacking(data.lacking)}"
+            )
     return notes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.gate_data import read_data, setting_of
+from replay.gate_data import read_data, setting_of, told_lacking
 from replay.gate_file import GateFile
 from replay.reuse import listed, overlap
 from replay.thresholds import Branches, best_threshold, curve, gather
@@ -68,7 +68,7 @@ def transfer_report(
     if data.without_revision or data.without_input:
         notes.append(
             f"left out: {data.without_revision:,} examples without a judged revision, "
-            f"{data.without_input:,} that lack an input of the gate"
+            f"{data.without_input:,} that lack an input of the gate{told_lacking(data.lacking)}"
         )
     rows = [_row(branches, name, threshold, settings) for name, threshold in rules]
     return GateReport(

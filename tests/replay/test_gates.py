@@ -312,3 +312,19 @@ def test_logistic_weights_halves() -> None:
     own = LogisticRegression(max_iter=5000, tol=1e-8).fit(rows, labels, sample_weight=weights)
     expected = own.predict_proba((values - model["centre"]) / model["scale"])[:, 1]
     assert probabilities(model, "logistic", values) == pytest.approx(expected, abs=1e-6)
+
+
+def test_inputs_that_some_examples_lack_are_left_out_by_name(tmp_path: Path) -> None:
+    """Ten training examples lack `difficulty`: no example goes, the input does; asked for by name, the examples go."""
+    tables = recovery_tables(900, 11, RecoveryModel())
+    train = tables["examples"].filter(pl.col("split") == "train")["example_id"][:10]
+    held = pl.when(~pl.col("example_id").is_in(train.implode())).then("difficulty")
+    tables["features"] = tables["features"].with_columns(difficulty=held)
+    write_log(tmp_path / "log", name="holes", tables=tables)
+    found = fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV)
+    assert "feature:difficulty" not in {str(feature) for feature in found.gate.features}
+    assert "inputs left out, because some examples lack them (`feature:difficulty`: 10)" in found.notes
+    assert found.document["fitted_on"]["examples"] == 450
+    named = fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV, features=["difficulty"])
+    assert named.document["fitted_on"]["examples"] == 440
+    assert any("10 examples that lack an input of the gate (`feature:difficulty`: 10)" in note for note in named.notes)
