@@ -222,7 +222,8 @@ def _finished(
     draft: dict[str, Any], table: pl.DataFrame, threshold: float, found: Calibration, below: bool
 ) -> dict[str, Any]:
     points = table[chosen_points(len(table))].to_dicts()
-    numbers = {name: getattr(found, name) for name in ("auroc", "auprc", "brier", "ece", "rate", "n")}
+    judged = {name: getattr(found, name) for name in ("auroc", "auprc", "brier", "ece", "rate", "n")}
+    numbers = {name: None if np.isnan(value) else value for name, value in judged.items()}
     done = draft | {
         "threshold": written_threshold(threshold, below),
         "development": {

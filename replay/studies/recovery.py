@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -110,8 +110,11 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
         raise ThinkbackError(
             f"the log has no pool `{unknown[0]}` of first attempts; {suggest(unknown[0], contents.pools)}"
         )
-    budgets = asked.budgets or _longer(log, base, contents.pools)
+    samples = {p: n for p, n in contents.sizes.items() if n > 2 and p not in contents.opaque | contents.whole}
+    limits = _limits(log)
+    longer, note = _longer(log, base, limits, samples) if not asked.budgets else (asked.budgets, "")
     screened, notes = _screen(log, base, actions, asked)
+    notes += [note] if note else []
     acting = screened.filter(pl.col("action").is_in(actions))
     best = max(acting.iter_rows(named=True), key=lambda row: (row["accuracy"], row["fix_rate"] - row["flip_rate"]))
     action = asked.action or (asked.gate.action if asked.gate is not None else str(best["action"]))
@@ -125,8 +128,7 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
     for name, feature in HEURISTICS.items():
         if feature in contents.features:
             _try_fit(rules, name, notes, log, asked, base, action, "score", (f"feature:{feature}",))
-    samples = {p: n for p, n in contents.sizes.items() if n > 2 and p not in contents.opaque | contents.whole}
-    cast = Cast(base, budgets, action, actions, gates, found.get("trees"), rules, samples)
+    cast = Cast(base, _by_limit(longer, limits), action, actions, gates, found.get("trees"), rules, samples, limits)
     return cast, screened, tuple(notes)
 
 
@@ -144,13 +146,33 @@ def _try_fit(
     gates[key] = replace(fitted.gate, path=f"{kind} gate for {action}")
 
 
-def _longer(log: Log, base: str, pools: frozenset[str]) -> tuple[str, ...]:
-    """Pools whose token limit is above the base's, by limit."""
+def _limits(log: Log) -> dict[str, int]:
+    """Token limit of the first attempts of each pool that has one."""
     scan = log.scan("traces", ["pool", "action", "max_tokens"]).filter(pl.col("action") == "solve")
-    limits = dict(collect(scan.group_by("pool").agg(pl.col("max_tokens").max()), log).iter_rows())
-    own = limits.get(base)
-    longer = [p for p in pools if own is not None and limits.get(p) is not None and limits[p] > own]
-    return tuple(sorted(longer, key=lambda pool: (limits[pool], pool)))
+    limits = collect(scan.group_by("pool").agg(pl.col("max_tokens").max()), log).drop_nulls()
+    return dict(limits.iter_rows())
+
+
+def _longer(log: Log, base: str, limits: Mapping[str, int], votes: Collection[str]) -> tuple[tuple[str, ...], str]:
+    """Pools that differ from the base's in a higher token limit alone, by limit; and a note on higher ones that do not.
+
+    Pools of votes and of another temperature answer another question than whether to think longer.
+    """
+    higher = [pool for pool, limit in limits.items() if base in limits and limit > limits[base]]
+    scan = log.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
+    found = collect(scan.group_by("pool").agg(pl.col("temperature").unique().sort()), log)
+    heat = dict(found.iter_rows())
+    longer = [pool for pool in higher if pool not in votes and heat[pool] == heat[base]]
+    others = sorted(set(higher) - set(longer))
+    note = (
+        f"no initial budgets: {', '.join(f'`{pool}`' for pool in others)}, with a higher token limit but sampled as "
+        "votes or at another temperature; name them with `--budgets`"
+    )
+    return _by_limit(longer, limits), note if others else ""
+
+
+def _by_limit(pools: Iterable[str], limits: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(sorted(pools, key=lambda pool: (limits.get(pool, 0), pool)))
 
 
 def _screen(log: Log, base: str, actions: tuple[str, ...], asked: Asked) -> tuple[pl.DataFrame, list[str]]:
@@ -164,9 +186,15 @@ def _screen(log: Log, base: str, actions: tuple[str, ...], asked: Asked) -> tupl
         Oracle(name="sampled-action oracle", rule="action", base=base, of=actions, against="accept"),
     ]
     notes: list[str] = []
+    chosen = asked.action or (asked.gate.action if asked.gate is not None else None)
     try:
         result = run(log, policies, where=asked.on, **_asked(asked.settings))
     except ThinkbackError as error:
+        if chosen is None and len(actions) > 1:
+            raise ThinkbackError(
+                f"no action can be chosen on the examples of `--on` ({asked.on}), and not on those that are reported: "
+                f"name one with `--action` ({error})"
+            ) from None
         notes.append(f"actions are screened on the reported examples, because those of `--on` cannot be: {error}")
         result = run(log, policies, where=asked.where, **_asked(asked.settings))
     means = result.summary.pivot("metric", index="policy", values="estimate").rename({"policy": "action"})

@@ -129,7 +129,7 @@ def budgets(studies: Sequence[DatasetStudy]) -> Table:
         pools = {study.named.base: study.cast.base} | {name: pool for pool, name in study.named.budgets.items()}
         for policy, pool in pools.items():
             if policy in study.policies:
-                cells, other = means(study, policy), published_budget(study.dataset, limit(pool))
+                cells, other = means(study, policy), published_budget(study.dataset, limit(study, pool))
                 rows.append((
                     study.dataset, policy, cells["accuracy"], cells.get("total_tokens"), number(cells, "finalizers"),
                     number(cells, "truncated"), number(cells, "fix_rate"), number(cells, "flip_rate"),
@@ -319,12 +319,12 @@ def sweep(studies: Sequence[DatasetStudy]) -> Table:
             flips = wide.get((threshold, "flip_rate"))
             among = None if flips is None or not rate else flips.estimate / rate
             rows.append((
-                study.dataset, rate, threshold, wide.get((threshold, "accuracy")), flips, among,
+                study.dataset, rate, _threshold(threshold), wide.get((threshold, "accuracy")), flips, among,
                 wide.get((threshold, "total_tokens")),
             ))  # fmt: skip
     columns = [
         Column("data set", key="dataset"), Column("acts on %", PERCENT, "intervention_rate"),
-        Column("threshold", Number(4)), Column("accuracy %", Estimate(1, 100), "accuracy"),
+        Column("threshold"), Column("accuracy %", Estimate(1, 100), "accuracy"),
         Column("flips %", Estimate(2, 100), "flip_rate"), Column("flips among those %", Number(2, 100), "flips_among"),
         Column("total tokens", Estimate(0), "total_tokens"),
     ]  # fmt: skip
@@ -333,6 +333,11 @@ def sweep(studies: Sequence[DatasetStudy]) -> Table:
         "In brackets the sup-t band, which holds the whole curve at once. Flips among those: the flip rate over the "
         "examples acted on (the paper's equation 19).",
     )  # fmt: skip
+
+
+def _threshold(value: float) -> str:
+    """A threshold with digits that tell it from its neighbours."""
+    return f"{value:.4g}" if np.isfinite(value) else "never" if value > 0 else "always"
 
 
 COST_TABLES: dict[str, Callable[[Sequence[DatasetStudy]], Table]] = {

@@ -20,7 +20,7 @@ class Cast:
     """Who plays in the study: pools and actions by name, gates by action.
 
     `heuristics` are gates on one logged feature, their thresholds tuned; `samples` maps pools of several samples to
-    their size.
+    their size, `limits` pools to the token limit of their first attempts, where it is logged.
     """
 
     base: str
@@ -31,6 +31,7 @@ class Cast:
     trees: GateFile | None
     heuristics: Mapping[str, GateFile]
     samples: Mapping[str, int]
+    limits: Mapping[str, int] = field(default_factory=dict)
     width: int = 1
 
 

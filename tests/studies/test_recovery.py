@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import polars as pl
 import pytest
 
 from generate.simulate_recovery import RecoveryModel, recovery_tables
+from replay.policies import Policy
 from replay.studies.recovery import Asked, DatasetStudy, cast_of, study_dataset
 from replay.studies.recovery_costs import COST_TABLES
-from replay.studies.recovery_tables import TABLES
+from replay.studies.recovery_tables import TABLES, comparisons, limit
+from toolkit.errors import ThinkbackError
 from toolkit.log import open_log, write_log
 from toolkit.stats import Settings
 
@@ -99,3 +102,53 @@ def test_unlogged_tokens_of_finalizers_are_unknown(crowded: DatasetStudy) -> Non
     shown = {row[1]: row[place] for row in tokens.rows}
     assert shown["always continue"] is None
     assert shown["always active_verify"] == pytest.approx(30.0)
+
+
+def test_the_longest_budget_is_that_with_the_highest_limit(holed: DatasetStudy) -> None:
+    """Named in any order; a published number stands beside a budget only where both limits are the paper's."""
+    budgets = {"base-16384-t0.7": "budget: base-16384-t0.7", "long": "budget: long"}
+    limits = {"short": 4096, "long": 8192, "base-16384-t0.7": 16384}
+    named = replace(holed.named, budgets=dict(sorted(budgets.items(), key=lambda one: limits[one[0]])))
+    result = replace(holed.result, policies=(*holed.result.policies, named_like(holed, "budget: base-16384-t0.7")))
+    more = replace(holed, named=named, cast=replace(holed.cast, limits=limits), result=result)
+    assert [limit(more, pool) for pool in ("long", "base-16384-t0.7")] == ["8192", "16384"]
+    against = {(first, second): told for first, second, metric, told in comparisons(more) if metric == "correct"}
+    assert against["selective active_verify", "budget: base-16384-t0.7"].endswith("minus base 16384")
+    assert against["budget: long", "base: short"] == "accuracy, base 8192 minus base 4096"
+    other = replace(more, cast=replace(more.cast, limits={**limits, "short": 512}))
+    assert limit(other, "long") == ""
+
+
+def named_like(found: DatasetStudy, name: str) -> Policy:
+    return replace(next(policy for policy in found.result.policies if policy.name == "budget: long"), name=name)
+
+
+def test_budgets_are_in_the_order_of_their_limits_and_sampled_as_the_base(tmp_path: Path) -> None:
+    tables = recovery_tables(300, 11, RecoveryModel(votes=3))
+    long = tables["traces"].filter(pl.col("pool") == "long")
+
+    def pool(name: str, tokens: int, temperature: float) -> pl.DataFrame:
+        changed = {"max_tokens": pl.lit(tokens), "temperature": pl.lit(temperature), "pool": pl.lit(name)}
+        trace = pl.col("trace_id") + f" {name}"
+        frame = long.with_columns(trace_id=trace, **changed).cast({"max_tokens": long.schema["max_tokens"]})
+        return frame.select(*tables["traces"].columns, "temperature")
+
+    base = tables["traces"].with_columns(temperature=pl.lit(0.7))
+    more = [pool("a-longest", 16_384, 0.7), pool("b-longer", 12_000, 0.7), pool("greedy", 12_000, 0.0)]
+    tables["traces"] = pl.concat([base, *more])
+    write_log(tmp_path / "log", name="made", tables=tables, simulated=True)
+    log = open_log(tmp_path / "log")
+    cast, _, notes = cast_of(log, asked())
+    assert cast.budgets == ("long", "b-longer", "a-longest")
+    assert any("no initial budgets: `greedy`" in note for note in notes)
+    named, _, _ = cast_of(log, asked(budgets=("a-longest", "greedy", "long")))
+    assert named.budgets == ("long", "greedy", "a-longest")
+
+
+def test_no_action_is_chosen_on_the_examples_that_are_reported(tmp_path: Path) -> None:
+    write_log(tmp_path / "log", name="made", tables=recovery_tables(100, 11, RecoveryModel()), simulated=True)
+    log = open_log(tmp_path / "log")
+    with pytest.raises(ThinkbackError, match="not on those that are reported: name one with `--action`"):
+        cast_of(log, asked(action=None, on="split='nothing'"))
+    _, _, notes = cast_of(log, asked(on="split='nothing'"))
+    assert any("screened on the reported examples" in note for note in notes)
