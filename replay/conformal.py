@@ -44,12 +44,17 @@ def by_label(block: Block, policy: Sample, trajectory: Trajectory, step: np.ndar
     return out
 
 
-def fit_conformal(block: Block, policy: Sample, conformal: Conformal) -> Mapping[str, float]:
-    """Thresholds by label from the examples of the development block that the log can serve."""
+def fit_conformal(
+    block: Block, policy: Sample, conformal: Conformal, whole_pools: frozenset[str] = frozenset()
+) -> Mapping[str, float]:
+    """Thresholds by label from the examples of the development block that the log can serve.
+
+    `whole_pools` are replayed whole or not at all.
+    """
     from replay.engine import stopped
 
     labels = shared_labels(block)
-    trajectory, step, served = stopped(block, policy)
+    trajectory, step, served = stopped(block, policy, whole_pools)
     scores = by_label(block, policy, trajectory, step, labels)
     gold = block.examples["gold"].to_list()
     thresholds = {}

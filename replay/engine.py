@@ -199,12 +199,12 @@ def _made(sums: RowSums, reason: np.ndarray, policy: Sample) -> Outcome:
     return sums.outcome(reason, reasons(policy))
 
 
-def stopped(block: Block, policy: Sample) -> tuple[Trajectory, np.ndarray, np.ndarray]:
+def stopped(block: Block, policy: Sample, whole_pools: frozenset[str]) -> tuple[Trajectory, np.ndarray, np.ndarray]:
     """The walk of a policy with a single row, the step (E,) at which it stops, and where (E,) the log serves it."""
     trajectory = walk_block(block, walks(policy)[0])
     step = _stop(trajectory, policy)[0]
     called = listwise_called(trajectory, policy) if trajectory.listwise.any() else None
-    return trajectory, step, _partial(trajectory, policy, step, called, frozenset()) == 0
+    return trajectory, step, _partial(trajectory, policy, step, called, whole_pools) == 0
 
 
 def listwise_called(trajectory: Trajectory, policy: Sample) -> np.ndarray:

@@ -126,7 +126,7 @@ def tune(
     file = load_policies(policies, rules)
     if baseline is None and any(limit.relative for limit in wanted.limits):
         raise ThinkbackError("`goal` names the baseline, so name the policy that it is: `baseline`")
-    refuse_overlap(matching(log, on, "on"), matching(log, report, "report"), "on", on)
+    refuse_overlap(log, matching(log, on, "on"), matching(log, report, "report"), "on", on)
     development = run(log, file, baseline=baseline, where=on, **asked)
     _known_metrics(wanted, development)
     chosen = _choose(wanted, development, baseline)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,7 @@ from replay.fits import Calibration, Conformal, Prior
 from replay.pool import Block
 from replay.surrogate import Surrogate, pick
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log
+from toolkit.log import Log, collect, write_log
 
 FEATURES = ("claim_similarity", "evidence_similarity", "length")
 DEV, TEST = "split = 'dev'", "split = 'test'"
@@ -156,6 +157,62 @@ def test_a_development_split_that_is_reported_is_refused(log: Log, keys: dict, w
         replay.run(log, sample("mine", **keys), resamples=5)
     assert "120 of the examples that are reported" in str(error.value)
     assert "`mine`" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"order": "surrogate", "features": FEATURES, "prior": Prior("linear", DEV)}, "prior.on"),
+        ({"calibration": Calibration("platt", "split = 'dev' AND example_id < 'zz'")}, "calibration.on"),
+    ],
+)
+def test_thresholds_on_rows_that_were_fitted_on_are_refused(log: Log, keys: dict, words: str) -> None:
+    """A model remembers the scores of its own rows, so thresholds set there cover too little elsewhere."""
+    with pytest.raises(ThinkbackError, match=words) as error:
+        replay.run(log, sample("mine", conformal=Conformal(0.2, DEV), **keys), where=TEST, resamples=5)
+    assert "`conformal.on` (split = 'dev') holds on 120 of the examples" in str(error.value)
+    assert "`mine`" in str(error.value)
+
+
+def test_thresholds_on_rows_of_their_own_are_served(log: Log) -> None:
+    ids = sorted(collect(log.scan("examples", ["example_id", "split"]), log).filter(split="dev")["example_id"])
+    low, high = (f"split = 'dev' AND example_id {sign} '{ids[60]}'" for sign in ("<", ">="))
+    policy = sample(calibration=Calibration("platt", low), conformal=Conformal(0.2, high))
+    assert 0.6 < value(replay.run(log, policy, where=TEST, resamples=5), "p", "coverage") <= 1
+
+
+def changed(log: Log, folder: Path, **tables: pl.DataFrame) -> Log:
+    """The same log with other tables."""
+    names = ("examples", "traces", "verifications", "features")
+    whole = {name: collect(log.scan(name), log) for name in names}
+    return write_log(folder / "log", name="changed", tables=whole | tables)
+
+
+def test_clusters_shared_with_the_reported_examples_are_refused(log: Log, tmp_path: Path) -> None:
+    examples = collect(log.scan("examples"), log)
+    number = pl.int_range(pl.len()) % 50
+    mixed = changed(log, tmp_path, examples=examples.with_columns(cluster=pl.format("c{}", number)))
+    policy = sample("mine", calibration=Calibration("platt", DEV))
+    with pytest.raises(ThinkbackError, match=r"`calibration.on` .* shares 50 clusters .* `c0` among them"):
+        replay.run(mixed, policy, where=TEST, resamples=5)
+    with pytest.raises(ThinkbackError, match=r"`on` .* shares 50 clusters"):
+        replay.tune(mixed, [sample()], on=DEV, report=TEST, goal="min traces", resamples=5)
+    apart = changed(log, tmp_path / "apart", examples=examples.with_columns(cluster=pl.col("split")))
+    assert replay.run(apart, policy, where=TEST, resamples=5).statistics.n == 200
+
+
+def test_calibration_is_fitted_on_the_measure_of_the_run(log: Log, tmp_path: Path) -> None:
+    """Without `correct`, a log that is judged by `graded` gives what it gives when that column is `correct`."""
+    traces = collect(log.scan("traces"), log)
+    graded = traces.with_columns(graded=pl.col("correct").cast(pl.Float64), correct=pl.lit(None, pl.Boolean))
+    other = changed(log, tmp_path, traces=graded)
+    policy = sample(calibration=Calibration("platt", DEV))
+    found = replay.run(other, policy, where=TEST, measure="graded", resamples=5)
+    assert value(found, "p", "traces") == value(replay.run(log, policy, where=TEST, resamples=5), "p", "traces")
+    middle = collect(log.scan("examples", ["example_id", "split"]), log).filter(split="test")["example_id"].sort()[100]
+    on, report = (f"split = 'test' AND example_id {sign} '{middle}'" for sign in ("<", ">="))
+    tuned = replay.tune(other, [policy], on=on, report=report, goal="min traces", measure="graded", resamples=5)
+    assert tuned.tried == 1
 
 
 def thinking_again(name: str, below: float) -> replay.When:
