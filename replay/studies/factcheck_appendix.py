@@ -94,7 +94,9 @@ def wall(study: Study) -> Table:
 
 def _whole_pool(study: Study) -> bool:
     """Whether exhaustive best-of-N is just what the log's own run made, so that its wall-clock is its."""
-    return study.size == study.setting.cap and study.setting.asked.get("where") is None
+    depth = study.depth
+    whole = depth.largest == study.setting.cap and depth.shorter == 0
+    return whole and study.setting.asked.get("where") is None
 
 
 def _other_h(study: Study, generation: float | None, verification: float | None) -> float | None:
@@ -202,7 +204,7 @@ def pairs(study: Study) -> Table:
 
 def _unserved(study: Study) -> Sequence[str]:
     """Pools and orders that the log cannot serve, with the reason."""
-    return study.missing.get("B.4", ())
+    return (study.depth.note, *study.missing.get("B.4", ()))
 
 
 def smallest(study: Study) -> Table:
@@ -222,7 +224,7 @@ def gold_table(study: Study) -> Table:
     """Claims with a trace of the gold label among the first k."""
     rows = [Row((r["k"],), {"share": _share(r), "n": r["n"]}) for r in study.gold.iter_rows(named=True)]
     measures = [Measure("Claims with a gold trace, %", "share", 1, interval=True), Measure("Claims", "n", 0)]
-    notes = ("sees gold: a diagnostic",)
+    notes = ("sees gold: a diagnostic", study.depth.note)
     return sheet(study, "", "Gold label among the first k traces", ("k",), measures, rows, notes)
 
 
@@ -238,7 +240,7 @@ def unresolved_table(study: Study) -> Table:
         Measure("Median of the largest", "median", 4),
         Measure("Claims", "n", 0),
     ]
-    notes = ("margins: of the claims that have not stopped, the largest lead each has had by then",)
+    notes = ("margins: of the claims that have not stopped, the largest lead each has had by then", study.depth.note)
     return sheet(study, "", "Adaptive Stopping with no cap but the pool", ("k",), measures, rows, notes)
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from generate.claims import simulate_claims
 from generate.simulate import simulate_tables
-from replay.studies.factcheck_analyses import gold_within, sensitivity, unresolved
+from replay.studies.factcheck_analyses import Depth, gold_within, pool_depth, sensitivity, unresolved
 from replay.studies.factcheck_buckets import trace_buckets
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Setting, replay_methods
 from thinkback.app import app
@@ -145,7 +145,7 @@ def test_gold_and_margins_against_plain_loops(claims: Path) -> None:
     setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 50})
     traces = collect(log.scan("traces", ["example_id", "sample_index", "correct", "answer", "trace_id"]), log)
     scores = dict(collect(log.scan("verifications", ["trace_id", "score"]), log).iter_rows())
-    gold = gold_within(log, setting)
+    gold = gold_within(log, setting, 15)
     first, lasting = [], []
     for _, claim in (
         traces.filter(pl.col("trace_id").str.contains("-test-")).sort("sample_index").group_by("example_id")
@@ -168,16 +168,52 @@ def test_gold_and_margins_against_plain_loops(claims: Path) -> None:
         lasting.append((stopped, lead))
     for k in (1, 5, 15):
         assert gold.filter(pl.col("k") == k)["share"][0] == pytest.approx(sum(f <= k for f in first) / 200)
-    open_ = unresolved(log, setting)
+    open_ = unresolved(log, setting, 15)
     for k in (3, 15):
         assert open_.filter(pl.col("k") == k)["share"][0] == pytest.approx(sum(s > k for s, _ in lasting) / 200)
     never = [lead for stopped, lead in lasting if stopped > 15]
     assert open_.filter(pl.col("k") == 15)["largest_margin"][0] == pytest.approx(max(never))
 
 
+def test_one_claim_with_a_longer_pool_changes_nothing(claims: Path, tmp_path: Path) -> None:
+    """A sixteenth trace of a development claim; then 15 of 200 test claims cut to ten traces, and 30 of them."""
+    log = open_log(claims)
+    frames = {name: collect(log.scan(name), log) for name in ("examples", "traces", "verifications", "features")}
+    traces = frames["traces"]
+    one = traces.filter(pl.col("sample_index") == 14).head(1)
+    extra = one.with_columns(sample_index=pl.lit(15, pl.Int32), trace_id=pl.col("trace_id") + "x")
+    longer = open_log(written(tmp_path / "longer", frames | {"traces": pl.concat([traces, extra])}))
+    setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
+    everyone = Setting("n15", "lora", asked={"resamples": 5})
+    assert pool_depth(longer, setting) == Depth(15, 15, 0, 200)
+    assert pool_depth(longer, everyone) == Depth(15, 16, 0, 260)
+    assert gold_within(longer, everyone, 15)["n"].to_list() == [260] * 15
+
+    tests = traces.filter(pl.col("trace_id").str.contains("-test-"))["example_id"].unique().sort()
+    for count, depth in ((15, Depth(15, 15, 15, 200)), (30, Depth(10, 15, 0, 200))):
+        gone = pl.col("example_id").is_in(tests[:count].implode()) & (pl.col("sample_index") >= 10)
+        kept = traces.filter(~gone)
+        ids = kept["trace_id"].implode()
+        cut = {n: f if n == "examples" else f.filter(pl.col("trace_id").is_in(ids)) for n, f in frames.items()}
+        assert pool_depth(open_log(written(tmp_path / str(count), cut)), setting) == depth
+    assert "15 of 200 claims have fewer" in Depth(15, 15, 15, 200).note
+
+
+def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Path) -> None:
+    frames = tables()
+    strong = frames["verifications"].filter(pl.col("verifier") == "strong")
+    third = strong.with_columns(verifier=pl.lit("third"))
+    frames["verifications"] = pl.concat([frames["verifications"], third])
+    log = written(tmp_path / "log", frames)
+    assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
+    words = "the log has 2 other verifiers (`third`, `weak`): name one with `--other-verifier`"
+    assert words in (tmp_path / "out" / "table_5_8.md").read_text()
+    assert "0 of 40 claims have fewer" in (tmp_path / "out" / "gold_within.md").read_text()
+
+
 def test_sensitivity_has_every_combination(claims: Path) -> None:
     setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
-    frame = sensitivity(open_log(claims), setting, margins=(0.1, 0.3), caps=(5, 15), minima=(2, 3), bootstraps=(2,))
+    frame = sensitivity(open_log(claims), setting, 15, margins=(0.1, 0.3), caps=(5, 15), minima=(2, 3), bootstraps=(2,))
     assert frame.height == 2 * 2 * 2 * 2 * 2
     assert set(frame["metric"]) == {"macro_f1", "operations"}
 
