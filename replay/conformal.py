@@ -84,6 +84,7 @@ def measure_sets(block: Block, policy: Sample, trajectory: Trajectory, step: np.
     covered = np.where(known, within[np.arange(len(at)), np.maximum(at, 0)], np.nan)
     answers = block.vocabulary.to_list()
     given = np.array([number.get(answers[w], -1) if w >= 0 else -1 for w in words.tolist()], dtype=np.int64)
+    first = trajectory.pool.credit[np.arange(len(at)), trajectory.place[:, 0]]  # as for any null prediction
     alone = (within.sum(axis=1) == 1) & (given >= 0) & within[np.arange(len(at)), np.maximum(given, 0)]
     answered = alone if conformal.abstain else words >= 0
     measured = {
@@ -95,6 +96,7 @@ def measure_sets(block: Block, policy: Sample, trajectory: Trajectory, step: np.
     return replace(
         plain,
         correct=np.where(answered | np.isnan(correct), correct, 0.0),
+        credit=np.where(answered, plain.credit, first),
         words=np.where(answered, words, -1)[None],
         measured=measured,
     )

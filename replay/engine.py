@@ -240,11 +240,8 @@ def _partial(
     unscored = trajectory.missing <= (NEVER_MISSING - 1 if policy.order == "score" or policy.expected else step)
     if unscored.any():
         reason[unscored & ~trajectory.listwise] = UNSCORED
-    if trajectory.picks is not None:
-        unread = trajectory.picks.unread <= step
-        for number, name in reversed(list(enumerate(policy.features))):
-            null = (np.isnan(trajectory.pool.features[name]) & (trajectory.pool.code >= 0)).any(axis=1)
-            reason[unread & null] = UNREAD + number
+    if trajectory.picks is not None and (unread := trajectory.picks.unread <= step).any():
+        reason[unread] = UNREAD + trajectory.unread_features.argmax(axis=0)[unread]
     if called is not None:
         generated = np.minimum(trajectory.generated, policy.max_traces)
         valid = trajectory.generation[np.arange(len(size)), np.maximum(generated, 1) - 1, COSTS.index("valid_traces")]

@@ -10,7 +10,7 @@ import polars as pl
 from replay.budgets import Budgets, budgets
 from replay.contents import read_contents
 from replay.studies.factcheck_analyses import Depth, gold_within, pool_depth, sensitivity, unresolved, wall_clock
-from replay.studies.factcheck_beyond import Beyond, beyond
+from replay.studies.factcheck_beyond import Beyond, beyond, check_development
 from replay.studies.factcheck_published import Published
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Methods, Setting, replay_if_served, replay_methods
 from toolkit.errors import ThinkbackError, suggest
@@ -87,6 +87,8 @@ def study_factcheck(
     """
     contents = read_contents(log)
     labels = shared_labels(log)
+    if dev is not None:
+        check_development(log, setting, dev)
     main = replay_methods(log, setting)
     missing = {f"5.{i}": told(main) for i in range(1, 8)}
     depth = pool_depth(log, setting)

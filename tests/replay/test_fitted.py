@@ -72,6 +72,21 @@ def test_a_linear_prior_is_least_squares(log: Log) -> None:
     np.testing.assert_allclose(predict(new), 0.2 + 0.5 * new[:, 0] - 0.1 * new[:, 1], atol=1e-8)
 
 
+@pytest.mark.parametrize("model", ["linear", "trees", "gp"])
+def test_priors_do_not_depend_on_the_units_of_features(model: str) -> None:
+    """Characters or thousands of characters: what is foretold is the same, and it follows the feature."""
+    from replay.surrogates_fitted import MODELS
+
+    rng = np.random.default_rng(3)
+    rows, new = rng.random((200, 2)), rng.random((100, 2))
+    scores = 0.2 + 0.6 * rows[:, 0] + 0.02 * rng.standard_normal(200)
+    scale, shift = np.array([1e5, 1e-3]), np.array([-4e4, 7.0])
+    plain = MODELS[model](rows, scores)(new)
+    scaled = MODELS[model](rows * scale + shift, scores)(new * scale + shift)
+    np.testing.assert_allclose(scaled, plain, atol=1e-4)
+    assert np.corrcoef(plain, new[:, 0])[0, 1] > 0.95
+
+
 def test_the_upper_confidence_order_prefers_what_is_unlike_the_seen() -> None:
     """Two traces like the first and one unlike it: the bonus picks the unlike one next, plain prediction the like."""
     feature = np.array([[[1.0, 1.0, -1.0]]])
@@ -120,6 +135,18 @@ def test_conformal_sets_cover_and_shrink(log: Log) -> None:
     assert outcomes.filter(pl.col("answered") == 0)["answer"].null_count() == len(outcomes) - len(answered)
     assert value(result, "0.4", "accuracy_answered") == pytest.approx(answered["correct"].mean())
     assert "set_size" not in replay.run(log, sample(), where=TEST, resamples=5).outcomes.columns
+
+
+def test_credit_of_an_abstention_is_that_of_any_null_prediction(log: Log, tmp_path: Path) -> None:
+    """The chosen trace of a null prediction is the first, and its credit the policy's."""
+    traces = collect(log.scan("traces"), log)
+    graded = traces.with_columns(credit=(pl.col("sample_index") / 8).cast(pl.Float32))
+    conformal = Conformal(0.4, DEV, abstain=True)
+    rows = replay.run(
+        changed(log, tmp_path, traces=graded), sample(conformal=conformal), where=TEST, resamples=5
+    ).outcomes
+    assert rows.filter(pl.col("answered") == 0)["credit"].unique().to_list() == [0.0]
+    assert rows.filter(pl.col("answered") == 1)["credit"].max() > 0
 
 
 def test_thresholds_by_hand() -> None:
@@ -265,6 +292,26 @@ def test_weights_can_be_studied(log: Log) -> None:
     assert last["step"].sum() == outcomes["verifications"].sum()
     with pytest.raises(ThinkbackError, match="surrogate"):
         replay.surrogate_weights(log, sample())
+
+
+def test_weights_of_examples_that_cannot_be_read_are_left_out_and_counted(log: Log, tmp_path: Path) -> None:
+    """One example lacks a score, another a feature: no zero takes their place, and a run leaves out the same two."""
+    policy = surrogate("s", mode="pool", stop=replay.Never())
+    traces = collect(log.scan("traces"), log).filter(pl.col("answer").is_not_null()).sort("trace_id")
+    first, second = (traces.filter(pl.col("example_id") == e)["trace_id"][0] for e in traces["example_id"].unique()[:2])
+    scores, features = collect(log.scan("verifications"), log), collect(log.scan("features"), log)
+    hole = pl.when(pl.col("trace_id") != second).then("length").alias("length")
+    scores = scores.filter(pl.col("trace_id") != first)
+    holes = changed(log, tmp_path, verifications=scores, features=features.with_columns(hole))
+    with pytest.warns(UserWarning, match="`s`: 2 of 320 examples are left out"):
+        frame = replay.surrogate_weights(holes, policy)
+    excluded = set(replay.run(holes, policy, resamples=5).excluded)
+    assert len(excluded) == 2
+    whole = replay.surrogate_weights(log, policy)
+    assert frame.equals(whole.filter(~pl.col("example_id").is_in(list(excluded))))
+    none = changed(log, tmp_path / "none", features=features.with_columns(length=pl.lit(None, pl.Float64)))
+    with pytest.raises(ThinkbackError, match="on all 320 examples"):
+        replay.surrogate_weights(none, policy)
 
 
 def test_seconds_of_the_surrogate_are_told(log: Log) -> None:
