@@ -39,7 +39,8 @@ def appendix_tables(study: Study) -> dict[str, Table]:
     if study.beyond is not None:
         tables["orders"] = averaged(study, study.beyond)
         tables["variants"] = variants(study, study.beyond)
-        tables["coverage"] = coverage(study, study.beyond)
+        if study.beyond.coverage:
+            tables["coverage"] = coverage(study, study.beyond)
     return tables
 
 

@@ -87,7 +87,8 @@ def variants(study: Study, made: Beyond) -> Table:
             values = {metric: cell(result.statistics, policy.name, metric, by) for _, metric, by in metrics}
             rows.append(Row((policy.name,), values))
     measures = [Measure(head, metric, interval=True) for head, metric, _ in metrics]
-    notes = ["conformal: of the whole pool, so that every label which some trace gives has a score", *made.missing]
+    whole = "conformal: of the whole pool, so that every label which some trace gives has a score"
+    notes = [*([whole] if made.coverage else []), *made.missing]
     notes += [f"{name}: {why}" for name, why in result.dropped.items()] if result is not None else []
     return sheet(study, "", "Further policies", ("Policy",), measures, rows, notes)
 
@@ -110,6 +111,5 @@ def coverage(study: Study, made: Beyond) -> Table:
         "coverage: claims of the class whose set holds it; promised on average over development splits, not for each",
         "a dash for a threshold: the class is in every set, since too few claims of it were learnt from, or a share "
         "alpha of them has no verified trace of their label",
-        *made.missing,
     ]
     return sheet(study, "", "Prediction sets by class", ("Policy", "Class"), measures, rows, notes)
