@@ -112,7 +112,8 @@ def _prepared(
     read = request(chosen, contents, measure, file.prices).pools
     universe = select_examples(log, contents, read, where, (*by, *sorted(example_columns(chosen))))
     reused = check_reuse(chosen, universe.examples, log.digest())
-    return fit_policies(log, contents, chosen, universe.examples["example_id"]), universe, reused
+    fitted = fit_policies(log, contents, chosen, universe.examples["example_id"], measure)
+    return fitted, universe, reused
 
 
 def _served(plan: Plan, policies: tuple[Policy, ...], scratch: Scratch, strict: bool, baseline: str | None) -> Served:
