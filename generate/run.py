@@ -197,7 +197,7 @@ class _Run:
         found = [(e, i) for e in prepared for i in range(step.samples) if (e.example_id, step.pool, i) in self.done]
         texts = [self.whole(step, example.example_id, index) for example, index in found]
         asked = []
-        for (example, index), text, answer in zip(found, texts, read(texts, recipe.answers), strict=True):
+        for (example, index), (text, _), answer in zip(found, texts, read(texts, recipe.answers), strict=True):
             name = example.example_id
             if not readable(answer, recipe.answers) and not self.has(name, step.pool + FINALIZER, index):
                 prompt = finalizer_prompt(recipe, example, text)
@@ -249,20 +249,26 @@ class _Run:
         completion = self.done.get((example_id, pool, index))
         if completion is None:
             return None
-        step = next(step for step in self.plan.recipe.steps if step.pool == pool)
-        return completion.text, read([self.answering(step, example_id, index)], self.plan.recipe.answers)[0]
+        recipe = self.plan.recipe
+        step = next(step for step in recipe.steps if step.pool == pool)
+        answer = read([self.answering(step, example_id, index)], recipe.answers)[0]
+        return completion.text, answer if readable(answer, recipe.answers) else None
 
-    def whole(self, step: Step, example_id: str, index: int) -> str:
-        """A trace's text; after the attempt's, where the step goes on from there."""
-        text = self.done[example_id, step.pool, index].text
-        if not isinstance(step, Revise) or not step.joined:
-            return text
-        return self.done[example_id, step.of, step.of_sample].text + text
+    def whole(self, step: Step, example_id: str, index: int) -> tuple[str, bool]:
+        """A trace's text, after the attempt's where the step goes on from there, and whether its limit cut it off."""
+        made = self.done[example_id, step.pool, index]
+        before = ""
+        if isinstance(step, Revise) and step.joined:
+            before = self.done[example_id, step.of, step.of_sample].text
+        return before + made.text, made.finish_reason == "length"
 
-    def answering(self, step: Step, example_id: str, index: int) -> str:
-        """The text that a trace's answer is read from: the finalizer's where one was asked, else the whole."""
+    def answering(self, step: Step, example_id: str, index: int) -> tuple[str, bool]:
+        """The text that a trace's answer is read from, the finalizer's where one was asked, else the whole; and
+        whether its limit cut it off."""
         finalizer = self.done.get((example_id, step.pool + FINALIZER, index))
-        return self.whole(step, example_id, index) if finalizer is None else finalizer.text
+        if finalizer is None:
+            return self.whole(step, example_id, index)
+        return finalizer.text, finalizer.finish_reason == "length"
 
     def write(self, rows: pl.DataFrame, prepared: Sequence[Prepared]) -> None:
         """Append a block's rows as shards: what is there already stays."""
