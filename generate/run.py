@@ -146,15 +146,18 @@ class _Run:
     seconds: dict[str, float] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
     written: dict[str, frozenset[str]] = field(default_factory=dict)
+    finished: frozenset[str] = frozenset()
 
     def recall(self) -> None:
-        """What was answered before, and which examples have their rows."""
+        """What was answered before, and which examples have their rows: all tables', or no traces for ever."""
         log = self.writer.log()
         for table in ("examples", "traces"):
             ids = collect(log.scan(table, ["example_id"]))["example_id"].unique() if log.has(table) else ()
             self.written[table] = frozenset(ids)
         for entry in self.journal.entries():
             self.keep(entry)
+        begun = {example_id for example_id, _, _ in self.done}
+        self.finished = self.written["examples"] & (self.written["traces"] | (self.written["examples"] - begun))
 
     def keep(self, entry: Entry) -> None:
         """Note an answered call. Completions whose rows are written need not be held."""
@@ -173,7 +176,8 @@ class _Run:
 
     def block(self, rows: pl.DataFrame) -> None:
         """Take a block of examples through all steps and write its rows."""
-        if all(set(rows["example_id"]) <= ids for ids in self.written.values()):
+        rows = rows.filter(~pl.col("example_id").is_in(list(self.finished)))
+        if not rows.height:
             return
         prepared = self.context.prepare(rows)
         for step in self.plan.recipe.steps:
@@ -277,10 +281,10 @@ class _Run:
         chosen = recipe.evidence is not None
         examples = contract_columns(rows, (EVIDENCE,) if chosen else ()).join(more, on="example_id", how="left")
         traces = self.traces(rows, prepared)
-        if not set(rows["example_id"]) <= self.written["examples"]:
-            self.writer.append("examples", examples)
-        if traces.height and not set(traces["example_id"]) <= self.written["traces"]:
-            self.writer.append("traces", traces)
+        for table, made in (("examples", examples), ("traces", traces)):
+            new = made.filter(~pl.col("example_id").is_in(list(self.written[table])))
+            if new.height:
+                self.writer.append(table, new)
         ids = set(rows["example_id"])
         self.done = {key: value for key, value in self.done.items() if key[0] not in ids}
 

@@ -253,6 +253,45 @@ def test_a_prompt_that_is_too_long_is_named_and_recorded(tmp_path: Path) -> None
     assert validate_log(done.log).ok
 
 
+def test_an_example_without_any_trace_does_not_make_its_block_be_asked_again(tmp_path: Path) -> None:
+    """The first block of three is written, with one example whose every call fails; then the run stops."""
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    reason = "the prompt has 9 tokens and the model takes 8"
+
+    def fail(call: Call) -> CallFailure | None:
+        if call.key.startswith("s005/"):
+            raise EngineError("the key is wrong")
+        return CallFailure(reason, False) if call.key.startswith("s001/") else None
+
+    first, second = RuleEngine(fail), RuleEngine()
+    with pytest.raises(EngineError):
+        go(recipe, out, first, block=3)
+    assert open_log(out).rows("examples") == 3
+    done = go(recipe, out, second, block=3)
+    answered = {call.key for call in first.calls if not call.key.startswith("s005/")}
+    assert answered.isdisjoint(call.key for call in second.calls)
+    assert [call for call, _ in done.failures] == [f"s001/{one}" for one in ("probe/0", "votes/0", "votes/1", "votes/2")]
+    assert validate_log(done.log).ok
+    go(recipe, tmp_path / "whole", RuleEngine(lambda c: CallFailure(reason, False) if "s001/" in c.key else None))
+    assert traces(out).equals(traces(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_a_run_stopped_between_two_tables_goes_on(tmp_path: Path, block: int) -> None:
+    """The rows of examples are there and those of traces not, as after a kill between the two."""
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    with pytest.raises(EngineError):
+        go(recipe, out, RuleEngine(lambda c: _stop(c) if c.key.startswith("s005/") else None), block=3)
+    for shard in (out / "traces").iterdir():
+        shard.unlink()
+    second = RuleEngine()
+    go(recipe, out, second, block=block)
+    assert {call.key.partition("/")[0] for call in second.calls} <= {"s003", "s004", "s005"}
+    go(recipe, tmp_path / "whole")
+    assert traces(out).equals(traces(tmp_path / "whole"))
+    assert open_log(out).rows("examples") == 6
+
+
 def test_a_half_line_is_asked_again_and_a_damaged_one_is_named(tmp_path: Path) -> None:
     recipe, out = write_recipe(tmp_path), tmp_path / "log"
     with pytest.raises(EngineError):
