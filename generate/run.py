@@ -21,7 +21,7 @@ from typing import Any
 import polars as pl
 
 from generate.engines.base import Call, CallFailure, Completion, Engine, EngineError, Outcome, writable
-from generate.examples import contract_columns, digest_of, load_examples, shard_of, with_reference
+from generate.examples import check_examples, contract_columns, digest_of, load_examples, shard_of, with_reference
 from generate.identity import check_same
 from generate.journal import FOLDER, Entry, Journal
 from generate.manifest import source_of
@@ -78,6 +78,7 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
         raise ThinkbackError(f"`--limit` must be at least 1, not {limit}")
     rows, notes = load_examples(recipe.data, recipe.find)
     rows = with_reference(rows, recipe.answers)
+    check_examples(rows, recipe.data)
     identity = dict(recipe.identity())
     pool = None
     if recipe.few_shot is not None:

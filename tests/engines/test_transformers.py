@@ -27,6 +27,12 @@ def network(tiny: Path) -> Any:
     return LlamaForCausalLM.from_pretrained(tiny, dtype="float64").eval()
 
 
+def test_memory_that_runs_out_on_the_cpu_is_one_line(tiny: Path) -> None:
+    engine = open_engine("transformers", {"model": str(tiny), "context": 10**16, "device": "cpu"})
+    with pytest.raises(EngineError, match="out of memory with 1 samples .*the same command continues"):
+        list(engine.run([Call("c", "1 + 1", (0,), (0.5,), 10**15)]))
+
+
 def calls(count: int = 12, n: int = 5, **more: Any) -> list[Call]:
     """Prompts of many lengths; each with one greedy sample and the rest at rising temperatures."""
     return [

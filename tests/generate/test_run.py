@@ -270,7 +270,9 @@ def test_an_example_without_any_trace_does_not_make_its_block_be_asked_again(tmp
     done = go(recipe, out, second, block=3)
     answered = {call.key for call in first.calls if not call.key.startswith("s005/")}
     assert answered.isdisjoint(call.key for call in second.calls)
-    assert [call for call, _ in done.failures] == [f"s001/{one}" for one in ("probe/0", "votes/0", "votes/1", "votes/2")]
+    assert [call for call, _ in done.failures] == [
+        f"s001/{one}" for one in ("probe/0", "votes/0", "votes/1", "votes/2")
+    ]
     assert validate_log(done.log).ok
     go(recipe, tmp_path / "whole", RuleEngine(lambda c: CallFailure(reason, False) if "s001/" in c.key else None))
     assert traces(out).equals(traces(tmp_path / "whole"))
