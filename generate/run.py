@@ -344,10 +344,12 @@ class _Run:
         )
 
     def kept(self, error: ThinkbackError) -> ThinkbackError:
-        """The error that ended a run, which says that what was answered is not lost, where something was."""
+        """The error that ended a run, which says that what was answered is not lost, where something was, and to run
+        again where that can help: not where rows are unfit, but where an engine or the disk failed."""
         if not self.known():
             return error
-        return type(error)(f"{error}; every answered call is kept: run the same command again")
+        helps = isinstance(error, EngineError) or isinstance(error.__context__, OSError)
+        return type(error)(f"{error}; every answered call is kept{': run the same command again' if helps else ''}")
 
     def close(self) -> None:
         """Give back the engine."""

@@ -106,6 +106,20 @@ def test_a_joined_revision_is_read_with_its_attempt(tmp_path: Path) -> None:
         assert both == (own if own is not None else base[parent])
 
 
+def test_a_log_that_another_run_would_not_mend_is_not_told_to_be_run_again(tmp_path: Path) -> None:
+    """No trace has -1 tokens: the rows are refused when the log is sealed, and would be again."""
+    recipe, out = write_recipe(tmp_path, 2), tmp_path / "log"
+
+    class Below(RuleEngine):
+        def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+            for call, outcome in super().run(calls):
+                assert isinstance(outcome, tuple)
+                yield call, tuple(replace(one, prompt_tokens=-1) for one in outcome)
+
+    with pytest.raises(ThinkbackError, match="negative.*every answered call is kept$"):
+        go(recipe, out, Below())
+
+
 def test_a_run_that_its_engine_ends_says_that_what_was_answered_is_kept(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
     with pytest.raises(EngineError, match="the key is wrong; every answered call is kept: run the same command again"):
