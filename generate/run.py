@@ -322,6 +322,12 @@ class _Run:
         """Write the manifest, when nothing is missing that another run could add."""
         if self.transient:
             raise self.come_again(f"{len(self.transient):,} calls failed")
+        if not self.writer.log().has("traces"):
+            (example_id, pool, index), reason = min(self.failed.items())
+            raise ThinkbackError(
+                f"`{self.writer.path}` has no traces, so it is no log: all {len(self.failed):,} calls failed for good,"
+                f" the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another --out"
+            )
         failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), reason in sorted(self.failed.items()))
         source = source_of(self.plan.recipe, self.plan.identity, self.opened(), self.context, self.seconds, failures)
         found = self.judging()

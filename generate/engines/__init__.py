@@ -43,7 +43,7 @@ def settings_of(name: str) -> type[Any]:
 
         return TransformersSettings
     if name == "openai":
-        from generate.engines.openai import OpenAISettings
+        from generate.engines.openai_settings import OpenAISettings
 
         return OpenAISettings
     if name == "vllm":

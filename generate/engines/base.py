@@ -13,6 +13,7 @@ endings are kept apart, since they mean different things to a run that is resume
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -98,6 +99,7 @@ class Completion:
     tokens_estimated: the counts are not the engine's own.
     finish_reason: `length` when a limit was hit, `stop` when the model ended, or the engine's word.
     latency_s: seconds from sending to this sample's end. device_s: its share of the engine's busy seconds.
+    max_tokens: the limit that held where the context left less room than the call's; None: the call's.
     """
 
     text: str
@@ -110,6 +112,7 @@ class Completion:
     finish_reason: str | None
     latency_s: float
     device_s: float | None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -158,9 +161,16 @@ def shares(total: float, weights: Sequence[float]) -> list[float]:
 
 
 def writable(completion: Completion) -> Completion:
-    """A text that was cut within a character, as some servers send it, holds half of one, which no file can."""
+    """A completion as a log can hold it. A text that was cut within a character, as some servers send it, holds half of
+    one, which no file can; and a log-probability that is no number (NaN or infinite) counts as not told."""
     text = completion.text.encode("utf-8", "replace").decode("utf-8")
-    return completion if text == completion.text else replace(completion, text=text)
+    every = completion.token_logprobs
+    if every is not None and not all(map(math.isfinite, every)):
+        every = None
+    whole = completion.sum_logprob
+    if whole is not None and not math.isfinite(whole):
+        whole = None
+    return replace(completion, text=text, token_logprobs=every, sum_logprob=whole)
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:

@@ -210,6 +210,7 @@ class TransformersEngine:
             finish_reason="length" if written.ended == "length" else "stop",
             latency_s=written.seconds,
             device_s=device_s,
+            max_tokens=row.limit if row.limit < call.max_tokens else None,
         )
 
 

@@ -71,7 +71,7 @@ def trace_row(
         "sample_index": index,
         "model": model,
         "temperature": step.temperature.temperature(recipe.seed, example_id, step.pool, index),
-        "max_tokens": step.max_tokens,
+        "max_tokens": step.max_tokens if attempt.max_tokens is None else attempt.max_tokens,
         "text": attempt.text,
         "prompt_tokens": _sum(attempt.prompt_tokens, finalizer and finalizer.prompt_tokens, finalizer),
         "completion_tokens": _sum(attempt.completion_tokens, finalizer and finalizer.completion_tokens, finalizer),

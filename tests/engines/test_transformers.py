@@ -204,6 +204,15 @@ def test_no_chat_template_is_an_error(tmp_path: Path) -> None:
         list(made.run([Call("c", (Message("user", "x"),), (1,), (0.0,), 8)]))
 
 
+def test_a_limit_that_the_context_shortens_is_told(engine: Any) -> None:
+    [whole], [short] = (
+        outcome for _, outcome in engine.run([Call(str(n), "1 + 1", (0,), (0.0,), n) for n in (8, 500)])
+    )
+    assert whole.max_tokens is None
+    assert short.max_tokens == CONTEXT - short.prompt_tokens
+    assert short.completion_tokens <= short.max_tokens
+
+
 def test_prompts_over_the_context_fail_and_are_not_cut(engine: Any) -> None:
     long, full, fits = "x" * 120, "x" * CONTEXT, "x" * (CONTEXT - 3)
     wanted = [Call(name, prompt, (1,), (0.0,), 8) for name, prompt in (("l", long), ("e", full), ("f", fits))]

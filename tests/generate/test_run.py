@@ -308,6 +308,44 @@ def test_a_run_stopped_between_two_tables_goes_on(tmp_path: Path, block: int) ->
     assert open_log(out).rows("examples") == 6
 
 
+@pytest.mark.parametrize("odd", [float("nan"), float("-inf")])
+def test_a_log_probability_that_is_no_number_is_not_told(tmp_path: Path, odd: float) -> None:
+    class Odd(RuleEngine):
+        def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+            for call, outcome in super().run(calls):
+                assert isinstance(outcome, tuple)
+                token = None if not call.logprobs else (-0.5, odd)
+                yield call, tuple(replace(one, sum_logprob=odd, token_logprobs=token) for one in outcome)
+
+    done = go(write_recipe(tmp_path, 2), tmp_path / "log", Odd())
+    assert validate_log(done.log).ok
+    rows = traces(tmp_path / "log")
+    assert rows.height == 12
+    assert rows["sum_logprob"].null_count() == rows["token_logprobs"].null_count() == 12
+
+
+def test_a_log_without_any_trace_is_not_sealed(tmp_path: Path) -> None:
+    engine = RuleEngine(lambda _: CallFailure("the prompt has 9 tokens and the model takes 8", False))
+    told = (
+        r"has no traces, so it is no log: all 24 calls failed for good, the first is `s000/probe/0`: the prompt has 9"
+    )
+    with pytest.raises(ThinkbackError, match=told):
+        go(write_recipe(tmp_path), tmp_path / "log", engine)
+    assert not (tmp_path / "log" / "manifest.json").exists()
+
+
+def test_a_limit_that_the_context_shortens_is_the_traces(tmp_path: Path) -> None:
+    class Short(RuleEngine):
+        def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+            for call, outcome in super().run(calls):
+                assert isinstance(outcome, tuple)
+                yield call, tuple(replace(one, max_tokens=20 if "/votes/" in call.key else None) for one in outcome)
+
+    rows = go(write_recipe(tmp_path, 2), tmp_path / "log", Short()).log
+    limits = collect(rows.scan("traces", ["pool", "max_tokens"])).unique().sort("pool").rows()
+    assert limits == [("again", 32), ("probe", 64), ("votes", 20)]
+
+
 def test_a_half_line_is_asked_again_and_a_damaged_one_is_named(tmp_path: Path) -> None:
     recipe, out = write_recipe(tmp_path), tmp_path / "log"
     with pytest.raises(EngineError):
