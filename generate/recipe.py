@@ -217,6 +217,10 @@ class Recipe:
         engine = {key: value for key, value in self.engine.settings.items() if key not in RUNNING}
         flat |= {"engine.kind": self.engine.kind, "engine.model": self.engine.model}
         flat |= flatten(engine, "engine")
+        for place in ("engine.model", "engine.tokenizer"):  # which weights lie there is models_file.py's to know
+            folder = flat.get(place) and self.find(str(flat[place]))
+            if folder and folder.is_dir():
+                flat[place] = folder.resolve().name
         for place in ("answers", "evidence", "few_shot", "finalizer", "sample", "revise"):
             value = getattr(self, place)
             flat |= flatten(value, place) if value else {place: None}

@@ -25,6 +25,7 @@ from generate.examples import check_examples, contract_columns, digest_of, load_
 from generate.identity import check_same
 from generate.journal import FOLDER, Entry, Journal
 from generate.manifest import source_of
+from generate.models_file import EMBEDDING, ENGINE, Models
 from generate.recipe import Recipe, Revise, Step
 from generate.steps.asking import FINALIZER, Asked, ask_finalizer, ask_samples
 from generate.steps.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
@@ -114,7 +115,7 @@ def generate(
     writer = LogWriter(out)
     with Journal(writer.path) as journal:
         journal.begin(plan.identity)
-        run = _Run(plan, writer, journal, context, open_engine)
+        run = _Run(plan, writer, journal, context, open_engine, Models(journal))
         try:
             run.recall()
             run.advance = started(run.known()) if started is not None else _ignore
@@ -138,6 +139,7 @@ class _Run:
     journal: Journal
     context: Context
     open_engine: Callable[[Recipe], Engine]
+    models: Models
     advance: Advance = _ignore
     engine: Engine | None = None
     done: dict[tuple[str, str, int], Completion] = field(default_factory=dict)
@@ -181,6 +183,8 @@ class _Run:
         if not rows.height:
             return
         prepared = self.context.prepare(rows)
+        if self.context.opened is not None:
+            self.models.settle(EMBEDDING, self.context.opened)
         for step in self.plan.recipe.steps:
             self.step(step, prepared)
         if not self.transient:
@@ -223,6 +227,7 @@ class _Run:
                 before = now
         finally:
             self.journal.sync()
+        self.models.settle(ENGINE, engine)
 
     def take(self, one: Asked, call: Call, outcome: Outcome, elapsed: float) -> None:
         """One call's outcome."""
@@ -292,7 +297,7 @@ class _Run:
     def traces(self, rows: pl.DataFrame, prepared: Sequence[Prepared]) -> pl.DataFrame:
         """The traces of a block in the order of steps, examples and samples."""
         recipe, made, texts = self.plan.recipe, [], []
-        model = self.opened().model
+        model = self.model()
         for step in recipe.steps:
             for example in prepared:
                 for index in range(step.samples):
@@ -316,7 +321,14 @@ class _Run:
         """The engine, opened when it is first needed."""
         if self.engine is None:
             self.engine = self.open_engine(self.plan.recipe)
+            self.models.settle(ENGINE, self.engine)
         return self.engine
+
+    def model(self) -> str:
+        """What the log's column of that name says: of the engine, which need not be opened again for it."""
+        if ENGINE not in self.models.known:
+            self.opened()
+        return str(self.models.known[ENGINE]["model"])
 
     def seal(self) -> Generated:
         """Write the manifest, when nothing is missing that another run could add."""
@@ -329,7 +341,9 @@ class _Run:
                 f" the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another --out"
             )
         failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), reason in sorted(self.failed.items()))
-        source = source_of(self.plan.recipe, self.plan.identity, self.opened(), self.context, self.seconds, failures)
+        source = source_of(
+            self.plan.recipe, self.plan.identity, self.models.known, self.context, self.seconds, failures
+        )
         found = self.judging()
         source |= {"counts": list(self.plan.notes), "judging": None if found is None else asdict(found)}
         self.writer.seal(name=self.plan.recipe.name, license=self.plan.recipe.license, source=source)

@@ -195,6 +195,92 @@ def test_a_log_of_another_recipe_names_the_first_setting_that_differs(tmp_path: 
         go(recipe, out)
 
 
+class Described(RuleEngine):
+    """The rule, under weights of its own."""
+
+    def __init__(self, fail: Callable[[Call], CallFailure | None] = lambda _: None, **said: object):
+        super().__init__(fail)
+        self.said = said
+
+    def describe(self) -> dict[str, object]:
+        return {"model": "rule", "weights_sha256": "a" * 64, "versions": {"torch": "2"}} | self.said
+
+
+def test_no_other_model_goes_on_with_a_log(tmp_path: Path) -> None:
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    with pytest.raises(EngineError):
+        go(recipe, out, Described(fail=_stop_at(5)))
+    begun = Described(weights_sha256="b" * 64)
+    told = r"was begun with another model: the engine's `weights_sha256` is \"aaaaaaaaaaaaaaa…\" there and \"bbb"
+    with pytest.raises(ThinkbackError, match=told):
+        go(recipe, out, begun)
+    assert not begun.calls
+    done = go(recipe, out, Described(versions={"torch": "3"}))  # versions may change
+    assert done.log.manifest.source["pools"]["votes"]["engine"]["weights_sha256"] == "a" * 64
+
+
+def test_no_other_encoder_goes_on_with_a_log(tmp_path: Path) -> None:
+    chosen = "[embedding]\nmodel = 'x'\n[evidence]\ntop = 1\n[finalizer]"
+    recipe = write_recipe(tmp_path, 2, RECIPE.replace("[finalizer]", chosen))
+    rows = [{"example_id": f"s{i}", "question": f"{i} + 1", "gold": "1", "evidence": ["a", "b"]} for i in range(4)]
+    pl.DataFrame(rows).write_ndjson(tmp_path / "examples.jsonl")
+
+    class Other(Letters):
+        def describe(self) -> dict[str, object]:
+            return {"model": "letters", "sha256": "b"}
+
+    class First(Letters):
+        def describe(self) -> dict[str, object]:
+            return {"model": "letters", "sha256": "a"}
+
+    out = tmp_path / "log"
+    with pytest.raises(EngineError):
+        go(recipe, out, RuleEngine(fail=_stop_at(5)), embedder=First(), block=2)
+    with pytest.raises(ThinkbackError, match='the embedding\'s `sha256` is "a" there and "b" here'):
+        go(recipe, out, embedder=Other(), block=2)
+    done = go(recipe, out, embedder=First(), block=2)
+    assert done.log.manifest.source["embedding"] == {"model": "letters", "sha256": "a"}
+
+
+def test_the_manifest_tells_what_every_run_saw(tmp_path: Path) -> None:
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    first = Described(lambda c: _stop(c) if c.key == "s005/probe/0" else None, reported_models=["a-1"])
+    with pytest.raises(EngineError):
+        go(recipe, out, first, block=3)
+    done = go(recipe, out, Described(reported_models=["a-2"]), block=3)
+    assert done.log.manifest.source["pools"]["probe"]["engine"]["reported_models"] == ["a-1", "a-2"]
+
+
+def test_sealing_opens_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted when every call is answered and every row written: nothing is left to ask."""
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    with monkeypatch.context() as patched:
+        patched.setattr("toolkit.log.LogWriter.seal", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            go(recipe, out)
+
+    def none(_: object) -> RuleEngine:
+        raise AssertionError("an engine was opened")
+
+    assert generate(make_plan(load_recipe(recipe)), out, none).log.rows("traces") == 36
+
+
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_same_model_in_another_folder_goes_on(tmp_path: Path) -> None:
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    homes = [tmp_path / place / "rule" for place in ("here", "there")]
+    for home in homes:
+        home.mkdir(parents=True)
+    with pytest.raises(EngineError):
+        go(recipe, out, Described(fail=_stop_at(5)), settings=[f"engine.model={homes[0]}"])
+    go(recipe, out, Described(), settings=[f"engine.model={homes[1]}"])
+    with pytest.raises(ThinkbackError, match='`engine.model` is "rule" there and "other" here'):
+        go(recipe, out, settings=["engine.model=other"])
+
+
 def test_a_run_that_answered_nothing_may_be_changed(tmp_path: Path) -> None:
     recipe, out = write_recipe(tmp_path), tmp_path / "log"
     with pytest.raises(EngineError):

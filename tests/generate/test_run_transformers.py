@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tiny)
     return tiny.save_tiny(tmp_path_factory.mktemp("model") / "tiny")
+
+
+def test_a_tokenizer_beside_the_recipe_is_found(tmp_path: Path, model: Path) -> None:
+    text = RECIPE.replace('model = "rule"', 'model = "rule"\nbase_url = "http://127.0.0.1:1/v1"\ntokenizer = "words"')
+    recipe = load_recipe(write_recipe(tmp_path, 1, text))
+    shutil.copytree(model, tmp_path / "words")
+    assert _open(recipe).describe()["tokenizer"] == str(tmp_path / "words")
+    assert recipe.identity()["engine.tokenizer"] == "words"
 
 
 def test_a_real_model_runs_a_recipe(tmp_path: Path, model: Path) -> None:

@@ -103,13 +103,14 @@ def _open_asked(additions: Additions) -> Engine:
 
 
 def _opened(engine: EngineSettings, find: Callable[[str], Path]) -> Engine:
-    """The engine of a recipe, whose model and chat template may lie beside it."""
+    """The engine of a recipe, whose model, tokenizer and chat template may lie beside it."""
     from generate.engines import open_engine
 
     model = find(engine.model)
     settings = {"model": str(model) if model.is_dir() else engine.model, **engine.settings}
-    if settings.get("chat_template") is not None:
-        settings["chat_template"] = str(find(settings["chat_template"]))
+    for name in ("chat_template", "tokenizer"):
+        if isinstance(settings.get(name), str) and find(settings[name]).exists():
+            settings[name] = str(find(settings[name]))
     return open_engine(engine.kind, settings)
 
 
