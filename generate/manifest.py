@@ -25,8 +25,8 @@ def source_of(
 ) -> dict[str, Any]:
     """Settings, texts of prompts, versions; per pool model, engine, prompt, sampling, seed, wall-clock seconds.
 
-    `models`: what engine and encoder say of themselves (models_file.py). `seconds`: wall-clock per pool, finalizers under
-    their own name. `failures`: calls without traces, and why.
+    `models`: what engine and encoder say of themselves (models_file.py). `seconds`: wall-clock per pool, finalizers
+    under their own name. `failures`: calls without traces, and why.
     """
     source: dict[str, Any] = {
         "generated_by": "thinkback generate",

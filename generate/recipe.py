@@ -217,6 +217,8 @@ class Recipe:
         engine = {key: value for key, value in self.engine.settings.items() if key not in RUNNING}
         flat |= {"engine.kind": self.engine.kind, "engine.model": self.engine.model}
         flat |= flatten(engine, "engine")
+        if engine.get("samples_per_request", 1) > 1:  # the samples of a request share its first one's seed
+            flat["engine.samples_per_call"] = self.engine.samples_per_call
         for place in ("engine.model", "engine.tokenizer"):  # which weights lie there is models_file.py's to know
             folder = flat.get(place) and self.find(str(flat[place]))
             if folder and folder.is_dir():

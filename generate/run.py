@@ -27,7 +27,7 @@ from generate.journal import FOLDER, Entry, Journal
 from generate.manifest import source_of
 from generate.models_file import EMBEDDING, ENGINE, Models
 from generate.recipe import Recipe, Revise, Step
-from generate.steps.asking import FINALIZER, Asked, ask_finalizer, ask_samples
+from generate.steps.asking import FINALIZER, Asked, ask_finalizer, ask_samples, samples_per_call
 from generate.steps.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
 from generate.steps.embedding import Embedder
 from generate.steps.fewshot import Pool, make_pool
@@ -193,7 +193,7 @@ class _Run:
     def step(self, step: Step, prepared: Sequence[Prepared]) -> None:
         """Ask what a step still lacks of a block, then the finalizers of its unreadable texts."""
         recipe = self.plan.recipe
-        per_call = recipe.engine.samples_per_call or (1 if recipe.engine.kind == "openai" else step.samples)
+        per_call = samples_per_call(recipe.engine, step)
         asked: list[Asked] = []
         for example in prepared:
             missing = [i for i in range(step.samples) if not self.has(example.example_id, step.pool, i)]
@@ -340,6 +340,7 @@ class _Run:
                 f"`{self.writer.path}` has no traces, so it is no log: all {len(self.failed):,} calls failed for good,"
                 f" the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another --out"
             )
+        self.model()  # known by now, except where a run of an older version began
         failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), reason in sorted(self.failed.items()))
         source = source_of(
             self.plan.recipe, self.plan.identity, self.models.known, self.context, self.seconds, failures

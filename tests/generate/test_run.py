@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import signal
+import string
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +18,7 @@ import polars as pl
 import pytest
 
 from generate.engines.base import Call, CallFailure, EngineError, Outcome
+from generate.estimate import estimate, examples_bytes
 from generate.journal import FOLDER, Journal
 from generate.recipe_file import load_recipe
 from generate.run import PATIENCE, Generated, generate, make_plan
@@ -149,6 +152,17 @@ def test_the_rows_do_not_depend_on_blocks_or_on_how_samples_are_grouped(tmp_path
     go(recipe, tmp_path / "b", grouped, block=1, settings=["engine.samples_per_call=2"])
     assert traces(tmp_path / "a").equals(traces(tmp_path / "b"))
     assert max(len(call.seeds) for call in grouped.calls) == 2
+
+
+def test_samples_of_one_request_go_into_one_call_and_are_part_of_the_log(tmp_path: Path) -> None:
+    recipe, out, engine = write_recipe(tmp_path, 2), tmp_path / "log", RuleEngine()
+    together = ["engine.samples_per_request=3"]
+    go(recipe, out, engine, settings=together)
+    assert max(len(call.seeds) for call in engine.calls) == 3
+    with pytest.raises(ThinkbackError, match="`engine.samples_per_call` is null there and 2 here"):
+        go(recipe, out, settings=[*together, "engine.samples_per_call=2"])
+    with pytest.raises(ThinkbackError, match="is complete"):
+        go(recipe, out, settings=together)
 
 
 def test_shards_merged_are_the_whole(tmp_path: Path) -> None:
@@ -511,6 +525,27 @@ def test_a_dry_run_asks_and_writes_nothing(tmp_path: Path) -> None:
         bad = command(recipe, tmp_path / "x", "--shard", wrong)
         assert bad.returncode == 2
         assert "--shard" in bad.stderr
+
+
+@pytest.mark.parametrize("long", ["question", "context", "example_id"])
+def test_the_bytes_of_a_dry_run_bound_those_of_the_run(tmp_path: Path, long: str) -> None:
+    """Long questions, columns or ids of random letters, which hardly compress, and the journal as it was last."""
+    recipe, out, letters = write_recipe(tmp_path), tmp_path / "log", random.Random(0)
+    rows = [{"example_id": str(i), "question": f"{i} + 1", "context": "", "gold": str(i + 1)} for i in range(20)]
+    for row in rows:
+        row[long] = "".join(letters.choices(string.ascii_letters, k=5000)) + row[long]
+    pl.DataFrame(rows).write_ndjson(tmp_path / "examples.jsonl")
+    plan, sizes = make_plan(load_recipe(recipe)), []
+
+    class Weighed(RuleEngine):
+        def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+            yield from super().run(calls)
+            sizes.append(sum(file.stat().st_size for file in out.rglob("*") if file.is_file()))
+
+    go(recipe, out, Weighed())
+    sizes.append(sum(file.stat().st_size for file in out.rglob("*") if file.is_file()))
+    assert max(sizes) > 20 * 5000 * 0.6
+    assert max(sizes) <= sum(one.disk_bytes for one in estimate(plan)) + examples_bytes(plan)
 
 
 class HalvesEngine(RuleEngine):
