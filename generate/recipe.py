@@ -119,13 +119,15 @@ class FewShot:
 
 @dataclass(frozen=True)
 class Finalizer:
-    """The second call where no answer can be read: its prompt sees the last `tail` characters of the text."""
+    """The second call where no answer can be read: its prompt sees the last `tail` characters of the text. `extra`:
+    further members of its requests to a server, over those of the engine."""
 
     prompt: str = setting()
     max_tokens: int = setting(512, low=1)
     tail: int = setting(4000, low=1)
     temperature: float = setting(0.0, low=0, high=5)
     stop: tuple[str, ...] = setting(())
+    extra: Mapping[str, Any] = setting({})
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class Sample:
     stop: tuple[str, ...] = setting(())
     logprobs: int = setting(0, low=0)
     finalize: bool = setting(True)
+    extra: Mapping[str, Any] = setting({})
 
     action = "solve"
 
@@ -165,6 +168,7 @@ class Revise:
     stop: tuple[str, ...] = setting(())
     logprobs: int = setting(0, low=0)
     finalize: bool = setting(True)
+    extra: Mapping[str, Any] = setting({})
     joined: bool = setting(False)
 
     @property

@@ -14,7 +14,7 @@ from generate.engines.base import (
     Message,
     Outcome,
     Prompt,
-    check_settings,
+    read_settings,
 )
 from toolkit.errors import suggest
 
@@ -30,8 +30,8 @@ __all__ = [
     "Message",
     "Outcome",
     "Prompt",
-    "check_settings",
     "open_engine",
+    "read_settings",
     "settings_of",
 ]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, get_type_hints
 
@@ -60,6 +60,7 @@ class Call:
     seeds: one sample per seed; where the engine can, a sample depends on its own seed alone.
     temperatures: one per sample; 0 is greedy.
     logprobs: how many of the last completion tokens' log-probabilities to return.
+    extra: further members of the request, for servers.
     """
 
     key: str
@@ -70,6 +71,7 @@ class Call:
     top_p: float = 1.0
     stop: tuple[str, ...] = ()
     logprobs: int = 0
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         checks = (
@@ -192,7 +194,7 @@ def read_settings(kind: type[S], given: Mapping[str, Any], engine: str) -> S:
 def check_settings(kind: type[Any], given: Mapping[str, Any], engine: str) -> dict[str, Any]:
     """The settings that are given, in the kinds of the engine's dataclass. EngineError: the first that is unknown, or
     of another kind."""
-    known, hints, values = [field.name for field in fields(kind)], get_type_hints(kind), {}
+    known, hints, values = [one.name for one in fields(kind)], get_type_hints(kind), {}
     for key, value in given.items():
         if key not in known:
             raise EngineError(f"engine `{engine}` has no setting `{key}`; {suggest(key, known)}")

@@ -121,6 +121,7 @@ class OpenAIEngine:
         chosen, first = self.settings, samples[0]
         body: dict[str, Any] = {
             **chosen.extra,
+            **call.extra,
             "model": chosen.model,
             chosen.max_tokens_name: call.max_tokens,
             "temperature": call.temperatures[first],

@@ -13,6 +13,11 @@ from generate.engines.base import EngineError
 
 SECRET_WORDS = re.compile(r"api.?key|authorization|secret|password|access.?token", re.IGNORECASE)
 
+OWN = frozenset({
+    "model", "prompt", "messages", "n", "seed", "temperature", "top_p", "stop", "stream", "logprobs", "max_tokens",
+    "max_completion_tokens",
+})  # fmt: skip
+
 
 @dataclass(frozen=True)
 class OpenAISettings:
@@ -63,12 +68,16 @@ class OpenAISettings:
             raise EngineError("engine `openai`: `base_url` must hold no key; name a variable with `key_variable`")
         if self.key_variable is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.key_variable):
             raise EngineError("engine `openai`: `key_variable` must be the name of a variable, and not the key itself")
-        own = {"model", "prompt", "messages", "n", "seed", "temperature", "top_p", "stop", "stream", "logprobs"}
-        for name in self.extra:
-            if name in own | {"max_tokens", "max_completion_tokens"}:
-                raise EngineError(f"engine `openai`: `extra` may not hold `{name}`, which the call itself sets")
-            if SECRET_WORDS.search(name):
-                raise EngineError(f"engine `openai`: `extra` may not hold `{name}`; use `key_variable`")
+        check_extra(self.extra, "engine `openai`: `extra`")
+
+
+def check_extra(extra: Mapping[str, Any], place: str) -> None:
+    """EngineError where further members of a request are among those that a call sets itself, or may hold a key."""
+    for name in extra:
+        if name in OWN:
+            raise EngineError(f"{place} may not hold `{name}`, which the call itself sets")
+        if SECRET_WORDS.search(name):
+            raise EngineError(f"{place} may not hold `{name}`; use `key_variable`")
 
 
 def key_of(settings: OpenAISettings) -> str | None:

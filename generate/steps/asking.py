@@ -51,6 +51,7 @@ def ask_samples(
             top_p=step.top_p,
             stop=step.stop,
             logprobs=step.logprobs,
+            extra=step.extra,
         )
         asked.append(Asked(call, example_id, step.pool, group))
     return asked
@@ -66,5 +67,6 @@ def ask_finalizer(rule: Finalizer, recipe_seed: int, example_id: str, pool: str,
         temperatures=(rule.temperature,),
         max_tokens=rule.max_tokens,
         stop=rule.stop,
+        extra=rule.extra,
     )
     return Asked(call, example_id, name, (index,))

@@ -28,6 +28,9 @@ SCHEMA: dict[str, Any] = {
 """The trace's columns: the contract's, then the sample's seed, the finalizer's text and tokens, and the answer before
 equivalent ones of an example got one string."""
 
+UNFINISHED = r"<think>(?:[^<]|<[^/]|</[^t]|</t[^h])*$"
+"""A reasoning model's thoughts that its limit cut off: a guess in them is no answer."""
+
 Sampled = Mapping[tuple[str, str, int], Completion]
 
 
@@ -40,6 +43,7 @@ def read(texts: Sequence[tuple[str, bool]], answers: Answers) -> list[str | None
     """The normal form of the answer of each text, of which is known whether its limit cut it off; null where none can
     be read. A text that is the answer as it stands is none when it was cut off."""
     frame = pl.DataFrame(list(texts), schema={"text": pl.String, "cut": pl.Boolean}, orient="row")
+    frame = frame.with_columns(pl.col("text").str.replace(UNFINISHED, ""))
     if answers.read:
         raw = read_answers(frame["text"], answers.read, answers.pattern, frame["cut"])
     else:

@@ -22,7 +22,7 @@ from generate.estimate import estimate, examples_bytes
 from generate.journal import FOLDER, Journal
 from generate.recipe_file import load_recipe
 from generate.run import PATIENCE, Generated, generate, make_plan
-from tests.generate.toy import RECIPE, Letters, RuleEngine, write_recipe
+from tests.generate.toy import LOCAL, RECIPE, Letters, RuleEngine, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, merge_logs, open_log, validate_log
 
@@ -133,7 +133,7 @@ def test_a_run_that_its_engine_ends_says_that_what_was_answered_is_kept(tmp_path
 
 def test_a_chat_template_beside_the_recipe_is_part_of_the_log(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    text = RECIPE.replace('kind = "openai"', 'kind = "transformers"\nchat_template = "own.jinja"')
+    text = LOCAL.replace('kind = "openai"', 'kind = "transformers"\nchat_template = "own.jinja"')
     recipe, template = write_recipe(tmp_path, text=text), "{% for m in messages %}{{ m['content'] }}{% endfor %}"
     with pytest.raises(ThinkbackError, match="`engine.chat_template` own.jinja can't be read"):
         load_recipe(recipe)

@@ -16,7 +16,7 @@ from generate.engines import EngineError
 from generate.recipe_file import load_recipe
 from generate.run import generate, make_plan
 from generate.steps.embedding import MeanPooling, unit_rows
-from tests.generate.toy import RECIPE, write_recipe
+from tests.generate.toy import LOCAL, write_recipe
 from thinkback.commands.generate import _open
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, merge_logs, open_log, validate_log
@@ -52,7 +52,7 @@ class Stops:
 
 def test_stopped_and_sharded_runs_of_a_real_model_give_the_same_rows(tmp_path: Path, model: Path) -> None:
     """In float64, where a sample does not depend on what else is in its batch."""
-    text = RECIPE.replace('"openai"', '"transformers"\ndtype = "float64"').replace(
+    text = LOCAL.replace('"openai"', '"transformers"\ndtype = "float64"').replace(
         'model = "rule"', f'model = "{model}"'
     )
     limits = ["sample.votes.max_tokens=16", "sample.probe.max_tokens=16"]
@@ -84,7 +84,7 @@ def test_stopped_and_sharded_runs_of_a_real_model_give_the_same_rows(tmp_path: P
 
 
 def test_a_tokenizer_beside_the_recipe_is_found(tmp_path: Path, model: Path) -> None:
-    text = RECIPE.replace('model = "rule"', 'model = "rule"\nbase_url = "http://127.0.0.1:1/v1"\ntokenizer = "words"')
+    text = LOCAL.replace('model = "rule"', 'model = "rule"\nbase_url = "http://127.0.0.1:1/v1"\ntokenizer = "words"')
     recipe = load_recipe(write_recipe(tmp_path, 1, text))
     shutil.copytree(model, tmp_path / "words")
     assert _open(recipe).describe()["tokenizer"] == str(tmp_path / "words")
@@ -92,7 +92,7 @@ def test_a_tokenizer_beside_the_recipe_is_found(tmp_path: Path, model: Path) -> 
 
 
 def test_a_real_model_runs_a_recipe(tmp_path: Path, model: Path) -> None:
-    text = RECIPE.replace('"openai"', '"transformers"').replace('model = "rule"', f'model = "{model}"')
+    text = LOCAL.replace('"openai"', '"transformers"').replace('model = "rule"', f'model = "{model}"')
     recipe = load_recipe(write_recipe(tmp_path, 4, text), ["sample.votes.max_tokens=16", "sample.probe.max_tokens=16"])
     engines: list[Any] = []
     done = generate(make_plan(recipe), tmp_path / "log", lambda read: engines.append(_open(read)) or engines[0])

@@ -34,6 +34,7 @@ path = "examples.jsonl"
 [engine]
 kind = "openai"
 model = "rule"
+base_url = "http://127.0.0.1:9/v1"
 [answers]
 kind = "number"
 read = ["answer is"]
@@ -60,6 +61,9 @@ rollouts = 2
 temperature = 0.5
 max_tokens = 32
 """
+URL = 'base_url = "http://127.0.0.1:9/v1"\n'
+LOCAL = RECIPE.replace(URL, "")
+"""The recipe without a server's address, for engines in this process."""
 PROMPTS = {
     "ask.txt": "Sum: {{question}}\n",
     "again.txt": "{{prompt}}\n{{attempt}}\nThat may be wrong ({{answer}}). Sum again: {{question}}\n",
