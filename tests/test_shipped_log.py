@@ -123,6 +123,7 @@ def test_votes_budgets_and_revisions_pay_on_the_test_questions() -> None:
     assert all(max(found) > 0 for found in lows.values()), lows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS.values())
 def test_its_rows_can_be_made_again(tmp_path: Path, task: str) -> None:
     """The first three test questions, asked of the models beside it: the same texts, answers and tokens."""
