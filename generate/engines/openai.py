@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from generate.engines.base import Call, CallFailure, Completion, EngineError, Outcome, read_settings
-from generate.engines.openai_settings import OpenAISettings, key_of
+from generate.engines.openai_settings import OpenAISettings, backoff, key_of
 from generate.engines.replies import (
     Counter,
     HalfAnswer,
@@ -284,8 +284,7 @@ class _Exchange:
             if attempt < chosen.retries:
                 if last.wait_s:
                     self.not_before = max(self.not_before, time.monotonic() + last.wait_s)
-                backoff = min(chosen.backoff_s * 2**attempt, chosen.longest_wait_s)
-                await asyncio.sleep(backoff * (0.5 + 0.5 * jitter.random()))
+                await asyncio.sleep(backoff(chosen, attempt, jitter.random()))
         tries = f"after {attempt + 1} attempts" if attempt else "at the first attempt"
         asked = f", which asks to wait {last.wait_s:.0f} s" if last.wait_s else ""
         raise _Rejected(CallFailure(f"{tries}: {last.reason}{asked}", retryable=True))

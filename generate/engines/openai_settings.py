@@ -71,6 +71,12 @@ class OpenAISettings:
         check_extra(self.extra, "engine `openai`: `extra`")
 
 
+def backoff(settings: OpenAISettings, attempt: int, drawn: float) -> float:
+    """Seconds before the attempt after number `attempt` (from 0), for a number `drawn` from [0, 1)."""
+    whole = min(settings.backoff_s * 2**attempt, settings.longest_wait_s)
+    return whole * (0.5 + 0.5 * drawn)
+
+
 def check_extra(extra: Mapping[str, Any], place: str) -> None:
     """EngineError where further members of a request are among those that a call sets itself, or may hold a key."""
     for name in extra:

@@ -14,6 +14,7 @@ import pytest
 
 from generate.engines import Call, CallFailure, Completion, EngineError, Message, open_engine
 from generate.engines.openai import retry_after
+from generate.engines.openai_settings import OpenAISettings, backoff
 from generate.engines.replies import HalfAnswer, divide, read_reply
 from tests.engines.server import Server, sample_text
 
@@ -117,8 +118,12 @@ def test_backoff_doubles_between_half_and_whole(server: Server) -> None:
     server.plan = ["500"] * 3
     only(engine(server, backoff_s=0.2), call())
     gaps = [b - a for a, b in zip(server.times, server.times[1:], strict=False)]
-    for gap, backoff in zip(gaps, (0.2, 0.4, 0.8), strict=True):
-        assert backoff / 2 <= gap < backoff + 0.25
+    for gap, least in zip(gaps, (0.1, 0.2, 0.4), strict=True):
+        assert gap >= least
+    settings = OpenAISettings(base_url="http://127.0.0.1/v1", model="m", backoff_s=0.2, longest_wait_s=1.5)
+    assert [backoff(settings, attempt, 0.0) for attempt in range(5)] == pytest.approx([0.1, 0.2, 0.4, 0.75, 0.75])
+    most = [backoff(settings, attempt, 0.999) for attempt in range(5)]
+    assert most == pytest.approx([0.2, 0.4, 0.8, 1.5, 1.5], rel=1e-3)
 
 
 def test_retry_after_reads_seconds_and_dates() -> None:
