@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from generate.engines.weights import installed, quieten
+from generate.engines.base import EngineError
+from generate.engines.weights import find_model, installed, load_tokens, quieten
 from generate.tasks import CHARACTERS
 from generate.training.recipe import Shape
 from toolkit.files import replacing
@@ -58,6 +59,25 @@ def make_model(shape: Shape, seed: int, tokenizer: Any) -> Any:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return LlamaForCausalLM(config)
+
+
+def load_model(folder: str, tokenizer: Any) -> Any:
+    """A model that this training wrote, to go on from, in float32.
+
+    EngineError where there is none at `folder`, or one with other tokens or of another architecture.
+    """
+    installed("generate", "torch", "transformers")
+    import torch
+    from transformers import AttentionInterface, LlamaForCausalLM
+
+    files = find_model(folder, None, download=False)
+    if load_tokens(folder).tokenizer.get_vocab() != tokenizer.get_vocab():
+        raise EngineError(f"model `{folder}` has other tokens than the tasks: give one that `thinkback train` made")
+    quieten()
+    AttentionInterface.register(_ATTENTION, _attention)
+    return LlamaForCausalLM.from_pretrained(
+        files.folder, dtype=torch.float32, attn_implementation=_ATTENTION, use_safetensors=True, local_files_only=True
+    )
 
 
 def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **settings: Any) -> tuple[Any, None]:

@@ -108,7 +108,9 @@ class Phase:
 
 @dataclass(frozen=True)
 class TrainingRecipe:
-    """Everything that decides the weights."""
+    """Everything that decides the weights. start: folder of a model to go on from, in place of random weights of the
+    shape `model`.
+    """
 
     name: str
     seed: int
@@ -116,6 +118,7 @@ class TrainingRecipe:
     model: Shape
     schedule: Schedule
     phases: tuple[Phase, ...]
+    start: str | None = None
 
     @property
     def tokens(self) -> int:
@@ -144,7 +147,7 @@ def load_training_recipe(recipe: str) -> TrainingRecipe:
 
 
 def _recipe(top: Mapping[str, Any], stem: str) -> TrainingRecipe:
-    known = ("name", "seed", "task", "model", "schedule", "phase")
+    known = ("name", "seed", "start", "task", "model", "schedule", "phase")
     for key in top:
         if key not in known:
             raise ThinkbackError(f"unknown key `{key}`; {suggest(key, known)}")
@@ -156,6 +159,11 @@ def _recipe(top: Mapping[str, Any], stem: str) -> TrainingRecipe:
     name, seed = top.get("name", stem), top.get("seed", 0)
     if not isinstance(name, str) or not isinstance(seed, int) or isinstance(seed, bool):
         raise ThinkbackError("`name` must be text in quotes, and `seed` a whole number")
+    start = top.get("start")
+    if start is not None and (not isinstance(start, str) or not start):
+        raise ThinkbackError("`start` must be the folder of a model, in quotes")
+    if start is not None and "model" in top:
+        raise ThinkbackError("leave out `[model]` or `start`: a model that goes on keeps its shape")
     made = TrainingRecipe(
         name=name,
         seed=seed,
@@ -163,6 +171,7 @@ def _recipe(top: Mapping[str, Any], stem: str) -> TrainingRecipe:
         model=from_table(Shape, top.get("model", {}), "model"),
         schedule=from_table(Schedule, top.get("schedule", {}), "schedule"),
         phases=tuple(from_table(Phase, phase, f"phase.{n}") for n, phase in enumerate(top["phase"], start=1)),
+        start=start,
     )
     made.task.make()
     return made

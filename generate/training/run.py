@@ -11,11 +11,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from generate.engines.weights import installed, versions
+from generate.engines.weights import find_model, installed, versions
 from generate.tasks import stream
 from generate.training.attempts import sample_attempts
 from generate.training.batches import IGNORED, Batch, batches
-from generate.training.model import make_model, make_tokenizer, save_model
+from generate.training.model import load_model, make_model, make_tokenizer, save_model
 from generate.training.optimizer import Optimizer
 from generate.training.recipe import Phase, TrainingRecipe
 from generate.training.texts import texts
@@ -53,19 +53,23 @@ def train(
     """Train a recipe's model and write its folder `out`: config, tokenizer, float16 weights, `training.json`.
 
     `advance` is called with the tokens of each step, `told` with a line at each phase's end.
-    ThinkbackError where `out` exists, or a package is missing.
+    ThinkbackError where `out` exists, a package is missing, or `recipe.start` is no model that can be gone on from.
     """
     installed("generate", "torch", "transformers", "safetensors")
     check_replaceable(out, force)
     tokenizer = make_tokenizer()
-    model = make_model(recipe.model, recipe.seed, tokenizer)
+    if recipe.start is None:
+        model, start = make_model(recipe.model, recipe.seed, tokenizer), None
+    else:
+        model = load_model(recipe.start, tokenizer)
+        start = find_model(recipe.start, None, download=False).weights_sha256()
     run = _Training(recipe, tokenizer, model, advance or _ignore)
     reports = []
     for number, phase in enumerate(recipe.phases, start=1):
         reports.append(run.phase(phase, number))
         if told is not None:
             told(_said(number, reports[-1]))
-    save_model(model, tokenizer, out, force=force, extra={REPORT: _report(recipe, model, reports)})
+    save_model(model, tokenizer, out, force=force, extra={REPORT: _report(recipe, model, reports, start)})
     return tuple(reports)
 
 
@@ -88,12 +92,12 @@ class _Training:
         sampled = perf_counter()
         rng = random.Random(f"{self.recipe.seed} {number}")
         stated = texts(self.task, self.questions, phase.mixture, rng, samples)
-        shape, schedule = self.recipe.model, self.recipe.schedule
+        context, schedule = self.model.config.max_position_embeddings, self.recipe.schedule
         first_step, first_token = self.steps, self.tokens
         losses: list[tuple[int, float]] = []
         since: list[float] = []
         self.model.train()
-        for batch in batches(stated, self.tokenizer, schedule.batch_tokens, shape.context, rng):
+        for batch in batches(stated, self.tokenizer, schedule.batch_tokens, context, rng):
             since.append(self.step(batch))
             if len(since) == LOGGED or self.tokens - first_token >= phase.tokens:
                 losses.append((self.tokens, sum(since) / len(since)))
@@ -127,11 +131,12 @@ class _Training:
         return float(loss.detach())
 
 
-def _report(recipe: TrainingRecipe, model: Any, reports: list[PhaseReport]) -> str:
+def _report(recipe: TrainingRecipe, model: Any, reports: list[PhaseReport], start: str | None) -> str:
     import torch
 
     made = {
         "recipe": dataclasses.asdict(recipe),
+        "start_weights_sha256": start,
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "device": model.device.type,
         "threads": torch.get_num_threads(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from itertools import islice
@@ -150,6 +151,39 @@ def test_the_seed_decides_every_weight(recipe: Path, model: Path, tmp_path: Path
     a, b, c = (load_file(tmp_path / name / "model.safetensors") for name in "abc")
     assert all((a[name] == b[name]).all() for name in a)
     assert any((a[name] != c[name]).any() for name in a)
+
+
+def test_training_goes_on_from_a_model(recipe: Path, model: Path, tmp_path: Path) -> None:
+    before, _, after = RECIPE.partition("[model]")
+    schedule = "[schedule]" + after.partition("[schedule]")[2].split("[[phase]]")[0]
+    on = f'start = "{model}"\n{before}{schedule}[[phase]]\ntokens = 8_000\n'
+    (tmp_path / "on.toml").write_text(on.replace("rate = 0.01", "rate = 0.001"))
+    (report,) = train(load_training_recipe(str(tmp_path / "on.toml")), tmp_path / "on")
+    first = json.loads((model / "training.json").read_text())["phases"][0]
+    assert report.losses[-1][1] < first["losses"][-1][1]  # the mean of all steps: it does not begin anew
+    written = json.loads((tmp_path / "on" / "training.json").read_text())
+    assert len(written["start_weights_sha256"]) == 64
+    assert written["recipe"]["start"] == str(model)
+
+
+def test_a_model_that_cannot_be_gone_on_from_is_refused(recipe: Path, model: Path, tmp_path: Path) -> None:
+    def told(line: str, text: str = RECIPE) -> str:
+        (tmp_path / "on.toml").write_text(line + text)
+        with pytest.raises(ThinkbackError) as refused:
+            train(load_training_recipe(str(tmp_path / "on.toml")), tmp_path / "on")
+        assert not (tmp_path / "on").exists()
+        return str(refused.value)
+
+    shapeless = RECIPE.partition("[model]")[0] + "[[phase]]\ntokens = 100\n"
+    assert "leave out `[model]` or `start`" in told(f'start = "{model}"\n')
+    assert "`start` must be the folder of a model" in told("start = 3\n", shapeless)
+    assert "there is no folder of that name" in told(f'start = "{tmp_path / "none"}"\n', shapeless)
+    other = tmp_path / "other"
+    shutil.copytree(model, other)
+    words = json.loads((other / "tokenizer.json").read_text())
+    words["model"]["vocab"]["é"] = len(words["model"]["vocab"])
+    (other / "tokenizer.json").write_text(json.dumps(words))
+    assert "has other tokens than the tasks" in told(f'start = "{other}"\n', shapeless)
 
 
 def test_a_folder_that_exists_is_refused_before_anything_is_trained(recipe: Path, model: Path) -> None:
