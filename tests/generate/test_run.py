@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -24,7 +25,7 @@ from generate.recipe_file import load_recipe
 from generate.run import PATIENCE, Generated, generate, make_plan
 from tests.generate.toy import LOCAL, RECIPE, Letters, RuleEngine, write_recipe
 from toolkit.errors import ThinkbackError
-from toolkit.log import collect, merge_logs, open_log, validate_log
+from toolkit.log import LogError, collect, merge_logs, open_log, validate_log
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -175,6 +176,27 @@ def test_shards_merged_are_the_whole(tmp_path: Path) -> None:
     report = merge_logs(parts, tmp_path / "merged")
     assert set(report.dropped.values()) == {0}
     assert traces(tmp_path / "merged").equals(traces(tmp_path / "whole"))
+
+
+def test_shards_of_two_models_or_settings_are_not_merged(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    parts = [tmp_path / "one", tmp_path / "two"]
+    for number, part in enumerate(parts, start=1):
+        go(recipe, part, shard=(number, 2))
+    manifest = json.loads((parts[1] / "manifest.json").read_text())
+    for change, named in (
+        (lambda source: source["pools"]["votes"]["engine"].update(weights_sha256="ff"), "pools.votes.engine.weights"),
+        (lambda source: source["settings"].update(seed=9), "seed"),
+        (lambda source: source["prompts"].update({next(iter(source["prompts"])): "Other"}), "prompts."),
+    ):
+        other = copy.deepcopy(manifest)
+        change(other["source"])
+        (parts[1] / "manifest.json").write_text(json.dumps(other))
+        with pytest.raises(LogError, match=rf"shards of the recipe `.*` but differ in `{named}.*generate one of them"):
+            merge_logs(parts, tmp_path / "merged")
+        assert not (tmp_path / "merged").exists()
+    (parts[1] / "manifest.json").write_text(json.dumps(manifest))
+    assert merge_logs(parts, tmp_path / "merged").log.rows("examples") > 0
 
 
 def test_a_shard_run_twice_is_refused_and_merged_twice_is_dropped(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -39,12 +40,14 @@ def merge_logs(
     dropped and counted. A later trace in a place that is taken (same example, pool, action, parent and sample
     index) is a retry: it is dropped under whatever id, with its revisions, scores and features. So are those
     that a log holds for a trace whose row in it differs from the earlier one that is kept.
-    LogError when examples that share an id are different questions, when a value would be lost in the type that
-    the logs' columns have in common, and when the merged rows break the contract; nothing is written then.
+    LogError when shards of one recipe were made with different settings or models, when examples that share an id
+    are different questions, when a value would be lost in the type that the logs' columns have in common, and when
+    the merged rows break the contract; nothing is written then.
     """
     if not addresses:
         raise LogError("no logs to merge: name at least one")
     logs = [open_log(address) for address in addresses]
+    _check_shards(logs)
     target = local_path(out)
     joined = _Joined(_in_a_row(logs), logs)
     _check_questions(joined.log)
@@ -84,6 +87,33 @@ def _in_a_row(logs: Sequence[Log]) -> Log:
                 shards.setdefault(table, []).append(own)
     of_tables = {table: tuple(of_table) for table, of_table in shards.items()}
     return Log(", ".join(log.address for log in logs), None, of_tables, (), _footers=footers)
+
+
+def _check_shards(logs: Sequence[Log]) -> None:
+    """LogError where shards `i/n` of one recipe differ, by their manifests, in a setting, a prompt or the model."""
+    first: dict[tuple[object, ...], tuple[Log, Mapping[str, object]]] = {}
+    for log in logs:
+        source = (log.manifest.source if log.manifest else None) or {}
+        recipe, count = source.get("recipe"), str(source.get("shard", "")).partition("/")[2]
+        if source.get("generated_by") != "thinkback generate" or count in ("", "1"):
+            continue
+        before, known = first.setdefault((recipe, count), (log, _deciding(source)))
+        for key, value in _deciding(source).items():
+            if known.get(key) != value:
+                raise LogError(
+                    f"`{before.address}` and `{log.address}` are shards of the recipe `{recipe}` but differ in "
+                    f"`{key}`: {shown(known.get(key))} and {shown(value)}; generate one of them again"
+                )
+
+
+def _deciding(source: Mapping[str, Any]) -> dict[str, object]:
+    """What decides the traces of a generated log, by its manifest: settings, texts of prompts, each pool's weights."""
+    made = {key: value for key, value in source.get("settings", {}).items() if key != "shard"}
+    made |= {f"prompts.{name}": text for name, text in source.get("prompts", {}).items()}
+    for pool, details in source.get("pools", {}).items():
+        engine = details.get("engine") or {}
+        made |= {f"pools.{pool}.engine.{key}": engine.get(key) for key in ("model", "revision", "weights_sha256")}
+    return made
 
 
 def _check_questions(log: Log) -> None:
