@@ -20,13 +20,16 @@ from toolkit.log import Log, collect, open_sealed
 @dataclass(frozen=True)
 class Todo:
     """A step and the traces that it is yet to be done for: a frame (example_id, trace_id), sorted. `pools`: theirs, and
-    those of the traces that these revise.
+    those of the traces that these revise; `settled`: traces that were tried before and can have no row;
+    `standing`: how many have one.
     """
 
     step: Addition
     traces: pl.DataFrame
     pools: tuple[str, ...]
     asked_for: int
+    settled: frozenset[str] = frozenset()
+    standing: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
         _check_dimension(step, additions, log)
     source = log.manifest.source if log.manifest is not None else None
     records = recorded(source, step)
-    standing = _standing(step, log)
+    standing = standing_rows(step, log)
     if records:
         check_settings(records, step, additions)
     elif standing is not None:
@@ -108,7 +111,14 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
     parents = traces.filter(pl.col("trace_id").is_in(lacking["parent_id"].drop_nulls().unique().implode()))
     pools = sorted({*lacking["pool"].unique(), *parents["pool"].unique()})
     pools = _with_ancestors(pools, traces) if parents.height else pools
-    return Todo(step, lacking.select("example_id", "trace_id"), tuple(pools), wanted.height)
+    return Todo(
+        step,
+        lacking.select("example_id", "trace_id"),
+        tuple(pools),
+        wanted.height,
+        done,
+        0 if standing is None else standing.height,
+    )
 
 
 def _check_dimension(step: States, additions: Additions, log: Log) -> None:
@@ -126,7 +136,7 @@ def _check_dimension(step: States, additions: Additions, log: Log) -> None:
         )
 
 
-def _standing(step: Addition, log: Log) -> pl.DataFrame | None:
+def standing_rows(step: Addition, log: Log) -> pl.DataFrame | None:
     """The ids of traces that have this step's rows; None where the log has none at all of that name."""
     if isinstance(step, Features):
         names = [name for name in columns_of(step, log) if log.has("features") and name in log.columns("features")]

@@ -1,9 +1,10 @@
 """Adding to a log: step by step and block by block, resumable at any moment, and sealed again at the end.
 
 What is made lies in `LOG/.adding/SHARD/STEP/` until everything is there: a block's rows as a shard of their own, the
-answered calls of judges in a journal. Readers of the log see nothing of it. Then the rows are put beside those that
-stand, the log's new manifest takes the place of the old, and the folder goes. A run that is killed and started again
-does what is missing. Work that was begun with other settings of a step is not used.
+answered calls of judges in a journal, whose lock one run at a time holds. Readers of the log see nothing of it. Then
+the rows that the log lacks are put beside those that stand, the log's new manifest takes the place of the old, and the
+folders of these steps go. A run that is killed and started again does what is missing. Work that was begun with other
+settings of a step, or for other steps, is neither used nor touched.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from generate.adding.block import read_block
-from generate.adding.plan import AddPlan, Todo
+from generate.adding.plan import AddPlan, Todo, standing_rows
 from generate.adding.records import Record, key_of, with_records
-from generate.adding.working import Advance, Made, Worker
+from generate.adding.working import Advance, Made, Unreadable, Worker
 from generate.additions import Addition, Additions, Asked, Classifier, Features, LogProb, Random, States
 from generate.engines.base import Engine
 from generate.journal import Entry, Journal
@@ -31,6 +31,8 @@ from toolkit.log.blocks import example_ranges
 
 OpenEngine = Callable[[Additions], Engine]
 SECONDS, UNREADABLE = "seconds", "unreadable"
+FEW = 10
+"""So many unreadable judgements, where there is no readable one, say that something is wrong; fewer may be chance."""
 
 
 @dataclass(frozen=True)
@@ -56,51 +58,56 @@ def add(
     home = plan.path / ADDING / plan.shard
     todo = [one for one in plan.todo if one.traces.height]
     if not todo:
-        _remove(home)
         return Added(plan.log, ())
     made: list[tuple[Addition, Record, Mapping[str, Any]]] = []
     tables: dict[str, list[pl.LazyFrame]] = {}
-    with Journal(home) as journal:
-        steps = [_Step(plan, one, home, journal) for one in todo]
-        known = {step.key: step for step in steps}
-        for entry in journal.entries():
-            key = entry.pool.partition("/")[0]
-            if key in known:
-                known[key].recall(entry)
+    with contextlib.ExitStack() as held:
+        steps = [_Step(plan, one, held.enter_context(Journal(home / key_of(one.step, plan.additions)))) for one in todo]
         advance = started(sum(step.done() for step in steps)) if started is not None else _ignore
         for step in steps:
             described = step.run(open_engine, embedder, advance)
             made.append((step.todo.step, step.record, described))
             for table, rows in step.rows():
                 tables.setdefault(table, []).append(rows)
-    extend_log(plan.path, {t: _together(t, frames) for t, frames in tables.items()}, _source(plan.additions, made))
-    _remove(home)
+        extend_log(plan.path, {t: _together(t, frames) for t, frames in tables.items()}, _source(plan.additions, made))
+        for step in steps:
+            step.remove()
     return Added(open_log(plan.path), tuple((step, record) for step, record, _ in made))
 
 
 class _Step:
     """One step of a run: what was made before, and the making of the rest."""
 
-    def __init__(self, plan: AddPlan, todo: Todo, home: Path, journal: Journal):
+    def __init__(self, plan: AddPlan, todo: Todo, journal: Journal):
         self.plan, self.todo, self.journal = plan, todo, journal
-        self.key = key_of(todo.step, plan.additions)
-        self.writer = LogWriter(home / self.key)
+        self.key = journal.out.name
+        self.writer = LogWriter(journal.out)
         self.record = Record()
         self.answered: list[Entry] = []
-        self.described: Mapping[str, Any] | None = None
+        self.others: set[str] = set()
+        self.due = frozenset(todo.traces["trace_id"])
+        for entry in journal.entries():
+            self._recall(entry)
 
-    def recall(self, entry: Entry) -> None:
-        """Note an entry of the journal of before."""
+    def _recall(self, entry: Entry) -> None:
+        """Note an entry of the journal of before; of traces that this run is not for only that they are there."""
         what = entry.pool.partition("/")[2]
         if what == SECONDS:
             self.record.seconds += entry.elapsed_s
         elif what == UNREADABLE:
-            self.record.unreadable.append(entry.example_id)
             self.record.unreadable_tokens += sum(entry.indices)
+            self._note(entry.example_id, self.record.unreadable)
         elif what:
             self.answered.append(entry)
         elif entry.failure is not None:
-            self.record.skipped.append((entry.example_id, entry.failure))
+            self._note((entry.example_id, entry.failure), self.record.skipped)
+
+    def _note(self, what: Any, noted: list[Any]) -> None:
+        trace = what if isinstance(what, str) else what[0]
+        if trace in self.due:
+            noted.append(what)
+        else:
+            self.others.add(trace)
 
     def there(self) -> pl.Series:
         """The traces that are done: with rows, or without any for ever."""
@@ -117,7 +124,7 @@ class _Step:
         """Make what is missing, block by block; what the manifest is to say of the model and its settings."""
         # an interruption between two appends of one block leaves skips noted whose rows are missing, never rows twice
         worker = make_worker(self.todo.step, self.plan, self.todo, self.key, self.journal, open_engine, embedder)
-        with contextlib.closing(worker):
+        with contextlib.closing(worker), self._forgetting():
             for entry in self.answered:
                 worker.recall(entry)  # type: ignore[attr-defined]
             left = self.todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
@@ -145,17 +152,45 @@ class _Step:
             self.writer.append(self.todo.step.table, made.rows)
 
     def check(self, worker: Worker) -> None:
-        """ThinkbackError where a verifier was asked and nothing that it said can be read."""
-        self.record.rows = sum(self.writer.log().rows(table) for table in self.writer.log().shards)
-        if self.record.unreadable and not self.record.rows:
+        """Unreadable where a verifier was asked and nothing that it said, now or before, can be read."""
+        self.record.rows = sum(collect(rows.select(pl.len())).item() for _, rows in self.rows())
+        if len(self.record.unreadable) >= FEW and not self.record.rows and not self.todo.standing:
             worker.unread = len(self.record.unreadable)  # type: ignore[attr-defined]
             raise worker.hopeless()  # type: ignore[attr-defined]
 
+    @contextlib.contextmanager
+    def _forgetting(self) -> Iterator[None]:
+        """A verifier that was given up is asked anew by the next run: what it said is not kept."""
+        try:
+            yield
+        except Unreadable:
+            shutil.rmtree(self.journal.out, ignore_errors=True)
+            self._remove_empty()
+            raise
+
     def rows(self) -> Iterator[tuple[str, pl.LazyFrame]]:
-        """What was made, by table."""
-        log = self.writer.log()
+        """What was made and the log lacks, by table."""
+        log, due = self.writer.log(), self.todo.traces.select("trace_id").lazy()
         for table in log.shards:
-            yield table, log.scan(table, list(log.columns(table)))
+            yield table, log.scan(table, list(log.columns(table))).join(due, on="trace_id", how="semi")
+
+    def remove(self) -> None:
+        """The work is in the log: its folder goes, unless it holds some of another run, over more or other traces."""
+        ids = {*self.there(), *self.others}
+        if not isinstance(self.todo.step, Asked) or self.todo.step.kind != "listwise":
+            ids |= {entry.example_id for entry in self.answered}
+        left = ids - self.due
+        if left:
+            standing = standing_rows(self.todo.step, self.plan.log)
+            left -= frozenset() if standing is None else frozenset(standing["trace_id"])
+        if not left - self.todo.settled:
+            shutil.rmtree(self.journal.out, ignore_errors=True)
+            self._remove_empty()
+
+    def _remove_empty(self) -> None:
+        for folder in (self.journal.out.parent, self.journal.out.parent.parent):
+            with contextlib.suppress(OSError):  # another run is at work there
+                folder.rmdir()
 
 
 def make_worker(
@@ -172,7 +207,7 @@ def make_worker(
     if isinstance(step, Asked):
         from generate.verify.asked import AskedWorker
 
-        return AskedWorker(step, additions, log, key, journal, lambda: open_engine(additions))
+        return AskedWorker(step, additions, log, key, journal, lambda: open_engine(additions), read=todo.standing)
     if isinstance(step, Classifier):
         from generate.verify.classifier import ClassifierWorker
 
@@ -200,13 +235,6 @@ def _blocks(traces: pl.DataFrame, size: int) -> Iterator[tuple[str, str, frozens
     for low, high in example_ranges([traces.group_by("example_id").len()], size):
         within = traces.filter(pl.col("example_id").is_between(pl.lit(low), pl.lit(high)))
         yield low, high, frozenset(within["trace_id"])
-
-
-def _remove(home: Path) -> None:
-    """The work of this shard is in the log: its folder goes, and the one around it where no other shard is at work."""
-    shutil.rmtree(home, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        home.parent.rmdir()
 
 
 def _together(table: str, frames: list[pl.LazyFrame]) -> pl.LazyFrame:

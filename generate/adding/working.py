@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from generate.adding.block import Block
+from toolkit.errors import ThinkbackError
 
 SCORES: dict[str, Any] = {
     "trace_id": pl.String, "verifier": pl.String, "example_id": pl.String, "score": pl.Float64, "candidates": pl.Int32,
@@ -17,6 +18,10 @@ SCORES: dict[str, Any] = {
 """The columns of a verification."""
 
 Advance = Callable[[float], None]
+
+
+class Unreadable(ThinkbackError):
+    """Nothing that a verifier says can be read."""
 
 
 @dataclass(frozen=True)

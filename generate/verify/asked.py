@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from generate.adding.block import LISTED_FIELDS, TRACE_FIELDS, Block, asked_about, asked_of_all, check_fields
-from generate.adding.working import Advance, Made, score_rows
+from generate.adding.working import Advance, Made, Unreadable, score_rows
 from generate.additions import Additions, Asked
 from generate.engines.base import Call, CallFailure, Completion, Engine, writable
 from generate.journal import Entry, Journal
@@ -120,10 +120,10 @@ class AskedWorker:
             raise self.hopeless()
         return rows, skipped, unreadable, tokens
 
-    def hopeless(self) -> ThinkbackError:
+    def hopeless(self) -> Unreadable:
         """The error of a verifier of which nothing can be read."""
         first = f", the first says {self.said[:60]!r}" if self.said else ""
-        return ThinkbackError(
+        return Unreadable(
             f"`{self.step.name}`: not one of {self.unread:,} judgements can be read{first}: look at its prompt, `read`"
             " and `max_tokens`; the log is as it was"
         )

@@ -1,0 +1,160 @@
+"""Runs that meet in one log: each keeps its own work, and seals what the log lacks by then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from generate.adding.plan import make_add_plan
+from generate.adding.run import add
+from generate.additions_file import load_additions
+from generate.engines.base import Call
+from generate.verify.asked import AskedWorker
+from generate.verify.chance import RandomWorker
+from tests.adding.judges import in_json
+from tests.adding.makers import make_log, write_recipe
+from tests.adding.test_adding import CHANCE, JUDGE, run, scores
+from toolkit.errors import ThinkbackError
+from toolkit.log import ADDING
+
+
+class Killed(Exception):
+    """The process is gone."""
+
+
+def dying(after: int, asked: list[str]) -> Callable[[Call], str]:
+    """A judge that is killed when it was asked so often."""
+
+    def rule(call: Call) -> str:
+        if len(asked) == after:
+            raise Killed
+        asked.append(call.key)
+        return in_json(call)
+
+    return rule
+
+
+def add_chance(folder: Path, text: str, dies_after: int | None = None, **options: object) -> None:
+    """Add in small blocks; the process dies after so many of them."""
+    recipe = write_recipe(folder, text, "chance.toml")
+
+    def started(_: int) -> Callable[[float], None]:
+        blocks: list[float] = []
+
+        def advance(done: float) -> None:
+            if dies_after is not None and len(blocks) == dies_after:
+                raise Killed
+            blocks.append(done)
+
+        return advance
+
+    add(make_add_plan(load_additions(recipe), folder / "log", **options), lambda _: None, started=started)
+
+
+def test_another_recipe_leaves_the_work_of_a_killed_one(tmp_path: Path) -> None:
+    make_log(tmp_path / "log")
+    asked: list[str] = []
+    with pytest.raises(Killed):
+        run(tmp_path, JUDGE, dying(20, asked))
+    add_chance(tmp_path, CHANCE)
+    add_chance(tmp_path, CHANCE)  # the log lacks nothing of it now
+    later: list[str] = []
+    run(tmp_path, JUDGE, lambda call: later.append(call.key) or in_json(call))
+    assert len(asked) == 20
+    assert set(asked).isdisjoint(later)
+    assert scores(tmp_path, "judge").height == 30
+    assert not (tmp_path / "log" / ADDING).exists()
+
+
+def test_another_recipe_leaves_the_work_of_a_live_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The live one has 3 blocks of 10 traces; another is added, and asked for again, in the midst of it."""
+    monkeypatch.setattr(RandomWorker, "per_block", 10)
+    make_log(tmp_path / "log")
+    seen: list[str] = []
+
+    def rule(call: Call) -> str:
+        seen.append(call.key)
+        if len(seen) in (10, 20):
+            add_chance(tmp_path, CHANCE)
+            with pytest.raises(ThinkbackError, match="is being written by another run"):
+                run(tmp_path, JUDGE)
+        return in_json(call)
+
+    done = run(tmp_path, JUDGE + CHANCE.replace("chance", "other"), rule)
+    assert [record.rows for _, record in done.steps] == [30, 30]
+    assert scores(tmp_path, "chance").height == 30
+
+
+def test_work_of_what_another_shard_added_meanwhile_is_not_added_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RandomWorker, "per_block", 10)
+    make_log(tmp_path / "log", 40)
+    with pytest.raises(Killed):
+        add_chance(tmp_path, CHANCE, dies_after=8)
+    add_chance(tmp_path, CHANCE, shard=(1, 2))
+    add_chance(tmp_path, CHANCE)
+    made = scores(tmp_path, "chance")
+    assert made.height == made["trace_id"].n_unique() == 200
+    assert not (tmp_path / "log" / ADDING).exists()
+
+
+def test_unreadable_ones_of_another_shard_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_log(tmp_path / "log")
+
+    def rule(call: Call) -> str:
+        return "?" if call.prompt.startswith("sum: 2 ") else in_json(call)
+
+    asked: list[str] = []
+
+    def dies(call: Call) -> str:
+        if len(asked) == 30:
+            raise Killed
+        asked.append(call.key)
+        return rule(call)
+
+    with monkeypatch.context() as small:
+        small.setattr(AskedWorker, "per_block", 5)
+        with pytest.raises(Killed):
+            run(tmp_path, JUDGE, dies)
+    run(tmp_path, JUDGE, rule, shard=(1, 2))
+    done = run(tmp_path, JUDGE, rule)
+    entry = done.log.manifest.source["verifiers"]["judge"]
+    assert (entry["rows"], entry["unreadable"]["count"]) == (25, 5)
+    assert scores(tmp_path, "judge").height == 25
+
+
+def test_a_run_over_fewer_examples_keeps_what_was_made_of_the_others(tmp_path: Path) -> None:
+    make_log(tmp_path / "log")
+    asked: list[str] = []
+    with pytest.raises(Killed):
+        run(tmp_path, JUDGE, dying(20, asked))
+    run(tmp_path, JUDGE, lambda _: pytest.fail("asked again"), limit=1)
+    later: list[str] = []
+    run(tmp_path, JUDGE, lambda call: later.append(call.key) or in_json(call))
+    assert set(asked).isdisjoint(later)
+    assert scores(tmp_path, "judge").height == 30
+    assert not (tmp_path / "log" / ADDING).exists()
+
+
+def test_a_server_that_was_mended_is_asked_anew(tmp_path: Path) -> None:
+    make_log(tmp_path / "log")
+    with pytest.raises(ThinkbackError, match="not one of 30 judgements can be read"):
+        run(tmp_path, JUDGE, lambda _: "")
+    assert not (tmp_path / "log" / ADDING).exists()
+    run(tmp_path, JUDGE, lambda _: '{"score": 0.5}')
+    assert scores(tmp_path, "judge").height == 30
+
+
+def test_a_few_unreadable_ones_beside_many_that_stand_are_no_reason_to_give_up(tmp_path: Path) -> None:
+    make_log(tmp_path / "log")
+    run(tmp_path, JUDGE, limit=4)
+    done = run(tmp_path, CHANCE + JUDGE, lambda _: "hm")
+    assert done.log.manifest.source["verifiers"]["judge"]["unreadable"]["count"] == 10
+    assert scores(tmp_path, "chance").height == 30
+    few = tmp_path / "few"
+    few.mkdir()
+    make_log(few / "log", 1)
+    assert len(run(few, JUDGE, lambda _: "hm").steps[0][1].unreadable) == 5
