@@ -20,6 +20,9 @@ from generate.recipe import RUNNING
 from generate.settings import flatten
 from toolkit.errors import ThinkbackError
 
+HASHES = ("weights_sha256", "base_weights_sha256", "sha256")
+"""How steps call the hash of a model's weights."""
+
 
 @dataclass
 class Record:
@@ -96,6 +99,45 @@ def check_settings(records: Sequence[Mapping[str, Any]], step: Addition, additio
             )
 
 
+def marks_of(described: Mapping[str, Any]) -> dict[str, str]:
+    """What a model is known by, whatever its folder is called: hashes of weights, and prompts. Of a step's own account
+    of itself; hashes that are not known are left out.
+    """
+    found: dict[str, str] = {}
+    for name, value in described.items():
+        if isinstance(value, Mapping) and name != "versions":
+            found |= {f"{name}.{inner}": mark for inner, mark in marks_of(value).items()}
+            if name == "prompts":
+                found |= {f"{name}.{pool}": str(text) for pool, text in value.items()}
+        elif (name in HASHES or name == "prompt") and isinstance(value, str):
+            found[name] = value
+    return found
+
+
+def check_marks(
+    records: Sequence[Mapping[str, Any]], step: Addition, additions: Additions, marks: Mapping[str, str]
+) -> None:
+    """ThinkbackError where what the log holds of this step is by other weights, or was asked by another prompt."""
+    now = settings_of(step, additions)
+    for record in records:
+        before = marks_of(record)
+        name = differing(before, marks)
+        if name is not None and record.get("settings") == now:
+            raise ThinkbackError(
+                f"the log holds `{step.name}` ({section_of(step)}) by another model or prompt: `{name}` is"
+                f" {_short(before[name])} there and {_short(marks[name])} here; give the new one another `name`"
+            )
+
+
+def differing(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+    """The first mark that both have and that differs."""
+    return next((name for name in now if name in before and before[name] != now[name]), None)
+
+
+def _short(mark: str) -> str:
+    return json.dumps(mark if len(mark) <= 16 else f"{mark[:15]}…", ensure_ascii=False)
+
+
 def with_records(
     source: Any, additions: Additions, made: Sequence[tuple[Addition, Record, Mapping[str, Any]]]
 ) -> dict[str, Any]:
@@ -104,6 +146,7 @@ def with_records(
     for step, record, described in made:
         section = dict(whole.get(section_of(step)) or {})
         before = section.get(step.name) or {}
+        check_marks([before], step, additions, marks_of(described))  # a shard may have come meanwhile
         entry: dict[str, Any] = {
             "added_by": "thinkback generate --on",
             "recipe": additions.name,

@@ -20,12 +20,13 @@ import polars as pl
 
 from generate.adding.block import read_block
 from generate.adding.plan import AddPlan, Todo, standing_rows
-from generate.adding.records import Record, key_of, with_records
+from generate.adding.records import Record, check_marks, differing, key_of, marks_of, recorded, with_records
 from generate.adding.working import Advance, Made, Unreadable, Worker
 from generate.additions import Addition, Additions, Asked, Classifier, Features, LogProb, Random, States
 from generate.engines.base import Engine
 from generate.journal import Entry, Journal
 from generate.steps.embedding import Embedder
+from toolkit.errors import ThinkbackError
 from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
 from toolkit.log.blocks import example_ranges
 
@@ -127,13 +128,28 @@ class _Step:
         with contextlib.closing(worker), self._forgetting():
             for entry in self.answered:
                 worker.recall(entry)  # type: ignore[attr-defined]
+            described = self.known(worker.describe())
             left = self.todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
             for low, high, wanted in _blocks(left, worker.per_block):
                 began = time.monotonic()
                 block = read_block(self.plan.log, low, high, wanted)
                 self.keep(worker.run(block, advance), time.monotonic() - began)
             self.check(worker)
-            return worker.describe()
+            return worker.describe() if isinstance(self.todo.step, Asked) else described  # of servers more is known now
+
+    def known(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a worker says of itself. ThinkbackError where it is not the one that made what stands or was begun."""
+        step, log, marks = self.todo.step, self.plan.log, marks_of(described)
+        check_marks(recorded(log.manifest.source if log.manifest else None, step), step, self.plan.additions, marks)
+        begun = self.journal.begun()
+        name = differing(begun, marks)
+        if name is not None:
+            raise ThinkbackError(
+                f"`{step.name}` was begun with another model or prompt (`{name}`): put that one back, or remove"
+                f" `{self.journal.out}`"
+            )
+        self.journal.begin({**begun, **marks})
+        return described
 
     def keep(self, made: Made, seconds: float) -> None:
         """A block's rows, and what is to be remembered of it; the rows last, for they say that the block is done."""

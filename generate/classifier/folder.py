@@ -71,6 +71,12 @@ def open_classifier(model: str, step: Classifier, base: str | None) -> Reader:
     place = str(named) if base is not None or not beside.is_dir() else str(beside)
     placing = Placing(step.device, step.dtype, step.load_in_4bit, new_head=True, options={"num_labels": 1})
     under = find_model(place, None, download=False)
+    trained_on = kept(model).get("base_weights_sha256")
+    if trained_on is not None and trained_on != under.weights_sha256():
+        raise EngineError(
+            f"{what}: the adapter `{Path(model).name}` was trained on other weights than `{under.name}` holds: give the"
+            " folder of that model as `base`"
+        )
     network = load_network(under, "sequence", placing, what)
     try:
         with quiet():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from generate.adding.plan import make_add_plan
 from generate.adding.run import Added, add
 from generate.additions_file import load_additions
 from generate.states import rounded
+from generate.verify.classifier import ClassifierWorker
 from tests.adding.makers import PROMPTS, make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
@@ -177,6 +179,52 @@ def test_a_model_that_a_step_can_t_use_is_one_line(tmp_path: Path, models: Path)
         assert message in str(error.value)
         assert "\n" not in str(error.value)
     assert not (tmp_path / "log" / "verifications").exists()
+
+
+def test_another_model_in_a_folder_of_that_name_is_refused(tmp_path: Path, models: Path) -> None:
+    make_log(tmp_path / "log")
+    run(tmp_path, models, REWARD + 'dataset = ["sums"]\nsplit = ["train"]\n')
+    retrain(models / "orm", tmp_path / "orm", seed=7)
+    with pytest.raises(
+        ThinkbackError, match=r"`orm` \(verifiers\) by another model .*: `weights_sha256` is \""
+    ) as error:
+        run(tmp_path, models, REWARD)
+    assert "\n" not in str(error.value)
+    assert scores(run(tmp_path, models, REWARD.replace('"orm"', '"new"', 1)), "new").height == 30
+
+
+def test_what_was_begun_with_another_model_is_not_mixed(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_log(tmp_path / "log")
+    whole = ClassifierWorker.run
+    with monkeypatch.context() as small:
+        small.setattr(ClassifierWorker, "per_block", 5)
+        blocks: list[object] = []
+
+        def dies(self: ClassifierWorker, block: object, advance: object) -> object:
+            if len(blocks) == 2:
+                raise KeyboardInterrupt
+            blocks.append(block)
+            return whole(self, block, advance)
+
+        small.setattr(ClassifierWorker, "run", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, models, REWARD)
+    retrain(models / "orm", tmp_path / "orm", seed=7)
+    with pytest.raises(ThinkbackError, match=r"`orm` was begun with another model or prompt \(`weights_sha256`\)"):
+        run(tmp_path, models, REWARD)
+    shutil.rmtree(tmp_path / "orm")
+    assert scores(run(tmp_path, models, REWARD), "orm").height == 30
+
+
+def retrain(model: Path, place: Path, seed: int) -> None:
+    """Put a classifier with other weights in the place of a link to one."""
+    place.unlink()
+    shutil.copytree(model, place)
+    torch.manual_seed(seed)
+    config = transformers.AutoConfig.from_pretrained(model)
+    transformers.LlamaForSequenceClassification(config).save_pretrained(place)
 
 
 def test_one_of_several_outputs_is_a_probability(tmp_path: Path, models: Path) -> None:

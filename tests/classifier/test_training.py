@@ -86,6 +86,7 @@ def test_a_trained_classifier_scores_the_log(
     from generate.classifier.train import train
 
     save(tmp_path)
+    capfd.readouterr()  # what transformers says of saving
     log = make_log(tmp_path / "log", 40)
     text = (
         RECIPE + f'method = "{method}"\nkeep = "{keep}"\n[[verify]]\nname = "own"\nkind = "classifier"\nmodel = "own"\n'
@@ -137,3 +138,23 @@ def test_training_is_the_same_again_and_stops_early_and_balances(tmp_path: Path)
     with pytest.raises(ThinkbackError, match="takes 3 tokens, and no text is so short"):
         train(log, short, tmp_path / "short")
     assert not (tmp_path / "short").exists()
+
+
+@with_models
+def test_an_adapter_on_another_base_is_refused(tmp_path: Path) -> None:
+    from generate.classifier.train import train
+
+    save(tmp_path)
+    log = make_log(tmp_path / "log", 40)
+    step = '[[verify]]\nname = "own"\nkind = "classifier"\nmodel = "own"\n'
+    recipe = write_recipe(tmp_path, RECIPE.replace("epochs = 2", "epochs = 1") + step)
+    train(log, load_training(recipe), tmp_path / "own")
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(9)
+    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(tmp_path / "tiny")).save_pretrained(tmp_path / "tiny")
+    plan = make_add_plan(load_additions(recipe), tmp_path / "log")
+    with pytest.raises(ThinkbackError, match="adapter `own` was trained on other weights than `tiny` holds") as error:
+        add(plan, lambda _: None)
+    assert "\n" not in str(error.value)
