@@ -7,6 +7,7 @@ has no row, for a score that was not given is not zero: it is counted, and its t
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -133,10 +134,7 @@ class AskedWorker:
         if self.step.kind != "listwise":
             return [Question(row["trace_id"], (row,)) for row in block.rows]
         groups = groupby(block.rows, key=lambda row: (row["example_id"], row["pool"], row["action"], row["parent_id"]))
-        return [
-            Question("/".join(str(part) for part in key if part is not None), tuple(rows))
-            for key, rows in ((key, list(rows)) for key, rows in groups)
-        ]
+        return [Question(_named(key, rows), rows) for key, rows in ((key, tuple(rows)) for key, rows in groups)]
 
     def opened(self) -> Engine:
         """The engine, opened when it is first needed."""
@@ -228,6 +226,12 @@ class AskedWorker:
                 }
             )
         return made
+
+
+def _named(group: Sequence[str | None], rows: Sequence[Mapping[str, Any]]) -> str:
+    """A choice by its group and by what is shown in which order: a number says nothing of another list."""
+    shown = hashlib.sha256("\0".join(row["trace_id"] for row in rows).encode()).hexdigest()[:12]
+    return "/".join([*(part for part in group if part is not None), shown])
 
 
 COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")

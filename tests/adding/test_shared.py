@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from generate.adding.plan import make_add_plan
@@ -14,8 +15,8 @@ from generate.engines.base import Call
 from generate.verify.asked import AskedWorker
 from generate.verify.chance import RandomWorker
 from tests.adding.judges import in_json
-from tests.adding.makers import make_log, write_recipe
-from tests.adding.test_adding import CHANCE, JUDGE, run, scores
+from tests.adding.makers import make_log, make_rows, write_recipe
+from tests.adding.test_adding import CHANCE, ENGINE, JUDGE, run, scores
 from toolkit.errors import ThinkbackError
 from toolkit.log import ADDING
 
@@ -137,6 +138,31 @@ def test_a_run_over_fewer_examples_keeps_what_was_made_of_the_others(tmp_path: P
     assert set(asked).isdisjoint(later)
     assert scores(tmp_path, "judge").height == 30
     assert not (tmp_path / "log" / ADDING).exists()
+
+
+def test_a_choice_of_before_is_not_taken_for_one_among_other_traces(tmp_path: Path) -> None:
+    """The first vote has no answer: with `answered` the list begins with the second one, so `2` means another."""
+    first = (pl.col("pool") == "votes") & (pl.col("sample_index") == 0)
+    traces = make_rows()["traces"].with_columns(
+        answer=pl.when(~first).then("answer"), correct=pl.when(~first).then("correct").otherwise(False)
+    )
+    make_log(tmp_path / "log", traces=traces)
+    step = '[[verify]]\nname = "best"\nkind = "listwise"\nprompt = "best.txt"\npools = ["votes"]\n'
+    asked: list[str] = []
+
+    def second(call: Call) -> str:
+        if len(asked) == 4:
+            raise Killed
+        asked.append(call.key)
+        return '{"best": 2}'
+
+    with pytest.raises(Killed):
+        run(tmp_path, ENGINE + step, second)
+    asked.clear()
+    run(tmp_path, ENGINE + step + "answered = true\n", lambda call: asked.append(call.key) or '{"best": 3}')
+    assert len(asked) == 6
+    made = scores(tmp_path, "best")
+    assert set(made.filter(pl.col("score") == 1)["trace_id"].str.slice(-1)) == {"3"}
 
 
 def test_a_server_that_was_mended_is_asked_anew(tmp_path: Path) -> None:
