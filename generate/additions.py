@@ -26,6 +26,7 @@ CLASSIFIERS = ("classifier", "reward")
 ASKED = ("judge", "reflection", "listwise")
 SCORES = ("sigmoid", "raw")
 READINGS = ("json", "number")
+ENDS = ("auto", "always", "never")
 PEERS = ("others", "earlier")
 SIDES = ("right", "left")
 STORED = ("float16", "float32")
@@ -108,7 +109,7 @@ class LogProb:
 
     With a `model` it is that model's, by a teacher-forced pass; without one that of the model that wrote it, as the log
     has it (`sum_logprob`, `token_logprobs`). A text of fewer than `last` tokens is taken whole. decimals: scores are
-    rounded to so many.
+    rounded to so many. end, chat_template, template_options: as of `States`.
     """
 
     name: str = setting()
@@ -119,6 +120,9 @@ class LogProb:
     model: str | None = setting(None, identity=False)
     prompt: str | None = setting(None)
     prompts: Mapping[str, str] = setting({})
+    end: str = setting("auto", choices=ENDS)
+    chat_template: str | None = setting(None)
+    template_options: Mapping[str, Any] = setting({})
     context: int | None = setting(None, low=1)
     batch_tokens: int = setting(8_192, low=1, identity=False)
     device: str = setting("auto", choices=DEVICES, identity=False)
@@ -185,7 +189,10 @@ class States:
     or from the end (-1), a list or `{ first = -16, last = -1 }`. prompt: the file with what stood before the trace;
     by default the pool's own prompt, as the manifest keeps it; `prompts` gives one for each pool. store: float16, or
     float32 where float16 has no room for a model's states. bits: keep so many bits of the fraction, of float16's 10;
-    a state is then off by one part in 2**(bits + 1) at most, and takes less room.
+    a state is then off by one part in 2**(bits + 1) at most, and takes less room. end: whether a trace's end of
+    sequence is read with it: where the model ended it by itself (`auto`, which stop texts of its pool leave unknown:
+    not there), for all that no limit cut (`always`), or for none. chat_template: a file in the place of the model's
+    own; template_options: its variables; by default those of the engine that wrote the traces, where it ran this model.
     """
 
     model: str = setting(identity=False)
@@ -194,6 +201,9 @@ class States:
     name: str = setting("")
     prompt: str | None = setting(None)
     prompts: Mapping[str, str] = setting({})
+    end: str = setting("auto", choices=ENDS)
+    chat_template: str | None = setting(None)
+    template_options: Mapping[str, Any] = setting({})
     store: str = setting("float16", choices=STORED)
     bits: int | None = setting(None, low=1, high=9)
     context: int | None = setting(None, low=1)

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from generate.adding.block import Block, stood_before
-from generate.adding.prompts import prompts_of_pools, template_of
+from generate.adding.block import Block
+from generate.adding.forced import open_forced
 from generate.adding.working import Advance, Made
 from generate.additions import Additions, States
 from generate.passes.batching import Ids
-from generate.passes.reading import encode, open_reader
 from generate.passes.taking import states_at
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
@@ -32,8 +31,8 @@ class StatesWorker:
 
     def __init__(self, step: States, additions: Additions, log: Log, pools: tuple[str, ...]):
         self.step = step
-        self.prompts = prompts_of_pools(log, pools, step.prompt, step.prompts, additions.prompts)
-        self.reader = open_reader(additions.model(step.model), "base", step, f"`states.{step.name}`")
+        self.forced = open_forced(step, additions, log, pools, "base", f"`states.{step.name}`")
+        self.reader = self.forced.reader
         self._check_layers()
         each = len(step.layers) * len(step.tokens) * self.reader.dimension * (2 if step.store == "float16" else 4)
         self.per_block = max(1, BLOCK_BYTES // each)
@@ -41,21 +40,19 @@ class StatesWorker:
     def describe(self) -> dict[str, object]:
         """The model, where its states were taken, and what stood before the traces."""
         return {
-            **self.reader.describe(),
+            **self.forced.describe(),
             "dimension": self.reader.dimension,
             "layers": list(self.step.layers),
             "tokens": list(self.step.tokens),
             "stored_as": self.step.store,
             "bits": self.step.bits,
-            "prompts": {pool: made.text for pool, made in self.prompts.items()},
         }
 
     def run(self, block: Block, advance: Advance) -> Made:
         """A row for each (trace, layer, token) that there is."""
-        known, texts, kept, skipped = template_of(self.prompts), [], [], []
+        texts, kept, skipped = [], [], []
         for row in block.rows:
-            prompt = stood_before(known, block, row)
-            text = encode(self.reader.tokens, prompt, row["text"] or "", row["finish_reason"] == "stop")
+            text = self.forced.ids(block, row)
             reason = "the text has no tokens" if not text.completion else self.reader.too_long(text)
             if reason is not None:
                 skipped.append((row["trace_id"], reason))

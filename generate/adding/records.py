@@ -45,7 +45,11 @@ def section_of(step: Addition) -> str:
 def settings_of(step: Addition, additions: Additions) -> dict[str, Any]:
     """Everything that decides what a step writes, as dotted names and JSON values."""
     flat = flatten(step)
-    own = additions.engine.settings.get("chat_template") if isinstance(step, Asked) and additions.engine else None
+    own = getattr(step, "chat_template", None)
+    if isinstance(step, Asked) and additions.engine is not None:
+        own = additions.engine.settings.get("chat_template")
+    if flat.get("end") == "auto":  # what logs were made with before there was a choice
+        del flat["end"]
     for name in (*prompt_names(step), *([own] if own is not None else [])):
         text = additions.prompts[name].text
         flat[f"prompts.{name}"] = f"sha256 {hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -171,11 +171,11 @@ def open_reader(model: str, head: str, settings: Any, what: str) -> Reader:
     return Reader(files, tokens, network, head, settings.context, settings.batch_tokens, settings.padding == "left")
 
 
-def encode(tokens: Tokens, prompt: Prompt, text: str, ended: bool) -> Ids:
-    """What a model reads of a trace: the prompt as an engine would send it, and the text's own tokens, with the end of
-    sequence where the trace ended by itself.
+def encode(tokens: Tokens, prompt: Prompt, text: str, end: int | None) -> Ids:
+    """What a model reads of a trace: the prompt as an engine would send it, and the text's own tokens, with the `end`
+    that the trace had.
     """
     ids = list(tokens.tokenizer(text, add_special_tokens=False)["input_ids"])
-    if ended and tokens.end is not None:
-        ids.append(tokens.end)
+    if end is not None:
+        ids.append(end)
     return Ids(tuple(tokens.encode(prompt)) if prompt else (), tuple(ids))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 from pathlib import Path
 
@@ -10,12 +11,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+from generate.adding.block import read_block
+from generate.adding.forced import open_forced
 from generate.adding.plan import make_add_plan
 from generate.adding.run import Added, add
 from generate.additions_file import load_additions
 from generate.states import rounded
 from generate.verify.classifier import ClassifierWorker
-from tests.adding.makers import PROMPTS, make_log, make_rows, write_recipe
+from tests.adding.makers import PROMPTS, SOURCE, make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
 
@@ -225,6 +228,65 @@ def retrain(model: Path, place: Path, seed: int) -> None:
     torch.manual_seed(seed)
     config = transformers.AutoConfig.from_pretrained(model)
     transformers.LlamaForSequenceClassification(config).save_pretrained(place)
+
+
+def lengths(folder: Path, models: Path, source: object, step: str) -> dict[str, int]:
+    """Tokens read of each trace by the log-probability of another model."""
+    folder.mkdir()
+    rows = make_rows()["traces"].with_columns(
+        finish_reason=pl.col("sample_index").replace_strict({0: "stop", 1: "length", 2: None, 3: "stop"})
+    )
+    make_log(folder / "log", source=source, traces=rows)
+    read = scores(run(folder, models, LOGPROB + step), "lp")
+    return dict(read.select("trace_id", "prompt_tokens").iter_rows())
+
+
+def test_an_end_is_read_only_where_the_model_wrote_one(tmp_path: Path, models: Path) -> None:
+    """Sample 0 stopped, 1 was cut, of 2 nothing is known; the pool `votes` has stop texts in the second log."""
+    stops = {**SOURCE, "pools": {**SOURCE["pools"], "votes": {"prompt": "solve.txt", "sampling": {"stop": ["\n"]}}}}
+    never = lengths(tmp_path / "never", models, SOURCE, 'end = "never"\n')
+    auto = lengths(tmp_path / "auto", models, SOURCE, "")
+    always = lengths(tmp_path / "always", models, SOURCE, 'end = "always"\n')
+    stopped = lengths(tmp_path / "stopped", models, stops, "")
+    for name, count in never.items():
+        pool, index = name.split("/")[1:]
+        assert auto[name] - count == (index in "03")
+        assert always[name] - count == (index in "023")
+        assert stopped[name] - count == (pool == "verify")
+
+
+def test_a_chat_is_read_as_its_engine_wrote_it(tmp_path: Path, models: Path) -> None:
+    """`#` between messages, `!` as a variable; an answer to a chat ends in `;`, which the model lists as an end."""
+    model = tmp_path / "model"
+    shutil.copytree(models / "tiny", model)
+    words = transformers.AutoTokenizer.from_pretrained(model)
+    (end,) = words(";", add_special_tokens=False)["input_ids"]
+    settings = json.loads((model / "generation_config.json").read_text())
+    (model / "generation_config.json").write_text(json.dumps({**settings, "eos_token_id": [words.eos_token_id, end]}))
+    template = (
+        "{% for m in messages %}{{ m['role'][0] + mark + m['content'] + ';' }}{% endfor %}"
+        "{% if add_generation_prompt %}a{{ mark }}{% endif %}"
+    )
+    source = {
+        "prompts": {"solve.txt": "[[user]]\n{{question}}", "own.jinja": template},
+        "pools": {pool: {"prompt": "solve.txt", "model": "model"} for pool in ("votes", "verify")},
+        "settings": {"engine.chat_template": "own.jinja", "engine.template_options.mark": "!"},
+    }
+    log = make_log(tmp_path / "log", 1, source=source)
+    step = LOGPROB.replace('"tiny"', '"model"')
+    recipe = write_recipe(tmp_path, step)
+    (tmp_path / "other.jinja").write_text(template.replace("'a'", "'b'").replace("a{{ mark }}", "b{{ mark }}"))
+    other = write_recipe(
+        tmp_path, step + 'chat_template = "other.jinja"\ntemplate_options = { mark = "?" }\n', "o.toml"
+    )
+    rows = read_block(log, "s000", "s000", frozenset(["s000/votes/0"]))
+    for path, text in ((recipe, "u!0 + 1;a!"), (other, "u?0 + 1;b?")):
+        additions = load_additions(path)
+        forced = open_forced(additions.verify[0], additions, log, ("votes",), "causal", "it")
+        ids = forced.ids(rows, rows.rows[0])
+        assert words.decode(ids.prompt) == text
+        assert ids.completion[-1] == end
+        forced.reader.close()
 
 
 def test_one_of_several_outputs_is_a_probability(tmp_path: Path, models: Path) -> None:
