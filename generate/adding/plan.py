@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from generate.adding.records import check_settings, recorded, section_of, settled
+from generate.adding.texts import reads_texts
 from generate.additions import Addition, Additions, Asked, Features, States
 from generate.engines.weights import find_model, installed
 from generate.examples import shard_of
@@ -89,6 +90,8 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
     if isinstance(step, Asked) and step.first is not None:
         wanted = wanted.filter(pl.col("sample_index") < step.first)
     wanted = wanted.filter(pl.col("answer").is_not_null()) if step.answered else wanted
+    if reads_texts(step) and "text" not in log.columns("traces"):
+        raise ThinkbackError(f"{place}: the log has no texts of its traces: `traces` has no column `text`")
     if isinstance(step, Features):
         columns_of(step, log)  # refuses a log without a column that the features need
     if isinstance(step, States):

@@ -13,7 +13,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -21,6 +21,7 @@ import polars as pl
 from generate.adding.block import read_block
 from generate.adding.plan import AddPlan, Todo, standing_rows
 from generate.adding.records import Record, check_marks, differing, key_of, marks_of, recorded, with_records
+from generate.adding.texts import with_texts
 from generate.adding.working import Advance, Made, Unreadable, Worker
 from generate.additions import Addition, Additions, Asked, Classifier, Features, LogProb, Random, States
 from generate.engines.base import Engine
@@ -132,8 +133,10 @@ class _Step:
             left = self.todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
             for low, high, wanted in _blocks(left, worker.per_block):
                 began = time.monotonic()
-                block = read_block(self.plan.log, low, high, wanted)
-                self.keep(worker.run(block, advance), time.monotonic() - began)
+                block, silent = with_texts(self.todo.step, read_block(self.plan.log, low, high, wanted))
+                made = worker.run(block, advance)
+                made = replace(made, skipped=(*silent, *made.skipped))
+                self.keep(made, time.monotonic() - began)
             self.check(worker)
             return worker.describe() if isinstance(self.todo.step, Asked) else described  # of servers more is known now
 

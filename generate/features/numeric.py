@@ -15,11 +15,11 @@ _DECIMALS = 6
 
 
 def numbers_in(texts: pl.Series) -> pl.Series:
-    """(n,) texts -> (n,) lists of the distinct numbers in each, float64, rounded to six decimals. A null has none."""
+    """(n,) texts -> (n,) lists of the distinct numbers in each, float64, rounded to six decimals; null for a null."""
     found = pl.element().str.to_lowercase()
     value = found.str.extract(r"^([\d,.]+)", 1).str.replace_all(",", "").cast(pl.Float64)
     scale = found.str.extract(r"([a-z]+)$", 1).replace_strict(_SCALES, default=1.0, return_dtype=pl.Float64)
-    listed = pl.col("text").fill_null("").str.extract_all(_NUMBER)
+    listed = pl.col("text").str.extract_all(_NUMBER)
     numbers = listed.list.eval((value * scale).round(_DECIMALS)).list.unique(maintain_order=True)
     return (
         texts.alias("text")
@@ -65,5 +65,5 @@ def length(justifications: pl.Series, long: int) -> pl.Series:
 
 
 def words(texts: pl.Series) -> pl.Series:
-    """(n,) texts -> (n,) float64, how many words each has, by white space. A null has none."""
-    return texts.cast(pl.String).fill_null("").str.count_matches(r"\S+").cast(pl.Float64)
+    """(n,) texts -> (n,) float64, how many words each has, by white space; null for a null."""
+    return texts.cast(pl.String).str.count_matches(r"\S+").cast(pl.Float64)

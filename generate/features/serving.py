@@ -31,7 +31,7 @@ def _part(counts: pl.Series, enough: float) -> pl.Series:
 
 
 def _count(texts: pl.Series, pattern: str) -> pl.Series:
-    return texts.cast(pl.String).fill_null("").str.count_matches(pattern).cast(pl.Float64)
+    return texts.cast(pl.String).str.count_matches(pattern).cast(pl.Float64)
 
 
 def difficulty(questions: pl.Series) -> pl.Series:
@@ -107,7 +107,7 @@ def prompt_numbers(questions: pl.Series) -> pl.Series:
 
 
 def response_words(texts: pl.Series) -> pl.Series:
-    """Words of the trace. Range 0, 1, … Source: as `prompt_words`."""
+    """Words of the trace. Range 0, 1, …; null where the log has no text of it. Source: as `prompt_words`."""
     return words(texts)
 
 

@@ -54,7 +54,8 @@ class FeaturesWorker:
             "peers": self._peers,
             "contradiction": self._contradiction,
         }[self.step.kind]
-        rows = block.traces if self.step.kind in ("peers", "contradiction") else block.traces.filter(_wanted(block))
+        among = self.step.kind in ("peers", "contradiction")  # a trace without a text is nobody's peer
+        rows = block.traces.filter(pl.col("text").is_not_null() if among else _wanted(block))
         values = made(block, rows)
         skipped = values.pop("skipped", {})
         named = {self.step.prefix + name: column for name, column in values.items()}
