@@ -80,7 +80,8 @@ def end_token(reader: Reader, chat: bool) -> int | None:
     """The id with which the model ends: after a chat what the template writes behind an answer, where the model's own
     settings know it as an end; else the tokenizer's; else the lowest that the settings list.
     """
-    known, own = reader.files.end_tokens(), reader.tokens.end
+    own = reader.tokens.end
+    known = {i for i in reader.files.end_tokens() if i < len(reader.tokens.tokenizer)}  # a config may be another's
     if chat:
         said = (Message("user", "question"), Message("assistant", "answer"))
         behind = reader.tokens.chat_text(said, whole=True).rpartition("answer")[2]

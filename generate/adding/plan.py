@@ -130,7 +130,7 @@ def _check_dimension(step: States, additions: Additions, log: Log) -> None:
         return
     there = log.columns(step.table)["state"]
     width = there.size if isinstance(there, pl.Array) else None
-    installed("generate", "huggingface_hub")
+    installed("generate", "huggingface_hub", "transformers")
     own = find_model(additions.model(step.model), None, download=False).hidden_size()
     if width != own:
         raise ThinkbackError(

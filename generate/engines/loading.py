@@ -34,6 +34,13 @@ class Placing:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+def ran_out(error: RuntimeError) -> bool:
+    """Whether an error of torch says that memory ran out: on a GPU it has a class of its own, on the CPU it has not."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
 def chosen_device(device: str, what: str) -> str:
     """`cpu` or `cuda`. EngineError where a GPU is asked for and torch sees none."""
     import torch

@@ -16,6 +16,11 @@ from typing import Any
 
 from generate.engines.base import EngineError, Prompt, is_folder
 
+PAST_THE_PAD = frozenset({
+    "camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta",
+    "xlm-roberta-xl", "xmod",
+})  # fmt: skip
+"""Models that count positions from behind the padding's id, so that so many of their places are never used."""
 FETCHED = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.jinja", "tokenizer*", "*.model", "*.txt")
 
 
@@ -65,17 +70,29 @@ class ModelFiles:
 
     def context(self) -> int | None:
         """The longest text that the model takes, in tokens, as its config.json says; None where it says nothing."""
-        config = self._json("config.json")
-        value = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings")
-        return int(value) if value else None
+        config = self._config()
+        places = getattr(config.get_text_config(), "max_position_embeddings", None)
+        if not places:
+            return None
+        first = (config.pad_token_id or 0) + 1 if config.model_type in PAST_THE_PAD else 0
+        return int(places) - first
 
     def hidden_size(self) -> int:
         """The length of a hidden state, as the model's config.json says."""
-        config = self._json("config.json")
-        value = config.get("hidden_size") or config.get("text_config", {}).get("hidden_size")
+        value = getattr(self._config().get_text_config(), "hidden_size", None)
         if not value:
             raise EngineError(f"model `{self.name}`: its config.json does not say the size of its hidden states")
         return int(value)
+
+    def _config(self) -> Any:
+        """config.json as transformers reads it: names of a model's own, such as GPT-2's `n_positions`, are known."""
+        installed("generate", "transformers")
+        from transformers import AutoConfig
+
+        try:
+            return AutoConfig.from_pretrained(str(self.folder), trust_remote_code=False, local_files_only=True)
+        except Exception as error:  # transformers raises OSError, ValueError, KeyError
+            raise EngineError(f"model `{self.name}`: its config.json cannot be read: {first_line(error)}") from None
 
     def end_tokens(self) -> set[int]:
         """Token ids that end a sequence, as the model's generation settings (or its config) list them."""

@@ -22,7 +22,7 @@ _ASKS = (
     r"|what (?:is|are|was) the (?:value|sum|number|total|probability|area|volume|product|average|percentage))\b"
 )
 _STEPS = r"(?i)\b(?:then|after|before|next|remaining|left|total|altogether|if|when)\b|[.;?!](?:\s|$)"
-_WHOLE, _NUMERIC = r"^[-+]?\d[\d,]*$", r"^[-+]?[\d,]*\.?\d+(?:\s*/\s*\d+)?%?$"
+_WHOLE, _NUMERIC = r"^[-+]?[0-9][0-9,]*$", r"^[-+]?[0-9,]*\.?[0-9]+(?:\s*/\s*[0-9]+)?%?$"
 
 
 def _part(counts: pl.Series, enough: float) -> pl.Series:

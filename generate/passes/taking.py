@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from generate.engines.base import EngineError
+from generate.engines.loading import ran_out
 from generate.passes.batching import Ids
 from generate.passes.reading import Pass
+
+
+@contextlib.contextmanager
+def in_memory(read: Pass) -> Iterator[None]:
+    """What is taken from a pass may need more memory than the pass itself did: EngineError where there is none left."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not ran_out(error):
+            raise
+        count, width = read.padded.ids.shape
+        raise EngineError(
+            f"out of memory with {count} texts of up to {width} tokens: lower `batch_tokens`; the same command"
+            " continues"
+        ) from None
 
 
 def states_at(
@@ -27,7 +45,7 @@ def states_at(
     there = (place >= 0) & (place < own)
     column = torch.where(there, read.padded.starts.cpu()[:, None] + before + place, 0).to(read.padded.ids.device)
     rows = torch.arange(len(texts), device=column.device)[:, None]
-    with torch.inference_mode():
+    with in_memory(read), torch.inference_mode():
         taken = torch.stack([read.out.hidden_states[layer][rows, column] for layer in layers], dim=1)
         taken = taken.float() * there.to(taken.device)[:, None, :, None]
     return taken.cpu().numpy(), there.numpy()
@@ -37,7 +55,7 @@ def logprobs_of(read: Pass, texts: Sequence[Ids]) -> list[np.ndarray]:
     """The natural log-probabilities of each text's completion tokens, in its order; its prompt must have a token."""
     import torch
 
-    with torch.inference_mode():
+    with in_memory(read), torch.inference_mode():
         logits = read.out.logits[:, :-1].float()  # (n, width - 1, V): what is said of the next token
         following = read.padded.ids[:, 1:]
         chosen = logits.gather(2, following[:, :, None]).squeeze(2) - logits.logsumexp(dim=2)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from generate.engines.weights import installed
 from generate.passes.batching import Ids, pad
 from toolkit.errors import ThinkbackError
 
@@ -53,6 +54,7 @@ class MeanPooling:
     """
 
     def __init__(self, folder: str | Path, batch: int = 64):
+        installed("generate", "torch", "transformers", "safetensors")
         import torch
         from transformers import AutoModel, AutoTokenizer
 

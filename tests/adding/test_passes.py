@@ -16,6 +16,9 @@ from generate.adding.forced import open_forced
 from generate.adding.plan import make_add_plan
 from generate.adding.run import Added, add
 from generate.additions_file import load_additions
+from generate.passes.batching import Ids, pad
+from generate.passes.reading import Pass
+from generate.passes.taking import in_memory
 from generate.states import rounded
 from generate.verify.classifier import ClassifierWorker
 from tests.adding.makers import PROMPTS, SOURCE, make_log, make_rows, write_recipe
@@ -287,6 +290,44 @@ def test_a_chat_is_read_as_its_engine_wrote_it(tmp_path: Path, models: Path) -> 
         assert words.decode(ids.prompt) == text
         assert ids.completion[-1] == end
         forced.reader.close()
+
+
+def test_the_places_of_models_that_name_them_otherwise(tmp_path: Path, models: Path) -> None:
+    """GPT-2 says `n_positions`; RoBERTa has two places more than it takes tokens."""
+    words = transformers.AutoTokenizer.from_pretrained(models / "tiny")
+    make_log(tmp_path / "log")
+    sizes = {"n_positions": 24, "n_embd": 16, "n_layer": 1, "n_head": 2}
+    gpt2 = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=len(words), **sizes))
+    roberta = transformers.RobertaForSequenceClassification(
+        transformers.RobertaConfig(
+            vocab_size=len(words),
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=26,
+            num_labels=1,
+            pad_token_id=1,
+        )
+    )
+    for name, model in (("gpt2", gpt2), ("roberta", roberta)):
+        model.save_pretrained(tmp_path / name)
+        words.save_pretrained(tmp_path / name)
+    states = '[[states]]\nmodel = "gpt2"\nlayers = [-1]\ntokens = [-1]\n'
+    for _ in range(2):
+        done = run(tmp_path, models, states + REWARD.replace('model = "orm"', 'model = "roberta"'))
+    source = done.log.manifest.source
+    for said in (source["hidden_states"]["gpt2"], source["verifiers"]["orm"]):
+        assert said["context"] == 24
+        assert 0 < said["rows"] < 30
+        assert all(one["reason"].endswith("the model takes 24") for one in said["skipped"])
+
+
+def test_memory_that_runs_out_behind_a_pass_is_one_line() -> None:
+    padded = pad([Ids((1, 2), (3,))] * 2, 0, False, "cpu")
+    message = "out of memory with 2 texts of up to 3 tokens: lower `batch_tokens`"
+    with pytest.raises(ThinkbackError, match=message), in_memory(Pass((0, 1), padded, None, 0.0, (0.0, 0.0))):
+        torch.empty(2**62, dtype=torch.uint8)
 
 
 def test_one_of_several_outputs_is_a_probability(tmp_path: Path, models: Path) -> None:

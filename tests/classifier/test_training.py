@@ -15,7 +15,7 @@ from generate.adding.run import add
 from generate.additions_file import load_additions
 from generate.classifier.data import held_out, labelled, training_rows
 from generate.classifier.settings import load_training
-from tests.adding.makers import make_log, write_recipe
+from tests.adding.makers import make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
 
@@ -138,6 +138,21 @@ def test_training_is_the_same_again_and_stops_early_and_balances(tmp_path: Path)
     with pytest.raises(ThinkbackError, match="takes 3 tokens, and no text is so short"):
         train(log, short, tmp_path / "short")
     assert not (tmp_path / "short").exists()
+
+
+@with_models
+@pytest.mark.parametrize("balance", ["weight", "sample"])
+def test_labels_that_are_left_behind_by_length_are_one_line(tmp_path: Path, balance: str) -> None:
+    """Every right trace has 41 characters more, and the model is to read 60."""
+    from generate.classifier.train import train
+
+    save(tmp_path)
+    longer = pl.when("correct").then(pl.col("text") + " " + "y" * 40).otherwise("text")
+    log = make_log(tmp_path / "log", 40, traces=make_rows(40)["traces"].with_columns(text=longer))
+    text = f'{RECIPE}context = 50\nbalance = "{balance}"\n'
+    with pytest.raises(ThinkbackError, match=r"whole \(50 tokens\) do not hold both labels") as error:
+        train(log, load_training(write_recipe(tmp_path, text)), tmp_path / "own")
+    assert "\n" not in str(error.value)
 
 
 @with_models

@@ -75,6 +75,13 @@ class Letters:
         return {"model": "letters"}
 
 
+def test_digits_of_other_scripts_and_endless_numbers_are_no_error() -> None:
+    found = numeric.numbers_in(pl.Series(["in २०२४ it was ५ million", "9" * 400 + " and 3"]))
+    assert found[0].to_list() == []
+    assert found[1].to_list()[-1] == 3
+    assert serving.answer_format(pl.Series(["५"]), pl.Series([None], dtype=pl.List(pl.String))).to_list() == [4]
+
+
 def test_a_cosine_is_that_of_the_vectors() -> None:
     encoder = Letters()
     rows = similarity.embedded(["up", "between", "up", "right"], encoder)
