@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from generate.adding.block import read_block
+from generate.adding.block import LOGGED, READ, blocks
 from generate.adding.plan import AddPlan, Todo, standing_rows
 from generate.adding.records import Record, check_marks, differing, key_of, marks_of, recorded, with_records
 from generate.adding.texts import with_texts
@@ -29,7 +29,6 @@ from generate.journal import Entry, Journal
 from generate.steps.embedding import Embedder
 from toolkit.errors import ThinkbackError
 from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
-from toolkit.log.blocks import example_ranges
 
 OpenEngine = Callable[[Additions], Engine]
 SECONDS, UNREADABLE = "seconds", "unreadable"
@@ -131,12 +130,14 @@ class _Step:
                 worker.recall(entry)  # type: ignore[attr-defined]
             described = self.known(worker.describe())
             left = self.todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
-            for low, high, wanted in _blocks(left, worker.per_block):
-                began = time.monotonic()
-                block, silent = with_texts(self.todo.step, read_block(self.plan.log, low, high, wanted))
+            logged = isinstance(self.todo.step, LogProb) and self.todo.step.model is None
+            began = time.monotonic()
+            for whole in blocks(self.plan.log, left, worker.per_block, LOGGED if logged else READ):
+                block, silent = with_texts(self.todo.step, whole)
                 made = worker.run(block, advance)
                 made = replace(made, skipped=(*silent, *made.skipped))
                 self.keep(made, time.monotonic() - began)
+                began = time.monotonic()
             self.check(worker)
             return worker.describe() if isinstance(self.todo.step, Asked) else described  # of servers more is known now
 
@@ -247,13 +248,6 @@ def make_worker(
     from generate.features.working import FeaturesWorker
 
     return FeaturesWorker(step, additions, log, embedder)
-
-
-def _blocks(traces: pl.DataFrame, size: int) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """(first, last example, wanted traces) of blocks of whole examples with about `size` wanted traces."""
-    for low, high in example_ranges([traces.group_by("example_id").len()], size):
-        within = traces.filter(pl.col("example_id").is_between(pl.lit(low), pl.lit(high)))
-        yield low, high, frozenset(within["trace_id"])
 
 
 def _together(table: str, frames: list[pl.LazyFrame]) -> pl.LazyFrame:

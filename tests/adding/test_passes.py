@@ -282,7 +282,7 @@ def test_a_chat_is_read_as_its_engine_wrote_it(tmp_path: Path, models: Path) -> 
     other = write_recipe(
         tmp_path, step + 'chat_template = "other.jinja"\ntemplate_options = { mark = "?" }\n', "o.toml"
     )
-    rows = read_block(log, "s000", "s000", frozenset(["s000/votes/0"]))
+    rows = read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
     for path, text in ((recipe, "u!0 + 1;a!"), (other, "u?0 + 1;b?")):
         additions = load_additions(path)
         forced = open_forced(additions.verify[0], additions, log, ("votes",), "causal", "it")
