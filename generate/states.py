@@ -53,7 +53,7 @@ class StatesWorker:
         texts, kept, skipped = [], [], []
         for row in block.rows:
             text = self.forced.ids(block, row)
-            reason = "the text has no tokens" if not text.completion else self.reader.too_long(text)
+            reason = self._placeless(len(text.completion)) or self.reader.too_long(text)
             if reason is not None:
                 skipped.append((row["trace_id"], reason))
             else:
@@ -96,6 +96,14 @@ class StatesWorker:
         return pl.DataFrame(places).with_columns(
             pl.Series("state", taken.reshape(len(taken), width), dtype=pl.Array(inner, width))
         )
+
+    def _placeless(self, count: int) -> str | None:
+        """Why a text of `count` tokens has none of the places asked for; None where it has one."""
+        if not count:
+            return "the text has no tokens"
+        if any(-count <= token < count for token in self.step.tokens):
+            return None
+        return f"the text has {count} tokens, none of those asked for"
 
     def _check_layers(self) -> None:
         last = self.reader.layers

@@ -330,6 +330,17 @@ def test_memory_that_runs_out_behind_a_pass_is_one_line() -> None:
         torch.empty(2**62, dtype=torch.uint8)
 
 
+def test_a_text_without_the_places_asked_for_is_settled(tmp_path: Path, models: Path) -> None:
+    make_log(tmp_path / "log", 2)
+    step = '[[states]]\nmodel = "tiny"\nlayers = [-1]\ntokens = [-9]\n'
+    done = run(tmp_path, models, step)
+    said = {one["trace_id"]: one["reason"] for one in done.log.manifest.source["hidden_states"]["tiny"]["skipped"]}
+    # `so 1` and the end are five tokens; `0 and 1: 2` and the end eleven
+    assert said["s000/verify/0"] == "the text has 5 tokens, none of those asked for"
+    assert "s000/votes/0" not in said
+    assert run(tmp_path, models, step).steps == ()
+
+
 def test_one_of_several_outputs_is_a_probability(tmp_path: Path, models: Path) -> None:
     make_log(tmp_path / "log", 2)
     step = REWARD.replace('"orm"\nprompt', '"nli"\nprompt')
