@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from toolkit.log import Log, collect, open_sealed
 class Todo:
     """A step and the traces that it is yet to be done for: a frame (example_id, trace_id), sorted. `pools`: theirs, and
     those of the traces that these revise; `settled`: traces that were tried before and can have no row;
-    `standing`: how many have one.
+    `standing`: how many have one; `late`: traces of groups in which a choice was made without them.
     """
 
     step: Addition
@@ -31,6 +31,7 @@ class Todo:
     asked_for: int
     settled: frozenset[str] = frozenset()
     standing: int = 0
+    late: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,20 @@ def make_add_plan(
     for table in ("examples", "traces"):
         if not log.has(table):
             raise ThinkbackError(f"`{path}` has no `{table}`: nothing can be added to it")
-    examples = collect(log.scan("examples", ["example_id", "split", "dataset"]), log).sort("example_id")
-    examples = shard_of(examples if limit is None else examples.head(limit), shard)
+    every = collect(log.scan("examples", ["example_id", "split", "dataset"]), log).sort("example_id")
+    examples = shard_of(every if limit is None else every.head(limit), shard)
     if not examples.height:
         raise ThinkbackError(f"`--shard {number}/{count}` has no examples")
     columns = ["trace_id", "example_id", "pool", "parent_id", "sample_index", "answer"]
     traces = collect(log.scan("traces", columns), log).join(examples, on="example_id", how="inner")
     traces = traces.sort("example_id", "trace_id")
+    there = {
+        "pools": collect(log.scan("traces", ["pool"]).unique(), log)["pool"].to_list(),
+        "split": every["split"].unique().to_list(),
+        "dataset": every["dataset"].unique().to_list(),
+    }
+    for step in additions.steps:
+        _check_filters(step, there)
     todo = tuple(_todo(step, additions, log, traces) for step in additions.steps)
     return AddPlan(additions, log, Path(path), f"{number}-of-{count}", todo)
 
@@ -82,10 +90,6 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
     wanted = traces
     for name, column in (("pools", "pool"), ("split", "split"), ("dataset", "dataset")):
         asked: Sequence[str] = getattr(step, name)
-        there = traces[column].unique().to_list()
-        for value in asked:
-            if value not in there:
-                raise ThinkbackError(f"{place}: `{name}`: `{value}` is not in the log; {suggest(value, there)}")
         wanted = wanted.filter(pl.col(column).is_in(list(asked))) if asked else wanted
     if isinstance(step, Asked) and step.first is not None:
         wanted = wanted.filter(pl.col("sample_index") < step.first)
@@ -109,8 +113,9 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
     lacking = wanted if standing is None else wanted.join(standing, on="trace_id", how="anti")
     done = settled(records)
     lacking = lacking.filter(~pl.col("trace_id").is_in(list(done))) if done else lacking
+    late = frozenset[str]()
     if isinstance(step, Asked) and step.kind == "listwise":
-        lacking = _whole_groups(wanted, lacking)
+        late = frozenset(lacking["trace_id"]) - frozenset(_whole_groups(wanted, lacking)["trace_id"])
     parents = traces.filter(pl.col("trace_id").is_in(lacking["parent_id"].drop_nulls().unique().implode()))
     pools = sorted({*lacking["pool"].unique(), *parents["pool"].unique()})
     pools = _with_ancestors(pools, traces) if parents.height else pools
@@ -121,7 +126,18 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
         wanted.height,
         done,
         0 if standing is None else standing.height,
+        late,
     )
+
+
+def _check_filters(step: Addition, there: Mapping[str, Sequence[str]]) -> None:
+    """ThinkbackError where a step is for a pool, split or data set of which the whole log has nothing."""
+    for name, known in there.items():
+        for value in getattr(step, name):
+            if value not in known:
+                raise ThinkbackError(
+                    f"{section_of(step)} `{step.name}`: `{name}`: `{value}` is not in the log; {suggest(value, known)}"
+                )
 
 
 def _check_dimension(step: States, additions: Additions, log: Log) -> None:

@@ -26,12 +26,15 @@ HASHES = ("weights_sha256", "base_weights_sha256", "sha256")
 
 @dataclass
 class Record:
-    """What a run has to say of one step."""
+    """What a run has to say of one step. `unreadable`: traces; `unreadable_count`: judgements; `unreadable_tokens`:
+    theirs, and those of first tries whose second failed.
+    """
 
     rows: int = 0
     seconds: float = 0.0
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    unreadable_count: int = 0
     unreadable_tokens: int = 0
 
 
@@ -167,9 +170,10 @@ def with_records(
             entry["skipped"] = skipped
         old = before.get("unreadable") or {}
         traces = [*old.get("traces", ()), *record.unreadable]
-        if traces:
-            tokens = old.get("tokens", 0) + record.unreadable_tokens
-            entry["unreadable"] = {"count": len(traces), "tokens": tokens, "traces": traces}
+        tokens = old.get("tokens", 0) + record.unreadable_tokens
+        if traces or tokens:
+            count = old.get("count", 0) + record.unreadable_count
+            entry["unreadable"] = {"count": count, "tokens": tokens, "traces": traces}
         section[step.name] = entry
         whole[section_of(step)] = section
     return whole

@@ -32,6 +32,7 @@ from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
 
 OpenEngine = Callable[[Additions], Engine]
 SECONDS, UNREADABLE = "seconds", "unreadable"
+LATE = "the choice in its group was made before it was there"
 FEW = 10
 """So many unreadable judgements, where there is no readable one, say that something is wrong; fewer may be chance."""
 
@@ -95,8 +96,9 @@ class _Step:
         what = entry.pool.partition("/")[2]
         if what == SECONDS:
             self.record.seconds += entry.elapsed_s
-        elif what == UNREADABLE:
             self.record.unreadable_tokens += sum(entry.indices)
+        elif what == UNREADABLE:
+            self.record.unreadable_count += sum(entry.indices) if entry.example_id in self.due else 0
             self._note(entry.example_id, self.record.unreadable)
         elif what:
             self.answered.append(entry)
@@ -129,6 +131,9 @@ class _Step:
             for entry in self.answered:
                 worker.recall(entry)  # type: ignore[attr-defined]
             described = self.known(worker.describe())
+            late = sorted(self.todo.late - set(self.there()))
+            if late:
+                self.keep(Made(pl.DataFrame(), tuple((trace, LATE) for trace in late)), 0.0)
             left = self.todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
             logged = isinstance(self.todo.step, LogProb) and self.todo.step.model is None
             began = time.monotonic()
@@ -159,13 +164,15 @@ class _Step:
         """A block's rows, and what is to be remembered of it; the rows last, for they say that the block is done."""
         for trace, reason in made.skipped:
             self.journal.append(Entry(trace, self.key, (0,), (), reason, 0.0))
-        for number, trace in enumerate(made.unreadable):
-            spent = (made.tokens,) if number == 0 else (0,)
-            self.journal.append(Entry(trace, f"{self.key}/{UNREADABLE}", spent, (), "unreadable", 0.0))
-        self.journal.append(Entry("", f"{self.key}/{SECONDS}", (), (), None, seconds))
+        for traces in made.unreadable:
+            for number, trace in enumerate(traces):  # the judgement is counted with its first trace
+                counted = (int(number == 0),)
+                self.journal.append(Entry(trace, f"{self.key}/{UNREADABLE}", counted, (), "unreadable", 0.0))
+        self.journal.append(Entry("", f"{self.key}/{SECONDS}", (made.tokens,), (), None, seconds))
         self.journal.sync()
         self.record.skipped += made.skipped
-        self.record.unreadable += made.unreadable
+        self.record.unreadable += [trace for traces in made.unreadable for trace in traces]
+        self.record.unreadable_count += len(made.unreadable)
         self.record.unreadable_tokens += made.tokens
         self.record.seconds += seconds
         if made.rows.height:
@@ -174,8 +181,8 @@ class _Step:
     def check(self, worker: Worker) -> None:
         """Unreadable where a verifier was asked and nothing that it said, now or before, can be read."""
         self.record.rows = sum(collect(rows.select(pl.len())).item() for _, rows in self.rows())
-        if len(self.record.unreadable) >= FEW and not self.record.rows and not self.todo.standing:
-            worker.unread = len(self.record.unreadable)  # type: ignore[attr-defined]
+        if self.record.unreadable_count >= FEW and not self.record.rows and not self.todo.standing:
+            worker.unread = self.record.unreadable_count  # type: ignore[attr-defined]
             raise worker.hopeless()  # type: ignore[attr-defined]
 
     @contextlib.contextmanager

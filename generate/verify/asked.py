@@ -29,6 +29,7 @@ PATIENCE = 20
 HOPELESS = 100
 """Judgements that may be unreadable, all from the first on, before a run gives up."""
 TRIES = 2
+SINGLE = "it is alone in its group, so there is nothing to choose among"
 ASK = "ask"
 """Behind a step's key: its calls in the journal."""
 
@@ -84,17 +85,19 @@ class AskedWorker:
     def run(self, block: Block, advance: Advance) -> Made:
         """Ask about a block's traces; the rows of those whose judgement could be read."""
         questions = self.questions(block)
+        single = [question.rows[0]["trace_id"] for question in questions if self._single(question)]
+        questions = [question for question in questions if not self._single(question)]
         alone = 0 if self.read else HOPELESS
         parts = [self._settle(block, part, advance) for part in (questions[:alone], questions[alone:]) if part]
         frame = score_rows([row for rows, *_ in parts for row in rows])
-        skipped = tuple(pair for _, pairs, *_ in parts for pair in pairs)
+        skipped = (*((trace, SINGLE) for trace in single), *(pair for _, pairs, *_ in parts for pair in pairs))
         unreadable = tuple(name for *_, names, _ in parts for name in names)
         return Made(frame, skipped, unreadable, sum(tokens for *_, tokens in parts))
 
     def _settle(
         self, block: Block, questions: Sequence[Question], advance: Advance
-    ) -> tuple[list[dict[str, Any]], list[tuple[str, str]], list[str], int]:
-        """(rows, skipped, unreadable, tokens of the unreadable) of some questions, asked as often as need be."""
+    ) -> tuple[list[dict[str, Any]], list[tuple[str, str]], list[tuple[str, ...]], int]:
+        """(rows, skipped, unreadable, tokens of what came to nothing) of some questions, asked as often as need be."""
         for number in range(TRIES):
             due = [question for question in questions if self._due(question, number)]
             self._ask([self._call(block, question, number) for question in due], number, advance)
@@ -102,7 +105,7 @@ class AskedWorker:
             raise self._come_again(f"{len(self.transient):,} calls failed")
         rows: list[dict[str, Any]] = []
         skipped: list[tuple[str, str]] = []
-        unreadable: list[str] = []
+        unreadable: list[tuple[str, ...]] = []
         tokens = 0
         for question in questions:
             given = list(self.answers.pop(question.key, {}).values())
@@ -110,13 +113,14 @@ class AskedWorker:
             if values:
                 self.read += 1
                 rows += self._rows(question, values[0], given)
-            elif question.key in self.failed:
+                continue
+            tokens += sum((one.prompt_tokens or 0) + (one.completion_tokens or 0) for one in given)
+            if question.key in self.failed:
                 skipped += [(row["trace_id"], self.failed[question.key]) for row in question.rows]
             else:
                 self.unread += 1
                 self.said = self.said or given[0].text
-                unreadable += [row["trace_id"] for row in question.rows]
-                tokens += sum((one.prompt_tokens or 0) + (one.completion_tokens or 0) for one in given)
+                unreadable.append(tuple(row["trace_id"] for row in question.rows))
         if not self.read and self.unread >= HOPELESS:
             raise self.hopeless()
         return rows, skipped, unreadable, tokens
@@ -135,6 +139,9 @@ class AskedWorker:
             return [Question(row["trace_id"], (row,)) for row in block.rows]
         groups = groupby(block.rows, key=lambda row: (row["example_id"], row["pool"], row["action"], row["parent_id"]))
         return [Question(_named(key, rows), rows) for key, rows in ((key, tuple(rows)) for key, rows in groups)]
+
+    def _single(self, question: Question) -> bool:
+        return self.step.kind == "listwise" and len(question.rows) == 1
 
     def opened(self) -> Engine:
         """The engine, opened when it is first needed."""

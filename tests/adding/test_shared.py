@@ -11,14 +11,14 @@ import pytest
 from generate.adding.plan import make_add_plan
 from generate.adding.run import add
 from generate.additions_file import load_additions
-from generate.engines.base import Call
+from generate.engines.base import Call, CallFailure
 from generate.verify.asked import AskedWorker
 from generate.verify.chance import RandomWorker
 from tests.adding.judges import in_json
 from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.adding.test_adding import CHANCE, ENGINE, JUDGE, run, scores
 from toolkit.errors import ThinkbackError
-from toolkit.log import ADDING
+from toolkit.log import ADDING, merge_logs
 
 
 class Killed(Exception):
@@ -163,6 +163,64 @@ def test_a_choice_of_before_is_not_taken_for_one_among_other_traces(tmp_path: Pa
     assert len(asked) == 6
     made = scores(tmp_path, "best")
     assert set(made.filter(pl.col("score") == 1)["trace_id"].str.slice(-1)) == {"3"}
+
+
+BEST = ENGINE + '[[verify]]\nname = "best"\nkind = "listwise"\nprompt = "best.txt"\n'
+
+
+def test_choices_that_can_t_be_read_are_counted_once_each(tmp_path: Path) -> None:
+    """Of 6 groups of 4 votes one is chosen in, 5 are not; the 6 revisions are alone and nobody is asked about them."""
+    make_log(tmp_path / "log")
+    asked: list[str] = []
+
+    def rule(call: Call) -> str:
+        asked.append(call.key)
+        return '{"best": 2}' if "sum: 1 " in call.prompt else "hm"
+
+    done = run(tmp_path, BEST, rule)
+    entry = done.log.manifest.source["verifiers"]["best"]
+    assert (entry["rows"], entry["unreadable"]["count"], len(entry["unreadable"]["traces"])) == (4, 5, 20)
+    assert len(asked) == 1 + 2 * 5
+    reason = "it is alone in its group, so there is nothing to choose among"
+    assert [(one["trace_id"], one["reason"]) for one in entry["skipped"]] == [
+        (f"s00{number}/verify/0", reason) for number in range(6)
+    ]
+
+
+def test_a_trace_that_came_after_the_choice_is_named(tmp_path: Path) -> None:
+    traces = make_rows()["traces"]
+    early = tmp_path / "early"
+    early.mkdir()
+    make_log(early / "log", traces=traces.filter(~pl.col("trace_id").str.ends_with("votes/3")))
+    run(early, BEST + 'pools = ["votes"]\n', lambda _: '{"best": 1}')
+    make_log(tmp_path / "more")
+    merge_logs([early / "log", tmp_path / "more"], tmp_path / "log")
+    done = run(tmp_path, BEST + 'pools = ["votes"]\n', lambda _: pytest.fail("asked"))
+    said = done.log.manifest.source["verifiers"]["best"]["skipped"]
+    assert [one["trace_id"] for one in said] == [f"s00{number}/votes/3" for number in range(6)]
+    assert {one["reason"] for one in said} == {"the choice in its group was made before it was there"}
+    assert run(tmp_path, BEST + 'pools = ["votes"]\n').steps == ()
+
+
+def test_tokens_of_a_judgement_whose_second_try_failed_are_counted(tmp_path: Path) -> None:
+    make_log(tmp_path / "log", 2)
+
+    def rule(call: Call) -> str | CallFailure:
+        if "s000" in call.key:
+            return '{"score": 1}'
+        return "hm" if call.key.endswith("/0") else CallFailure("too long", retryable=False)
+
+    entry = run(tmp_path, JUDGE, rule).log.manifest.source["verifiers"]["judge"]
+    assert (entry["rows"], len(entry["skipped"])) == (5, 5)
+    assert entry["unreadable"]["count"] == 0
+    assert entry["unreadable"]["tokens"] > 5 * len("hm")
+
+
+def test_a_filter_is_checked_against_the_whole_log(tmp_path: Path) -> None:
+    """The first example is of the split `train`; that the others are of `test` is no mistake of the recipe's."""
+    make_log(tmp_path / "log")
+    assert run(tmp_path, CHANCE + 'split = ["test"]\n', limit=1).steps == ()
+    assert run(tmp_path, CHANCE + 'split = ["test"]\n', shard=(2, 2)).steps[0][1].rows == 15
 
 
 def test_a_server_that_was_mended_is_asked_anew(tmp_path: Path) -> None:
