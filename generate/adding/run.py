@@ -32,6 +32,8 @@ from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
 
 OpenEngine = Callable[[Additions], Engine]
 SECONDS, UNREADABLE = "seconds", "unreadable"
+LARGEST = 65_536
+"""Traces that a block reads at most, whatever a step takes at once."""
 LATE = "the choice in its group was made before it was there"
 FEW = 10
 """So many unreadable judgements, where there is no readable one, say that something is wrong; fewer may be chance."""
@@ -133,12 +135,14 @@ class _Step:
             described = self.known(worker.describe())
             late = sorted(self.todo.late - set(self.there()))
             if late:
+                advance(len(late))
                 self.keep(Made(pl.DataFrame(), tuple((trace, LATE) for trace in late)), 0.0)
             left = self.todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
             logged = isinstance(self.todo.step, LogProb) and self.todo.step.model is None
             began = time.monotonic()
-            for whole in blocks(self.plan.log, left, worker.per_block, LOGGED if logged else READ):
+            for whole in blocks(self.plan.log, left, min(worker.per_block, LARGEST), LOGGED if logged else READ):
                 block, silent = with_texts(self.todo.step, whole)
+                advance(len(silent))
                 made = worker.run(block, advance)
                 made = replace(made, skipped=(*silent, *made.skipped))
                 self.keep(made, time.monotonic() - began)

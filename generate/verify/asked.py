@@ -86,6 +86,7 @@ class AskedWorker:
         """Ask about a block's traces; the rows of those whose judgement could be read."""
         questions = self.questions(block)
         single = [question.rows[0]["trace_id"] for question in questions if self._single(question)]
+        advance(len(single))
         questions = [question for question in questions if not self._single(question)]
         alone = 0 if self.read else HOPELESS
         parts = [self._settle(block, part, advance) for part in (questions[:alone], questions[alone:]) if part]
@@ -98,9 +99,11 @@ class AskedWorker:
         self, block: Block, questions: Sequence[Question], advance: Advance
     ) -> tuple[list[dict[str, Any]], list[tuple[str, str]], list[tuple[str, ...]], int]:
         """(rows, skipped, unreadable, tokens of what came to nothing) of some questions, asked as often as need be."""
+        sizes = {question.key: len(question.rows) for question in questions}
+        advance(sum(size for key, size in sizes.items() if key in self.answers or key in self.failed))
         for number in range(TRIES):
             due = [question for question in questions if self._due(question, number)]
-            self._ask([self._call(block, question, number) for question in due], number, advance)
+            self._ask([self._call(block, question, number) for question in due], number, sizes, advance)
         if self.transient:
             raise self._come_again(f"{len(self.transient):,} calls failed")
         rows: list[dict[str, Any]] = []
@@ -176,8 +179,8 @@ class AskedWorker:
             stop=step.stop,
         )
 
-    def _ask(self, calls: Sequence[Call], number: int, advance: Advance) -> None:
-        """Run calls; each answer is in the journal before it is counted."""
+    def _ask(self, calls: Sequence[Call], number: int, sizes: Mapping[str, int], advance: Advance) -> None:
+        """Run calls; each answer is in the journal before it is counted, as many traces as its question is about."""
         if not calls:
             return
         before = time.monotonic()
@@ -199,7 +202,7 @@ class AskedWorker:
                 self.journal.append(entry)
                 self.recall(entry)
                 if number == 0:
-                    advance(1)
+                    advance(sizes[key])
         finally:
             self.journal.sync()
 

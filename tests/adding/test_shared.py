@@ -14,7 +14,7 @@ from generate.additions_file import load_additions
 from generate.engines.base import Call, CallFailure
 from generate.verify.asked import AskedWorker
 from generate.verify.chance import RandomWorker
-from tests.adding.judges import in_json
+from tests.adding.judges import Judge, in_json
 from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.adding.test_adding import CHANCE, ENGINE, JUDGE, run, scores
 from toolkit.errors import ThinkbackError
@@ -221,6 +221,24 @@ def test_a_filter_is_checked_against_the_whole_log(tmp_path: Path) -> None:
     make_log(tmp_path / "log")
     assert run(tmp_path, CHANCE + 'split = ["test"]\n', limit=1).steps == ()
     assert run(tmp_path, CHANCE + 'split = ["test"]\n', shard=(2, 2)).steps[0][1].rows == 15
+
+
+def test_progress_counts_every_trace_once(tmp_path: Path) -> None:
+    """Whatever was answered before, is alone, or stands for several traces."""
+    make_log(tmp_path / "log")
+    with pytest.raises(Killed):
+        run(tmp_path, JUDGE, dying(20, []))
+    run_of_both = write_recipe(tmp_path, JUDGE + BEST.removeprefix(ENGINE))
+    plan = make_add_plan(load_additions(run_of_both), tmp_path / "log")
+    counted: list[float] = []
+
+    def started(known: int) -> Callable[[float], None]:
+        counted.append(known)
+        return counted.append
+
+    rule = Judge(lambda call: '{"best": 2}' if "best:" in call.prompt else in_json(call))
+    add(plan, lambda _: rule, started=started)
+    assert sum(counted) == plan.traces == 60
 
 
 def test_a_server_that_was_mended_is_asked_anew(tmp_path: Path) -> None:
