@@ -24,8 +24,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from generate.simulation_model import FEATURES
+
 LABELS = ("Supports", "Refutes", "Conflicting")
-FEATURES = ("claim_similarity", "evidence_similarity", "claim_numeric_coverage", "evidence_numeric_grounding")
 _CLAIM, _TRACE = 1, 2  # streams of random numbers
 
 

@@ -13,7 +13,10 @@ import polars as pl
 from generate.recipe import Answers, Data
 from toolkit.answers import normalise
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.log import schema_of
+from toolkit.log import LogError, schema_of
+from toolkit.log.conform import to_contract
+from toolkit.log.convert import type_name
+from toolkit.log.validating_values import first_fault
 
 FILE = "examples"
 SUFFIXES = (".parquet", ".jsonl", ".ndjson")
@@ -33,7 +36,7 @@ def load_examples(data: Data, find: Callable[[str], Path]) -> tuple[pl.DataFrame
     for needed in ("example_id", "question"):
         if needed not in rows.columns:
             raise ThinkbackError(f"data `{data.path or data.dataset}` has no column `{needed}`")
-    rows = rows.with_columns(pl.col("example_id").cast(pl.String), pl.col("question").cast(pl.String))
+    rows = _texts(rows, data)
     for name, value in (("dataset", data.dataset), ("split", "test")):
         rows = rows if name in rows.columns else rows.with_columns(pl.lit(value).alias(name))
     if data.split:
@@ -54,10 +57,38 @@ def load_examples(data: Data, find: Callable[[str], Path]) -> tuple[pl.DataFrame
     return rows, notes
 
 
+def _texts(rows: pl.DataFrame, data: Data) -> pl.DataFrame:
+    """The columns that the log has as texts, as texts: numbers are written out, and nothing else can be."""
+    of_text = [name for name, column in schema_of("examples").items() if column.dtype == pl.String]
+    for name in of_text:
+        kind = rows.schema.get(name, pl.String())
+        if not (kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Categorical, pl.Enum, pl.Null)):
+            raise ThinkbackError(
+                f"data `{data.path or data.dataset}`, column `{name}`: must hold texts, not {type_name(kind)}"
+            )
+    return rows.with_columns(pl.col(name).cast(pl.String) for name in of_text if name in rows.columns)
+
+
+def check_examples(rows: pl.DataFrame, data: Data) -> None:
+    """ThinkbackError where the log can't hold the examples, before anything is asked about them: types, nulls, numbers
+    out of range, references outside their labels."""
+    kept = contract_columns(rows, ())
+    try:
+        made = to_contract(kept, "examples")
+    except LogError as error:
+        raise ThinkbackError(f"data `{data.path or data.dataset}`: {error}") from None
+    fault = first_fault(made, "examples")
+    if fault is not None:
+        raise ThinkbackError(
+            f"data `{data.path or data.dataset}`, example `{made['example_id'][fault.row or 0]}`, column"
+            f" `{fault.column}`: {fault.message}"
+        )
+
+
 def with_reference(rows: pl.DataFrame, answers: Answers) -> pl.DataFrame:
     """The examples with their references in normal form, and the recipe's labels where they have none of their own."""
     if "gold" in rows.columns:
-        gold = normalise(rows["gold"].cast(pl.String), answers.kind, answers.labels, answers.aliases)
+        gold = normalise(rows["gold"], answers.kind, answers.labels, answers.aliases)
         rows = rows.with_columns(gold.alias("gold"))
     if answers.labels:
         labels = pl.lit(list(answers.labels), dtype=pl.List(pl.String))

@@ -92,6 +92,10 @@ class Journal:
                 os.close(self._lock)
                 self._file = -1
 
+    def size(self) -> int:
+        """Bytes of whole lines: 0 where nothing was answered."""
+        return self._end
+
     def entries(self) -> Iterator[Entry]:
         """Every call that was answered before, in order."""
         with self.path.open("rb") as lines:
@@ -137,10 +141,14 @@ class Journal:
 
     def begin(self, identity: Mapping[str, Any]) -> None:
         """Keep the settings that the run begins with."""
-        path, beside = self.folder / RECIPE, self.folder / f"{RECIPE}.part"
+        self.keep(RECIPE, identity)
+
+    def keep(self, name: str, value: Mapping[str, Any]) -> None:
+        """Keep a file of JSON beside the journal, the old one or the new one at any moment."""
+        path, beside = self.folder / name, self.folder / f"{name}.part"
         try:
             with beside.open("w", encoding="utf-8") as file:
-                json.dump(identity, file, ensure_ascii=False, indent=1)
+                json.dump(value, file, ensure_ascii=False, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generate.engines.base import Engine
+from generate.models_file import EMBEDDING, ENGINE
 from generate.recipe import Recipe, Revise, Step
 from generate.settings import flatten
 from generate.steps.asking import FINALIZER
@@ -18,16 +18,16 @@ PACKAGES = ("thinkback", "polars", "numpy")
 def source_of(
     recipe: Recipe,
     identity: Mapping[str, Any],
-    engine: Engine,
+    models: Mapping[str, Mapping[str, Any]],
     context: Context,
     seconds: Mapping[str, float],
     failures: Sequence[tuple[str, str]],
 ) -> dict[str, Any]:
     """Settings, texts of prompts, versions; per pool model, engine, prompt, sampling, seed, wall-clock seconds.
 
-    `seconds`: wall-clock per pool, finalizers under their own name. `failures`: calls without traces, and why.
+    `models`: what engine and encoder say of themselves (models_file.py). `seconds`: wall-clock per pool, finalizers
+    under their own name. `failures`: calls without traces, and why.
     """
-    described = dict(engine.describe())
     source: dict[str, Any] = {
         "generated_by": "thinkback generate",
         "recipe": recipe.name,
@@ -36,24 +36,22 @@ def source_of(
         "shard": identity["shard"],
         "versions": versions_here(),
         "prompts": {name: template.text for name, template in recipe.prompts.items()},
-        "pools": {step.pool: _pool(recipe, step, engine, described, seconds) for step in recipe.steps},
+        "pools": {step.pool: _pool(recipe, step, models[ENGINE], seconds) for step in recipe.steps},
         "failures": [{"call": call, "reason": reason} for call, reason in failures],
         "settings": dict(identity),
     }
     if context.pool is not None:
         source["few_shot"] = {"examples": len(context.pool.ids), "left_out_as_data": context.pool.excluded}
-    if context.opened is not None:
-        source["embedding"] = dict(context.opened.describe())
+    if EMBEDDING in models:
+        source["embedding"] = dict(models[EMBEDDING])
     return source
 
 
-def _pool(
-    recipe: Recipe, step: Step, engine: Engine, described: Mapping[str, Any], seconds: Mapping[str, float]
-) -> dict[str, Any]:
+def _pool(recipe: Recipe, step: Step, engine: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
     sampling = flatten(step)
     pool: dict[str, Any] = {
-        "model": engine.model,
-        "engine": {"name": engine.name, **described},
+        "model": engine["model"],
+        "engine": dict(engine),
         "action": step.action,
         "prompt": step.prompt,
         "sampling": {key: value for key, value in sampling.items() if key not in ("pool", "prompt", "action")},

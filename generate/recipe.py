@@ -119,13 +119,15 @@ class FewShot:
 
 @dataclass(frozen=True)
 class Finalizer:
-    """The second call where no answer can be read: its prompt sees the last `tail` characters of the text."""
+    """The second call where no answer can be read: its prompt sees the last `tail` characters of the text. `extra`:
+    further members of its requests to a server, over those of the engine."""
 
     prompt: str = setting()
     max_tokens: int = setting(512, low=1)
     tail: int = setting(4000, low=1)
     temperature: float = setting(0.0, low=0, high=5)
     stop: tuple[str, ...] = setting(())
+    extra: Mapping[str, Any] = setting({})
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class Sample:
     stop: tuple[str, ...] = setting(())
     logprobs: int = setting(0, low=0)
     finalize: bool = setting(True)
+    extra: Mapping[str, Any] = setting({})
 
     action = "solve"
 
@@ -165,6 +168,7 @@ class Revise:
     stop: tuple[str, ...] = setting(())
     logprobs: int = setting(0, low=0)
     finalize: bool = setting(True)
+    extra: Mapping[str, Any] = setting({})
     joined: bool = setting(False)
 
     @property
@@ -217,6 +221,12 @@ class Recipe:
         engine = {key: value for key, value in self.engine.settings.items() if key not in RUNNING}
         flat |= {"engine.kind": self.engine.kind, "engine.model": self.engine.model}
         flat |= flatten(engine, "engine")
+        if engine.get("samples_per_request", 1) > 1:  # the samples of a request share its first one's seed
+            flat["engine.samples_per_call"] = self.engine.samples_per_call
+        for place in ("engine.model", "engine.tokenizer"):  # which weights lie there is models_file.py's to know
+            folder = flat.get(place) and self.find(str(flat[place]))
+            if folder and folder.is_dir():
+                flat[place] = folder.resolve().name
         for place in ("answers", "evidence", "few_shot", "finalizer", "sample", "revise"):
             value = getattr(self, place)
             flat |= flatten(value, place) if value else {place: None}

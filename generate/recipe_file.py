@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from generate.engines import check_settings, settings_of
+from generate.engines import read_settings, settings_of
+from generate.engines.openai_settings import check_extra
 from generate.recipe import (
     Answers,
     Data,
@@ -156,6 +157,7 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
         prompts={},
     )
     _check_pools(recipe)
+    _check_extra(recipe)
     if recipe.embedding is None and (recipe.evidence or (recipe.few_shot and recipe.few_shot.choose == "similar")):
         raise ThinkbackError("evidence and few-shot examples chosen by similarity need `[embedding]` with a `model`")
     return Recipe(**{**vars(recipe), "prompts": _prompts(recipe)})
@@ -170,7 +172,7 @@ def read_engine(table: Any) -> EngineSettings:
     made = from_table(EngineSettings, {**own, "settings": further}, "engine")
     if not made.model.strip():
         raise ThinkbackError("`engine.model` is empty: name a model, or its folder")
-    check_settings(settings_of(made.kind), further, made.kind)
+    read_settings(settings_of(made.kind), {"model": made.model, **further}, made.kind)
     return made
 
 
@@ -205,6 +207,14 @@ def _check_pools(recipe: Recipe) -> None:
             if step.action == "solve" or not step.action:
                 raise ThinkbackError(f"`revise.{step.pool}.action` must say what is done to the attempt, not `solve`")
         seen[step.pool] = step.samples
+
+
+def _check_extra(recipe: Recipe) -> None:
+    for place, part in [*((step.pool, step) for step in recipe.steps), ("finalizer", recipe.finalizer)]:
+        if part is not None and part.extra:
+            if recipe.engine.kind != "openai":
+                raise ThinkbackError(f"`{place}`: `extra` is for servers: the engine is `{recipe.engine.kind}`")
+            check_extra(part.extra, f"`{place}`: `extra`")
 
 
 def _prompts(recipe: Recipe) -> dict[str, Template]:

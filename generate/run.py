@@ -21,12 +21,13 @@ from typing import Any
 import polars as pl
 
 from generate.engines.base import Call, CallFailure, Completion, Engine, EngineError, Outcome, writable
-from generate.examples import contract_columns, digest_of, load_examples, shard_of, with_reference
+from generate.examples import check_examples, contract_columns, digest_of, load_examples, shard_of, with_reference
 from generate.identity import check_same
 from generate.journal import FOLDER, Entry, Journal
 from generate.manifest import source_of
+from generate.models_file import EMBEDDING, ENGINE, Models
 from generate.recipe import Recipe, Revise, Step
-from generate.steps.asking import FINALIZER, Asked, ask_finalizer, ask_samples
+from generate.steps.asking import FINALIZER, Asked, ask_finalizer, ask_samples, samples_per_call
 from generate.steps.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
 from generate.steps.embedding import Embedder
 from generate.steps.fewshot import Pool, make_pool
@@ -78,6 +79,7 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
         raise ThinkbackError(f"`--limit` must be at least 1, not {limit}")
     rows, notes = load_examples(recipe.data, recipe.find)
     rows = with_reference(rows, recipe.answers)
+    check_examples(rows, recipe.data)
     identity = dict(recipe.identity())
     pool = None
     if recipe.few_shot is not None:
@@ -113,7 +115,7 @@ def generate(
     writer = LogWriter(out)
     with Journal(writer.path) as journal:
         journal.begin(plan.identity)
-        run = _Run(plan, writer, journal, context, open_engine)
+        run = _Run(plan, writer, journal, context, open_engine, Models(journal))
         try:
             run.recall()
             run.advance = started(run.known()) if started is not None else _ignore
@@ -137,6 +139,7 @@ class _Run:
     journal: Journal
     context: Context
     open_engine: Callable[[Recipe], Engine]
+    models: Models
     advance: Advance = _ignore
     engine: Engine | None = None
     done: dict[tuple[str, str, int], Completion] = field(default_factory=dict)
@@ -146,15 +149,18 @@ class _Run:
     seconds: dict[str, float] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
     written: dict[str, frozenset[str]] = field(default_factory=dict)
+    finished: frozenset[str] = frozenset()
 
     def recall(self) -> None:
-        """What was answered before, and which examples have their rows."""
+        """What was answered before, and which examples have their rows: all tables', or no traces for ever."""
         log = self.writer.log()
         for table in ("examples", "traces"):
             ids = collect(log.scan(table, ["example_id"]))["example_id"].unique() if log.has(table) else ()
             self.written[table] = frozenset(ids)
         for entry in self.journal.entries():
             self.keep(entry)
+        begun = {example_id for example_id, _, _ in self.done}
+        self.finished = self.written["examples"] & (self.written["traces"] | (self.written["examples"] - begun))
 
     def keep(self, entry: Entry) -> None:
         """Note an answered call. Completions whose rows are written need not be held."""
@@ -173,9 +179,12 @@ class _Run:
 
     def block(self, rows: pl.DataFrame) -> None:
         """Take a block of examples through all steps and write its rows."""
-        if all(set(rows["example_id"]) <= ids for ids in self.written.values()):
+        rows = rows.filter(~pl.col("example_id").is_in(list(self.finished)))
+        if not rows.height:
             return
         prepared = self.context.prepare(rows)
+        if self.context.opened is not None:
+            self.models.settle(EMBEDDING, self.context.opened)
         for step in self.plan.recipe.steps:
             self.step(step, prepared)
         if not self.transient:
@@ -184,7 +193,7 @@ class _Run:
     def step(self, step: Step, prepared: Sequence[Prepared]) -> None:
         """Ask what a step still lacks of a block, then the finalizers of its unreadable texts."""
         recipe = self.plan.recipe
-        per_call = recipe.engine.samples_per_call or (1 if recipe.engine.kind == "openai" else step.samples)
+        per_call = samples_per_call(recipe.engine, step)
         asked: list[Asked] = []
         for example in prepared:
             missing = [i for i in range(step.samples) if not self.has(example.example_id, step.pool, i)]
@@ -197,7 +206,7 @@ class _Run:
         found = [(e, i) for e in prepared for i in range(step.samples) if (e.example_id, step.pool, i) in self.done]
         texts = [self.whole(step, example.example_id, index) for example, index in found]
         asked = []
-        for (example, index), text, answer in zip(found, texts, read(texts, recipe.answers), strict=True):
+        for (example, index), (text, _), answer in zip(found, texts, read(texts, recipe.answers), strict=True):
             name = example.example_id
             if not readable(answer, recipe.answers) and not self.has(name, step.pool + FINALIZER, index):
                 prompt = finalizer_prompt(recipe, example, text)
@@ -218,6 +227,7 @@ class _Run:
                 before = now
         finally:
             self.journal.sync()
+        self.models.settle(ENGINE, engine)
 
     def take(self, one: Asked, call: Call, outcome: Outcome, elapsed: float) -> None:
         """One call's outcome."""
@@ -249,20 +259,26 @@ class _Run:
         completion = self.done.get((example_id, pool, index))
         if completion is None:
             return None
-        step = next(step for step in self.plan.recipe.steps if step.pool == pool)
-        return completion.text, read([self.answering(step, example_id, index)], self.plan.recipe.answers)[0]
+        recipe = self.plan.recipe
+        step = next(step for step in recipe.steps if step.pool == pool)
+        answer = read([self.answering(step, example_id, index)], recipe.answers)[0]
+        return completion.text, answer if readable(answer, recipe.answers) else None
 
-    def whole(self, step: Step, example_id: str, index: int) -> str:
-        """A trace's text; after the attempt's, where the step goes on from there."""
-        text = self.done[example_id, step.pool, index].text
-        if not isinstance(step, Revise) or not step.joined:
-            return text
-        return self.done[example_id, step.of, step.of_sample].text + text
+    def whole(self, step: Step, example_id: str, index: int) -> tuple[str, bool]:
+        """A trace's text, after the attempt's where the step goes on from there, and whether its limit cut it off."""
+        made = self.done[example_id, step.pool, index]
+        before = ""
+        if isinstance(step, Revise) and step.joined:
+            before = self.done[example_id, step.of, step.of_sample].text
+        return before + made.text, made.finish_reason == "length"
 
-    def answering(self, step: Step, example_id: str, index: int) -> str:
-        """The text that a trace's answer is read from: the finalizer's where one was asked, else the whole."""
+    def answering(self, step: Step, example_id: str, index: int) -> tuple[str, bool]:
+        """The text that a trace's answer is read from, the finalizer's where one was asked, else the whole; and
+        whether its limit cut it off."""
         finalizer = self.done.get((example_id, step.pool + FINALIZER, index))
-        return self.whole(step, example_id, index) if finalizer is None else finalizer.text
+        if finalizer is None:
+            return self.whole(step, example_id, index)
+        return finalizer.text, finalizer.finish_reason == "length"
 
     def write(self, rows: pl.DataFrame, prepared: Sequence[Prepared]) -> None:
         """Append a block's rows as shards: what is there already stays."""
@@ -271,17 +287,17 @@ class _Run:
         chosen = recipe.evidence is not None
         examples = contract_columns(rows, (EVIDENCE,) if chosen else ()).join(more, on="example_id", how="left")
         traces = self.traces(rows, prepared)
-        if not set(rows["example_id"]) <= self.written["examples"]:
-            self.writer.append("examples", examples)
-        if traces.height and not set(traces["example_id"]) <= self.written["traces"]:
-            self.writer.append("traces", traces)
+        for table, made in (("examples", examples), ("traces", traces)):
+            new = made.filter(~pl.col("example_id").is_in(list(self.written[table])))
+            if new.height:
+                self.writer.append(table, new)
         ids = set(rows["example_id"])
         self.done = {key: value for key, value in self.done.items() if key[0] not in ids}
 
     def traces(self, rows: pl.DataFrame, prepared: Sequence[Prepared]) -> pl.DataFrame:
         """The traces of a block in the order of steps, examples and samples."""
         recipe, made, texts = self.plan.recipe, [], []
-        model = self.opened().model
+        model = self.model()
         for step in recipe.steps:
             for example in prepared:
                 for index in range(step.samples):
@@ -305,14 +321,30 @@ class _Run:
         """The engine, opened when it is first needed."""
         if self.engine is None:
             self.engine = self.open_engine(self.plan.recipe)
+            self.models.settle(ENGINE, self.engine)
         return self.engine
+
+    def model(self) -> str:
+        """What the log's column of that name says: of the engine, which need not be opened again for it."""
+        if ENGINE not in self.models.known:
+            self.opened()
+        return str(self.models.known[ENGINE]["model"])
 
     def seal(self) -> Generated:
         """Write the manifest, when nothing is missing that another run could add."""
         if self.transient:
             raise self.come_again(f"{len(self.transient):,} calls failed")
+        if not self.writer.log().has("traces"):
+            (example_id, pool, index), reason = min(self.failed.items())
+            raise ThinkbackError(
+                f"`{self.writer.path}` has no traces, so it is no log: all {len(self.failed):,} calls failed for good,"
+                f" the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another --out"
+            )
+        self.model()  # known by now, except where a run of an older version began
         failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), reason in sorted(self.failed.items()))
-        source = source_of(self.plan.recipe, self.plan.identity, self.opened(), self.context, self.seconds, failures)
+        source = source_of(
+            self.plan.recipe, self.plan.identity, self.models.known, self.context, self.seconds, failures
+        )
         found = self.judging()
         source |= {"counts": list(self.plan.notes), "judging": None if found is None else asdict(found)}
         self.writer.seal(name=self.plan.recipe.name, license=self.plan.recipe.license, source=source)
@@ -333,10 +365,12 @@ class _Run:
         )
 
     def kept(self, error: ThinkbackError) -> ThinkbackError:
-        """The error that ended a run, which says that what was answered is not lost, where something was."""
+        """The error that ended a run, which says that what was answered is not lost, where something was, and to run
+        again where that can help: not where rows are unfit, but where an engine or the disk failed."""
         if not self.known():
             return error
-        return type(error)(f"{error}; every answered call is kept: run the same command again")
+        helps = isinstance(error, EngineError) or isinstance(error.__context__, OSError)
+        return type(error)(f"{error}; every answered call is kept{': run the same command again' if helps else ''}")
 
     def close(self) -> None:
         """Give back the engine."""

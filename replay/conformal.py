@@ -44,12 +44,17 @@ def by_label(block: Block, policy: Sample, trajectory: Trajectory, step: np.ndar
     return out
 
 
-def fit_conformal(block: Block, policy: Sample, conformal: Conformal) -> Mapping[str, float]:
-    """Thresholds by label from the examples of the development block that the log can serve."""
+def fit_conformal(
+    block: Block, policy: Sample, conformal: Conformal, whole_pools: frozenset[str] = frozenset()
+) -> Mapping[str, float]:
+    """Thresholds by label from the examples of the development block that the log can serve.
+
+    `whole_pools` are replayed whole or not at all.
+    """
     from replay.engine import stopped
 
     labels = shared_labels(block)
-    trajectory, step, served = stopped(block, policy)
+    trajectory, step, served = stopped(block, policy, whole_pools)
     scores = by_label(block, policy, trajectory, step, labels)
     gold = block.examples["gold"].to_list()
     thresholds = {}
@@ -79,6 +84,7 @@ def measure_sets(block: Block, policy: Sample, trajectory: Trajectory, step: np.
     covered = np.where(known, within[np.arange(len(at)), np.maximum(at, 0)], np.nan)
     answers = block.vocabulary.to_list()
     given = np.array([number.get(answers[w], -1) if w >= 0 else -1 for w in words.tolist()], dtype=np.int64)
+    first = trajectory.pool.credit[np.arange(len(at)), trajectory.place[:, 0]]  # as for any null prediction
     alone = (within.sum(axis=1) == 1) & (given >= 0) & within[np.arange(len(at)), np.maximum(given, 0)]
     answered = alone if conformal.abstain else words >= 0
     measured = {
@@ -90,6 +96,7 @@ def measure_sets(block: Block, policy: Sample, trajectory: Trajectory, step: np.
     return replace(
         plain,
         correct=np.where(answered | np.isnan(correct), correct, 0.0),
+        credit=np.where(answered, plain.credit, first),
         words=np.where(answered, words, -1)[None],
         measured=measured,
     )

@@ -10,7 +10,7 @@ import polars as pl
 from replay.interventions import Act, Route, When
 from replay.policies import Oracle, Policy, Sample, nested
 from replay.pool import Prices, Request
-from replay.stops import Agreement, Margin, Window
+from replay.stops import Agreement, Margin, Never, Window
 from replay.wants import Wanted, check_feature, check_gate, check_route, resolve_act, want_gate
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect
@@ -162,14 +162,15 @@ def _sample(policy: Sample, contents: Contents) -> Sample:
     if pool in contents.whole and (policy.orders is not None or _cuts(policy)):
         raise policy.refuse(
             f"pool `{pool}` depends on how many traces there were (prefix: false), so it is replayed whole and in "
-            f"its order: leave out `orders`, and any `stop` that cuts generation"
+            f"its order: leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
         )
     return policy
 
 
 def _cuts(policy: Sample) -> bool:
     """Whether the policy may generate fewer traces than its cap."""
-    return policy.order == "generation" and type(policy.stop).__name__ != "Never"
+    lazy = policy.order == "surrogate" and policy.mode == "lazy"
+    return lazy or (policy.order == "generation" and not isinstance(policy.stop, Never))
 
 
 def _oracle(policy: Oracle, contents: Contents) -> Oracle:

@@ -199,12 +199,12 @@ def _made(sums: RowSums, reason: np.ndarray, policy: Sample) -> Outcome:
     return sums.outcome(reason, reasons(policy))
 
 
-def stopped(block: Block, policy: Sample) -> tuple[Trajectory, np.ndarray, np.ndarray]:
+def stopped(block: Block, policy: Sample, whole_pools: frozenset[str]) -> tuple[Trajectory, np.ndarray, np.ndarray]:
     """The walk of a policy with a single row, the step (E,) at which it stops, and where (E,) the log serves it."""
     trajectory = walk_block(block, walks(policy)[0])
     step = _stop(trajectory, policy)[0]
     called = listwise_called(trajectory, policy) if trajectory.listwise.any() else None
-    return trajectory, step, _partial(trajectory, policy, step, called, frozenset()) == 0
+    return trajectory, step, _partial(trajectory, policy, step, called, whole_pools) == 0
 
 
 def listwise_called(trajectory: Trajectory, policy: Sample) -> np.ndarray:
@@ -240,11 +240,8 @@ def _partial(
     unscored = trajectory.missing <= (NEVER_MISSING - 1 if policy.order == "score" or policy.expected else step)
     if unscored.any():
         reason[unscored & ~trajectory.listwise] = UNSCORED
-    if trajectory.picks is not None:
-        unread = trajectory.picks.unread <= step
-        for number, name in reversed(list(enumerate(policy.features))):
-            null = (np.isnan(trajectory.pool.features[name]) & (trajectory.pool.code >= 0)).any(axis=1)
-            reason[unread & null] = UNREAD + number
+    if trajectory.picks is not None and (unread := trajectory.picks.unread <= step).any():
+        reason[unread] = UNREAD + trajectory.unread_features.argmax(axis=0)[unread]
     if called is not None:
         generated = np.minimum(trajectory.generated, policy.max_traces)
         valid = trajectory.generation[np.arange(len(size)), np.maximum(generated, 1) - 1, COSTS.index("valid_traces")]

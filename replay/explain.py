@@ -63,7 +63,7 @@ def explain(
     if policy not in found:
         raise ThinkbackError(f"no policy is named `{policy}`; {suggest(policy, found)}")
     chosen = replace(found[policy], against=None)
-    chosen = fit_policies(log, contents, [chosen], pl.Series([example]))[0]
+    chosen = fit_policies(log, contents, [chosen], pl.Series([example]), file.measure)[0]
     columns = list(dict.fromkeys(["example_id", "labels", "question", "gold", *sorted(example_columns([chosen]))]))
     row = collect(log.scan("examples", columns).filter(pl.col("example_id") == example), log)
     if row.is_empty():

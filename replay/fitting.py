@@ -14,16 +14,19 @@ from replay.conformal import fit_conformal
 from replay.contents import Contents, request
 from replay.policies import Policy, Sample, with_samples
 from replay.pool import Block
-from replay.rows import examples_of, matching, refuse_overlap
+from replay.rows import examples_of, matching, refuse_overlap, refuse_reuse
 from replay.surrogates_fitted import fit_prior
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 
 
-def fit_policies(log: Log, contents: Contents, policies: Sequence[Policy], reported: pl.Series) -> tuple[Policy, ...]:
+def fit_policies(
+    log: Log, contents: Contents, policies: Sequence[Policy], reported: pl.Series, measure: str | None = None
+) -> tuple[Policy, ...]:
     """The policies (resolved) with the priors, calibrations and conformal thresholds of all their parts fitted.
 
-    Policies with the same settings share one fit. Raises where a development split overlaps `reported`.
+    Policies with the same settings share one fit; `measure` judges traces in place of `correct`. Raises where a
+    development split overlaps `reported`, or the rows of `conformal` those that its scores were fitted on.
     """
     memo: dict[Any, Any] = {}
     splits: dict[str, pl.DataFrame] = {}
@@ -31,9 +34,9 @@ def fit_policies(log: Log, contents: Contents, policies: Sequence[Policy], repor
     def rows(policy: Sample, key: str, condition: str) -> Block:
         if condition not in splits:
             ids = matching(log, condition, f"{key}.on")
-            refuse_overlap(ids, reported, f"{key}.on", condition)
+            refuse_overlap(log, ids, reported, f"{key}.on", condition)
             splits[condition] = examples_of(log, ids)
-        return read_block(log, splits[condition], request([policy], contents, None, None))
+        return read_block(log, splits[condition], request([policy], contents, measure, None))
 
     def fitted(policy: Sample, key: str, same: tuple[Any, ...], fit: Callable[[Block], Any]) -> Any:
         settings = getattr(policy, key)
@@ -45,10 +48,26 @@ def fit_policies(log: Log, contents: Contents, policies: Sequence[Policy], repor
                 raise ThinkbackError(f"policy `{policy.name}`: {error}") from None
         return replace(settings, fit=memo[known])
 
-    return tuple(with_samples(policy, lambda sample: _fitted(sample, fitted)) for policy in policies)
+    def one(sample: Sample) -> Sample:
+        _check_apart(log, sample)
+        return _fitted(sample, fitted, contents.whole)
+
+    return tuple(with_samples(policy, one) for policy in policies)
 
 
-def _fitted(policy: Sample, fitted: Callable[..., Any]) -> Sample:
+def _check_apart(log: Log, policy: Sample) -> None:
+    """Raise where what decides a score is fitted on examples that set the policy's conformal thresholds."""
+    if policy.conformal is None:
+        return
+    for key, settings in (("prior", policy.prior), ("calibration", policy.calibration)):
+        if settings is not None:
+            try:
+                refuse_reuse(log, (f"{key}.on", settings.on), ("conformal.on", policy.conformal.on))
+            except ThinkbackError as error:
+                raise policy.refuse(str(error)) from None
+
+
+def _fitted(policy: Sample, fitted: Callable[..., Any], whole_pools: frozenset[str]) -> Sample:
     if policy.prior is not None:
         prior = policy.prior
         made = fitted(policy, "prior", (policy.features,), lambda block: fit_prior(block, policy, prior))
@@ -59,6 +78,6 @@ def _fitted(policy: Sample, fitted: Callable[..., Any]) -> Sample:
         policy = replace(policy, calibration=made)
     if policy.conformal is not None:
         conformal, plain = policy.conformal, replace(policy, conformal=None, name="-", family="-", against=None)
-        made = fitted(policy, "conformal", (plain,), lambda block: fit_conformal(block, policy, conformal))
+        made = fitted(policy, "conformal", (plain,), lambda block: fit_conformal(block, policy, conformal, whole_pools))
         policy = replace(policy, conformal=made)
     return policy

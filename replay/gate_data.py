@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,12 @@ class Setting:
     base: Sample
     act: Act
 
+    @property
+    def pool(self) -> str:
+        """The pool of the revisions."""
+        key = (self.act.action, self.act.base)
+        return self.act.pool or next(pool for *own, pool in self.contents.revisions if tuple(own) == key)
+
     def when(self, gate: GateFile, below: bool = False) -> When:
         """The intervention with a gate."""
         reading = Reading(file=gate, below=0.0) if below else Reading(file=gate, at_least=0.0)
@@ -52,6 +58,7 @@ class GateData:
     repair: np.ndarray
     without_revision: int
     without_input: int
+    lacking: Mapping[str, int]  # input -> examples that lack it, of those with a revision
 
 
 def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> Setting:
@@ -72,6 +79,13 @@ def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> 
     if not isinstance(resolved[0], Sample) or not isinstance(resolved[1], Act):
         raise TypeError("policies keep their kind")
     return Setting(log, contents, resolved[0], resolved[1])
+
+
+def setting_of(log: Log | str, gate: GateFile) -> Setting:
+    """Open a log for a fitted gate; of several pools of revisions, that which it was fitted on."""
+    log = open_log(log) if isinstance(log, str) else log
+    pools = {pool for action, base, pool in read_contents(log).revisions if (action, base) == (gate.action, gate.base)}
+    return setting(log, gate.action, gate.base, gate.pool if len(pools) > 1 else None)
 
 
 def available_features(at: Setting) -> tuple[Feature, ...]:
@@ -127,30 +141,62 @@ def plan_of(at: Setting, where: str | None, prices: Prices | None = None) -> Pla
     return Plan(at.log, at.contents, universe, None, prices, None)
 
 
-def read_data(at: Setting, where: str | None, features: tuple[Feature, ...]) -> GateData:
-    """Inputs and labels of the base attempts of the examples in `where` that have a judged revision."""
-    plan = plan_of(at, where)
+def read_data(
+    at: Setting,
+    where: str | None,
+    features: tuple[Feature, ...],
+    ids: pl.Series | None = None,
+    whole: bool = True,
+) -> GateData:
+    """Inputs and labels of the base attempts of the examples in `where`, and in `ids`, that have a judged revision.
+
+    Examples that lack an input are left out; with `whole` false they stay, with NaN.
+    """
+    plan = plan_of(at, where) if ids is None else plan_of(at, where).among(ids)
     policy = at.when(probe(features, at))
-    values, repair, ids, lost, unread = [], [], [], 0, 0
+    values, repair, names, lost, unread = [], [], [], 0, 0
+    empty = np.zeros(len(features), np.int64)
     for block in blocks(plan, [policy], chunk_size(1, widest(at.contents, [policy]))):
         evaluator = Evaluator(block, [policy], at.contents.whole)
         act, base = evaluator.part(policy.then).outcome, evaluator.part(policy.base)
         label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
         read = np.stack([read_feature(block, feature, base).value for feature in features], axis=1)
         served = (act.reason == 0) & (base.outcome.reason == 0) & ~np.isnan(label)
-        keep = served & ~np.isnan(read).any(axis=1)
+        keep = served & ~np.isnan(read).any(axis=1) if whole else served
+        empty += np.isnan(read[served]).sum(axis=0)
         lost, unread = lost + int((~served).sum()), unread + int((served & ~keep).sum())
         values.append(read[keep])
         repair.append(label[keep])
-        ids.append(block.examples["example_id"].filter(pl.Series(keep)))
-    kept = pl.concat(ids)
+        names.append(block.examples["example_id"].filter(pl.Series(keep)))
+    kept = pl.concat(names)
+    lacking = {str(f): int(count) for f, count in zip(features, empty, strict=True) if count}
     if kept.is_empty():
         which = f"where {where}" if where else "of the log"
         raise ThinkbackError(
             f"no example {which} has a base attempt in `{at.base.pool}`, a judged `{at.act.action}` and all inputs of "
-            "the gate"
+            f"the gate{told_lacking(lacking)}"
         )
-    examples = plan.universe.examples.filter(pl.col("example_id").is_in(kept.implode()))
-    only = replace(plan, universe=replace(plan.universe, examples=examples))
-    hashes = tuple(question_hashes(examples))
-    return GateData(only, features, kept, hashes, np.concatenate(values), np.concatenate(repair), lost, unread)
+    only = plan.among(kept)
+    hashes = tuple(question_hashes(only.universe.examples, at.log.digest()))
+    return GateData(only, features, kept, hashes, np.concatenate(values), np.concatenate(repair), lost, unread, lacking)
+
+
+def told_lacking(lacking: Mapping[str, int]) -> str:
+    """Inputs with how many examples lack them, as messages show them."""
+    return f" ({', '.join(f'`{name}`: {count:,}' for name, count in lacking.items())})" if lacking else ""
+
+
+def known_features(at: Setting, conditions: Sequence[str | None]) -> tuple[tuple[Feature, ...], tuple[str, ...]]:
+    """The inputs that every example of some conditions with a judged revision has, and notes on those left out."""
+    inputs = available_features(at)
+    lacking: dict[str, int] = {}
+    for where in dict.fromkeys(conditions):
+        for name, count in read_data(at, where, inputs, whole=False).lacking.items():
+            lacking[name] = lacking.get(name, 0) + count
+    kept = tuple(feature for feature in inputs if str(feature) not in lacking)
+    if not kept:
+        raise ThinkbackError(
+            f"every input is null for some example{told_lacking(lacking)}: name some with `--features`"
+        )
+    note = f"inputs left out, because some examples lack them{told_lacking(lacking)}"
+    return kept, (note,) if lacking else ()

@@ -74,6 +74,12 @@ class GateFile:
         return str(self.content["base"])
 
     @property
+    def pool(self) -> str | None:
+        """The pool of the revisions that it was fitted on; None where the file does not say."""
+        named = self.content.get("pool")
+        return None if named is None else str(named)
+
+    @property
     def direction(self) -> str:
         """`at_least` or `below`: which side of the threshold fires."""
         return str(self.content.get("direction", "at_least"))
@@ -122,9 +128,12 @@ def _grown(tree: Tree, values: np.ndarray) -> np.ndarray:
 
 
 def normalised_question(text: str) -> str:
-    """A question without case, accents' composition, punctuation and spacing: what copies of it share."""
+    """A question without case, accents' composition, spacing and the punctuation of sentences: what copies share.
+
+    Marks between two word characters stay, and brackets, since they change what is asked: 1.5, 5!/3, 2*(3+4).
+    """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.findall(r"\w+|[^\w\s,.;:!?'\"()]", folded))
+    return " ".join(re.findall(r"\w+|(?<=\w)[,.;:!?'\"](?=\w)|(?<=\d)!|[^\w\s,.;:!?'\"]", folded))
 
 
 def hashed(texts: Iterable[str]) -> list[str]:
@@ -156,6 +165,19 @@ def load_gate(path: str | Path) -> GateFile:
     return gate_of(document, str(path))
 
 
+def written_threshold(value: float, below: bool) -> float | str:
+    """A threshold as a file holds it: JSON knows no infinity, so past every score it is `never` or `always`."""
+    if np.isfinite(value):
+        return float(value)
+    return "always" if (value > 0) == below else "never"
+
+
+def _read_threshold(written: Any, below: bool) -> float:
+    if written in ("never", "always"):
+        return float("inf") if (written == "always") == below else -float("inf")
+    return float(written)
+
+
 def gate_of(document: Any, path: str) -> GateFile:
     """A gate from its document; `path` is its name in messages."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -170,4 +192,5 @@ def gate_of(document: Any, path: str) -> GateFile:
             "threshold is given in the policy, with `at_least`"
         )
     features = tuple(Feature(one["source"], one["name"]) for one in document["features"])
-    return GateFile(path, document["sha256"], document["kind"], features, float(document["threshold"]), document)
+    threshold = _read_threshold(document["threshold"], document.get("direction") == "below")
+    return GateFile(path, document["sha256"], document["kind"], features, threshold, document)

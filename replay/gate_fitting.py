@@ -9,8 +9,27 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.gate_data import GateData, Setting, available_features, parse_features, read_data, setting
-from replay.gate_file import FORMAT, VERSION, Feature, GateFile, content_hash, gate_of, hashed, probabilities
+from replay.gate_data import (
+    GateData,
+    Setting,
+    available_features,
+    known_features,
+    parse_features,
+    read_data,
+    setting,
+    told_lacking,
+)
+from replay.gate_file import (
+    FORMAT,
+    VERSION,
+    Feature,
+    GateFile,
+    content_hash,
+    gate_of,
+    hashed,
+    probabilities,
+    written_threshold,
+)
 from replay.gate_models import fit_model, folds
 from replay.reuse import listed
 from replay.thresholds import Branches, best_threshold, chosen_points, curve, gather
@@ -60,6 +79,9 @@ def fit_gate(
     at = setting(log, action, base, pool)
     inputs = parse_features(features, at) if features else available_features(at)
     _check_settings(kind, inputs, on, tune, n_folds, below)
+    left_out: tuple[str, ...] = ()
+    if not features:
+        inputs, left_out = known_features(at, [on, tune] if n_folds is None else [on])
     fitted = read_data(at, on, inputs) if kind != "score" else None
     tuned = read_data(at, tune, inputs) if n_folds is None else _needed(fitted)
     if fitted is not None and n_folds is None:
@@ -74,13 +96,13 @@ def fit_gate(
     draft = _document(at, kind, inputs, model, below, fitted, tuned, (on, tune, n_folds))
     branches = replace(_branches(at, tuned, draft, below), signal=scores)
     table = curve(branches)
-    threshold = best_threshold(table, below)
-    document = _finished(draft, table, threshold, calibration(scores, tuned.repair))
+    found = calibration(scores, tuned.repair)
+    document = _finished(draft, table, _frozen(table, below), found, below)
     gate = gate_of(document, "the gate")
     kept = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
     return FittedGate(
-        gate, document, table, calibration(scores, tuned.repair), kept if n_folds is not None else None,
-        tuple(_notes(fitted, tuned)),
+        gate, document, table, found, kept if n_folds is not None else None,
+        (*left_out, *_notes(fitted, tuned)),
     )  # fmt: skip
 
 
@@ -171,6 +193,7 @@ def _document(
         "kind": kind,
         "action": at.act.action,
         "base": at.base.pool,
+        "pool": at.pool,
         "label": "repair: the base is wrong and the action's answer right, mean over rollouts",
         "features": [{"source": feature.source, "name": feature.name} for feature in inputs],
         "model": dict(model),
@@ -195,24 +218,27 @@ def _seen(at: Setting, data: GateData | None, where: str | None) -> dict[str, An
     }
 
 
-def _finished(draft: dict[str, Any], table: pl.DataFrame, threshold: float, found: Calibration) -> dict[str, Any]:
-    points = table[chosen_points(len(table))].filter(pl.col("threshold").is_finite())
-    numbers = {name: getattr(found, name) for name in ("auroc", "auprc", "brier", "ece", "rate", "n")}
+def _finished(
+    draft: dict[str, Any], table: pl.DataFrame, threshold: float, found: Calibration, below: bool
+) -> dict[str, Any]:
+    points = table[chosen_points(len(table))].to_dicts()
+    judged = {name: getattr(found, name) for name in ("auroc", "auprc", "brier", "ece", "rate", "n")}
+    numbers = {name: None if np.isnan(value) else value for name, value in judged.items()}
     done = draft | {
-        "threshold": threshold if np.isfinite(threshold) else _beyond(table, threshold),
+        "threshold": written_threshold(threshold, below),
         "development": {
             "calibration": numbers,
             "reliability": [vars(one) for one in found.bins],
-            "curve": points.to_dicts(),
+            "curve": [point | {"threshold": written_threshold(point["threshold"], below)} for point in points],
         },
     }
     return done | {"sha256": content_hash(done)}
 
 
-def _beyond(table: pl.DataFrame, threshold: float) -> float:
-    """A number in place of an infinite threshold: past every value seen, which JSON can hold."""
-    known = table["threshold"].filter(table["threshold"].is_finite())
-    return float(known.max()) + 1.0 if threshold > 0 else float(known.min()) - 1.0  # type: ignore[arg-type]
+def _frozen(table: pl.DataFrame, below: bool) -> float:
+    """The threshold to freeze; one below which no score was seen is never, whatever scores come elsewhere."""
+    best = best_threshold(table, below)
+    return -np.inf if below and best == table["threshold"].min() else best
 
 
 def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
@@ -224,5 +250,8 @@ def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
         if data.without_revision:
             notes.append(f"left out of these: {data.without_revision:,} examples without a judged revision")
         if data.without_input:
-            notes.append(f"left out of these: {data.without_input:,} examples that lack an input of the gate")
+            notes.append(
+                f"left out of these: {data.without_input:,} examples that lack an input of the gate"
+                f"{told_lacking(data.lacking)}"
+            )
     return notes

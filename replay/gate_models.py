@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-FOLDS_SEED = 0
 TREES, DEPTH, RATE = 50, 3, 0.1
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.gate_data import read_data, setting
+from replay.gate_data import read_data, setting_of, told_lacking
 from replay.gate_file import GateFile
 from replay.reuse import listed, overlap
 from replay.thresholds import Branches, best_threshold, curve, gather
@@ -37,17 +37,23 @@ class GateReport:
 
 
 def transfer_report(
-    log: Log | str, gate: GateFile, *, where: str | None = None, reuse: bool = False, settings: Settings | None = None
+    log: Log | str,
+    gate: GateFile,
+    *,
+    where: str | None = None,
+    ids: pl.Series | None = None,
+    reuse: bool = False,
+    settings: Settings | None = None,
 ) -> GateReport:
-    """Report a frozen gate on the examples of `where`.
+    """Report a frozen gate on the examples of `where`, and of those only on `ids` where they are given.
 
     Raises ThinkbackError where the log lacks what the gate reads, or the gate has seen some of the questions and
     `reuse` does not allow that.
     """
     settings = settings or Settings()
-    at = setting(log, gate.action, gate.base, None)
-    data = read_data(at, where, gate.features)
-    seen = overlap(data.plan.universe.examples, gate.seen())
+    at = setting_of(log, gate)
+    data = read_data(at, where, gate.features, ids)
+    seen = overlap(data.plan.universe.examples, gate.seen(), at.log.digest())
     told = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({listed(seen)})"
     if seen and not reuse:
         raise ThinkbackError(f"{told}: report on others with `--where`, or allow it with `--reuse`")
@@ -62,7 +68,7 @@ def transfer_report(
     if data.without_revision or data.without_input:
         notes.append(
             f"left out: {data.without_revision:,} examples without a judged revision, "
-            f"{data.without_input:,} that lack an input of the gate"
+            f"{data.without_input:,} that lack an input of the gate{told_lacking(data.lacking)}"
         )
     rows = [_row(branches, name, threshold, settings) for name, threshold in rules]
     return GateReport(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import polars as pl
 
 from replay.blocks import read_block
 from replay.contents import Contents, request
@@ -33,6 +35,11 @@ class Plan:
     measure: str | None
     prices: Prices | None
     block_examples: int | None
+
+    def among(self, ids: pl.Series) -> Plan:
+        """The same over some of its examples, by their ids."""
+        examples = self.universe.examples.filter(pl.col("example_id").is_in(ids.implode()))
+        return replace(self, universe=replace(self.universe, examples=examples))
 
 
 def blocks(plan: Plan, policies: Sequence[Policy], chunk: int) -> Iterator[Block]:

@@ -174,7 +174,10 @@ class Sample(Policy):
             raise self.refuse(f"`expected` is {self.expected!r}; it takes true or false")
 
     def _check_surrogate(self) -> None:
-        names = (self.features,) if isinstance(self.features, str) else tuple(self.features)
+        given: object = self.features
+        if not isinstance(given, str | list | tuple):
+            raise self.refuse(f"`features` is {given!r}; it takes names of columns of features")
+        names = (given,) if isinstance(given, str) else tuple(given)
         object.__setattr__(self, "features", names)
         if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
             raise self.refuse(f"`features` is {list(names)!r}; it takes different names of columns of features")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.gate_data import read_data, setting
+from replay.gate_data import read_data, setting_of
 from replay.gate_file import GateFile
 from replay.thresholds import gather
 from toolkit.log import Log, collect
@@ -15,7 +15,7 @@ from toolkit.log import Log, collect
 
 def predictions(log: Log | str, gate: GateFile, where: str | None = None) -> list[dict[str, Any]]:
     """A row for each example that has the gate's inputs and its action, in example_id order."""
-    at = setting(log, gate.action, gate.base, None)
+    at = setting_of(log, gate)
     data = read_data(at, where, gate.features)
     branches = gather(data.plan, at.when(gate))
     score = branches.signal
@@ -32,7 +32,7 @@ def predictions(log: Log | str, gate: GateFile, where: str | None = None) -> lis
         rows.append({
             "example_id": name,
             "probability": float(score[e]),
-            "threshold": gate.threshold,
+            "threshold": gate.threshold if np.isfinite(gate.threshold) else None,  # never or always
             "choose_verify": bool(fires[e]),
             "base_correct": bool(branches.kept["correct"][e]),
             "verify_accuracy": float(branches.fired["correct"][e]),

@@ -32,7 +32,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Policy):
         return describe_policy(value)
     if isinstance(value, GateFile):
-        return {"path": value.path, "sha256": value.sha256, "kind": value.kind, "threshold": value.threshold}
+        return {"path": value.path, "sha256": value.sha256, "kind": value.kind, "threshold": value.content["threshold"]}
     if isinstance(value, Reading | Choice):
         return {
             f.name: _plain(v) for f in fields(value) if (v := getattr(value, f.name)) is not None and v is not False

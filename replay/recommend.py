@@ -1,27 +1,32 @@
 """Think again, or think longer? A decision from paired intervals, with the numbers that it rests on.
 
-*Tune the budget* when some longer pool is not worse than the best intervention by more than a margin, and costs fewer
-tokens. *Intervene* when a selective policy beats the best budget in accuracy, or halves its flips at no loss. *Disable*
-when an action's flips exceed its fixes. *Undecided* otherwise, with about how many examples would decide. They are
-asked in this order, because the initial budget comes first.
+*Tune the budget* when some longer pool is worse by more than a margin neither than the best intervention nor than the
+base attempt, and costs fewer tokens than the intervention. *Intervene* when a selective policy beats the best budget in
+accuracy, or halves its flips at no loss. *Disable* when an action's flips exceed its fixes. *Undecided* otherwise, with
+about how many examples would decide. They are asked in this order, because the initial budget comes first. Where
+several policies could decide for a verdict, the limits are those that hold for all of them at once, so that looking at
+more policies finds no more by chance.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.stats import PairedInterval, Settings, paired_interval
+from toolkit.stats import PairedInterval, Settings, paired_interval, simultaneous_level
 
 Outcomes = Mapping[str, np.ndarray]
 """Columns of one policy's outcomes (N,), on the same examples for all: correct, fix, flip, total_tokens."""
 
 TUNE, INTERVENE, DISABLE, UNDECIDED = "tune the budget", "intervene", "disable", "undecided"
 MOST_EXAMPLES = 10_000_000
+POWER = 0.8
+"""Chance of a decision at the number of examples that is said to be needed."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ def recommend(
     judge = _Judge(margin, cluster, settings)
     rivals = {**selective, **actions} or dict([base])
     best = max(rivals, key=lambda name: float(np.nanmean(rivals[name]["correct"])))
-    evidence = list(judge.tuning(budgets, best, rivals[best]))
+    evidence = list(judge.tuning(budgets, base, best, rivals[best]))
     longest = max({**budgets, base[0]: base[1]}.items(), key=lambda item: float(np.nanmean(item[1]["correct"])))
     evidence += judge.intervening(selective, longest)
     evidence += judge.disabling(actions)
@@ -85,8 +90,8 @@ def recommend(
     n = len(base[1]["correct"])
     if needed is not None:
         sentences.append(
-            f"{n:,} examples do not decide; if the differences stay as they are, about {needed:,} would "
-            f"({open_[0].verdict})."
+            f"{n:,} examples do not decide; if the differences stay as they are, about {needed:,} would, with "
+            f"{100 * POWER:g} % power ({open_[0].verdict})."
         )
     else:
         sentences.append(f"{n:,} examples do not decide, and no difference points to a decision that more would make.")
@@ -99,67 +104,112 @@ class _Judge:
     cluster: np.ndarray | None
     settings: Settings
 
-    def difference(self, first: np.ndarray, second: np.ndarray) -> PairedInterval:
-        return paired_interval(first, second, cluster=self.cluster, settings=self.settings)
+    def differences(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], alone: bool) -> list[PairedInterval]:
+        """First minus second of each pair, with limits that hold for all of them at once unless one stands `alone`."""
+        columns = [first - second for first, second in pairs]
+        known = [column for column in columns if np.isfinite(column).any()]
+        level = self.settings.level
+        if known and not alone:
+            level = simultaneous_level(known, cluster=self.cluster, settings=self.settings)
+        made = replace(self.settings, level=level)
+        return [paired_interval(first, second, cluster=self.cluster, settings=made) for first, second in pairs]
 
-    def tuning(self, budgets: Mapping[str, Outcomes], best: str, rival: Outcomes) -> Iterator[Evidence]:
-        for name, pool in budgets.items():
-            gained = self.difference(pool["correct"], rival["correct"])
-            saved = self.difference(pool["total_tokens"], rival["total_tokens"])
-            not_worse = gained.low is not None and gained.low > -self.margin
+    def needed(self, found: PairedInterval, bound: float, above: bool) -> int | None:
+        """Examples at which a difference like this one clears a bound with POWER; None: it points the other way."""
+        if found.difference is None or found.low is None or found.high is None:
+            return None
+        distance = found.difference - bound if above else bound - found.difference
+        half = found.difference - found.low if above else found.high - found.difference
+        if distance <= 0:
+            return None
+        normal = NormalDist()
+        critical = normal.inv_cdf((1 + self.settings.level) / 2)
+        powered = (critical + normal.inv_cdf(POWER)) / critical
+        needed = math.ceil(found.n * (powered * max(half, 0.0) / distance) ** 2)
+        return max(needed, 1) if needed <= MOST_EXAMPLES else None
+
+    def tuning(
+        self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes
+    ) -> Iterator[Evidence]:
+        pairs = [
+            pair
+            for pool in budgets.values()
+            for pair in (
+                (pool["correct"], rival["correct"]), (pool["total_tokens"], rival["total_tokens"]),
+                (pool["correct"], base[1]["correct"]),
+            )
+        ]  # fmt: skip
+        found = iter(self.differences(pairs, alone=len(budgets) < 2))  # of one pool, all three must hold
+        for name in budgets:
+            gained, saved, kept = next(found), next(found), next(found)
+            not_worse, no_loss = self._not_worse(gained), self._not_worse(kept)
             cheaper = saved.high is not None and saved.high < 0
-            told = "not worse" if not_worse else "not shown to be no worse"
+            points = f"worse by more than {100 * self.margin:g} points"
+            told = "it is not" if not_worse else "it is not shown not to be"
             cost = "costs fewer tokens" if cheaper else "is not shown to cost fewer tokens"
             sentence = (
-                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_number(saved)} per example; it is "
-                f"{told} by more than {100 * self.margin:g} points, and {cost}."
+                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_number(saved)} per example; {told} "
+                f"{points}, and {cost}"
             )
-            needs = [_needed(gained, -self.margin, above=True), _needed(saved, 0.0, above=False)]
-            needed = None if None in needs else max(n for n in needs if n is not None)
-            yield Evidence(TUNE, name, sentence, not_worse and cheaper, needed)
+            if best != base[0]:
+                against = "not" if no_loss else "not shown not to be"
+                sentence += f"; against `{base[0]}`: accuracy {_points(kept)}, {against} {points}"
+            needs = [
+                self.needed(gained, -self.margin, above=True), self.needed(saved, 0.0, above=False),
+                self.needed(kept, -self.margin, above=True),
+            ]  # fmt: skip
+            holds = not_worse and cheaper and no_loss
+            yield Evidence(TUNE, name, f"{sentence}{_together(len(budgets))}.", holds, _all_of(needs))
 
     def intervening(self, selective: Mapping[str, Outcomes], budget: tuple[str, Outcomes]) -> Iterator[Evidence]:
         name_of, pool = budget
+        flipping = bool(np.nansum(pool["flip"]) > 0)
+        pairs = []
+        for policy in selective.values():
+            pairs.append((policy["correct"], pool["correct"]))
+            pairs += [(policy["flip"], pool["flip"] / 2)] if flipping else []
+        found = iter(self.differences(pairs, alone=False))  # either of the two decides
         for name, policy in selective.items():
-            gained = self.difference(policy["correct"], pool["correct"])
+            gained = next(found)
             beats = gained.low is not None and gained.low > 0
             sentence = f"`{name}` against the best budget, `{name_of}`: accuracy {_points(gained)}"
-            needs = [_needed(gained, 0.0, above=True)]
-            halves = False
-            if np.isfinite(pool["flip"]).all() and pool["flip"].any():
-                flips = self.difference(policy["flip"], pool["flip"] / 2)
-                no_loss = gained.low is not None and gained.low > -self.margin
-                halves = flips.high is not None and flips.high < 0 and no_loss
-                half = 100 * float(pool["flip"].mean()) / 2
-                sentence += f"; flips {100 * float(policy['flip'].mean()):.2f} %, half of the budget's {half:.2f} %"
-                both = [_needed(flips, 0.0, above=False), _needed(gained, -self.margin, above=True)]
-                needs.append(None if None in both else max(n for n in both if n is not None))
-            told = "it is more accurate" if beats else "it halves flips at no loss" if halves else "neither is shown"
+            needs, halves = [self.needed(gained, 0.0, above=True)], False
+            if flipping:
+                flips = next(found)
+                halves = flips.high is not None and flips.high < 0 and self._not_worse(gained)
+                own, half = (100 * float(np.nanmean(one["flip"])) for one in (policy, pool))
+                sentence += f"; flips {own:.2f} %, half of the budget's {half / 2:.2f} %"
+                both = [self.needed(flips, 0.0, above=False), self.needed(gained, -self.margin, above=True)]
+                needs.append(_all_of(both))
+            quiet = f"it halves flips at no loss (of more than {100 * self.margin:g} points)"
+            told = "it is more accurate" if beats else quiet if halves else "neither is shown"
             known = [n for n in needs if n is not None]
-            yield Evidence(INTERVENE, name, f"{sentence}: {told}.", beats or halves, min(known) if known else None)
+            sentence = f"{sentence}: {told}{_together(len(pairs))}."
+            yield Evidence(INTERVENE, name, sentence, beats or halves, min(known) if known else None)
 
     def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[Evidence]:
-        for name, policy in actions.items():
-            worse = self.difference(policy["flip"], policy["fix"])
+        found = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
+        for (name, policy), worse in zip(actions.items(), found, strict=True):
             holds = worse.low is not None and worse.low > 0
             fix, flip = (100 * float(np.nanmean(policy[key])) for key in ("fix", "flip"))
             sentence = (
                 f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse)}: its flips "
-                f"{'exceed' if holds else 'are not shown to exceed'} its fixes."
+                f"{'exceed' if holds else 'are not shown to exceed'} its fixes{_together(len(actions))}."
             )
-            yield Evidence(DISABLE, name, sentence, holds, _needed(worse, 0.0, above=True))
+            yield Evidence(DISABLE, name, sentence, holds, self.needed(worse, 0.0, above=True))
+
+    def _not_worse(self, found: PairedInterval) -> bool:
+        return found.low is not None and found.low >= -self.margin
 
 
-def _needed(found: PairedInterval, bound: float, above: bool) -> int | None:
-    """Examples at which an interval as wide for its number would clear the bound; None: it points the other way."""
-    if found.difference is None or found.low is None or found.high is None:
-        return None
-    distance = found.difference - bound if above else bound - found.difference
-    half = found.difference - found.low if above else found.high - found.difference
-    if distance <= 0:
-        return None
-    needed = math.ceil(found.n * (max(half, 0.0) / distance) ** 2)
-    return max(needed, 1) if needed <= MOST_EXAMPLES else None
+def _together(count: int) -> str:
+    """What limits that are widened for several comparisons say of themselves."""
+    return f" (limits that hold for all {count} comparisons at once)" if count > 1 else ""
+
+
+def _all_of(needs: Sequence[int | None]) -> int | None:
+    known = [n for n in needs if n is not None]
+    return max(known) if len(known) == len(needs) else None
 
 
 def _points(found: PairedInterval) -> str:

@@ -15,20 +15,20 @@ from toolkit.errors import ThinkbackError
 SHOWN = 3
 
 
-def question_hashes(examples: pl.DataFrame) -> list[str]:
-    """What tells each question, whatever log it stands in; examples without a text are told by their id.
+def question_hashes(examples: pl.DataFrame, log: str) -> list[str]:
+    """What tells each question, whatever log it stands in; without a text, its id within the log of this digest.
 
-    `examples` has example_id and question.
+    `examples` has example_id and question. Ids alone tell nothing across logs: every import numbers from 1.
     """
     texts = map(normalised_question, examples["question"].fill_null("").to_list())
     ids = examples["example_id"].to_list()
-    return hashed(text or f"id {name}" for text, name in zip(texts, ids, strict=True))
+    return hashed(text or f"id {name} of log {log}" for text, name in zip(texts, ids, strict=True))
 
 
-def overlap(examples: pl.DataFrame, seen: Collection[str]) -> list[str]:
-    """Ids of the examples whose question is among the hashes `seen`."""
+def overlap(examples: pl.DataFrame, seen: Collection[str], log: str) -> list[str]:
+    """Ids of the examples, of the log of this digest, whose question is among the hashes `seen`."""
     known = set(seen)
-    found = zip(examples["example_id"].to_list(), question_hashes(examples), strict=True)
+    found = zip(examples["example_id"].to_list(), question_hashes(examples, log), strict=True)
     return [name for name, digest in found if digest in known]
 
 
@@ -49,14 +49,14 @@ def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
     return found
 
 
-def check_reuse(policies: Collection[Policy], examples: pl.DataFrame) -> tuple[str, ...]:
+def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) -> tuple[str, ...]:
     """A warning for every gate file that is reported, as asked, on what it has seen.
 
     Raises ThinkbackError where that was not asked for.
     """
     notes = []
     for gate, allowed in gate_files(policies).items():
-        ids = overlap(examples, gate.seen())
+        ids = overlap(examples, gate.seen(), log)
         if not ids:
             continue
         where = f"{len(ids):,} of {len(examples):,} examples ({listed(ids)})"

@@ -25,11 +25,41 @@ def examples_of(log: Log, ids: pl.Series) -> pl.DataFrame:
     return collect(scan.filter(pl.col("example_id").is_in(ids.implode())), log).sort("example_id")
 
 
-def refuse_overlap(development: pl.Series, reported: pl.Series, key: str, condition: str) -> None:
-    """Raise when an example is both fitted on and reported."""
+def refuse_overlap(log: Log, development: pl.Series, reported: pl.Series, key: str, condition: str) -> None:
+    """Raise when an example, or a cluster of examples, is both fitted on and reported."""
     both = development.filter(development.is_in(reported.implode()))
     if not both.is_empty():
         raise ThinkbackError(
             f"`{key}` ({condition}) holds on {len(both):,} of the examples that are reported, `{both[0]}` among them: "
             "what is fitted or chosen on rows must not be judged on them; report other rows (`where`, `--report`)"
         )
+    clusters = _clusters(log, development)
+    shared = clusters.filter(clusters.is_in(_clusters(log, reported).implode()))
+    if not shared.is_empty():
+        raise ThinkbackError(
+            f"`{key}` ({condition}) shares {len(shared):,} clusters with the examples that are reported, `{shared[0]}` "
+            "among them: examples of a cluster go together, so what is learnt on one must not be judged on another; "
+            "split by `cluster`"
+        )
+
+
+def refuse_reuse(log: Log, learnt: tuple[str, str], calibrated: tuple[str, str]) -> None:
+    """Raise when an example is both learnt from and used to set thresholds of it; each is (setting, condition).
+
+    Split-conformal sets need calibration examples that are exchangeable with those reported, which examples that the
+    score was fitted on are not.
+    """
+    (key, condition), (own, other) = learnt, calibrated
+    fitted = matching(log, condition, key)
+    both = fitted.filter(fitted.is_in(matching(log, other, own).implode()))
+    if not both.is_empty():
+        raise ThinkbackError(
+            f"`{own}` ({other}) holds on {len(both):,} of the examples of `{key}` ({condition}), `{both[0]}` among "
+            "them: thresholds set on rows that were fitted on cover too little; give each rows of its own"
+        )
+
+
+def _clusters(log: Log, ids: pl.Series) -> pl.Series:
+    """The clusters of some examples, each once, sorted; examples without one stand alone."""
+    scan = log.scan("examples", ["example_id", "cluster"]).filter(pl.col("example_id").is_in(ids.implode()))
+    return collect(scan.select(pl.col("cluster").drop_nulls().unique()), log)["cluster"].sort()

@@ -67,7 +67,7 @@ def run(
     by, measure, scratch = tuple(dict.fromkeys(by)), measure or file.measure, Scratch()
     chosen, universe, reused = _prepared(log, contents, file, measure, where, by)
     plan = Plan(log, contents, universe, measure, file.prices, block_examples)
-    sweeps = expand_all(plan, chosen, settings)
+    sweeps = expand_all(plan, chosen)
     served = _served(plan, sweeps.policies, scratch, strict, baseline)
     names, series = [p.name for p in served.policies], partial(served.store.blocks, universe)
     judge = partial(
@@ -81,6 +81,7 @@ def run(
     statistics = judge(series)
     members = list(_groups(universe, served, by))
     groups = {group: judge(partial(series, ids)) for group, ids in members}
+    thresholds, bands = sweeps.tables(served.excluded, settings)
     notes = (*log.warnings, *reused, *served.notes(len(universe.examples)), *statistics.notes)
     asked = {"baseline": baseline, "where": where, "by": list(by), "measure": plan.measure or "correct"}
     return Result(
@@ -94,8 +95,8 @@ def run(
         notes=notes,
         simulated=log.simulated,
         provenance=_provenance(log, served, statistics, settings, asked, notes),
-        thresholds=sweeps.curve,
-        bands=sweeps.bands,
+        thresholds=thresholds,
+        bands=bands,
         within=lambda ids: judge(partial(series, ids)),
         draw=lambda metric: draws(series, names, metric, labels=universe.labels, settings=settings),
         _scratch=scratch,
@@ -110,8 +111,9 @@ def _prepared(
     check_suffixes(log, chosen, contents)
     read = request(chosen, contents, measure, file.prices).pools
     universe = select_examples(log, contents, read, where, (*by, *sorted(example_columns(chosen))))
-    reused = check_reuse(chosen, universe.examples)
-    return fit_policies(log, contents, chosen, universe.examples["example_id"]), universe, reused
+    reused = check_reuse(chosen, universe.examples, log.digest())
+    fitted = fit_policies(log, contents, chosen, universe.examples["example_id"], measure)
+    return fitted, universe, reused
 
 
 def _served(plan: Plan, policies: tuple[Policy, ...], scratch: Scratch, strict: bool, baseline: str | None) -> Served:

@@ -177,12 +177,13 @@ class _State:
 
     def best(self) -> np.ndarray:
         """Place (E,) of the open trace with the highest prediction; ties: the earliest."""
-        predicted = self._linear()
-        if self.prior is not None:
-            predicted += self.prior[: self.top]
-        np.clip(predicted, 0.0, 1.0, out=predicted)
-        if self.settings.bonus:
-            predicted += self.settings.bonus * np.sqrt(self._spread())
+        with np.errstate(over="ignore", invalid="ignore"):  # as in `learn`
+            predicted = self._linear()
+            if self.prior is not None:
+                predicted += self.prior[: self.top]
+            np.clip(predicted, 0.0, 1.0, out=predicted)
+            if self.settings.bonus:
+                predicted += self.settings.bonus * np.sqrt(self._spread())
         predicted[~self.open[: self.top]] = -np.inf
         return predicted.argmax(axis=0)
 

@@ -72,9 +72,12 @@ def _process(features: np.ndarray, scores: np.ndarray) -> Predictor:
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
     from threadpoolctl import threadpool_limits
 
+    middle, spread = features.mean(axis=0), features.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)  # the kernel's bounds hold for features of spread one
+    features = (features - middle) / spread
     order = np.random.default_rng(0).permutation(len(scores))
     few, some = order[:KERNEL_ROWS], order[:PROCESS_ROWS]
-    kernel = ConstantKernel(0.1, (1e-4, 1e2)) * RBF(np.full(features.shape[1], 0.5), (1e-2, 1e2)) + WhiteKernel(
+    kernel = ConstantKernel(0.1, (1e-4, 1e2)) * RBF(np.full(features.shape[1], 1.0), (1e-2, 1e2)) + WhiteKernel(
         0.05, (1e-5, 1.0)
     )
     with threadpool_limits(1), warnings.catch_warnings():
@@ -85,6 +88,7 @@ def _process(features: np.ndarray, scores: np.ndarray) -> Predictor:
 
     def predict(rows: np.ndarray) -> np.ndarray:
         with threadpool_limits(1):
+            rows = (rows - middle) / spread
             parts = [model.predict(rows[i : i + 4096]) for i in range(0, len(rows), 4096)]
         return np.concatenate(parts) if parts else np.zeros(0)
 

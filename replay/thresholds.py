@@ -6,7 +6,7 @@ threshold is a cumulative sum; intervals and the band of the whole curve are tak
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,6 +47,16 @@ class Branches:
     fired: Mapping[str, np.ndarray]
     left_out: int
 
+    def among(self, ids: pl.Series) -> Branches:
+        """The same on some of the examples."""
+        kept = self.ids.is_in(ids.implode()).to_numpy()
+        _, unit = np.unique(self.unit[kept], return_inverse=True)
+        return replace(
+            self, ids=self.ids.filter(pl.Series(kept)), unit=unit.astype(np.int64), signal=self.signal[kept],
+            kept={name: values[kept] for name, values in self.kept.items()},
+            fired={name: values[kept] for name, values in self.fired.items()},
+        )  # fmt: skip
+
     def thresholds(self) -> np.ndarray:
         """Every distinct threshold, from never to always: `inf` is beyond every value."""
         values = np.unique(self.signal[~np.isnan(self.signal)])
@@ -67,6 +77,7 @@ class Branches:
             kept=kept,
             fired={name: self.fired[name] for name in names},
             rate=RATES,
+            least=len(thresholds) - 1,
         )
 
 
@@ -154,13 +165,14 @@ def chosen_points(count: int, most: int = MOST_POINTS) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
-def band_table(branches: Branches, settings: Settings, most: int = MOST_POINTS) -> pl.DataFrame:
-    """Estimate, pointwise limits and the limits of the whole curve at up to `most` thresholds, one row a metric.
+def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | None = None) -> pl.DataFrame:
+    """Estimate, pointwise limits and the limits of the whole curve at some thresholds, one row a metric.
 
-    Columns: threshold, metric, estimate, low, high, band_low, band_high.
+    `thresholds` run from never to always; by default they are up to 200 of all. Columns: threshold, metric, estimate,
+    low, high, band_low, band_high.
     """
     every = branches.thresholds()
-    thresholds = every[chosen_points(len(every), most)]
+    thresholds = every[chosen_points(len(every))] if thresholds is None else thresholds
     made = bands(branches.steps(thresholds, BANDED), settings)
     frames = [
         pl.DataFrame(
@@ -178,20 +190,34 @@ def band_table(branches: Branches, settings: Settings, most: int = MOST_POINTS) 
 
 @dataclass(frozen=True, eq=False)
 class Sweeps:
-    """Policies in which every threshold `all` became up to 200 numbers, and what all thresholds give.
+    """Policies in which every threshold `all` became up to 200 numbers.
 
-    `curve` has one row per (policy, threshold), `bands` per (policy, threshold, metric); both None without a sweep.
+    `swept`: name, both branches and those numbers of each policy that had it.
     """
 
     policies: tuple[Policy, ...]
-    curve: pl.DataFrame | None
-    bands: pl.DataFrame | None
+    swept: tuple[tuple[str, Branches, np.ndarray], ...]
+
+    def tables(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+        """What all thresholds give on the examples that a run compares, those not `excluded`; None without a sweep.
+
+        The curve has a row per (policy, threshold), the bands per (policy, threshold, metric); `n` counts examples.
+        """
+        curves, found = [], []
+        for name, gathered, thresholds in self.swept:
+            branches = gathered.among(gathered.ids.filter(~gathered.ids.is_in(list(excluded))))
+            told = [pl.lit(name).alias("policy"), pl.lit(len(branches.ids)).alias("n")]
+            curves.append(curve(branches).select(told[0], pl.all(), told[1]))
+            found.append(band_table(branches, settings, thresholds).select(told[0], pl.all(), told[1]))
+        if not curves:
+            return None, None
+        return pl.concat(curves, how="diagonal"), pl.concat(found)
 
 
-def expand_all(plan: Plan, policies: Iterable[Policy], settings: Settings) -> Sweeps:
+def expand_all(plan: Plan, policies: Iterable[Policy]) -> Sweeps:
     """Replace policies with the threshold `all` by those of a sweep over the signal's distinct values."""
     made: list[Policy] = []
-    curves, found = [], []
+    found = []
     for policy in policies:
         reading = swept(policy)
         if reading is None or not isinstance(policy, When):
@@ -199,17 +225,14 @@ def expand_all(plan: Plan, policies: Iterable[Policy], settings: Settings) -> Sw
             continue
         branches = gather(plan, policy)
         every = branches.thresholds()
+        chosen = every[chosen_points(len(every))]
         key = "below" if reading.below is not None else "at_least"
-        for threshold in every[chosen_points(len(every))]:
+        for threshold in chosen:
             name = f"{policy.name}[gate.{key}={float(threshold)!r}]"
             one = replace(at_threshold(policy, threshold), name=name, family=policy.name, tried=len(every))
             made.append(one)
-        named = pl.lit(policy.name).alias("policy")
-        curves.append(curve(branches).select(named, pl.all()))
-        found.append(band_table(branches, settings).select(named, pl.all()))
-    return Sweeps(
-        tuple(made), pl.concat(curves, how="diagonal") if curves else None, pl.concat(found) if found else None
-    )
+        found.append((policy.name, branches, chosen))
+    return Sweeps(tuple(made), tuple(found))
 
 
 def best_threshold(table: pl.DataFrame, below: bool) -> float:

@@ -111,6 +111,20 @@ class Trajectory:
         return self.costs[np.arange(len(step)), step, _AT["traces"]].astype(np.int64)
 
     @cached_property
+    def unread_features(self) -> np.ndarray:
+        """Features (F, E) that are null for a trace open to the surrogate at its first unreadable choice."""
+        if self.picks is None or self.walk.surrogate is None:
+            return np.zeros((0, len(self.limit)), dtype=bool)
+        steps = np.arange(self.picks.at.shape[1])
+        step = np.minimum(self.picks.unread, len(steps))
+        generated = np.take_along_axis(self.picks.generated, step[:, None], axis=1)
+        open_ = (np.arange(self.place.shape[1]) < generated) & (np.take_along_axis(self.pool.code, self.place, 1) >= 0)
+        row, before = np.nonzero(steps < np.minimum(step - 1, self.picks.count)[:, None])
+        open_[row, self.picks.at[row, before]] = False
+        null = np.isnan(gather_features(self.pool, self.walk.surrogate.features, self.place))
+        return (null & open_).any(axis=-1)
+
+    @cached_property
     def votes(self) -> prefix.Votes:
         """Running vote over what each step reveals."""
         return prefix.running_votes(self.code, self.first_place)

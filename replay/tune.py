@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,16 @@ from replay.run import run
 from replay.stops import Rule
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, open_log
+from toolkit.stats.metrics import COST_ORDER
 
-_GOAL = re.compile(r"^\s*(min|max)\s+(\S+)(?:\s+subject\s+to\s+(.+?))?\s*$", re.IGNORECASE)
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_GOAL = re.compile(r'^\s*(min|max)\s+("[^"]+"|[^\s"]+)(?:\s+subject\s+to\s+(.+?))?\s*$', re.IGNORECASE)
 _LIMIT = re.compile(
-    r"^\s*(\S+?)\s*(>=|<=)\s*(?:(baseline)\s*(?:([+\-−*])\s*([0-9.]+)\s*(%?))?|([0-9.]+(?:[eE][+-]?\d+)?))\s*$"
+    rf'^\s*("[^"]+"|[^\s"]+?)\s*(>=|<=)\s*'
+    rf"(?:(baseline)\s*(?:([+\-−*])\s*({_NUMBER})\s*(%?))?|({_NUMBER}))\s*$"
 )
+_BETWEEN = re.compile(r'(?:\s+and\s+|,)(?=(?:[^"]*"[^"]*")*[^"]*$)')
+"""What separates limits: outside quotation marks, which a metric such as `f1:LABEL` may need."""
 EXAMPLE = "min total_tokens subject to accuracy >= baseline - 0.01"
 CLOSE = 1e-12
 
@@ -82,8 +87,8 @@ def read_goal(text: str) -> Goal:
     if found is None:
         raise ThinkbackError(f"`goal` is `{text}`; write it like `{EXAMPLE}`")
     direction, metric, limits = found.groups()
-    parts = re.split(r"\s+and\s+|,", limits) if limits else []
-    return Goal(metric, direction.lower() == "min", tuple(_limit(part, text) for part in parts))
+    parts = _BETWEEN.split(limits) if limits else []
+    return Goal(metric.strip('"'), direction.lower() == "min", tuple(_limit(part, text) for part in parts))
 
 
 def _limit(part: str, text: str) -> Limit:
@@ -91,6 +96,7 @@ def _limit(part: str, text: str) -> Limit:
     if found is None:
         raise ThinkbackError(f"`goal`: cannot read `{part.strip()}` of `{text}`; write it like `{EXAMPLE}`")
     metric, sign, baseline, operation, change, percent, number = found.groups()
+    metric = metric.strip('"')
     if baseline is None:
         return Limit(metric, sign, float(number))
     if operation is None:
@@ -120,13 +126,15 @@ def tune(
     Raises ThinkbackError where the two overlap, the goal cannot be read or names an unknown metric, or no family has
     a feasible setting.
     """
+    if "where" in asked:
+        raise ThinkbackError("`where` has no place here: `on` and `report` name the examples")
     log = open_log(log) if isinstance(log, str | Path) else log
     check_log(log)
     wanted = read_goal(goal) if isinstance(goal, str) else goal
     file = load_policies(policies, rules)
     if baseline is None and any(limit.relative for limit in wanted.limits):
         raise ThinkbackError("`goal` names the baseline, so name the policy that it is: `baseline`")
-    refuse_overlap(matching(log, on, "on"), matching(log, report, "report"), "on", on)
+    refuse_overlap(log, matching(log, on, "on"), matching(log, report, "report"), "on", on)
     development = run(log, file, baseline=baseline, where=on, **asked)
     _known_metrics(wanted, development)
     chosen = _choose(wanted, development, baseline)
@@ -135,15 +143,27 @@ def tune(
         raise ThinkbackError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
     kept = {*names, *([baseline] if baseline else [])}
     frozen = development.policies  # with numbers where the file has the threshold `all`
-    kept |= {str(p.against) for p in frozen if p.name in kept and p.against is not None}
+    kept = _with_bases(frozen, kept)
     left = PolicyFile(tuple(p for p in frozen if p.name in kept), file.measure, file.prices)
     reported = run(log, left, baseline=baseline, where=report, **asked)
     return Tuned(wanted, chosen, development, reported, int(chosen["tried"].sum()))
 
 
+def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
+    """The names, and those of the policies that they are held against, and these against, and so on."""
+    bases = {p.name: p.against for p in policies if p.against is not None}
+    kept, fresh = set(names), set(names)
+    while fresh:
+        fresh = {bases[name] for name in fresh if name in bases} - kept
+        kept |= fresh
+    return kept
+
+
 def _known_metrics(goal: Goal, result: Result) -> None:
     known = set(result.summary["metric"])
     for metric in (goal.metric, *(limit.metric for limit in goal.limits)):
+        if metric not in known and metric in (*COST_ORDER, "cost_eur"):
+            raise ThinkbackError(f"`goal` names `{metric}`, which the log does not have: its calls do not tell it")
         if metric not in known:
             raise ThinkbackError(f"`goal` names an unknown metric `{metric}`; {suggest(metric, known)}")
 

@@ -182,6 +182,12 @@ def check_suffixes(log: Log, policies: Collection[Policy], contents: Contents) -
 
 def check_gate_file(gate: GateFile, base: Policy, then: Policy, contents: Contents) -> None:
     """Raise unless the gate was fitted for sample 0 of the base's pool and for the action of `then`."""
+    first = isinstance(base, Sample) and base.max_traces == 1 and base.select == "first"
+    if not first:
+        raise ThinkbackError(
+            f"gate file `{gate.path}` was fitted on first attempts; its base takes "
+            '`max_traces = 1` and `select = "first"`'
+        )
     bases = chosen_slices(base, contents.pools)
     if bases != {gate.base}:
         listed = ", ".join(f"`{name}`" for name in sorted(bases))
@@ -194,6 +200,13 @@ def check_gate_file(gate: GateFile, base: Policy, then: Policy, contents: Conten
         listed = ", ".join(f"`{name}`" for name in sorted(acts)) or "none"
         raise ThinkbackError(
             f"gate file `{gate.path}` predicts repairs by action `{gate.action}`; `then` has {listed}; fit one for it"
+        )
+    pools = {part.pool for part in nested(then) if isinstance(part, Act) and part.pool is not None}
+    if gate.pool is not None and pools - {gate.pool}:
+        listed = ", ".join(f"`{name}`" for name in sorted(pools))
+        raise ThinkbackError(
+            f"gate file `{gate.path}` was fitted on revisions of pool `{gate.pool}`; `then` has {listed}; fit "
+            "one for it"
         )
     for feature in gate.features:
         known = contents.verifiers if feature.source == "verifier" else contents.features

@@ -41,7 +41,7 @@ class Training:
     dataset: tuple[str, ...] = setting(())
     method: str = setting("lora", choices=METHODS)
     rank: int = setting(8, low=1)
-    alpha: float = setting(16.0, low=0)
+    alpha: int = setting(16, low=1)
     dropout: float = setting(0.0, low=0, high=0.9)
     adapt: tuple[str, ...] = setting(("all-linear",))
     balance: str = setting("weight", choices=BALANCES)

@@ -76,10 +76,12 @@ def load(
     examples = pl.concat([part.examples for part in parts])
     counts = [count for part in parts for count in part.counts]
     if "choose" in given:
-        examples = choose(examples, _whole(given, "choose"), _whole(given, "choose_seed"), given.get("choose_by"))
+        examples = choose(
+            examples, _whole(given, "choose"), _whole(given, "choose_seed"), _column(given.get("choose_by"))
+        )
         counts.append(Count(f"{name} examples chosen", examples.height))
     if "dev_share" in given:
-        examples = divide(examples, float(given["dev_share"]), _whole(given, "choose_seed"))
+        examples = divide(examples, _share(given["dev_share"]), _whole(given, "choose_seed"))
         counts.append(Count(f"{name} examples of those for development", int((examples["split"] == "dev").sum())))
     return Loaded(examples, tuple(counts))
 
@@ -104,6 +106,18 @@ def _splits(data: DataSet, path: Path, wanted: Sequence[str]) -> tuple[str, ...]
     if path.is_file() and len(wanted) > 1:
         raise ThinkbackError(f"`{path}` is one file for {len(wanted)} splits: name the folder that holds their files")
     return tuple(wanted) or ("test",)
+
+
+def _column(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ThinkbackError(f"`choose_by` must be the name of a column, not `{value}`")
+    return value
+
+
+def _share(value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ThinkbackError(f"`dev_share` must be a number between 0 and 1, not `{value}`")
+    return float(value)
 
 
 def _whole(options: Mapping[str, Any], name: str) -> int:

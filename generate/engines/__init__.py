@@ -14,7 +14,7 @@ from generate.engines.base import (
     Message,
     Outcome,
     Prompt,
-    check_settings,
+    read_settings,
 )
 from toolkit.errors import suggest
 
@@ -30,8 +30,8 @@ __all__ = [
     "Message",
     "Outcome",
     "Prompt",
-    "check_settings",
     "open_engine",
+    "read_settings",
     "settings_of",
 ]
 
@@ -43,7 +43,7 @@ def settings_of(name: str) -> type[Any]:
 
         return TransformersSettings
     if name == "openai":
-        from generate.engines.openai import OpenAISettings
+        from generate.engines.openai_settings import OpenAISettings
 
         return OpenAISettings
     if name == "vllm":

@@ -13,8 +13,9 @@ endings are kept apart, since they mean different things to a run that is resume
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, get_type_hints
 
@@ -59,6 +60,7 @@ class Call:
     seeds: one sample per seed; where the engine can, a sample depends on its own seed alone.
     temperatures: one per sample; 0 is greedy.
     logprobs: how many of the last completion tokens' log-probabilities to return.
+    extra: further members of the request, for servers.
     """
 
     key: str
@@ -69,6 +71,7 @@ class Call:
     top_p: float = 1.0
     stop: tuple[str, ...] = ()
     logprobs: int = 0
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         checks = (
@@ -98,6 +101,7 @@ class Completion:
     tokens_estimated: the counts are not the engine's own.
     finish_reason: `length` when a limit was hit, `stop` when the model ended, or the engine's word.
     latency_s: seconds from sending to this sample's end. device_s: its share of the engine's busy seconds.
+    max_tokens: the limit that held where the context left less room than the call's; None: the call's.
     """
 
     text: str
@@ -110,6 +114,7 @@ class Completion:
     finish_reason: str | None
     latency_s: float
     device_s: float | None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -158,9 +163,16 @@ def shares(total: float, weights: Sequence[float]) -> list[float]:
 
 
 def writable(completion: Completion) -> Completion:
-    """A text that was cut within a character, as some servers send it, holds half of one, which no file can."""
+    """A completion as a log can hold it. A text that was cut within a character, as some servers send it, holds half of
+    one, which no file can; and a log-probability that is no number (NaN or infinite) counts as not told."""
     text = completion.text.encode("utf-8", "replace").decode("utf-8")
-    return completion if text == completion.text else replace(completion, text=text)
+    every = completion.token_logprobs
+    if every is not None and not all(map(math.isfinite, every)):
+        every = None
+    whole = completion.sum_logprob
+    if whole is not None and not math.isfinite(whole):
+        whole = None
+    return replace(completion, text=text, token_logprobs=every, sum_logprob=whole)
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:
@@ -182,7 +194,7 @@ def read_settings(kind: type[S], given: Mapping[str, Any], engine: str) -> S:
 def check_settings(kind: type[Any], given: Mapping[str, Any], engine: str) -> dict[str, Any]:
     """The settings that are given, in the kinds of the engine's dataclass. EngineError: the first that is unknown, or
     of another kind."""
-    known, hints, values = [field.name for field in fields(kind)], get_type_hints(kind), {}
+    known, hints, values = [one.name for one in fields(kind)], get_type_hints(kind), {}
     for key, value in given.items():
         if key not in known:
             raise EngineError(f"engine `{engine}` has no setting `{key}`; {suggest(key, known)}")

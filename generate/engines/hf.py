@@ -26,7 +26,7 @@ from generate.engines.base import (
     too_long,
 )
 from generate.engines.decoding import Batch, NotANumber, Row, Written, decode_batch
-from generate.engines.loading import DEVICES, DTYPES, Placing, load_network
+from generate.engines.loading import DEVICES, DTYPES, Placing, load_network, ran_out
 from generate.engines.weights import ModelFiles, Tokens, find_model, installed, load_tokens, versions
 from toolkit.errors import suggest
 
@@ -167,8 +167,6 @@ class TransformersEngine:
         ]
 
     def _decode(self, group: Sequence[_Sample]) -> Batch:
-        import torch
-
         pad = self._tokens.tokenizer.pad_token_id
         try:
             batch = decode_batch(
@@ -178,7 +176,9 @@ class TransformersEngine:
                 pad=0 if pad is None else pad,
                 text_of=self._tokens.decode,
             )
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            if not ran_out(error):
+                raise
             places = len(group) * max(sample.size for sample in group)
             raise EngineError(
                 f"out of memory with {len(group)} samples of up to {places // len(group)} tokens: "
@@ -210,6 +210,7 @@ class TransformersEngine:
             finish_reason="length" if written.ended == "length" else "stop",
             latency_s=written.seconds,
             device_s=device_s,
+            max_tokens=row.limit if row.limit < call.max_tokens else None,
         )
 
 

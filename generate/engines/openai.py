@@ -6,8 +6,9 @@ are on their way, and at most as many calls begun and not yet taken: that many a
 What is asked again, with exponential backoff and jitter: 408, 409, 425, 429, 5xx, silence for `timeout_s`, a dropped
 connection, broken JSON, half an answer. `Retry-After` holds back all requests until then; a longer wait than
 `longest_wait_s` is not waited for. When `retries` are spent, the call fails and a later run asks again. 401, 403, 404
-and 402 stop the run, as do `stop_after` failed calls in a row. A 400 that speaks of the context's length fails its call
-for good; another one fails it until a later run.
+and 402 stop the run, as do `stop_after` failed calls in a row. A 400 that says that the prompt is too long fails
+its call for good, one that says that the limit of the completion is too large stops the run, and another one fails its
+call until a later run.
 
 The key is read from the environment variable that `key_variable` names, when requests are sent, and is nowhere else:
 not on the engine, not in its description, and struck out of whatever a server says.
@@ -20,19 +21,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import queue
 import random
-import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from generate.engines.base import Call, CallFailure, Completion, EngineError, Outcome, read_settings
-from generate.engines.replies import Counter, HalfAnswer, error_text, read_reply, requests_of, retry_after
+from generate.engines.openai_settings import OpenAISettings, backoff, key_of
+from generate.engines.replies import (
+    Counter,
+    HalfAnswer,
+    error_text,
+    limit_too_large,
+    prompt_too_long,
+    read_reply,
+    requests_of,
+    retry_after,
+)
 from generate.engines.weights import installed, load_tokens, versions
 
 if TYPE_CHECKING:
@@ -40,66 +48,7 @@ if TYPE_CHECKING:
 
 AGAIN = frozenset({408, 409, 425, 429})
 FINAL = {401: "refuses the key", 402: "wants payment", 403: "forbids it", 404: "knows no such address or model"}
-LENGTH_WORDS = re.compile(r"context|too long|maximum.{0,20}length|max_model_len|too many tokens", re.IGNORECASE)
-SECRET_WORDS = re.compile(r"api.?key|authorization|secret|password|access.?token", re.IGNORECASE)
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-@dataclass(frozen=True)
-class OpenAISettings:
-    """Settings of the engine `openai`.
-
-    base_url: up to and including `/v1`. key_variable: the environment variable that holds the key; None: no key.
-    concurrency: requests at once. timeout_s: for one attempt, from sending to the last byte.
-    retries: further attempts after the first. backoff_s: before the second, doubled each time up to longest_wait_s;
-    each wait is between half of that and all of it, by `seed`.
-    samples_per_request: samples of equal temperature asked for in one request (`n`). Above 1 a request carries the seed
-    of its first sample only, so a sample then depends on its neighbours.
-    max_tokens_name: `max_completion_tokens` where a server wants that name. send_seed: whether seeds are sent.
-    tokenizer: folder or hub name of the model's tokenizer, for counts that the server does not give.
-    extra: further members of every request.
-    """
-
-    base_url: str
-    model: str
-    key_variable: str | None = None
-    concurrency: int = 8
-    timeout_s: float = 600.0
-    connect_timeout_s: float = 10.0
-    retries: int = 5
-    backoff_s: float = 1.0
-    longest_wait_s: float = 120.0
-    seed: int = 0
-    stop_after: int = 20
-    samples_per_request: int = 1
-    max_tokens_name: str = "max_tokens"
-    send_seed: bool = True
-    tokenizer: str | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in ("concurrency", "samples_per_request", "stop_after"):
-            if getattr(self, name) < 1:
-                raise EngineError(f"engine `openai`: `{name}` must be at least 1, got {getattr(self, name)}")
-        for name in ("timeout_s", "connect_timeout_s"):
-            if not getattr(self, name) > 0:
-                raise EngineError(f"engine `openai`: `{name}` must be above 0, got {getattr(self, name)}")
-        for name in ("retries", "backoff_s", "longest_wait_s"):
-            if not getattr(self, name) >= 0:
-                raise EngineError(f"engine `openai`: `{name}` must be at least 0, got {getattr(self, name)}")
-        url = urlsplit(self.base_url)
-        if url.scheme not in ("http", "https") or not url.hostname:
-            raise EngineError("engine `openai`: `base_url` must be like `http://127.0.0.1:8000/v1`")
-        if url.username or url.password or url.query:
-            raise EngineError("engine `openai`: `base_url` must hold no key; name a variable with `key_variable`")
-        if self.key_variable is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.key_variable):
-            raise EngineError("engine `openai`: `key_variable` must be the name of a variable, and not the key itself")
-        own = {"model", "prompt", "messages", "n", "seed", "temperature", "top_p", "stop", "stream", "logprobs"}
-        for name in self.extra:
-            if name in own | {"max_tokens", "max_completion_tokens"}:
-                raise EngineError(f"engine `openai`: `extra` may not hold `{name}`, which the call itself sets")
-            if SECRET_WORDS.search(name):
-                raise EngineError(f"engine `openai`: `extra` may not hold `{name}`; use `key_variable`")
 
 
 def open_openai(settings: Mapping[str, Any]) -> OpenAIEngine:
@@ -107,19 +56,8 @@ def open_openai(settings: Mapping[str, Any]) -> OpenAIEngine:
     chosen = read_settings(OpenAISettings, settings, "openai")
     installed("generate", "httpx")
     engine = OpenAIEngine(chosen, None if chosen.tokenizer is None else load_tokens(chosen.tokenizer))
-    _key(chosen)
+    key_of(chosen)
     return engine
-
-
-def _key(settings: OpenAISettings) -> str | None:
-    if settings.key_variable is None:
-        return None
-    key = os.environ.get(settings.key_variable, "").strip()
-    if not key:
-        raise EngineError(f"engine `openai`: the environment variable `{settings.key_variable}` holds no key; set it")
-    if not key.isascii() or not key.isprintable():
-        raise EngineError(f"engine `openai`: the key in `{settings.key_variable}` has characters no key has")
-    return key
 
 
 class _Again(Exception):
@@ -172,7 +110,7 @@ class OpenAIEngine:
         """Each call as its last request is answered. Requests are sent only as their answers are taken."""
         if not calls:
             return
-        exchange = _Exchange(self, calls, _key(self.settings))
+        exchange = _Exchange(self, calls, key_of(self.settings))
         yield from exchange.results()
 
     def close(self) -> None:
@@ -183,6 +121,7 @@ class OpenAIEngine:
         chosen, first = self.settings, samples[0]
         body: dict[str, Any] = {
             **chosen.extra,
+            **call.extra,
             "model": chosen.model,
             chosen.max_tokens_name: call.max_tokens,
             "temperature": call.temperatures[first],
@@ -345,8 +284,7 @@ class _Exchange:
             if attempt < chosen.retries:
                 if last.wait_s:
                     self.not_before = max(self.not_before, time.monotonic() + last.wait_s)
-                backoff = min(chosen.backoff_s * 2**attempt, chosen.longest_wait_s)
-                await asyncio.sleep(backoff * (0.5 + 0.5 * jitter.random()))
+                await asyncio.sleep(backoff(chosen, attempt, jitter.random()))
         tries = f"after {attempt + 1} attempts" if attempt else "at the first attempt"
         asked = f", which asks to wait {last.wait_s:.0f} s" if last.wait_s else ""
         raise _Rejected(CallFailure(f"{tries}: {last.reason}{asked}", retryable=True))
@@ -367,7 +305,7 @@ class _Exchange:
             raise _Again(self._clean(f"{type(error).__name__}: {error}")) from None
         latency_s = time.perf_counter() - began
         if response.status_code != 200:
-            self._judge(response)
+            self._judge(response, call)
         try:
             payload = response.json()
             completions = self.engine.read(payload, call, samples, latency_s)
@@ -378,7 +316,7 @@ class _Exchange:
         self.engine.note(payload)
         return completions
 
-    def _judge(self, response: httpx.Response) -> None:
+    def _judge(self, response: httpx.Response, call: Call) -> None:
         """Raises what a status other than 200 means."""
         status = response.status_code
         try:
@@ -390,7 +328,13 @@ class _Exchange:
             raise _Again(f"the server answers {said}", retry_after(response.headers.get("retry-after")))
         if status in FINAL:
             raise EngineError(f"the server at {self.settings.base_url} {FINAL[status]}: {said}")
-        too_long = status in (400, 413, 422) and LENGTH_WORDS.search(said) is not None
+        refused = status in (400, 413, 422)
+        if refused and limit_too_large(said):
+            raise EngineError(
+                f"the server at {self.settings.base_url} takes no limit of {call.max_tokens} tokens for `{call.key}`:"
+                f" {said}; lower `max_tokens`, or give the server a longer context"
+            )
+        too_long = refused and prompt_too_long(said)
         raise _Rejected(CallFailure(f"the server refuses the call: {said}", retryable=not too_long))
 
     def _clean(self, text: str) -> str:

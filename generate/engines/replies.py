@@ -8,6 +8,8 @@ estimated; without a sum those counts themselves stand, and without a tokenizer 
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +19,11 @@ from typing import Any, Protocol
 from generate.engines.base import Call, Completion, Prompt, finish_word
 
 UNLIKELY = -9999.0  # what servers write for a log-probability too small to tell
+
+_LENGTH = re.compile(r"context|too long|maximum.{0,20}length|max_model_len|too many tokens", re.IGNORECASE)
+_CONTEXT = re.compile(r"context length (?:is|of)(?: only)? (\d+)", re.IGNORECASE)
+_PROMPT = re.compile(r"(\d+) (?:input tokens|prompt tokens|in (?:the|your) (?:messages|prompt|input))", re.IGNORECASE)
+_LIMIT = re.compile(r"max_(?:completion_)?tokens\b.{0,40}too large", re.IGNORECASE)
 
 
 class HalfAnswer(ValueError):
@@ -35,7 +42,8 @@ class Counter(Protocol):
 
 @dataclass(frozen=True)
 class Choice:
-    """One sample as the server gave it. logprobs: of all tokens; None: not given, or one of them not told."""
+    """One sample as the server gave it. logprobs: of all tokens; None: not given, or one of them not told or
+    no number."""
 
     text: str
     finish_reason: str | None
@@ -99,7 +107,7 @@ def _choice(row: Mapping[str, Any]) -> Choice:
     logprobs = _logprobs(row.get("logprobs"))
     ids = row.get("token_ids")
     told = len(ids) if ids else len(logprobs) if logprobs is not None else None
-    clean = logprobs is not None and not any(value is None or value <= UNLIKELY for value in logprobs)
+    clean = logprobs is not None and all(value is not None and UNLIKELY < value < math.inf for value in logprobs)
     return Choice(
         text=_text(row),
         finish_reason=finish_word(reason),
@@ -185,6 +193,20 @@ def error_text(payload: Any) -> str:
             inner = inner.get("message") or inner.get("code") or inner
         payload = inner
     return " ".join(str(payload).split())[:300]
+
+
+def prompt_too_long(said: str) -> bool:
+    """Whether a server's refusal speaks of the context's length; where it is not about the limit, of the prompt's."""
+    return _LENGTH.search(said) is not None
+
+
+def limit_too_large(said: str) -> bool:
+    """Whether a server's refusal is about the limit of the completion: the prompt alone would fit. By its own counts
+    of context and prompt where it tells them, else by its words."""
+    context, prompt = _CONTEXT.search(said), _PROMPT.search(said)
+    if context and prompt:
+        return int(prompt.group(1)) < int(context.group(1))
+    return _LIMIT.search(said) is not None
 
 
 def requests_of(call: Call, most: int) -> list[list[int]]:

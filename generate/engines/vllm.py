@@ -211,6 +211,7 @@ class VllmEngine:
             finish_reason=finish,
             latency_s=min(_latency(output.metrics) or busy_s, busy_s),
             device_s=device_s,
+            max_tokens=room if (room := self.context - len(output.prompt_token_ids)) < call.max_tokens else None,
         )
 
 

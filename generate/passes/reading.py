@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from generate.engines.base import EngineError, Prompt, shares
-from generate.engines.loading import Placing, load_network
+from generate.engines.loading import Placing, load_network, ran_out
 from generate.engines.weights import ModelFiles, Tokens, find_model, installed, load_tokens, versions
 from generate.passes.batching import Ids, Padded, batches, pad
 
@@ -102,9 +102,11 @@ class Reader:
                     out = self.network(**self.inputs(padded), **options)
                     if self.network.device.type == "cuda":
                         torch.cuda.synchronize(self.network.device)
-            except torch.OutOfMemoryError:
+            except RuntimeError as error:
+                if not ran_out(error):
+                    raise
                 raise EngineError(
-                    f"out of memory with {len(group)} texts of up to {padded.ids.shape[1]} tokens: lower"
+                    f"out of memory with {len(group)} texts of up to {max(map(len, group))} tokens: lower"
                     " `batch_tokens`; the same command continues"
                 ) from None
             seconds = perf_counter() - began

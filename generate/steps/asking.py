@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from generate.engines.base import Call
-from generate.recipe import Finalizer, Step
+from generate.recipe import EngineSettings, Finalizer, Step
 from generate.steps.prompting import Rendered
 from generate.steps.temperatures import seed_of
 
@@ -22,6 +22,14 @@ class Asked:
     example_id: str
     pool: str
     indices: tuple[int, ...]
+
+
+def samples_per_call(engine: EngineSettings, step: Step) -> int:
+    """How many samples of a step go into one call: as the recipe says; else those of one request of a server, and all
+    on an engine in this process."""
+    if engine.samples_per_call is not None:
+        return engine.samples_per_call
+    return int(engine.settings.get("samples_per_request", 1)) if engine.kind == "openai" else step.samples
 
 
 def ask_samples(
@@ -43,6 +51,7 @@ def ask_samples(
             top_p=step.top_p,
             stop=step.stop,
             logprobs=step.logprobs,
+            extra=step.extra,
         )
         asked.append(Asked(call, example_id, step.pool, group))
     return asked
@@ -58,5 +67,6 @@ def ask_finalizer(rule: Finalizer, recipe_seed: int, example_id: str, pool: str,
         temperatures=(rule.temperature,),
         max_tokens=rule.max_tokens,
         stop=rule.stop,
+        extra=rule.extra,
     )
     return Asked(call, example_id, name, (index,))

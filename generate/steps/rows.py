@@ -28,6 +28,9 @@ SCHEMA: dict[str, Any] = {
 """The trace's columns: the contract's, then the sample's seed, the finalizer's text and tokens, and the answer before
 equivalent ones of an example got one string."""
 
+UNFINISHED = r"<think>(?:[^<]|<[^/]|</[^t]|</t[^h])*$"
+"""A reasoning model's thoughts that its limit cut off: a guess in them is no answer."""
+
 Sampled = Mapping[tuple[str, str, int], Completion]
 
 
@@ -36,10 +39,15 @@ def trace_id(example_id: str, pool: str, index: int) -> str:
     return f"{example_id}/{pool}/{index}"
 
 
-def read(texts: Sequence[str], answers: Answers) -> list[str | None]:
-    """The normal form of each text's answer; null where none can be read."""
-    column = pl.Series("text", texts, dtype=pl.String)
-    raw = read_answers(column, answers.read, answers.pattern) if answers.read else column
+def read(texts: Sequence[tuple[str, bool]], answers: Answers) -> list[str | None]:
+    """The normal form of the answer of each text, of which is known whether its limit cut it off; null where none can
+    be read. A text that is the answer as it stands is none when it was cut off."""
+    frame = pl.DataFrame(list(texts), schema={"text": pl.String, "cut": pl.Boolean}, orient="row")
+    frame = frame.with_columns(pl.col("text").str.replace(UNFINISHED, ""))
+    if answers.read:
+        raw = read_answers(frame["text"], answers.read, answers.pattern, frame["cut"])
+    else:
+        raw = frame.select(pl.when(~pl.col("cut")).then("text"))["text"]
     return normalise(raw, answers.kind, answers.labels, answers.aliases).to_list()
 
 
@@ -67,7 +75,7 @@ def trace_row(
         "sample_index": index,
         "model": model,
         "temperature": step.temperature.temperature(recipe.seed, example_id, step.pool, index),
-        "max_tokens": step.max_tokens,
+        "max_tokens": step.max_tokens if attempt.max_tokens is None else attempt.max_tokens,
         "text": attempt.text,
         "prompt_tokens": _sum(attempt.prompt_tokens, finalizer and finalizer.prompt_tokens, finalizer),
         "completion_tokens": _sum(attempt.completion_tokens, finalizer and finalizer.completion_tokens, finalizer),
@@ -94,21 +102,23 @@ def judged(
     """The traces of whole examples, judged. `rows` hold `answer_read` and stand in the order of steps and samples.
 
     The earliest of an example's equivalent answers names them all, where the judge knows equivalence; else an answer
-    is what was read. Without a reference an example is not judged. `cache`: the file of such a judge's comparisons.
+    is what was read; null where that is none, as a label outside the label space. Without a reference an example is
+    not judged. `cache`: the file of such a judge's comparisons.
     """
     frame = pl.DataFrame(list(rows), schema={n: t for n, t in SCHEMA.items() if n not in ("answer", "correct")})
     gold = examples.select("example_id", gold="gold") if "gold" in examples.columns else None
     if gold is None:
         gold = examples.select("example_id", gold=pl.lit(None, pl.String))
     frame = frame.join(gold, on="example_id", how="left", maintain_order="left")
+    known = pl.col("answer_read").is_in(list(answers.labels)) if answers.kind == "label" else pl.lit(True)
+    frame = frame.with_columns(pl.when(known).then("answer_read").alias("answer"))
     if answers.judge == MATH_JUDGE:
         from toolkit.answers.mathematics import Mathematics, judge_mathematics
 
         with Mathematics(cache=cache) as mathematics:
-            frame = judge_mathematics(frame.with_columns(pl.col("answer_read").alias("answer")), mathematics).frame
+            frame = judge_mathematics(frame, mathematics).frame
     else:
-        correct = judge(frame["answer_read"], frame["gold"], answers.judge)
-        frame = frame.with_columns(pl.col("answer_read").alias("answer"), correct.alias("correct"))
+        frame = frame.with_columns(judge(frame["answer"], frame["gold"], answers.judge).alias("correct"))
     return frame.select(list(SCHEMA))
 
 

@@ -35,11 +35,17 @@ def make_task(name: str, settings: Mapping[str, Any] | None = None) -> Task:
     for key, value in (settings or {}).items():
         if key not in fields:
             raise ThinkbackError(f"`{name}` has no setting `{key}`; {suggest(key, fields)}")
-        kind = type(fields[key])
-        fits = isinstance(value, (int, float) if kind is float else (list, tuple) if kind is tuple else kind)
-        if not fits or isinstance(value, bool):
+        if not _is_like(value, fields[key]):
             raise ThinkbackError(f"`{name}`: `{key}` is `{value}`; it must be like `{fields[key]}`")
     return TASKS[name](**(settings or {}))
+
+
+def _is_like(value: Any, default: Any) -> bool:
+    """Whether a value is of the kind of a setting's default; a whole number may stand for a number."""
+    if isinstance(default, tuple):
+        return isinstance(value, list | tuple) and all(_is_like(item, default[0]) for item in value)
+    kind = int | float if isinstance(default, float) else type(default)
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def task_examples(name: str, splits: Sequence[str], options: Mapping[str, Any]) -> pl.DataFrame:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -10,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from replay.blocks import read_block
-from replay.contents import read_contents
 from replay.policies import Sample
 from replay.pool import Block, Request
 from replay.rows import matching
@@ -27,15 +28,42 @@ MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 MINIMA = (2, 3, 5)
 BOOTSTRAPS = (2, 3, 5)
 CAPS = (5, 10, 15, 20, 30, 40)
+ENOUGH = 0.9
+"""Share of the claims that must have a pool of a size for it to be the study's."""
 
 
-def gold_within(log: Log, setting: Setting) -> pl.DataFrame:
-    """Share of claims with a trace of the gold label among the first k, for every k of the whole pool.
+@dataclass(frozen=True)
+class Depth:
+    """How many traces the claims that are asked about have: `size`, which at least `ENOUGH` of them reach.
+
+    `shorter`: claims that do not. `largest`: of any claim.
+    """
+
+    size: int
+    largest: int
+    shorter: int
+    claims: int
+
+    @property
+    def note(self) -> str:
+        """What a table of pools of this size leaves out."""
+        return f"pools of {self.size} traces: {self.shorter:,} of {self.claims:,} claims have fewer and are left out"
+
+
+def pool_depth(log: Log, setting: Setting) -> Depth:
+    """The largest size of pool that at least nine tenths of the claims that are asked about have."""
+    found = [block.pools[setting.pool].size for block in _blocks(log, setting, verified=False)]
+    sizes = np.sort(np.concatenate(found))[::-1]
+    size = max(int(sizes[math.ceil(ENOUGH * len(sizes)) - 1]), 1)
+    return Depth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
+
+
+def gold_within(log: Log, setting: Setting, size: int) -> pl.DataFrame:
+    """Share of claims with a trace of the gold label among the first k, for every k of pools of `size` traces.
 
     Columns: k, share, low, high, n. Claims with a shorter pool, and those without gold, are left out.
     """
     rights, units = [], []
-    size = read_contents(log).sizes[setting.pool]
     for block in _blocks(log, setting, verified=False):
         pool = block.pools[setting.pool]
         kept = (pool.size >= size) & ~np.isnan(pool.judged[:, :size]).any(axis=1)
@@ -45,14 +73,13 @@ def gold_within(log: Log, setting: Setting) -> pl.DataFrame:
     return _shares(np.concatenate(rights), pl.concat(units), setting, "share")
 
 
-def unresolved(log: Log, setting: Setting) -> pl.DataFrame:
-    """Without a cap but the pool: claims whose margin rule has not held after k traces.
+def unresolved(log: Log, setting: Setting, size: int) -> pl.DataFrame:
+    """Without a cap but the pool of `size` traces: claims whose margin rule has not held after k traces.
 
     Columns: k, share, low, high, n, largest_margin and median_margin: of the largest lead that each of these claims
     reached by then, once enough were verified (null: none has two labels).
     """
     held, leads, units = [], [], []
-    size = read_contents(log).sizes[setting.pool]
     walk = Walk(setting.pool, setting.verifier, "generation", 0, 0, False, size, 1)
     for block in _blocks(log, setting, verified=True):
         pool = block.pools[setting.pool]
@@ -76,17 +103,17 @@ def unresolved(log: Log, setting: Setting) -> pl.DataFrame:
 def sensitivity(
     log: Log,
     setting: Setting,
+    size: int,
     *,
     margins: Sequence[float] = MARGINS,
     caps: Sequence[int] | None = None,
     minima: Sequence[int] = MINIMA,
     bootstraps: Sequence[int] = BOOTSTRAPS,
 ) -> pl.DataFrame:
-    """Macro-F1 and operations over margin, cap, minimum and bootstrap pool.
+    """Macro-F1 and operations over margin, cap (at most `size`), minimum and bootstrap pool.
 
     Columns: margin, cap, min_valid, bootstrap (null: adaptive stopping, which has none), metric, estimate, low, high.
     """
-    size = read_contents(log).sizes[setting.pool]
     caps = [cap for cap in (caps or CAPS) if cap <= size] or [size]
     keys, policies = [], []
     for margin, cap, least, first in product(margins, caps, minima, (None, *bootstraps)):

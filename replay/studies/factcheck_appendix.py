@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import polars as pl
 
 from replay.studies.factcheck_buckets import trace_buckets
-from replay.studies.factcheck_runs import ADAPTIVE, BEST, METHODS, SHOWN, SURROGATE, cell
+from replay.studies.factcheck_further import averaged, coverage, paired, variants
+from replay.studies.factcheck_runs import ADAPTIVE, BEST, METHODS, SHOWN, SURROGATE
 from replay.studies.factcheck_sheets import Measure, Row, Value, sheet
-from replay.studies.factcheck_study import Study, told
-from replay.studies.factcheck_tables import price_note
+from replay.studies.factcheck_study import Study
+from replay.studies.factcheck_tables import counts, price_note
 from toolkit.show import Interval, Table
 
 SPLITS = {("QuanTemp", 15): "QuanTemp test", ("ClaimDecomp", 50): "ClaimDecomp test"}
@@ -32,11 +33,14 @@ def appendix_tables(study: Study) -> dict[str, Table]:
         "gold_within": gold_table(study),
         "unresolved": unresolved_table(study),
         "efficiency": efficiency(study),
+        "paired": paired(study),
         "sensitivity": sensitivity_table(study),
     }
     if study.beyond is not None:
-        tables["orders"] = averaged(study)
-        tables["variants"] = variants(study)
+        tables["orders"] = averaged(study, study.beyond)
+        tables["variants"] = variants(study, study.beyond)
+        if study.beyond.coverage:
+            tables["coverage"] = coverage(study, study.beyond)
     return tables
 
 
@@ -94,7 +98,9 @@ def wall(study: Study) -> Table:
 
 def _whole_pool(study: Study) -> bool:
     """Whether exhaustive best-of-N is just what the log's own run made, so that its wall-clock is its."""
-    return study.size == study.setting.cap and study.setting.asked.get("where") is None
+    depth = study.depth
+    whole = depth.largest == study.setting.cap and depth.shorter == 0
+    return whole and study.setting.asked.get("where") is None
 
 
 def _other_h(study: Study, generation: float | None, verification: float | None) -> float | None:
@@ -202,7 +208,7 @@ def pairs(study: Study) -> Table:
 
 def _unserved(study: Study) -> Sequence[str]:
     """Pools and orders that the log cannot serve, with the reason."""
-    return study.missing.get("B.4", ())
+    return (study.depth.note, *study.missing.get("B.4", ()))
 
 
 def smallest(study: Study) -> Table:
@@ -222,7 +228,7 @@ def gold_table(study: Study) -> Table:
     """Claims with a trace of the gold label among the first k."""
     rows = [Row((r["k"],), {"share": _share(r), "n": r["n"]}) for r in study.gold.iter_rows(named=True)]
     measures = [Measure("Claims with a gold trace, %", "share", 1, interval=True), Measure("Claims", "n", 0)]
-    notes = ("sees gold: a diagnostic",)
+    notes = ("sees gold: a diagnostic", study.depth.note)
     return sheet(study, "", "Gold label among the first k traces", ("k",), measures, rows, notes)
 
 
@@ -238,7 +244,7 @@ def unresolved_table(study: Study) -> Table:
         Measure("Median of the largest", "median", 4),
         Measure("Claims", "n", 0),
     ]
-    notes = ("margins: of the claims that have not stopped, the largest lead each has had by then",)
+    notes = ("margins: of the claims that have not stopped, the largest lead each has had by then", study.depth.note)
     return sheet(study, "", "Adaptive Stopping with no cap but the pool", ("k",), measures, rows, notes)
 
 
@@ -266,7 +272,7 @@ def efficiency(study: Study) -> Table:
             total = study.main.cell(name, metric, study.main.n)
             values: dict[str, Value] = {"mean": study.main.cell(name, metric), "total": total, "change": change}
             rows.append(Row((SHOWN[name], f"{metric}, per claim"), values))
-        missing = _missing_labels(study, name)
+        missing = counts(study.main, name)["missing_label_traces"]
         rows.append(Row((SHOWN[name], "missing-label traces"), {"total": missing}))
         for over, under, words in per:
             rows.append(Row((SHOWN[name], f"{over}, {words}"), {"mean": study.main.ratio(name, over, under)}))
@@ -288,11 +294,6 @@ def efficiency(study: Study) -> Table:
     return sheet(study, "", "Efficiency of every method", ("Method", "Number"), measures, rows, notes)
 
 
-def _missing_labels(study: Study, name: str) -> float | None:
-    attempts, valid = study.main.total(name, "traces"), study.main.total(name, "valid_traces")
-    return None if attempts is None or valid is None else attempts - valid
-
-
 def sensitivity_table(study: Study) -> Table:
     """Macro-F1 and operations for every setting."""
     wide = study.sensitivity.pivot(
@@ -310,52 +311,3 @@ def sensitivity_table(study: Study) -> Table:
     notes = ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none",)
     heads = ("Margin", "Cap", "Minimum", "Bootstrap")
     return sheet(study, "", "Sensitivity to the settings", heads, measures, rows, notes)
-
-
-def averaged(study: Study) -> Table:
-    """The methods as means over random orders of the pool: both sources of uncertainty are in the intervals."""
-    made = study.beyond
-    rows = []
-    for name in (BEST, ADAPTIVE, SURROGATE):
-        if made is None:
-            break
-        values: dict[str, Value] = {
-            "macro_f1_pct": made.averaged.cell(name, "macro_f1", 100),
-            "accuracy_pct": made.averaged.cell(name, "accuracy", 100),
-            "traces": made.averaged.cell(name, "traces"),
-            "verifications": made.averaged.cell(name, "verifications"),
-            "change": made.averaged.change(name, "operations") if name != BEST else None,
-        }
-        rows.append(Row((SHOWN[name],), values))
-    measures = [
-        Measure("Macro-F1, %", "macro_f1_pct", interval=True),
-        Measure("Accuracy, %", "accuracy_pct", interval=True),
-        Measure("Traces/claim", "traces", interval=True),
-        Measure("Verifier calls/claim", "verifications", interval=True),
-        Measure("Operations change, %", "change", 1, interval=True, signed=True),
-    ]
-    orders = 0 if made is None else made.orders
-    title = f"Means over {orders} random orders of one pool"
-    notes = () if made is None else told(made.averaged)
-    return sheet(study, "", title, ("Method",), measures, rows, notes)
-
-
-def variants(study: Study) -> Table:
-    """Further policies beside adaptive stopping and the surrogate."""
-    made = study.beyond
-    result = None if made is None else made.variants
-    metrics = (
-        ("Macro-F1, %", "macro_f1", 100.0), ("Accuracy, %", "accuracy", 100.0), ("Traces/claim", "traces", 1.0),
-        ("Verifier calls/claim", "verifications", 1.0), ("Coverage, %", "coverage", 100.0),
-        ("Set size", "set_size", 1.0), ("Answered, %", "answer_rate", 100.0),
-        ("Accuracy among answered, %", "accuracy_answered", 100.0),
-    )  # fmt: skip
-    rows = []
-    if result is not None:
-        for policy in result.policies:
-            values = {metric: cell(result.statistics, policy.name, metric, by) for _, metric, by in metrics}
-            rows.append(Row((policy.name,), values))
-    measures = [Measure(head, metric, interval=True) for head, metric, _ in metrics]
-    notes = [made.missing] if made is not None and made.missing else []
-    notes += [f"{name}: {why}" for name, why in result.dropped.items()] if result is not None else []
-    return sheet(study, "", "Further policies", ("Policy",), measures, rows, notes)

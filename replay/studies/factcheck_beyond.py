@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import polars as pl
+
+from replay.contents import read_contents, resolve
 from replay.fits import CALIBRATIONS, PRIORS, Calibration, Conformal, Prior
+from replay.fitting import fit_policies
 from replay.policies import Sample
 from replay.result import Result
+from replay.rows import matching, refuse_overlap
 from replay.run import run
+from replay.stops import Never
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Methods, Setting, replay_if_served
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log
+from toolkit.log import Log, collect
+from toolkit.stats import Summary
 
 METHODS = (BEST, ADAPTIVE, SURROGATE)
 BONUS = 0.5
@@ -20,29 +28,91 @@ ALPHAS = (0.1, 0.2, 0.3)
 
 
 @dataclass(frozen=True)
+class ClassCoverage:
+    """Prediction sets of a policy on the claims of one class; `threshold` None: the class is in every set."""
+
+    policy: str
+    alpha: float
+    label: str
+    threshold: float | None
+    part: Summary
+
+
+@dataclass(frozen=True)
 class Beyond:
     """`averaged`: methods as means over `orders` random orders of the pool. `variants`: further policies.
 
-    `missing`: why there are no variants that are fitted.
+    `missing`: why there are none, or some are left out. `coverage`: of the prediction sets, class by class.
     """
 
     averaged: Methods
     orders: int
     variants: Result | None
-    missing: str = ""
+    missing: tuple[str, ...] = ()
+    coverage: tuple[ClassCoverage, ...] = ()
+
+
+def check_development(log: Log, setting: Setting, dev: str) -> None:
+    """Raise ThinkbackError where `dev` names no claims, or claims that are reported."""
+    refuse_overlap(log, matching(log, dev, "dev"), _reported(log, setting), "dev", dev)
+
+
+def _reported(log: Log, setting: Setting) -> pl.Series:
+    where = setting.asked.get("where")
+    if where is not None:
+        return matching(log, where, "where")
+    return collect(log.scan("examples", ["example_id"]).select("example_id"), log)["example_id"]
 
 
 def beyond(log: Log, setting: Setting, orders: int, dev: str | None) -> Beyond:
-    """Replay the methods over many orders, then the variants; those that are fitted need the development split."""
+    """Replay the methods over many orders, then the variants; those that are fitted need the development split.
+
+    A variant that cannot be fitted there is missing, with the reason; the others stay.
+    """
     averaged = replay_if_served(log, setting, METHODS, orders=orders)
+    policies = list(variant_policies(setting, dev))
+    hint = "name the claims to learn from with `--dev` to see those that are fitted"
+    missing: tuple[str, ...] = () if dev is not None else (hint,)
     try:
-        variants = run(log, list(variant_policies(setting, dev)), baseline=ADAPTIVE, **setting.asked)
+        variants = run(log, policies, baseline=ADAPTIVE, **setting.asked)
     except ThinkbackError as error:
-        if dev is not None:
-            raise
-        return Beyond(averaged, orders, None, str(error))
-    missing = "" if dev is not None else "name the claims to learn from with `--dev` to see those that are fitted"
-    return Beyond(averaged, orders, variants, missing)
+        failing = _unfitted(log, setting, policies)
+        if not failing:
+            return Beyond(averaged, orders, None, (str(error), *missing))
+        missing = (*failing.values(), *missing)
+        kept = [policy for policy in policies if policy.name not in failing]
+        variants = run(log, kept, baseline=ADAPTIVE, **setting.asked)
+    return Beyond(averaged, orders, variants, missing, tuple(_coverage(log, variants)))
+
+
+def _unfitted(log: Log, setting: Setting, policies: Sequence[Sample]) -> dict[str, str]:
+    """Policies that the development split cannot fit, with the reason, which names them."""
+    contents, reported = read_contents(log), _reported(log, setting)
+    failing = {}
+    for policy in policies:
+        try:
+            fit_policies(log, contents, resolve([policy], contents), reported)
+        except ThinkbackError as error:
+            failing[policy.name] = str(error)
+    return failing
+
+
+def _coverage(log: Log, result: Result) -> Iterator[ClassCoverage]:
+    """The prediction sets of the run on the claims of each class that has any."""
+    gold = collect(log.scan("examples", ["example_id", "gold"]), log)
+    compared = gold.filter(pl.col("example_id").is_in(result.outcomes["example_id"].unique().implode()))
+    parts: dict[str, Summary] = {}
+    for policy in result.policies:
+        if not isinstance(policy, Sample) or policy.conformal is None or policy.conformal.fit is None:
+            continue
+        for label, threshold in policy.conformal.fit.items():
+            ids = compared.filter(pl.col("gold") == label)["example_id"]
+            if ids.is_empty():
+                continue
+            if label not in parts:
+                parts[label] = result.within(ids)
+            known = threshold if np.isfinite(threshold) else None
+            yield ClassCoverage(policy.name, policy.conformal.alpha, label, known, parts[label])
 
 
 def variant_policies(setting: Setting, dev: str | None) -> Iterator[Sample]:
@@ -62,5 +132,7 @@ def variant_policies(setting: Setting, dev: str | None) -> Iterator[Sample]:
     for method in CALIBRATIONS:
         calibration = Calibration(method, dev)  # type: ignore[arg-type]
         yield Sample(name=f"margin of {method} scores", **common, calibration=calibration)
+    # Where a margin stops early, labels that later traces would give have no score, and their thresholds are -inf.
+    whole = common | {"stop": Never()}
     for alpha in ALPHAS:
-        yield Sample(name=f"conformal, alpha {alpha}", **common, conformal=Conformal(alpha, dev, abstain=True))
+        yield Sample(name=f"conformal, alpha {alpha}", **whole, conformal=Conformal(alpha, dev, abstain=True))

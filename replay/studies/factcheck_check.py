@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 
 from replay.studies.factcheck_buckets import trace_buckets
 from replay.studies.factcheck_published import Published, published
-from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, TOP, VOTE, Methods, Setting, replay_methods
+from replay.studies.factcheck_runs import (
+    ADAPTIVE,
+    BEST,
+    FEATURES,
+    SURROGATE,
+    TOP,
+    VOTE,
+    Methods,
+    Setting,
+    replay_methods,
+)
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 from toolkit.show import SIMULATED, Column, Number, Table, Tick
@@ -18,9 +28,6 @@ QUALITY, CLASS_F1, TRACES, SHARE, CALLS = 1.5, 4.0, 0.6, 8.0, 6.0
 RELAXED = {"claimdecomp": 2.0}
 """With 200 claims, twice as far."""
 LABELS = {"t_f1_pct": "f1:Supports", "f_f1_pct": "f1:Refutes", "c_f1_pct": "f1:Conflicting"}
-FEATURES = (
-    "claim_similarity", "evidence_similarity", "claim_numeric_coverage", "evidence_numeric_grounding", "length",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)

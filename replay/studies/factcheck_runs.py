@@ -23,6 +23,10 @@ TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
 ADAPTIVE, SURROGATE = "adaptive stopping", "surrogate-guided"
 METHODS = (TOP, VOTE, BEST, ADAPTIVE, SURROGATE)
 """As the published tables name them."""
+FEATURES = (
+    "claim_similarity", "evidence_similarity", "claim_numeric_coverage", "evidence_numeric_grounding", "length",
+)  # fmt: skip
+"""The surrogate's five (section 3.5)."""
 SHOWN = {
     TOP: "Top-1 decoding",
     VOTE: "Self-consistency",
@@ -81,6 +85,29 @@ class Methods:
         `metric` may be a sum, such as `prompt_tokens+completion_tokens`.
         """
         return self._drawn((method, metric), (against, metric), lambda a, b: 100 * (a / b - 1))
+
+    def difference(
+        self, method: str, metric: str, against: str = BEST, scale: float = 1.0
+    ) -> tuple[Interval | None, float | None]:
+        """Paired difference of a metric to another method's, times `scale`, and its p-value.
+
+        Of the run's own comparison where it made one, else from the same resamples.
+        """
+        one, two = self._estimate(method, metric), self._estimate(against, metric)
+        if self.result is None or one is None or two is None:
+            return None, None
+        made = self.result.comparisons.filter(
+            (pl.col("policy") == method) & (pl.col("baseline") == against) & (pl.col("metric") == metric)
+        )
+        if len(made):
+            low, high, p_value = made.select("low", "high", "p_value").row(0)
+        else:
+            ordered = Sorted.of((self._draws(method, metric) - self._draws(against, metric))[None])
+            sure = bool(ordered.enough[0])
+            low, high = (float(end[0]) if sure else None for end in ordered.percentile(self.result.provenance["level"]))
+            p_value = float(ordered.p_values()[0]) if sure else None
+        ends = [None if end is None else scale * end for end in (low, high)]
+        return Interval(scale * (one - two), ends[0], ends[1]), p_value
 
     def sum_of(self, method: str, metric: str, scale: float = 1.0) -> Interval | None:
         """A mean, or a sum of means written with `+`, times `scale`."""

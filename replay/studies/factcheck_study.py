@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from replay.budgets import Budgets, budgets
-from replay.contents import Contents, read_contents
-from replay.studies.factcheck_analyses import gold_within, sensitivity, unresolved, wall_clock
-from replay.studies.factcheck_beyond import Beyond, beyond
+from replay.contents import read_contents
+from replay.studies.factcheck_analyses import Depth, gold_within, pool_depth, sensitivity, unresolved, wall_clock
+from replay.studies.factcheck_beyond import Beyond, beyond, check_development
 from replay.studies.factcheck_published import Published
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Methods, Setting, replay_if_served, replay_methods
 from toolkit.errors import ThinkbackError, suggest
@@ -29,7 +29,7 @@ class Study:
     simulated: bool
     labels: tuple[str, ...]
     setting: Setting
-    size: int  # traces in the largest pool
+    depth: Depth  # of the pool
     main: Methods
     other: Methods
     other_verifier: str | None
@@ -87,34 +87,38 @@ def study_factcheck(
     """
     contents = read_contents(log)
     labels = shared_labels(log)
+    if dev is not None:
+        check_development(log, setting, dev)
     main = replay_methods(log, setting)
     missing = {f"5.{i}": told(main) for i in range(1, 8)}
-    size = contents.sizes[setting.pool]
+    depth = pool_depth(log, setting)
     other = Methods(None, setting.cap)
-    other_verifier = other_verifier or _another(contents, setting)
+    others = sorted(contents.verifiers - {setting.verifier})
+    if other_verifier is None and len(others) == 1:
+        other_verifier = others[0]
     if other_verifier is not None:
         other = replay_if_served(log, replace(setting, verifier=other_verifier))
-    whole = told(other) if other_verifier is not None else ["the log has one verifier, so nothing is compared"]
+    whole = told(other) if other_verifier is not None else [_nothing_compared(others)]
     missing |= dict.fromkeys(("5.8", "5.9", "5.10"), whole)
     by_cap = {cap: replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in dict.fromkeys(caps)}
     lacking = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in told(methods)]
     missing |= dict.fromkeys(("5.11", "5.12", "5.13"), lacking)
-    fixed, missing["B.4"] = _budgets(log, setting, sorted({setting.cap, size}))
+    fixed, missing["B.4"] = _budgets(log, setting, sorted({setting.cap, depth.size}))
     spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
     return Study(
         name=log.name,
         simulated=log.simulated,
         labels=labels,
         setting=setting,
-        size=size,
+        depth=depth,
         main=main,
         other=other,
         other_verifier=other_verifier,
         caps=by_cap,
         budgets=fixed,
-        gold=gold_within(log, setting),
-        unresolved=unresolved(log, setting),
-        sensitivity=sensitivity(log, setting),
+        gold=gold_within(log, setting, depth.size),
+        unresolved=unresolved(log, setting, depth.size),
+        sensitivity=sensitivity(log, setting, depth.size),
         beyond=beyond(log, setting, orders, dev),
         wall_s=wall_clock(log, setting),
         surrogate_s=spent.get(SURROGATE),
@@ -156,10 +160,11 @@ def told(methods: Methods) -> list[str]:
     return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in reasons.items()]
 
 
-def _another(contents: Contents, setting: Setting) -> str | None:
-    """The one other verifier of the log, where there is just one."""
-    others = contents.verifiers - {setting.verifier}
-    return next(iter(others)) if len(others) == 1 else None
+def _nothing_compared(others: Sequence[str]) -> str:
+    if not others:
+        return "the log has one verifier, so nothing is compared"
+    names = ", ".join(f"`{name}`" for name in others)
+    return f"the log has {len(others)} other verifiers ({names}): name one with `--other-verifier`"
 
 
 def shared_labels(log: Log) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def quality(study: Study, number: str, title: str, methods: Methods, names: Sequ
     """Class F1s, macro-F1, weighted F1 and accuracy, in percent with intervals (tables 5.1, 5.2, 5.8)."""
     rows = _rows(study, methods, names, {name: _quality(study, methods, name) for name in names})
     title = f"{title} (N = {methods.cap})"
-    notes = ("percent; in brackets paired intervals, resampled by claim",)
+    notes = ("percent; in brackets intervals, resampled by claim; paired differences are in the table `paired`",)
     return sheet(study, number, title, ("Dataset", "Method"), _quality_measures(study), rows, notes)
 
 
@@ -72,7 +72,8 @@ _COUNTS = [
 ]
 
 
-def _counts(methods: Methods, name: str) -> dict[str, Value]:
+def counts(methods: Methods, name: str) -> dict[str, Value]:
+    """Traces, those without a label, verifier calls and operations of one method."""
     attempts, valid = methods.total(name, "traces"), methods.total(name, "valid_traces")
     return {
         "traces_per_claim": methods.cell(name, "traces"),
@@ -91,7 +92,7 @@ def operations(study: Study, number: str, title: str, methods: Methods, names: S
         *_COUNTS[1:],
         Measure("Operations change, %", "operations_change_pct", 1, interval=True, signed=True),
     ]
-    rows = _rows(study, methods, names, {name: _counts(methods, name) for name in names})
+    rows = _rows(study, methods, names, {name: counts(methods, name) for name in names})
     return sheet(study, number, f"{title} (N = {methods.cap})", ("Dataset", "Method"), measures, rows)
 
 
@@ -167,7 +168,7 @@ def calls(study: Study) -> Table:
             "saving_vs_adaptive_pct": _saving(methods, name, ADAPTIVE) if name == SURROGATE else None,
         }
         own = {"verifier_calls_per_claim": methods.cell(name, "verifications")}
-        values[name] = {**_counts(methods, name), **own, **saved}
+        values[name] = {**counts(methods, name), **own, **saved}
     rows = _rows(study, methods, (BEST, ADAPTIVE, SURROGATE), values)
     title = f"Trace attempts and verifier-call savings from surrogate guidance (N = {methods.cap})"
     return sheet(study, "5.6", title, ("Dataset", "Method"), measures, rows)
@@ -226,7 +227,7 @@ def cap_quality(study: Study) -> Table:
 
 def cap_operations(study: Study) -> Table:
     """Counts as the cap grows (table 5.12)."""
-    values = {(c, name): _counts(m, name) for c, m in study.caps.items() for name in (BEST, ADAPTIVE)}
+    values = {(c, name): counts(m, name) for c, m in study.caps.items() for name in (BEST, ADAPTIVE)}
     title = "Computational efficiency as the maximum trace budget increases"
     return sheet(study, "5.12", title, ("Max traces", "Method"), _COUNTS, _cap_rows(study, values), (CUT,))
 

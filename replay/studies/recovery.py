@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from replay.gate_data import plan_of, setting
 from replay.gate_file import GateFile
 from replay.gate_fitting import fit_gate
 from replay.gate_report import GateReport, transfer_report
-from replay.interventions import When
+from replay.policies import Policy
 from replay.pool import Prices
 from replay.reading import PolicyFile
 from replay.recommend import Recommendation, recommend
@@ -64,13 +64,12 @@ class DatasetStudy:
     state: Mapping[str, np.ndarray]  # completed and truncated: bool (N,), in the order of the outcomes
     finalizers: Mapping[str, np.ndarray]  # finalizer tokens (N,) of the base pool and of each action, where logged
     screening: pl.DataFrame
-    joint: Result
     recommendation: Recommendation
     notes: tuple[str, ...]
 
-    def values(self, policy: str, result: Result | None = None) -> dict[str, np.ndarray]:
+    def values(self, policy: str) -> dict[str, np.ndarray]:
         """Columns of a policy's outcomes (N,), by example_id."""
-        frame = (result or self.result).outcomes.filter(pl.col("policy") == policy).sort("example_id")
+        frame = self.result.outcomes.filter(pl.col("policy") == policy).sort("example_id")
         return {c: frame[c].fill_null(np.nan).to_numpy() for c in (*MEAN_COLUMNS, "finalizers", "truncated")}
 
     @property
@@ -111,8 +110,11 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
         raise ThinkbackError(
             f"the log has no pool `{unknown[0]}` of first attempts; {suggest(unknown[0], contents.pools)}"
         )
-    budgets = asked.budgets or _longer(log, base, contents.pools)
+    samples = {p: n for p, n in contents.sizes.items() if n > 2 and p not in contents.opaque | contents.whole}
+    limits = _limits(log)
+    longer, note = _longer(log, base, limits, samples) if not asked.budgets else (asked.budgets, "")
     screened, notes = _screen(log, base, actions, asked)
+    notes += [note] if note else []
     acting = screened.filter(pl.col("action").is_in(actions))
     best = max(acting.iter_rows(named=True), key=lambda row: (row["accuracy"], row["fix_rate"] - row["flip_rate"]))
     action = asked.action or (asked.gate.action if asked.gate is not None else str(best["action"]))
@@ -126,8 +128,7 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
     for name, feature in HEURISTICS.items():
         if feature in contents.features:
             _try_fit(rules, name, notes, log, asked, base, action, "score", (f"feature:{feature}",))
-    samples = {p: n for p, n in contents.sizes.items() if n > 2 and p not in contents.opaque | contents.whole}
-    cast = Cast(base, budgets, action, actions, gates, found.get("trees"), rules, samples)
+    cast = Cast(base, _by_limit(longer, limits), action, actions, gates, found.get("trees"), rules, samples, limits)
     return cast, screened, tuple(notes)
 
 
@@ -145,13 +146,33 @@ def _try_fit(
     gates[key] = replace(fitted.gate, path=f"{kind} gate for {action}")
 
 
-def _longer(log: Log, base: str, pools: frozenset[str]) -> tuple[str, ...]:
-    """Pools whose token limit is above the base's, by limit."""
+def _limits(log: Log) -> dict[str, int]:
+    """Token limit of the first attempts of each pool that has one."""
     scan = log.scan("traces", ["pool", "action", "max_tokens"]).filter(pl.col("action") == "solve")
-    limits = dict(collect(scan.group_by("pool").agg(pl.col("max_tokens").max()), log).iter_rows())
-    own = limits.get(base)
-    longer = [p for p in pools if own is not None and limits.get(p) is not None and limits[p] > own]
-    return tuple(sorted(longer, key=lambda pool: (limits[pool], pool)))
+    limits = collect(scan.group_by("pool").agg(pl.col("max_tokens").max()), log).drop_nulls()
+    return dict(limits.iter_rows())
+
+
+def _longer(log: Log, base: str, limits: Mapping[str, int], votes: Collection[str]) -> tuple[tuple[str, ...], str]:
+    """Pools that differ from the base's in a higher token limit alone, by limit; and a note on higher ones that do not.
+
+    Pools of votes and of another temperature answer another question than whether to think longer.
+    """
+    higher = [pool for pool, limit in limits.items() if base in limits and limit > limits[base]]
+    scan = log.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
+    found = collect(scan.group_by("pool").agg(pl.col("temperature").unique().sort()), log)
+    heat = dict(found.iter_rows())
+    longer = [pool for pool in higher if pool not in votes and heat[pool] == heat[base]]
+    others = sorted(set(higher) - set(longer))
+    note = (
+        f"no initial budgets: {', '.join(f'`{pool}`' for pool in others)}, with a higher token limit but sampled as "
+        "votes or at another temperature; name them with `--budgets`"
+    )
+    return _by_limit(longer, limits), note if others else ""
+
+
+def _by_limit(pools: Iterable[str], limits: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(sorted(pools, key=lambda pool: (limits.get(pool, 0), pool)))
 
 
 def _screen(log: Log, base: str, actions: tuple[str, ...], asked: Asked) -> tuple[pl.DataFrame, list[str]]:
@@ -165,9 +186,15 @@ def _screen(log: Log, base: str, actions: tuple[str, ...], asked: Asked) -> tupl
         Oracle(name="sampled-action oracle", rule="action", base=base, of=actions, against="accept"),
     ]
     notes: list[str] = []
+    chosen = asked.action or (asked.gate.action if asked.gate is not None else None)
     try:
         result = run(log, policies, where=asked.on, **_asked(asked.settings))
     except ThinkbackError as error:
+        if chosen is None and len(actions) > 1:
+            raise ThinkbackError(
+                f"no action can be chosen on the examples of `--on` ({asked.on}), and not on those that are reported: "
+                f"name one with `--action` ({error})"
+            ) from None
         notes.append(f"actions are screened on the reported examples, because those of `--on` cannot be: {error}")
         result = run(log, policies, where=asked.where, **_asked(asked.settings))
     means = result.summary.pivot("metric", index="policy", values="estimate").rename({"policy": "action"})
@@ -184,17 +211,23 @@ def _screen(log: Log, base: str, actions: tuple[str, ...], asked: Asked) -> tupl
     return joined.with_columns(examples=pl.lit(result.statistics.n), dataset=pl.lit(named)), notes
 
 
+def _calls(log: Log, ids: pl.Series, base: str, columns: Sequence[str]) -> pl.DataFrame:
+    """Base attempts of some examples and the revisions of them: `call` is `accept` or the action, and `columns`."""
+    keys = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id"]
+    traces = log.scan("traces", [*keys, *columns]).filter(pl.col("example_id").is_in(ids.implode()))
+    solves = (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
+    attempts = collect(traces.filter(solves), log)
+    revised = pl.col("parent_id").is_in(attempts["trace_id"].implode()) & (pl.col("action") != "solve")
+    revisions = collect(traces.filter(revised), log).with_columns(call="action")
+    return pl.concat([attempts.with_columns(call=pl.lit("accept")), revisions])
+
+
 def _call_rates(log: Log, ids: pl.Series, base: str) -> pl.DataFrame:
     """Finalizer and truncation rate of the calls of each action themselves (`accept`: the base attempts)."""
-    columns = ["example_id", "pool", "action", "sample_index", "finish_reason", "finalizer_used"]
-    traces = log.scan("traces", columns).filter(pl.col("example_id").is_in(ids.implode()))
-    solves = (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
-    kept = traces.filter(solves | (pl.col("action") != "solve"))
-    named = pl.when(pl.col("action") == "solve").then(pl.lit("accept")).otherwise(pl.col("action"))
-    rates = kept.group_by(named.alias("action")).agg(
+    calls = _calls(log, ids, base, ["finish_reason", "finalizer_used"])
+    return calls.group_by(pl.col("call").alias("action")).agg(
         finalizer_rate=pl.col("finalizer_used").mean(), truncation_rate=(pl.col("finish_reason") == "length").mean()
     )
-    return collect(rates, log)
 
 
 def _asked(settings: Settings) -> dict[str, Any]:
@@ -202,33 +235,54 @@ def _asked(settings: Settings) -> dict[str, Any]:
 
 
 def study_dataset(log: Log, cast: Cast, screening: pl.DataFrame, asked: Asked, dataset: str) -> DatasetStudy:
-    """The runs of one data set."""
+    """One run on one data set; curves and reports of gates are over the examples that it compares."""
     quoted = dataset.replace("'", "''")
     where = f"({asked.where}) AND dataset = '{quoted}'"
     contents = read_contents(log)
     policies, named = cast_policies(cast, contents)
-    table = band = None
-    reports = {}
+    branches = None
     if named.primary:
         at = setting(log, cast.action, cast.base, None)
-        branches = gather(plan_of(at, where), at.when(cast.gates[cast.action]))
-        table, band = curve(branches), band_table(branches, asked.settings)
-        rate = _rate(branches, cast.gates[cast.action])
-        policies = (*policies, *matched_policies(cast, named.base, rate))
-        for name, gate in {**cast.gates, **({"boosted trees": cast.trees} if cast.trees is not None else {})}.items():
-            reports[name] = transfer_report(log, gate, where=where, settings=asked.settings)
-    file = PolicyFile(policies, prices=asked.prices)
-    result = run(log, file, baseline=named.base, where=where, **_asked(asked.settings))
-    study = DatasetStudy(
-        dataset=dataset, cast=cast, named=named, result=result, seconds=result.seconds,
-        cluster=None, curve=table, band=band, reports=reports, state={}, finalizers={}, screening=screening,
-        joint=_joint(log, cast, asked, where), recommendation=Recommendation("", (), (), None, ()),
-        notes=result.notes,
-    )  # fmt: skip
+        gate = cast.gates[cast.action]
+        branches = gather(plan_of(at, where), at.when(gate))
+        result = _run(log, (*policies, *matched_policies(cast, named.base, _rate(branches, gate))), named, where, asked)
+        among = branches.among(result.outcomes["example_id"].unique())
+        if _rate(among, gate) != _rate(branches, gate):  # the coin and the oracle act at the rate of those compared
+            matched = matched_policies(cast, named.base, _rate(among, gate))
+            result = _run(log, (*policies, *matched), named, where, asked)
+        branches = among
+    else:
+        result = _run(log, policies, named, where, asked)
     ids = result.outcomes["example_id"].unique().sort()
-    whole = replace(study, state=_state(log, cast.base, ids), cluster=_units(log, ids),
-                    finalizers=_finalizers(log, cast, ids))  # fmt: skip
-    return replace(whole, recommendation=_recommendation(whole, asked))
+    study = DatasetStudy(
+        dataset=dataset, cast=cast, named=named, result=result, seconds=result.seconds, cluster=_units(log, ids),
+        curve=None if branches is None else curve(branches),
+        band=None if branches is None else band_table(branches, asked.settings),
+        reports=_reports(log, cast, named, result, asked, where, ids), state=_state(log, cast.base, ids),
+        finalizers=_finalizers(log, cast, ids), screening=screening,
+        recommendation=Recommendation("", (), (), None, ()), notes=result.notes,
+    )  # fmt: skip
+    return replace(study, recommendation=_recommendation(study, asked))
+
+
+def _run(log: Log, policies: tuple[Policy, ...], named: Named, where: str, asked: Asked) -> Result:
+    file = PolicyFile(policies, prices=asked.prices)
+    return run(log, file, baseline=named.base, where=where, **_asked(asked.settings))
+
+
+def _reports(
+    log: Log, cast: Cast, named: Named, result: Result, asked: Asked, where: str, ids: pl.Series
+) -> dict[str, GateReport]:
+    """A report of each gate whose policy was served, on the examples that the run compares."""
+    gates = {named.selective[action]: (action, gate) for action, gate in cast.gates.items()}
+    if cast.trees is not None:
+        gates[named.trees] = ("boosted trees", cast.trees)
+    served = {policy.name for policy in result.policies}
+    return {
+        shown: transfer_report(log, gate, where=where, ids=ids, settings=asked.settings)
+        for policy, (shown, gate) in gates.items()
+        if policy in served
+    }
 
 
 def _units(log: Log, ids: pl.Series) -> np.ndarray:
@@ -256,43 +310,21 @@ def _state(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
 
 
 def _finalizers(log: Log, cast: Cast, ids: pl.Series) -> dict[str, np.ndarray]:
-    """Tokens of the finalizers of the base attempts and, mean over rollouts, of each action (N,); empty: not logged."""
+    """Tokens of the finalizers of the base attempts (by the base's pool) and, mean over rollouts, of each action (N,).
+
+    NaN where a finalizer's tokens were not logged; empty where none were.
+    """
     if "finalizer_tokens" not in log.columns("traces"):
         return {}
-    columns = ["example_id", "pool", "action", "sample_index", "finalizer_tokens"]
-    frame = collect(log.scan("traces", columns).filter(pl.col("example_id").is_in(ids.implode())), log)
-    tokens = pl.col("finalizer_tokens").cast(pl.Float64).fill_null(0.0).mean()
+    calls = _calls(log, ids, cast.base, ["finalizer_tokens", "finalizer_used"])
+    unused = pl.when(~pl.col("finalizer_used")).then(0.0)
+    tokens = pl.coalesce(pl.col("finalizer_tokens").cast(pl.Float64), unused).fill_null(np.nan).mean()
     found = {}
-    for name in (cast.base, *cast.actions):
-        solve = (pl.col("action") == "solve") & (pl.col("pool") == name) & (pl.col("sample_index") == 0)
-        own = frame.filter(solve if name == cast.base else pl.col("action") == name)
-        means = own.group_by("example_id").agg(tokens.alias("tokens"))
+    for name, call in {cast.base: "accept", **{action: action for action in cast.actions}}.items():
+        means = calls.filter(call=call).group_by("example_id").agg(tokens.alias("tokens"))
         kept = pl.DataFrame({"example_id": ids}).join(means, on="example_id", how="left", maintain_order="left")
-        found[name] = kept["tokens"].fill_null(0.0).to_numpy()
+        found[name] = kept["tokens"].fill_null(np.nan).to_numpy()
     return found
-
-
-def _joint(log: Log, cast: Cast, asked: Asked, where: str) -> Result:
-    """Initial budget x gate x action: every pool alone, always revised, and revised when cut off or when gated."""
-    from replay.gates import Reading
-    from replay.interventions import Act
-    from replay.policies import Policy, Sample
-
-    contents = read_contents(log)
-    policies: list[Policy] = []
-    for pool in (cast.base, *cast.budgets):
-        first = Sample(name=pool, pool=pool, max_traces=1, select="first")
-        policies.append(first)
-        for action in sorted({a for a, b, _ in contents.revisions if b == pool}):
-            act = Act(name=f"{pool} + {action} always", action=action, base=pool)
-            policies.append(act)
-            if "finish_reason" in contents.trace_columns:
-                cut = Reading(signal="truncated", at_least=1.0)
-                policies.append(When(name=f"{pool} + {action} when truncated", base=first, gate=cut, then=act))
-            if pool == cast.base and action in cast.gates:
-                gate = Reading(file=cast.gates[action])
-                policies.append(When(name=f"{pool} + {action} when gated", base=first, gate=gate, then=act))
-    return run(log, policies, baseline=cast.base, where=where, **_asked(asked.settings))
 
 
 def _recommendation(study: DatasetStudy, asked: Asked) -> Recommendation:

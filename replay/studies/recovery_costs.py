@@ -129,7 +129,7 @@ def budgets(studies: Sequence[DatasetStudy]) -> Table:
         pools = {study.named.base: study.cast.base} | {name: pool for pool, name in study.named.budgets.items()}
         for policy, pool in pools.items():
             if policy in study.policies:
-                cells, other = means(study, policy), published_budget(study.dataset, limit(pool))
+                cells, other = means(study, policy), published_budget(study.dataset, limit(study, pool))
                 rows.append((
                     study.dataset, policy, cells["accuracy"], cells.get("total_tokens"), number(cells, "finalizers"),
                     number(cells, "truncated"), number(cells, "fix_rate"), number(cells, "flip_rate"),
@@ -160,7 +160,8 @@ def tokens(studies: Sequence[DatasetStudy]) -> Table:
             first = study.finalizers.get(study.cast.base) if part in ("base", "always", "selective") else None
             spent = None if first is None else first.mean()
             if acts and first is not None and calls is not None:
-                spent = (first + study.values(policy)["intervened"] * calls).mean()
+                acted = study.values(policy)["intervened"]
+                spent = (first + np.where(acted > 0, acted * calls, 0.0)).mean()
             rows.append((
                 study.dataset, policy, base if part in ("base", "always", "selective") else None,
                 number(cells, "finalizers"), None if spent is None or np.isnan(spent) else float(spent),
@@ -274,15 +275,15 @@ def joint(studies: Sequence[DatasetStudy]) -> Table:
     """Initial budget x gate x action, and what each loses to the best that costs no more."""
     rows = []
     for study in studies:
-        summary = study.joint.summary.filter(pl.col("metric").is_in(["accuracy", "total_tokens"]))
-        found = summary.pivot("metric", index="policy", values="estimate").sort("total_tokens", nulls_last=True)
-        points = [(row["policy"], row["accuracy"], row["total_tokens"]) for row in found.iter_rows(named=True)]
+        known = {shown: means(study, policy) for shown, policy in study.named.joint.items() if policy in study.policies}
+        points = [(shown, number(cells, "accuracy"), number(cells, "total_tokens")) for shown, cells in known.items()]
+        points.sort(key=lambda point: (point[2] is None, point[2] or 0.0, point[0]))
         for policy, accuracy, tokens in points:
             rivals = [p for p in points if tokens is not None and p[2] is not None and p[2] <= tokens]
-            best = max(rivals, key=lambda p: p[1], default=None)
+            best = max(rivals, key=lambda p: p[1] or 0.0, default=None)
             regret = None
             if best is not None:
-                one, two = (study.values(name, study.joint)["correct"] for name in (best[0], policy))
+                one, two = (study.values(study.named.joint[name])["correct"] for name in (best[0], policy))
                 gap = paired_interval(one, two, cluster=study.cluster, settings=settings_of(study))
                 regret = None if gap.difference is None else Interval(gap.difference, gap.low, gap.high)
             on_front = best is not None and best[0] == policy
@@ -318,12 +319,12 @@ def sweep(studies: Sequence[DatasetStudy]) -> Table:
             flips = wide.get((threshold, "flip_rate"))
             among = None if flips is None or not rate else flips.estimate / rate
             rows.append((
-                study.dataset, rate, threshold, wide.get((threshold, "accuracy")), flips, among,
+                study.dataset, rate, _threshold(threshold), wide.get((threshold, "accuracy")), flips, among,
                 wide.get((threshold, "total_tokens")),
             ))  # fmt: skip
     columns = [
         Column("data set", key="dataset"), Column("acts on %", PERCENT, "intervention_rate"),
-        Column("threshold", Number(4)), Column("accuracy %", Estimate(1, 100), "accuracy"),
+        Column("threshold"), Column("accuracy %", Estimate(1, 100), "accuracy"),
         Column("flips %", Estimate(2, 100), "flip_rate"), Column("flips among those %", Number(2, 100), "flips_among"),
         Column("total tokens", Estimate(0), "total_tokens"),
     ]  # fmt: skip
@@ -332,6 +333,11 @@ def sweep(studies: Sequence[DatasetStudy]) -> Table:
         "In brackets the sup-t band, which holds the whole curve at once. Flips among those: the flip rate over the "
         "examples acted on (the paper's equation 19).",
     )  # fmt: skip
+
+
+def _threshold(value: float) -> str:
+    """A threshold with digits that tell it from its neighbours."""
+    return f"{value:.4g}" if np.isfinite(value) else "never" if value > 0 else "always"
 
 
 COST_TABLES: dict[str, Callable[[Sequence[DatasetStudy]], Table]] = {

@@ -20,7 +20,7 @@ class Cast:
     """Who plays in the study: pools and actions by name, gates by action.
 
     `heuristics` are gates on one logged feature, their thresholds tuned; `samples` maps pools of several samples to
-    their size.
+    their size, `limits` pools to the token limit of their first attempts, where it is logged.
     """
 
     base: str
@@ -31,6 +31,7 @@ class Cast:
     trees: GateFile | None
     heuristics: Mapping[str, GateFile]
     samples: Mapping[str, int]
+    limits: Mapping[str, int] = field(default_factory=dict)
     width: int = 1
 
 
@@ -47,12 +48,7 @@ class Named:
     samples: tuple[str, ...] = ()
     primary: str = ""  # the primary selective policy
     trees: str = ""
-    extra: Mapping[str, str] = field(default_factory=dict)
-
-
-def attempt(pool: str, width: int = 1) -> Sample:
-    """Sample 0 of a pool as a policy."""
-    return Sample(name=f"budget: {pool}", pool=pool, max_traces=1, select="first", width=width)
+    joint: Mapping[str, str] = field(default_factory=dict)  # budget, action and gate -> policy
 
 
 def cast_policies(cast: Cast, contents: Contents) -> tuple[tuple[Policy, ...], Named]:
@@ -82,6 +78,7 @@ def cast_policies(cast: Cast, contents: Contents) -> tuple[tuple[Policy, ...], N
                against=base.name, width=cast.width)
         for pool, size in cast.samples.items()
     ]  # fmt: skip
+    joint, crossed = _joint(cast, contents, {cast.base: base.name, **budgets}, always, selective)
     named = Named(
         base=base.name,
         budgets=budgets,
@@ -92,8 +89,36 @@ def cast_policies(cast: Cast, contents: Contents) -> tuple[tuple[Policy, ...], N
         samples=tuple(voter.name for voter in voters),
         primary=selective.get(cast.action, ""),
         trees=trees,
+        joint=joint,
     )
-    return (*policies, *rules, *oracles, *voters), named
+    return (*policies, *rules, *oracles, *voters, *crossed), named
+
+
+def _joint(
+    cast: Cast, contents: Contents, pools: Mapping[str, str], always: Mapping[str, str], selective: Mapping[str, str]
+) -> tuple[dict[str, str], list[Policy]]:
+    """Initial budget x gate x action: every pool alone, always revised, and revised when cut off or when gated.
+
+    Names of the policies by what they do, and those of them that are not there yet.
+    """
+    named: dict[str, str] = dict(pools)
+    made: list[Policy] = []
+    for pool in pools:
+        first = Sample(name=pool, pool=pool, max_traces=1, select="first")
+        for action in sorted({a for a, b, _ in contents.revisions if b == pool}):
+            act = Act(name=f"{pool} + {action} always", action=action, base=pool)
+            found: list[Policy] = [act]
+            if "finish_reason" in contents.trace_columns:
+                cut = Reading(signal="truncated", at_least=1.0)
+                found.append(When(name=f"{pool} + {action} when truncated", base=first, gate=cut, then=act))
+            if pool == cast.base:
+                named[act.name] = always[action]
+                found.remove(act)
+                if action in selective:
+                    named[f"{pool} + {action} when gated"] = selective[action]
+            named |= {policy.name: policy.name for policy in found}
+            made += found
+    return named, made
 
 
 def _rules(cast: Cast, contents: Contents) -> dict[str, Reading | AllOf]:

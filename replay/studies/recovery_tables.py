@@ -20,8 +20,11 @@ from replay.studies.recovery_published import (
 )
 from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table
 from toolkit.stats import Settings, interval, paired_interval
+from toolkit.stats.calibration import Calibration
 
 PERCENT, POINTS, TOKENS = Number(1, 100), Estimate(2, 100, signed=True), Number(0)
+PAPER_LIMIT = 4096
+"""Token limit of the paper's base attempts."""
 PRICES = (0.1, 0.5, 2.0, 10.0)
 """Prices per million tokens of the sensitivity table."""
 
@@ -65,15 +68,19 @@ def headline(study: DatasetStudy) -> list[tuple[str, str, str]]:
     for action, policy in named.always.items():
         found += [(policy, "always", action)]
         found += [(named.selective[action], "selective", action)] if action in named.selective else []
-    found += [(policy, "budget", limit(pool)) for pool, policy in named.budgets.items()]
-    found += [(policy, "samples", policy.partition("@")[2].partition(":")[0]) for policy in named.samples]
+    found += [(policy, "budget", limit(study, pool)) for pool, policy in named.budgets.items()]
+    sizes = study.cast.samples.values()
+    found += [(policy, "samples", str(size)) for policy, size in zip(named.samples, sizes, strict=True)]
     return [one for one in found if one[0] in study.policies]
 
 
-def limit(pool: str) -> str:
-    """The token limit that a pool's name tells; `long` is the paper's 8,192."""
-    digits = "".join(sign for sign in pool if sign.isdigit())
-    return digits or ("8192" if pool.startswith("long") else pool)
+def limit(study: DatasetStudy, pool: str) -> str:
+    """The token limit of a pool's first attempts; empty where it is not logged, or the base's is not the paper's.
+
+    A budget stands beside a published one only where both limits are the paper's.
+    """
+    limits = study.cast.limits
+    return str(limits.get(pool, "")) if limits.get(study.cast.base) == PAPER_LIMIT else ""
 
 
 def budget_matched(studies: Sequence[DatasetStudy]) -> Table:
@@ -123,15 +130,16 @@ def comparisons(study: DatasetStudy) -> list[tuple[str, str, str, str]]:
             (named.primary, always, "saved:action_tokens",
              f"action tokens saved, selective {verify} against always {verify}"),
         ]  # fmt: skip
+    told = {policy: f"base {limit(study, pool)}" for pool, policy in named.budgets.items()}
     if named.primary and longest:
         found += [
-            (named.primary, longest, "correct", f"accuracy, selective {verify} minus base 8192"),
-            (named.primary, longest, "total_tokens", f"total tokens, selective {verify} minus base 8192"),
+            (named.primary, longest, "correct", f"accuracy, selective {verify} minus {told[longest]}"),
+            (named.primary, longest, "total_tokens", f"total tokens, selective {verify} minus {told[longest]}"),
         ]
     ladder = [named.base, *named.budgets.values()]
     for lower, upper in itertools.pairwise(ladder):
-        whole = len(ladder) == 2
-        found.append((upper, lower, "correct", "accuracy, base 8192 minus base 4096" if whole else ""))
+        first = lower == named.base
+        found.append((upper, lower, "correct", f"accuracy, {told[upper]} minus base 4096" if first else ""))
         found.append((upper, lower, "total_tokens", ""))
     found += [(policy, named.base, "correct", "") for policy in named.samples]
     return [one for one in found if one[0] in study.policies and one[1] in study.policies]
@@ -200,6 +208,11 @@ def settings_of(study: DatasetStudy) -> Settings:
     return Settings(resamples=made["resamples"], level=made["level"], seed=made["seed"])
 
 
+def _judged(found: Calibration) -> list[float | None]:
+    """AUROC, AUPRC, Brier and calibration error; None where there is none."""
+    return [None if np.isnan(one) else one for one in (found.auroc, found.auprc, found.brier, found.ece)]
+
+
 def gates(studies: Sequence[DatasetStudy]) -> Table:
     """Gates on the reported examples: accuracy, rate, discrimination, calibration (the paper's table 3)."""
     rows = []
@@ -210,7 +223,7 @@ def gates(studies: Sequence[DatasetStudy]) -> Table:
             found, other = report.calibration, published_gate(study.dataset, name)
             rows.append((
                 study.dataset, name, frozen["threshold"], frozen["accuracy"], frozen["intervention_rate"],
-                frozen["fix_rate"], frozen["flip_rate"], found.auroc, found.auprc, found.brier, found.ece,
+                frozen["fix_rate"], frozen["flip_rate"], *_judged(found),
                 there["threshold"], there["accuracy"], other.get("accuracy_pct"), other.get("verify_pct"),
             ))  # fmt: skip
     columns = [

@@ -20,7 +20,7 @@ from tests.features.test_features import Letters
 from toolkit.errors import ThinkbackError
 from toolkit.log import ADDING, collect, open_log, validate_log, write_log
 
-ENGINE = '[engine]\nkind = "openai"\nmodel = "rule"\n'
+ENGINE = '[engine]\nkind = "openai"\nmodel = "rule"\nbase_url = "http://127.0.0.1:9/v1"\n'
 JUDGE = ENGINE + '[[verify]]\nname = "judge"\nkind = "judge"\nprompt = "score.txt"\n'
 CHANCE = '[[verify]]\nname = "chance"\nkind = "random"\n'
 SERVING = '[[features]]\nkind = "serving"\n'

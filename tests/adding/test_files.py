@@ -12,7 +12,7 @@ from generate.recipe_file import load_recipe
 from tests.adding.makers import write_recipe
 from toolkit.errors import ThinkbackError
 
-ENGINE = '[engine]\nkind = "openai"\nmodel = "m"\n'
+ENGINE = '[engine]\nkind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
 CHANCE = '[[verify]]\nname = "chance"\nkind = "random"\n'
 STATES = '[[states]]\nmodel = "m"\nlayers = [-1]\n'
 

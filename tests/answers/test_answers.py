@@ -187,3 +187,27 @@ def test_a_pattern_of_ones_own() -> None:
         read_answers(texts, ["pattern"], "(")
     with pytest.raises(ThinkbackError, match="needs one"):
         read_answers(texts, ["pattern"])
+
+
+@pytest.mark.parametrize(
+    ("way", "text", "answer"),
+    [
+        ("####", "#### 12", None),
+        ("####", "#### 12\nand", "12"),
+        ("answer is", "The answer is 4", None),
+        ("answer is", "The answer is 4. Or", "4"),
+        ("last line", "5\n1", None),
+        ("last line", "5\n1\n", "1"),
+        ("last number", "It is 5 or 1", None),
+        ("last number", "It is 5 or", "5"),
+        ("boxed", "\\boxed{5} or \\boxed{1", "5"),
+        ("boxed", "\\boxed{5}", "5"),
+        ("pattern", "<5 <1", None),
+        ("pattern", "<5 <1>", "1"),
+    ],
+)
+def test_what_reaches_the_end_of_a_text_cut_by_its_limit_is_not_read(way: str, text: str, answer: str | None) -> None:
+    cut = pl.Series([True, False, None])
+    read = read_answers(pl.Series([text] * 3), [way], r"<(\d+)", cut).to_list()
+    assert read[0] == answer
+    assert read[1:] == read_answers(pl.Series([text] * 2), [way], r"<(\d+)").to_list()

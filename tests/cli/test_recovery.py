@@ -155,7 +155,8 @@ def test_a_study_on_what_a_frozen_gate_has_seen_is_refused(recovery: Path, think
     thinkback(*given(FIT, recovery), "--out", "gate.json")
     before = files(tmp_path)
     where = ("--where", "split <> 'test'")
-    refused(thinkback("study", "recovery", recovery, "--gate", "gate.json", *where, "--out", "o"), "gate.json", "seen")
+    reused = thinkback("study", "recovery", recovery, "--gate", "gate.json", *where, "--out", "o")
+    refused(reused, "gate.json", "fitted or tuned on 420 of 420 examples")
     document = json.loads((tmp_path / "gate.json").read_text())
     (tmp_path / "gate.json").write_text(json.dumps(document | {"threshold": 0.5}))
     refused(

@@ -24,6 +24,27 @@ GOOD = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"dev_share": "fifth"}, "`dev_share` must be a number between 0 and 1, not `fifth`"),
+        ({"dev_share": [0.2]}, "`dev_share` must be a number between 0 and 1"),
+        ({"choose": 1, "choose_by": 3}, "`choose_by` must be the name of a column, not `3`"),
+    ],
+)
+def test_options_of_another_kind(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    (tmp_path / "test.jsonl").write_text(json.dumps(GOOD["gsm8k"]), encoding="utf-8")
+    assert said in complaint("gsm8k", tmp_path, options)
+
+
+@pytest.mark.parametrize("value", [["a", "b", "c"], [[1], [2], [3]], [True, True, True], "abc", 3])
+def test_settings_of_a_task_of_another_kind(value: Any) -> None:
+    for name in ("shares", "kinds"):
+        if name == "shares" or value != ["a", "b", "c"]:
+            with pytest.raises(ThinkbackError, match=f"`{name}` is .*; it must be like"):
+                load("numeric_claims", None, ["test"], {name: value})
+
+
 def complaint(name: str, path: Path, options: dict[str, Any] | None = None) -> str:
     with pytest.raises(ThinkbackError) as caught:
         load(name, path, ["dev" if name == "commonsenseqa" else "test"], options)

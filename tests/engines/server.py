@@ -33,7 +33,8 @@ class Server:
         self.plan: list[str] = []
         self.delay_s = 0.0
         self.logprobs = True
-        self.sentinel = False
+        self.sentinel: float | None = None  # what stands for the last log-probability
+        self.too_long = "This model's maximum context length is 96 tokens, you sent 120"
         self.reasoning: str | None = None
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -72,8 +73,8 @@ class Server:
 
     def _choice(self, index: int, text: str, chat: bool, logprobs: bool, word: str) -> dict[str, Any]:
         values = [-0.5 - i for i in range(len(text.split()) + 1)]
-        if self.sentinel:
-            values[-1] = -9999.0
+        if self.sentinel is not None:
+            values[-1] = self.sentinel
         told: Any = None
         if logprobs and self.logprobs:
             told = {"content": [{"token": "t", "logprob": v} for v in values]} if chat else {"token_logprobs": values}
@@ -134,7 +135,7 @@ class Server:
                 key = self.headers.get("Authorization", "")
                 said = f"no: {key}"
                 if status == "400-length":
-                    status, said = "400", "This model's maximum context length is 96 tokens, you sent 120"
+                    status, said = "400", server.too_long
                 self.send(int(status), json.dumps({"error": {"message": said}}), {"Retry-After": wait} if wait else {})
 
             def send(

@@ -14,6 +14,7 @@ import pytest
 
 from generate.engines import Call, CallFailure, Completion, EngineError, Message, open_engine
 from generate.engines.openai import retry_after
+from generate.engines.openai_settings import OpenAISettings, backoff
 from generate.engines.replies import HalfAnswer, divide, read_reply
 from tests.engines.server import Server, sample_text
 
@@ -117,8 +118,12 @@ def test_backoff_doubles_between_half_and_whole(server: Server) -> None:
     server.plan = ["500"] * 3
     only(engine(server, backoff_s=0.2), call())
     gaps = [b - a for a, b in zip(server.times, server.times[1:], strict=False)]
-    for gap, backoff in zip(gaps, (0.2, 0.4, 0.8), strict=True):
-        assert backoff / 2 <= gap < backoff + 0.25
+    for gap, least in zip(gaps, (0.1, 0.2, 0.4), strict=True):
+        assert gap >= least
+    settings = OpenAISettings(base_url="http://127.0.0.1/v1", model="m", backoff_s=0.2, longest_wait_s=1.5)
+    assert [backoff(settings, attempt, 0.0) for attempt in range(5)] == pytest.approx([0.1, 0.2, 0.4, 0.75, 0.75])
+    most = [backoff(settings, attempt, 0.999) for attempt in range(5)]
+    assert most == pytest.approx([0.2, 0.4, 0.8, 1.5, 1.5], rel=1e-3)
 
 
 def test_retry_after_reads_seconds_and_dates() -> None:
@@ -166,6 +171,48 @@ def test_prompt_too_long_fails_for_good_other_refusals_for_now(server: Server) -
     assert "120" in for_good.reason
     assert for_now.retryable
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "limit"),
+    [
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context length is 96"
+            " tokens and your request has 5 input tokens (512 > 96 - 5).",
+            True,
+        ),
+        (
+            "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context length is 96"
+            " tokens and your request has 96 input tokens (512 > 96 - 96).",
+            False,
+        ),
+        (
+            "This model's maximum context length is 4097 tokens. However, you requested 4500 tokens (500 in the"
+            " messages, 4000 in the completion). Please reduce the length of the messages or completion.",
+            True,
+        ),
+        (
+            "This model's maximum context length is 4097 tokens, however you requested 9000 tokens (5000 in your"
+            " prompt; 4000 for the completion).",
+            False,
+        ),
+        (
+            "You passed 4097 input tokens and requested 8192 output tokens. However, the model's context length is only"
+            " 8192 tokens, resulting in a maximum input length of 0 tokens.",
+            True,
+        ),
+        ("max_tokens is too large: 100000. This model supports at most 16384 completion tokens", True),
+        ("the request exceeds the available context size", False),
+    ],
+)
+def test_a_limit_that_is_too_large_is_no_prompt_that_is_too_long(server: Server, said: str, limit: bool) -> None:
+    server.plan, server.too_long = ["400-length"], said
+    made = engine(server)
+    if limit:
+        with pytest.raises(EngineError, match="takes no limit of 32 tokens for `a`.*lower `max_tokens`, or give the"):
+            only(made, call())
+    else:
+        assert not only(made, call()).retryable
 
 
 def test_concurrency_is_a_limit_and_answers_are_matched(server: Server) -> None:
@@ -224,8 +271,9 @@ def test_fewer_samples_than_asked_says_what_to_set(server: Server) -> None:
     assert outcome.reason.endswith("the answer has 0 of 1 samples")
 
 
-def test_a_logprob_that_is_not_told_makes_the_sum_null(server: Server) -> None:
-    server.sentinel = True
+@pytest.mark.parametrize("told", [-9999.0, float("nan"), float("-inf"), float("inf")])
+def test_a_logprob_that_is_not_told_makes_the_sum_null(server: Server, told: float) -> None:
+    server.sentinel = told
     [text] = only(engine(server), call(logprobs=4))
     assert text.sum_logprob is None
     assert text.token_logprobs is None

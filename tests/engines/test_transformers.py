@@ -27,6 +27,12 @@ def network(tiny: Path) -> Any:
     return LlamaForCausalLM.from_pretrained(tiny, dtype="float64").eval()
 
 
+def test_memory_that_runs_out_on_the_cpu_is_one_line(tiny: Path) -> None:
+    engine = open_engine("transformers", {"model": str(tiny), "context": 10**16, "device": "cpu"})
+    with pytest.raises(EngineError, match="out of memory with 1 samples .*the same command continues"):
+        list(engine.run([Call("c", "1 + 1", (0,), (0.5,), 10**15)]))
+
+
 def calls(count: int = 12, n: int = 5, **more: Any) -> list[Call]:
     """Prompts of many lengths; each with one greedy sample and the rest at rising temperatures."""
     return [
@@ -196,6 +202,15 @@ def test_no_chat_template_is_an_error(tmp_path: Path) -> None:
     made = open_engine("transformers", {"model": str(save_tiny(tmp_path / "m", template=False))})
     with pytest.raises(EngineError, match="no chat template"):
         list(made.run([Call("c", (Message("user", "x"),), (1,), (0.0,), 8)]))
+
+
+def test_a_limit_that_the_context_shortens_is_told(engine: Any) -> None:
+    [whole], [short] = (
+        outcome for _, outcome in engine.run([Call(str(n), "1 + 1", (0,), (0.0,), n) for n in (8, 500)])
+    )
+    assert whole.max_tokens is None
+    assert short.max_tokens == CONTEXT - short.prompt_tokens
+    assert short.completion_tokens <= short.max_tokens
 
 
 def test_prompts_over_the_context_fail_and_are_not_cut(engine: Any) -> None:

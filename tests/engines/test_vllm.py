@@ -21,7 +21,7 @@ from generate.recipe_file import load_recipe
 from generate.run import generate, make_plan
 from tests.engines.serving import serving
 from tests.engines.tiny import CONTEXT, tokenizer
-from tests.generate.toy import RECIPE, write_recipe
+from tests.generate.toy import LOCAL, write_recipe
 from toolkit.log import collect, validate_log
 
 if find_spec("vllm") is None:
@@ -205,7 +205,7 @@ def test_a_model_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_recipe_runs(vllm: Any, tmp_path: Path) -> None:
-    text = RECIPE.replace('kind = "openai"', 'kind = "vllm"')
+    text = LOCAL.replace('kind = "openai"', 'kind = "vllm"')
     limits = [f"sample.{pool}.max_tokens=16" for pool in ("probe", "votes")]
     recipe = load_recipe(write_recipe(tmp_path, 4, text), limits)
 

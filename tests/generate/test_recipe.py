@@ -17,7 +17,7 @@ from generate.run import make_plan
 from generate.steps.prompting import PROMPTS
 from generate.steps.temperatures import Balanced, Constant, Mixture
 from generate.tasks import PROMPTS as FORMATS
-from tests.generate.toy import RECIPE, write_recipe
+from tests.generate.toy import RECIPE, URL, write_recipe
 from toolkit.errors import ThinkbackError
 
 TABLES = {name: set(read_toml(name)[0]) for name in shipped_recipes()}
@@ -47,7 +47,7 @@ CHANGES: list[tuple[Callable[[str], str], str]] = [
     (lambda t: t.replace("[finalizer]", "[evidence]\ntop = 3\n[finalizer]"), "need `[embedding]`"),
     (lambda t: t.replace("[finalizer]", "[finaliser]"), "did you mean `finalizer`?"),
     (lambda t: t.replace('model = "rule"', 'model = "rule"\nconcurency = 2'), "did you mean `concurrency`?"),
-    (lambda t: t.replace('model = "rule"', 'model = "rule"\nbase_url = 3'), "`base_url` must be text in quotes, not 3"),
+    (lambda t: t.replace(URL, "base_url = 3\n"), "`base_url` must be text in quotes, not 3"),
     (lambda t: t.replace('model = "rule"', 'model = "rule"\nretries = "2"'), "`retries` must be a whole number"),
     (lambda t: t.replace('model = "rule"', 'model = "rule"\nextra = 3'), "`extra` must be a table"),
     (lambda t: t + "x = ", "is no TOML"),
@@ -200,7 +200,7 @@ def test_counts_stand_beside_those_of_the_papers(tmp_path: Path, capsys: pytest.
     table = "thesis on efficient fact checking, table 4.1"
     assert f"quantemp test claims: 3 (published: 2,495, 2,492 fewer; {table})" in said
     assert f"few-shot pool: quantemp train claims: 6 (published: 9,935, 9,929 fewer; {table})" in said
-    assert make_plan(load_recipe("quantemp", settings)).notes == tuple(said[: said.index(said[-3])])
+    assert make_plan(load_recipe("quantemp", settings)).notes == tuple(said[: said.index(said[-4])])
 
 
 def test_an_option_is_a_path_only_where_it_names_a_file(tmp_path: Path) -> None:
@@ -211,3 +211,30 @@ def test_an_option_is_a_path_only_where_it_names_a_file(tmp_path: Path) -> None:
     path = write_recipe(tmp_path, text=text)
     plan = make_plan(load_recipe(path, ["data.options.choose=2", "data.options.choose_by=split"]))
     assert plan.examples.height == 2
+
+
+def test_members_of_requests_by_step(tmp_path: Path) -> None:
+    """The finalizer of the SeVRA recipes does not think; what a call sets itself, and keys, are refused."""
+    for name in ("sevra-math500", "sevra-gsm8k"):
+        assert load_recipe(name).finalizer.extra == {"reasoning_effort": "none"}
+    path = write_recipe(tmp_path)
+    assert load_recipe(path, ["sample.votes.extra={top_k = 20}"]).sample[1].extra == {"top_k": 20}
+    for given, said in (("seed = 1", "which the call itself sets"), ("api_key = 'x'", "use `key_variable`")):
+        with pytest.raises(ThinkbackError, match=f"`votes`: `extra` may not hold .*{said}"):
+            load_recipe(path, [f"sample.votes.extra={{{given}}}"])
+    with pytest.raises(ThinkbackError, match="`finalizer`: `extra` is for servers"):
+        load_recipe(path, ["engine={kind = 'transformers', model = 'm'}", "finalizer.extra={a = 1}"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("engine.concurrency=0", "`concurrency` must be at least 1"),
+        ("engine.base_url=x", "`base_url` must be like"),
+        ("engine={kind = 'openai', model = 'm'}", "base_url"),
+        ("engine={kind = 'transformers', model = 'm', device = 'tpu'}", "`device` cannot be `tpu`"),
+    ],
+)
+def test_values_of_an_engine_are_checked_when_the_recipe_is_read(tmp_path: Path, setting: str, said: str) -> None:
+    with pytest.raises(ThinkbackError, match=said):
+        load_recipe(write_recipe(tmp_path), [setting])

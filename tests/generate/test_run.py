@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import signal
+import string
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +18,11 @@ import polars as pl
 import pytest
 
 from generate.engines.base import Call, CallFailure, EngineError, Outcome
+from generate.estimate import estimate, examples_bytes
 from generate.journal import FOLDER, Journal
 from generate.recipe_file import load_recipe
 from generate.run import PATIENCE, Generated, generate, make_plan
-from tests.generate.toy import RECIPE, Letters, RuleEngine, write_recipe
+from tests.generate.toy import LOCAL, RECIPE, Letters, RuleEngine, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, merge_logs, open_log, validate_log
 
@@ -106,6 +109,20 @@ def test_a_joined_revision_is_read_with_its_attempt(tmp_path: Path) -> None:
         assert both == (own if own is not None else base[parent])
 
 
+def test_a_log_that_another_run_would_not_mend_is_not_told_to_be_run_again(tmp_path: Path) -> None:
+    """No trace has -1 tokens: the rows are refused when the log is sealed, and would be again."""
+    recipe, out = write_recipe(tmp_path, 2), tmp_path / "log"
+
+    class Below(RuleEngine):
+        def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+            for call, outcome in super().run(calls):
+                assert isinstance(outcome, tuple)
+                yield call, tuple(replace(one, prompt_tokens=-1) for one in outcome)
+
+    with pytest.raises(ThinkbackError, match="negative.*every answered call is kept$"):
+        go(recipe, out, Below())
+
+
 def test_a_run_that_its_engine_ends_says_that_what_was_answered_is_kept(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
     with pytest.raises(EngineError, match="the key is wrong; every answered call is kept: run the same command again"):
@@ -116,7 +133,7 @@ def test_a_run_that_its_engine_ends_says_that_what_was_answered_is_kept(tmp_path
 
 def test_a_chat_template_beside_the_recipe_is_part_of_the_log(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    text = RECIPE.replace('kind = "openai"', 'kind = "transformers"\nchat_template = "own.jinja"')
+    text = LOCAL.replace('kind = "openai"', 'kind = "transformers"\nchat_template = "own.jinja"')
     recipe, template = write_recipe(tmp_path, text=text), "{% for m in messages %}{{ m['content'] }}{% endfor %}"
     with pytest.raises(ThinkbackError, match="`engine.chat_template` own.jinja can't be read"):
         load_recipe(recipe)
@@ -135,6 +152,17 @@ def test_the_rows_do_not_depend_on_blocks_or_on_how_samples_are_grouped(tmp_path
     go(recipe, tmp_path / "b", grouped, block=1, settings=["engine.samples_per_call=2"])
     assert traces(tmp_path / "a").equals(traces(tmp_path / "b"))
     assert max(len(call.seeds) for call in grouped.calls) == 2
+
+
+def test_samples_of_one_request_go_into_one_call_and_are_part_of_the_log(tmp_path: Path) -> None:
+    recipe, out, engine = write_recipe(tmp_path, 2), tmp_path / "log", RuleEngine()
+    together = ["engine.samples_per_request=3"]
+    go(recipe, out, engine, settings=together)
+    assert max(len(call.seeds) for call in engine.calls) == 3
+    with pytest.raises(ThinkbackError, match="`engine.samples_per_call` is null there and 2 here"):
+        go(recipe, out, settings=[*together, "engine.samples_per_call=2"])
+    with pytest.raises(ThinkbackError, match="is complete"):
+        go(recipe, out, settings=together)
 
 
 def test_shards_merged_are_the_whole(tmp_path: Path) -> None:
@@ -179,6 +207,92 @@ def test_a_log_of_another_recipe_names_the_first_setting_that_differs(tmp_path: 
     (tmp_path / "ask.txt").write_text("Other: {{question}}", encoding="utf-8")
     with pytest.raises(ThinkbackError, match=r"`prompts.ask.txt` is"):
         go(recipe, out)
+
+
+class Described(RuleEngine):
+    """The rule, under weights of its own."""
+
+    def __init__(self, fail: Callable[[Call], CallFailure | None] = lambda _: None, **said: object):
+        super().__init__(fail)
+        self.said = said
+
+    def describe(self) -> dict[str, object]:
+        return {"model": "rule", "weights_sha256": "a" * 64, "versions": {"torch": "2"}} | self.said
+
+
+def test_no_other_model_goes_on_with_a_log(tmp_path: Path) -> None:
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    with pytest.raises(EngineError):
+        go(recipe, out, Described(fail=_stop_at(5)))
+    begun = Described(weights_sha256="b" * 64)
+    told = r"was begun with another model: the engine's `weights_sha256` is \"aaaaaaaaaaaaaaa…\" there and \"bbb"
+    with pytest.raises(ThinkbackError, match=told):
+        go(recipe, out, begun)
+    assert not begun.calls
+    done = go(recipe, out, Described(versions={"torch": "3"}))  # versions may change
+    assert done.log.manifest.source["pools"]["votes"]["engine"]["weights_sha256"] == "a" * 64
+
+
+def test_no_other_encoder_goes_on_with_a_log(tmp_path: Path) -> None:
+    chosen = "[embedding]\nmodel = 'x'\n[evidence]\ntop = 1\n[finalizer]"
+    recipe = write_recipe(tmp_path, 2, RECIPE.replace("[finalizer]", chosen))
+    rows = [{"example_id": f"s{i}", "question": f"{i} + 1", "gold": "1", "evidence": ["a", "b"]} for i in range(4)]
+    pl.DataFrame(rows).write_ndjson(tmp_path / "examples.jsonl")
+
+    class Other(Letters):
+        def describe(self) -> dict[str, object]:
+            return {"model": "letters", "sha256": "b"}
+
+    class First(Letters):
+        def describe(self) -> dict[str, object]:
+            return {"model": "letters", "sha256": "a"}
+
+    out = tmp_path / "log"
+    with pytest.raises(EngineError):
+        go(recipe, out, RuleEngine(fail=_stop_at(5)), embedder=First(), block=2)
+    with pytest.raises(ThinkbackError, match='the embedding\'s `sha256` is "a" there and "b" here'):
+        go(recipe, out, embedder=Other(), block=2)
+    done = go(recipe, out, embedder=First(), block=2)
+    assert done.log.manifest.source["embedding"] == {"model": "letters", "sha256": "a"}
+
+
+def test_the_manifest_tells_what_every_run_saw(tmp_path: Path) -> None:
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    first = Described(lambda c: _stop(c) if c.key == "s005/probe/0" else None, reported_models=["a-1"])
+    with pytest.raises(EngineError):
+        go(recipe, out, first, block=3)
+    done = go(recipe, out, Described(reported_models=["a-2"]), block=3)
+    assert done.log.manifest.source["pools"]["probe"]["engine"]["reported_models"] == ["a-1", "a-2"]
+
+
+def test_sealing_opens_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted when every call is answered and every row written: nothing is left to ask."""
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    with monkeypatch.context() as patched:
+        patched.setattr("toolkit.log.LogWriter.seal", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            go(recipe, out)
+
+    def none(_: object) -> RuleEngine:
+        raise AssertionError("an engine was opened")
+
+    assert generate(make_plan(load_recipe(recipe)), out, none).log.rows("traces") == 36
+
+
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_same_model_in_another_folder_goes_on(tmp_path: Path) -> None:
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    homes = [tmp_path / place / "rule" for place in ("here", "there")]
+    for home in homes:
+        home.mkdir(parents=True)
+    with pytest.raises(EngineError):
+        go(recipe, out, Described(fail=_stop_at(5)), settings=[f"engine.model={homes[0]}"])
+    go(recipe, out, Described(), settings=[f"engine.model={homes[1]}"])
+    with pytest.raises(ThinkbackError, match='`engine.model` is "rule" there and "other" here'):
+        go(recipe, out, settings=["engine.model=other"])
 
 
 def test_a_run_that_answered_nothing_may_be_changed(tmp_path: Path) -> None:
@@ -251,6 +365,85 @@ def test_a_prompt_that_is_too_long_is_named_and_recorded(tmp_path: Path) -> None
     rows = traces(tmp_path / "log").filter(pl.col("example_id") == "s003")
     assert rows["pool"].unique().to_list() == ["votes"]  # the probe and its revisions have no rows
     assert validate_log(done.log).ok
+
+
+def test_an_example_without_any_trace_does_not_make_its_block_be_asked_again(tmp_path: Path) -> None:
+    """The first block of three is written, with one example whose every call fails; then the run stops."""
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    reason = "the prompt has 9 tokens and the model takes 8"
+
+    def fail(call: Call) -> CallFailure | None:
+        if call.key.startswith("s005/"):
+            raise EngineError("the key is wrong")
+        return CallFailure(reason, False) if call.key.startswith("s001/") else None
+
+    first, second = RuleEngine(fail), RuleEngine()
+    with pytest.raises(EngineError):
+        go(recipe, out, first, block=3)
+    assert open_log(out).rows("examples") == 3
+    done = go(recipe, out, second, block=3)
+    answered = {call.key for call in first.calls if not call.key.startswith("s005/")}
+    assert answered.isdisjoint(call.key for call in second.calls)
+    assert [call for call, _ in done.failures] == [
+        f"s001/{one}" for one in ("probe/0", "votes/0", "votes/1", "votes/2")
+    ]
+    assert validate_log(done.log).ok
+    go(recipe, tmp_path / "whole", RuleEngine(lambda c: CallFailure(reason, False) if "s001/" in c.key else None))
+    assert traces(out).equals(traces(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_a_run_stopped_between_two_tables_goes_on(tmp_path: Path, block: int) -> None:
+    """The rows of examples are there and those of traces not, as after a kill between the two."""
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    with pytest.raises(EngineError):
+        go(recipe, out, RuleEngine(lambda c: _stop(c) if c.key.startswith("s005/") else None), block=3)
+    for shard in (out / "traces").iterdir():
+        shard.unlink()
+    second = RuleEngine()
+    go(recipe, out, second, block=block)
+    assert {call.key.partition("/")[0] for call in second.calls} <= {"s003", "s004", "s005"}
+    go(recipe, tmp_path / "whole")
+    assert traces(out).equals(traces(tmp_path / "whole"))
+    assert open_log(out).rows("examples") == 6
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("-inf")])
+def test_a_log_probability_that_is_no_number_is_not_told(tmp_path: Path, odd: float) -> None:
+    class Odd(RuleEngine):
+        def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+            for call, outcome in super().run(calls):
+                assert isinstance(outcome, tuple)
+                token = None if not call.logprobs else (-0.5, odd)
+                yield call, tuple(replace(one, sum_logprob=odd, token_logprobs=token) for one in outcome)
+
+    done = go(write_recipe(tmp_path, 2), tmp_path / "log", Odd())
+    assert validate_log(done.log).ok
+    rows = traces(tmp_path / "log")
+    assert rows.height == 12
+    assert rows["sum_logprob"].null_count() == rows["token_logprobs"].null_count() == 12
+
+
+def test_a_log_without_any_trace_is_not_sealed(tmp_path: Path) -> None:
+    engine = RuleEngine(lambda _: CallFailure("the prompt has 9 tokens and the model takes 8", False))
+    told = (
+        r"has no traces, so it is no log: all 24 calls failed for good, the first is `s000/probe/0`: the prompt has 9"
+    )
+    with pytest.raises(ThinkbackError, match=told):
+        go(write_recipe(tmp_path), tmp_path / "log", engine)
+    assert not (tmp_path / "log" / "manifest.json").exists()
+
+
+def test_a_limit_that_the_context_shortens_is_the_traces(tmp_path: Path) -> None:
+    class Short(RuleEngine):
+        def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+            for call, outcome in super().run(calls):
+                assert isinstance(outcome, tuple)
+                yield call, tuple(replace(one, max_tokens=20 if "/votes/" in call.key else None) for one in outcome)
+
+    rows = go(write_recipe(tmp_path, 2), tmp_path / "log", Short()).log
+    limits = collect(rows.scan("traces", ["pool", "max_tokens"])).unique().sort("pool").rows()
+    assert limits == [("again", 32), ("probe", 64), ("votes", 20)]
 
 
 def test_a_half_line_is_asked_again_and_a_damaged_one_is_named(tmp_path: Path) -> None:
@@ -332,6 +525,27 @@ def test_a_dry_run_asks_and_writes_nothing(tmp_path: Path) -> None:
         bad = command(recipe, tmp_path / "x", "--shard", wrong)
         assert bad.returncode == 2
         assert "--shard" in bad.stderr
+
+
+@pytest.mark.parametrize("long", ["question", "context", "example_id"])
+def test_the_bytes_of_a_dry_run_bound_those_of_the_run(tmp_path: Path, long: str) -> None:
+    """Long questions, columns or ids of random letters, which hardly compress, and the journal as it was last."""
+    recipe, out, letters = write_recipe(tmp_path), tmp_path / "log", random.Random(0)
+    rows = [{"example_id": str(i), "question": f"{i} + 1", "context": "", "gold": str(i + 1)} for i in range(20)]
+    for row in rows:
+        row[long] = "".join(letters.choices(string.ascii_letters, k=5000)) + row[long]
+    pl.DataFrame(rows).write_ndjson(tmp_path / "examples.jsonl")
+    plan, sizes = make_plan(load_recipe(recipe)), []
+
+    class Weighed(RuleEngine):
+        def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+            yield from super().run(calls)
+            sizes.append(sum(file.stat().st_size for file in out.rglob("*") if file.is_file()))
+
+    go(recipe, out, Weighed())
+    sizes.append(sum(file.stat().st_size for file in out.rglob("*") if file.is_file()))
+    assert max(sizes) > 20 * 5000 * 0.6
+    assert max(sizes) <= sum(one.disk_bytes for one in estimate(plan)) + examples_bytes(plan)
 
 
 class HalvesEngine(RuleEngine):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+from generate.engines import EngineError
 from generate.recipe_file import load_recipe
 from generate.run import generate, make_plan
 from generate.steps.embedding import MeanPooling, unit_rows
-from tests.generate.toy import RECIPE, write_recipe
+from tests.generate.toy import LOCAL, write_recipe
 from thinkback.commands.generate import _open
 from toolkit.errors import ThinkbackError
-from toolkit.log import collect, validate_log
+from toolkit.log import collect, merge_logs, open_log, validate_log
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -31,8 +34,65 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.save_tiny(tmp_path_factory.mktemp("model") / "tiny")
 
 
+class Stops:
+    """An engine that is gone after some calls of a run."""
+
+    def __init__(self, engine: Any, after: int):
+        self.engine, self.after, self.asked = engine, after, []
+        self.name, self.model = engine.name, engine.model
+        self.describe, self.close = engine.describe, engine.close
+
+    def run(self, calls: Any) -> Any:
+        for call, outcome in self.engine.run(calls):
+            if len(self.asked) == self.after:
+                raise EngineError("gone")
+            self.asked.append(call.key)
+            yield call, outcome
+
+
+def test_stopped_and_sharded_runs_of_a_real_model_give_the_same_rows(tmp_path: Path, model: Path) -> None:
+    """In float64, where a sample does not depend on what else is in its batch."""
+    text = LOCAL.replace('"openai"', '"transformers"\ndtype = "float64"').replace(
+        'model = "rule"', f'model = "{model}"'
+    )
+    limits = ["sample.votes.max_tokens=16", "sample.probe.max_tokens=16"]
+    recipe = load_recipe(write_recipe(tmp_path, 6, text), limits)
+
+    def rows(out: Path) -> pl.DataFrame:
+        log = open_log(out)
+        return collect(log.scan("traces", list(log.columns("traces")))).drop("latency_s", "device_s").sort("trace_id")
+
+    generate(make_plan(recipe), tmp_path / "whole", _open)
+    opened: list[Stops] = []
+    for after in (4, 9, 10**6):
+
+        def stops(read: Any, after: int = after) -> Stops:
+            opened.append(Stops(_open(read), after))
+            return opened[-1]
+
+        with contextlib.suppress(EngineError):
+            generate(make_plan(recipe), tmp_path / "stopped", stops, block=2)
+    asked = [key for engine in opened for key in engine.asked]
+    assert len(opened) == 3
+    assert len(asked) == len(set(asked))
+    assert rows(tmp_path / "stopped").equals(rows(tmp_path / "whole"))
+    parts = [tmp_path / f"part{number}" for number in (1, 2)]
+    for number, part in enumerate(parts, 1):
+        generate(make_plan(recipe, (number, 2)), part, _open)
+    merge_logs(parts, tmp_path / "merged")
+    assert rows(tmp_path / "merged").equals(rows(tmp_path / "whole"))
+
+
+def test_a_tokenizer_beside_the_recipe_is_found(tmp_path: Path, model: Path) -> None:
+    text = LOCAL.replace('model = "rule"', 'model = "rule"\nbase_url = "http://127.0.0.1:1/v1"\ntokenizer = "words"')
+    recipe = load_recipe(write_recipe(tmp_path, 1, text))
+    shutil.copytree(model, tmp_path / "words")
+    assert _open(recipe).describe()["tokenizer"] == str(tmp_path / "words")
+    assert recipe.identity()["engine.tokenizer"] == "words"
+
+
 def test_a_real_model_runs_a_recipe(tmp_path: Path, model: Path) -> None:
-    text = RECIPE.replace('"openai"', '"transformers"').replace('model = "rule"', f'model = "{model}"')
+    text = LOCAL.replace('"openai"', '"transformers"').replace('model = "rule"', f'model = "{model}"')
     recipe = load_recipe(write_recipe(tmp_path, 4, text), ["sample.votes.max_tokens=16", "sample.probe.max_tokens=16"])
     engines: list[Any] = []
     done = generate(make_plan(recipe), tmp_path / "log", lambda read: engines.append(_open(read)) or engines[0])

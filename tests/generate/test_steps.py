@@ -141,7 +141,7 @@ def test_a_finalizer_is_paid_for_and_changes_nothing_else(tmp_path: Path) -> Non
     both = trace_row(recipe, recipe.sample[1], "m", "e", 2, attempt, last)
     changed = {name for name in both if both[name] != alone[name]}
     costs = {"prompt_tokens", "completion_tokens", "latency_s", "device_s"}
-    assert changed == costs | {"finalizer_used", "finalizer_text"}
+    assert changed == costs | {"finalizer_used", "finalizer_text", "finalizer_tokens"}
     for name in costs:
         assert both[name] == pytest.approx(getattr(attempt, name) + getattr(last, name))
 
@@ -155,9 +155,38 @@ def test_a_label_outside_the_label_space_is_no_answer() -> None:
         "none",
         "[Label]: [TRUE]",
     ]
-    found = read(texts, rules)
+    found = read([(text, False) for text in texts], rules)
     assert found == ["Supports", "Refutes", "maybe", None, "Supports"]
     assert [readable(answer, rules) for answer in found] == [True, True, False, False, True]
+
+
+def test_what_is_no_label_is_logged_as_no_answer_and_as_read() -> None:
+    rules = load_recipe("quantemp").answers
+    texts = [("[Label]: not supported", False), ("[Label]: Confl", True), ("[Label]: Supports.", False)]
+    rows = [
+        {"example_id": "e", "trace_id": str(i), "sample_index": i, "answer_read": answer}
+        for i, answer in enumerate(read(texts, rules))
+    ]
+    frame = judged(rows, pl.DataFrame({"example_id": ["e"], "gold": ["Supports"]}), rules)
+    assert frame.select("answer_read", "answer", "correct").rows() == [
+        ("not", None, False), (None, None, False), ("Supports", "Supports", True),
+    ]  # fmt: skip
+
+
+def test_an_answer_that_the_limit_cut_off_is_not_read() -> None:
+    hashes = Answers(kind="number", read=("####",))
+    texts = [("x = 12\n#### 1", True), ("x = 12\n#### 1\n", True), ("x = 12\n#### 12\nSo", True), ("#### 1", False)]
+    assert read(texts, hashes) == [None, "1", "12", "1"]
+    assert read([("yes", True), ("yes", False)], Answers()) == [None, "yes"]
+
+
+def test_a_guess_in_thoughts_that_were_cut_off_is_no_answer() -> None:
+    boxed = Answers(kind="number", read=("boxed",))
+    texts = [
+        ("<think>It may be \\boxed{4}, but", True), ("<think>\\boxed{4}?</think>It is \\boxed{5}.", False),
+        ("<think>a < b, so \\boxed{4}</think>", True), ("\\boxed{3} <think>or \\boxed{4}", True),
+    ]  # fmt: skip
+    assert read(texts, boxed) == [None, "5", "4", "3"]
 
 
 def test_equivalent_answers_take_the_string_of_the_earliest() -> None:

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -32,6 +34,7 @@ path = "examples.jsonl"
 [engine]
 kind = "openai"
 model = "rule"
+base_url = "http://127.0.0.1:9/v1"
 [answers]
 kind = "number"
 read = ["answer is"]
@@ -58,6 +61,9 @@ rollouts = 2
 temperature = 0.5
 max_tokens = 32
 """
+URL = 'base_url = "http://127.0.0.1:9/v1"\n'
+LOCAL = RECIPE.replace(URL, "")
+"""The recipe without a server's address, for engines in this process."""
 PROMPTS = {
     "ask.txt": "Sum: {{question}}\n",
     "again.txt": "{{prompt}}\n{{attempt}}\nThat may be wrong ({{answer}}). Sum again: {{question}}\n",
@@ -145,8 +151,11 @@ class HttpEngine:
 
     def _ask(self, call: Call) -> tuple[Call, Outcome]:
         asked = urllib.request.Request(self.url, json.dumps(asdict(call)).encode(), {"Asker": str(os.getpid())})
-        with urllib.request.urlopen(asked, timeout=30) as response:
-            rows = json.load(response)
+        try:
+            with urllib.request.urlopen(asked, timeout=30) as response:
+                rows = json.load(response)
+        except urllib.error.HTTPError as error:
+            return call, CallFailure(error.reason, retryable=False)
         for row in rows:
             row["token_logprobs"] = row["token_logprobs"] and tuple(row["token_logprobs"])
         return call, tuple(Completion(**row) for row in rows)
@@ -156,12 +165,14 @@ class HttpEngine:
 
 
 class Server:
-    """Serves the rule on a local port after a little while. `asked`: the keys of all calls; `askers`: who sent them.
+    """Serves the rule on a local port after a little while, and refuses for good what is of the example `refused`.
+
+    `asked`: the keys of all calls; `askers`: who sent them.
 
     A killed process may be heard after its end, from what the network still holds: so calls are counted by sender.
     """
 
-    def __init__(self, delay_s: float):
+    def __init__(self, delay_s: float, refused: str | None = None):
         self.asked: list[str] = []
         self.askers: list[int] = []
         self.lock = threading.Lock()
@@ -174,6 +185,10 @@ class Server:
                     outer.askers.append(int(self.headers["Asker"]))
                     outer.asked.append(given["key"])
                 time.sleep(delay_s)
+                if given["key"].partition("/")[0] == refused:
+                    with contextlib.suppress(OSError):
+                        self.send_error(400, "the prompt is too long")
+                    return
                 call = Call(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
                 body = json.dumps([asdict(one) for one in answers(call)]).encode()
                 try:

@@ -6,14 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import replay
-from generate.simulate_recovery import simulate_recovery
+from generate.simulate_recovery import RecoveryModel, recovery_tables, simulate_recovery
 from toolkit.errors import ThinkbackError
 from toolkit.exports import export_recovery, export_replay
 from toolkit.imports import import_recovery, import_replay
-from toolkit.log import collect, open_log, validate_log
+from toolkit.log import collect, open_log, validate_log, write_log
 
 Row = dict[str, Any]
 FIRST = '{ kind = "sample", pool = "base", max_traces = 1, select = "first" }'
@@ -84,11 +85,25 @@ def test_a_repeated_row_counts_once_and_the_first_wins(tmp_path: Path) -> None:
     assert outcomes(tmp_path / "log", "always")[1]["correct"] == 1.0
 
 
-def test_equal_rows_without_an_index_are_repeats(tmp_path: Path) -> None:
+def test_rows_without_an_index_are_rollouts_unless_repeats_are_dropped(tmp_path: Path) -> None:
+    """`a` is fixed by two equal rollouts of three: 2/3, and 1/2 once repeats are dropped."""
     bare = [{k: v for k, v in one.items() if k != "sample_index"} for one in rows()]
-    report = import_recovery([write(tmp_path / "rows.jsonl", [*bare, bare[1]])], tmp_path / "log")
+    source = write(tmp_path / "rows.jsonl", [*bare, bare[1]])
+    report = import_recovery([source], tmp_path / "log")
+    assert report.traces == 6
+    assert "1 rows without a sample index are equal to one before (`a`): kept" in report.notes[0]
+    assert outcomes(tmp_path / "log", "always")[0]["correct"] == pytest.approx(2 / 3)
+    dropped = import_recovery([source], tmp_path / "fewer", drop_repeats=True)
+    assert dropped.traces == 5
+    assert "dropped 1 rows without a sample index" in dropped.notes[0]
+    assert outcomes(tmp_path / "fewer", "always")[0]["correct"] == 0.5
+
+
+def test_rows_whose_index_is_null_are_rollouts(tmp_path: Path) -> None:
+    null = [{**one, "sample_index": None} for one in rows()]
+    report = import_recovery([write(tmp_path / "rows.jsonl", null)], tmp_path / "log")
     assert report.traces == 5
-    assert "dropped 1 rows" in report.notes[0]
+    assert outcomes(tmp_path / "log", "always")[0]["correct"] == 0.5
 
 
 def test_incomplete_examples_are_left_out_by_name_when_asked(tmp_path: Path) -> None:
@@ -100,6 +115,11 @@ def test_incomplete_examples_are_left_out_by_name_when_asked(tmp_path: Path) -> 
     assert report.examples == 2
 
 
+def changed(place: int, **values: Any) -> list[Row]:
+    """The rows with other values in one of them."""
+    return [{**one, **values} if number == place else one for number, one in enumerate(rows())]
+
+
 BAD = {
     "no accept row": ([row("a", "active_verify", False, True, 4)], "no row of action `accept` (`a`)"),
     "an action missing": ([*rows(), row("c", "accept", True, True)], "no row of action `active_verify` (`c`)"),
@@ -109,6 +129,40 @@ BAD = {
     ),
     "no action": ([row("a", "accept", False, False)], "no action but `accept`"),
     "no column": ([{k: v for k, v in r.items() if k != "final_correct"} for r in rows()], "no column `final_correct`"),
+    "a verdict in words": (changed(3, base_correct="yes"), "`base_correct` of the rows holds `yes` in row 4"),
+    "a verdict of two": (changed(0, final_correct=2), "`final_correct` of the rows holds `2"),
+    "tokens in words": (
+        changed(1, action_actual_tokens="n/a"),
+        "`action_actual_tokens` of the rows holds `n/a` in row 2",
+    ),
+    "part of a token": (
+        changed(2, action_actual_tokens=20.7),
+        "`action_actual_tokens` of the rows holds `20.7` in row 3",
+    ),
+    "tokens below zero": (changed(2, action_actual_tokens=-1), "whole numbers from 0"),
+    "a feature in words": (
+        changed(4, features={"difficulty": "hard"}),
+        "`features.difficulty` of the rows holds `hard` in row 5",
+    ),
+    "actions by number": ([{**one, "action": 1} for one in rows()], "no row of action `accept`"),
+    "an accept row that changes": (
+        changed(0, final_correct=True, helpful_fix=True),
+        "row 1 of the rows (example `a`, action `accept`): it accepts",
+    ),
+    "a fix that is none": (
+        changed(2, helpful_fix=True),
+        "row 3 of the rows (example `a`, action `active_verify`): `help",
+    ),
+    "a flip that is none": (changed(4, harmful_flip=True), "`harmful_flip` contradicts"),
+    "accept rows of two questions": (
+        [*rows(), row("a", "accept", False, False, query="Another")],
+        "(`a`): their rows differ in `query`",
+    ),
+    "accept rows of two difficulties": (
+        [*rows(), row("a", "accept", False, False, features={"difficulty": 0.9})],
+        "their rows differ in `features`",
+    ),
+    "first attempts as an action": (changed(1, action="solve"), "an action `solve`"),
     "a null": ([*rows(), {**row("c", "accept", True, True), "base_correct": None}], "null in row 6"),
 }
 
@@ -152,6 +206,23 @@ def test_replay_rows_in_and_out(tmp_path: Path) -> None:
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == lines
 
 
+BAD_REPLAY = {
+    "base_correct": ("x", "`base_correct` of the rows holds `x` in row 2"),
+    "gate_score": ("hi", "`gate_score` of the rows holds `hi` in row 2; give a number"),
+    "verification_tokens": (3.5, "`verification_tokens` of the rows holds `3.5` in row 2"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_REPLAY)
+def test_bad_replay_rows_are_one_line(name: str, tmp_path: Path) -> None:
+    good = {"base_correct": True, "verified_correct": True, "gate_score": 0.1, "verification_tokens": 420}
+    value, message = BAD_REPLAY[name]
+    with pytest.raises(ThinkbackError) as caught:
+        import_replay([write(tmp_path / "rows.jsonl", [good, {**good, name: value}])], tmp_path / "log")
+    assert message in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
 def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
     import_recovery([write(tmp_path / "rows.jsonl", rows())], tmp_path / "log")
     log = open_log(tmp_path / "log")
@@ -159,6 +230,20 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
         export_replay(log, None, "active_verify", "gate", tmp_path / "out.jsonl")
     with pytest.raises(ThinkbackError, match="no judged revision"):
         export_recovery(log, "bse", tmp_path / "out.jsonl")
+
+
+def test_of_two_pools_of_revisions_one_goes_out(tmp_path: Path) -> None:
+    tables = recovery_tables(20, 4, RecoveryModel())
+    own = tables["traces"].filter(pl.col("action") == "active_verify")
+    again = own.with_columns(trace_id=pl.col("trace_id") + " again", pool=pl.lit("again"))
+    write_log(tmp_path / "log", name="two", tables={**tables, "traces": pl.concat([tables["traces"], again])})
+    log = open_log(tmp_path / "log")
+    with pytest.raises(ThinkbackError, match="`active_verify` has several pools of revisions .*`--pool`"):
+        export_recovery(log, "short", tmp_path / "rows.jsonl")
+    with pytest.raises(ThinkbackError, match="did you mean `again`"):
+        export_recovery(log, "short", tmp_path / "rows.jsonl", pool="agan")
+    assert not (tmp_path / "rows.jsonl").exists()
+    assert export_recovery(log, "short", tmp_path / "rows.jsonl", pool="again") == 20 * (1 + 3 * 2)
 
 
 def test_rows_hold_verdicts_and_no_answers(tmp_path: Path) -> None:

@@ -259,7 +259,11 @@ def refuse(log: PlainLog, policy: Row) -> None:
         (
             lambda: (
                 pool_name(log, policy) in log.whole
-                and ("orders" in policy or (order == "generation" and rule is not None))
+                and (
+                    "orders" in policy
+                    or (order == "generation" and rule is not None)
+                    or (order == "surrogate" and policy.get("mode", "lazy") == "lazy")
+                )
             ),
             "the pool is replayed whole and in its order, or not at all",
         ),

@@ -107,6 +107,8 @@ def random_surrogate(rng: random.Random, usual: int) -> Row:
         policy["max_traces"] += rng.randrange(3)
     if rng.random() < 0.3:
         policy["select"] = rng.choice(["best", "weighted"])
+    if rng.random() < 0.3:
+        policy["bonus"] = rng.choice([0.1, 1.0])
     stop = rng.choice([None, margin(rng), margin(rng), {"rule": "budget", "verifications": rng.choice([1, 2, 4])}])
     if stop is not None:
         policy["stop"] = stop

@@ -12,7 +12,8 @@ class Surrogate:
 
     def __init__(self, log: PlainLog, policy: Row) -> None:
         self.log, self.names = log, policy.get("features", [])
-        self.forgetting = policy.get("forgetting", 1.0)
+        self.forgetting, self.bonus = policy.get("forgetting", 1.0), policy.get("bonus", 0.0)
+        self.prior = policy.get("prior", lambda values: 0.0)  # a score foretold from the features
         d = len(self.names) + 3
         self.w = [0.0] * d
         self.p = [[1 / policy.get("ridge", 1.0) if i == j else 0.0 for j in range(d)] for i in range(d)]
@@ -28,7 +29,15 @@ class Surrogate:
         return [*values, ratio, sum(scores) / len(scores) if scores else 0.5, 1.0]
 
     def predict(self, phi: list[float]) -> float:
-        return min(max(sum(w * x for w, x in zip(self.w, phi, strict=True)), 0.0), 1.0)
+        return min(max(self.linear(phi) + self.prior(phi[:-3]), 0.0), 1.0) + self.bonus * self.spread(phi) ** 0.5
+
+    def linear(self, phi: list[float]) -> float:
+        return sum(w * x for w, x in zip(self.w, phi, strict=True))
+
+    def spread(self, phi: list[float]) -> float:
+        """phi' P phi: large where a trace is unlike those verified."""
+        d = range(len(phi))
+        return max(sum(self.p[i][j] * phi[i] * phi[j] for i in d for j in d), 0.0)
 
     def pick(self, seen: Sequence[Row], left: Sequence[Row], scored: Sequence[tuple[Row, float]]) -> Row:
         """The best-predicted one of `left`, which is in order of generation: max keeps the earliest."""
@@ -38,7 +47,7 @@ class Surrogate:
         phi = self.phi(trace, seen, scored)
         u = [sum(p * x for p, x in zip(row, phi, strict=True)) for row in self.p]
         k = [a / (self.forgetting + sum(x * b for x, b in zip(phi, u, strict=True))) for a in u]
-        error = score - sum(w * x for w, x in zip(self.w, phi, strict=True))
+        error = score - self.prior(phi[:-3]) - self.linear(phi)
         row_u = [sum(phi[i] * self.p[i][j] for i in range(len(phi))) for j in range(len(phi))]
         self.w = [w + g * error for w, g in zip(self.w, k, strict=True)]
         self.p = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,7 @@ from replay.fits import Calibration, Conformal, Prior
 from replay.pool import Block
 from replay.surrogate import Surrogate, pick
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log
+from toolkit.log import Log, collect, write_log
 
 FEATURES = ("claim_similarity", "evidence_similarity", "length")
 DEV, TEST = "split = 'dev'", "split = 'test'"
@@ -71,6 +72,21 @@ def test_a_linear_prior_is_least_squares(log: Log) -> None:
     np.testing.assert_allclose(predict(new), 0.2 + 0.5 * new[:, 0] - 0.1 * new[:, 1], atol=1e-8)
 
 
+@pytest.mark.parametrize("model", ["linear", "trees", "gp"])
+def test_priors_do_not_depend_on_the_units_of_features(model: str) -> None:
+    """Characters or thousands of characters: what is foretold is the same, and it follows the feature."""
+    from replay.surrogates_fitted import MODELS
+
+    rng = np.random.default_rng(3)
+    rows, new = rng.random((200, 2)), rng.random((100, 2))
+    scores = 0.2 + 0.6 * rows[:, 0] + 0.02 * rng.standard_normal(200)
+    scale, shift = np.array([1e5, 1e-3]), np.array([-4e4, 7.0])
+    plain = MODELS[model](rows, scores)(new)
+    scaled = MODELS[model](rows * scale + shift, scores)(new * scale + shift)
+    np.testing.assert_allclose(scaled, plain, atol=1e-4)
+    assert np.corrcoef(plain, new[:, 0])[0, 1] > 0.95
+
+
 def test_the_upper_confidence_order_prefers_what_is_unlike_the_seen() -> None:
     """Two traces like the first and one unlike it: the bonus picks the unlike one next, plain prediction the like."""
     feature = np.array([[[1.0, 1.0, -1.0]]])
@@ -121,6 +137,18 @@ def test_conformal_sets_cover_and_shrink(log: Log) -> None:
     assert "set_size" not in replay.run(log, sample(), where=TEST, resamples=5).outcomes.columns
 
 
+def test_credit_of_an_abstention_is_that_of_any_null_prediction(log: Log, tmp_path: Path) -> None:
+    """The chosen trace of a null prediction is the first, and its credit the policy's."""
+    traces = collect(log.scan("traces"), log)
+    graded = traces.with_columns(credit=(pl.col("sample_index") / 8).cast(pl.Float32))
+    conformal = Conformal(0.4, DEV, abstain=True)
+    rows = replay.run(
+        changed(log, tmp_path, traces=graded), sample(conformal=conformal), where=TEST, resamples=5
+    ).outcomes
+    assert rows.filter(pl.col("answered") == 0)["credit"].unique().to_list() == [0.0]
+    assert rows.filter(pl.col("answered") == 1)["credit"].max() > 0
+
+
 def test_thresholds_by_hand() -> None:
     """Nine gold scores 0.1 ... 0.9 and alpha 0.25: k = floor(0.25 * 10) = 2, so the threshold is the second, 0.2."""
     from replay.conformal import fit_conformal
@@ -156,6 +184,62 @@ def test_a_development_split_that_is_reported_is_refused(log: Log, keys: dict, w
         replay.run(log, sample("mine", **keys), resamples=5)
     assert "120 of the examples that are reported" in str(error.value)
     assert "`mine`" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"order": "surrogate", "features": FEATURES, "prior": Prior("linear", DEV)}, "prior.on"),
+        ({"calibration": Calibration("platt", "split = 'dev' AND example_id < 'zz'")}, "calibration.on"),
+    ],
+)
+def test_thresholds_on_rows_that_were_fitted_on_are_refused(log: Log, keys: dict, words: str) -> None:
+    """A model remembers the scores of its own rows, so thresholds set there cover too little elsewhere."""
+    with pytest.raises(ThinkbackError, match=words) as error:
+        replay.run(log, sample("mine", conformal=Conformal(0.2, DEV), **keys), where=TEST, resamples=5)
+    assert "`conformal.on` (split = 'dev') holds on 120 of the examples" in str(error.value)
+    assert "`mine`" in str(error.value)
+
+
+def test_thresholds_on_rows_of_their_own_are_served(log: Log) -> None:
+    ids = sorted(collect(log.scan("examples", ["example_id", "split"]), log).filter(split="dev")["example_id"])
+    low, high = (f"split = 'dev' AND example_id {sign} '{ids[60]}'" for sign in ("<", ">="))
+    policy = sample(calibration=Calibration("platt", low), conformal=Conformal(0.2, high))
+    assert 0.6 < value(replay.run(log, policy, where=TEST, resamples=5), "p", "coverage") <= 1
+
+
+def changed(log: Log, folder: Path, **tables: pl.DataFrame) -> Log:
+    """The same log with other tables."""
+    names = ("examples", "traces", "verifications", "features")
+    whole = {name: collect(log.scan(name), log) for name in names}
+    return write_log(folder / "log", name="changed", tables=whole | tables)
+
+
+def test_clusters_shared_with_the_reported_examples_are_refused(log: Log, tmp_path: Path) -> None:
+    examples = collect(log.scan("examples"), log)
+    number = pl.int_range(pl.len()) % 50
+    mixed = changed(log, tmp_path, examples=examples.with_columns(cluster=pl.format("c{}", number)))
+    policy = sample("mine", calibration=Calibration("platt", DEV))
+    with pytest.raises(ThinkbackError, match=r"`calibration.on` .* shares 50 clusters .* `c0` among them"):
+        replay.run(mixed, policy, where=TEST, resamples=5)
+    with pytest.raises(ThinkbackError, match=r"`on` .* shares 50 clusters"):
+        replay.tune(mixed, [sample()], on=DEV, report=TEST, goal="min traces", resamples=5)
+    apart = changed(log, tmp_path / "apart", examples=examples.with_columns(cluster=pl.col("split")))
+    assert replay.run(apart, policy, where=TEST, resamples=5).statistics.n == 200
+
+
+def test_calibration_is_fitted_on_the_measure_of_the_run(log: Log, tmp_path: Path) -> None:
+    """Without `correct`, a log that is judged by `graded` gives what it gives when that column is `correct`."""
+    traces = collect(log.scan("traces"), log)
+    graded = traces.with_columns(graded=pl.col("correct").cast(pl.Float64), correct=pl.lit(None, pl.Boolean))
+    other = changed(log, tmp_path, traces=graded)
+    policy = sample(calibration=Calibration("platt", DEV))
+    found = replay.run(other, policy, where=TEST, measure="graded", resamples=5)
+    assert value(found, "p", "traces") == value(replay.run(log, policy, where=TEST, resamples=5), "p", "traces")
+    middle = collect(log.scan("examples", ["example_id", "split"]), log).filter(split="test")["example_id"].sort()[100]
+    on, report = (f"split = 'test' AND example_id {sign} '{middle}'" for sign in ("<", ">="))
+    tuned = replay.tune(other, [policy], on=on, report=report, goal="min traces", measure="graded", resamples=5)
+    assert tuned.tried == 1
 
 
 def thinking_again(name: str, below: float) -> replay.When:
@@ -208,6 +292,26 @@ def test_weights_can_be_studied(log: Log) -> None:
     assert last["step"].sum() == outcomes["verifications"].sum()
     with pytest.raises(ThinkbackError, match="surrogate"):
         replay.surrogate_weights(log, sample())
+
+
+def test_weights_of_examples_that_cannot_be_read_are_left_out_and_counted(log: Log, tmp_path: Path) -> None:
+    """One example lacks a score, another a feature: no zero takes their place, and a run leaves out the same two."""
+    policy = surrogate("s", mode="pool", stop=replay.Never())
+    traces = collect(log.scan("traces"), log).filter(pl.col("answer").is_not_null()).sort("trace_id")
+    first, second = (traces.filter(pl.col("example_id") == e)["trace_id"][0] for e in traces["example_id"].unique()[:2])
+    scores, features = collect(log.scan("verifications"), log), collect(log.scan("features"), log)
+    hole = pl.when(pl.col("trace_id") != second).then("length").alias("length")
+    scores = scores.filter(pl.col("trace_id") != first)
+    holes = changed(log, tmp_path, verifications=scores, features=features.with_columns(hole))
+    with pytest.warns(UserWarning, match="`s`: 2 of 320 examples are left out"):
+        frame = replay.surrogate_weights(holes, policy)
+    excluded = set(replay.run(holes, policy, resamples=5).excluded)
+    assert len(excluded) == 2
+    whole = replay.surrogate_weights(log, policy)
+    assert frame.equals(whole.filter(~pl.col("example_id").is_in(list(excluded))))
+    none = changed(log, tmp_path / "none", features=features.with_columns(length=pl.lit(None, pl.Float64)))
+    with pytest.raises(ThinkbackError, match="on all 320 examples"):
+        replay.surrogate_weights(none, policy)
 
 
 def test_seconds_of_the_surrogate_are_told(log: Log) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.simulate_recovery import RecoveryModel, recovery_tables, simulate_recovery
+from generate.simulate_recovery import Action, RecoveryModel, recovery_tables, simulate_recovery
 from replay.gate_file import content_hash, load_gate, normalised_question, probabilities, write_text
 from replay.gate_fitting import FittedGate, fit_gate
 from replay.gate_models import fit_model
@@ -108,6 +108,27 @@ def test_overlap_is_found_by_the_question_whatever_the_id(log: Path, gate: Path,
 def test_questions_are_told_apart_by_their_words() -> None:
     assert normalised_question(" What is  2+2?\n") == normalised_question("what is 2+2")
     assert normalised_question("What is 2-2?") != normalised_question("What is 2+2?")
+    assert normalised_question("Say 'yes', then: no.") == normalised_question("say YES then no")
+    apart = ["2*(3+4)", "(2*3)+4", "2*3+4", "1.5", "15", "1 5", "5!/3", "5/3", "1,5"]
+    assert len({normalised_question(f"What is {one}?") for one in apart}) == len(apart)
+
+
+def test_ids_tell_questions_without_a_text_in_one_log_alone(tmp_path: Path) -> None:
+    def bare(seed: int, name: str) -> str:
+        tables = recovery_tables(900, seed, RecoveryModel())
+        tables["examples"] = tables["examples"].with_columns(question=pl.lit(""))
+        write_log(tmp_path / name, name=name, tables=tables)
+        return str(tmp_path / name)
+
+    one, other = bare(11, "one"), bare(12, "other")
+    found = fit_gate(one, action="active_verify", on=TRAIN, tune=DEV)
+    with pytest.raises(ThinkbackError, match="has seen 180"):
+        transfer_report(one, found.gate, where=DEV)
+    report = transfer_report(other, found.gate, where=DEV, settings=Settings(resamples=20))
+    assert report.examples == 180
+    path = tmp_path / "gate.json"
+    path.write_text(write_text(found.document))
+    assert not any("WARNING: gate" in note for note in replay.run(other, policy(path), resamples=20).notes)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +169,74 @@ def test_a_gate_edited_by_hand_is_refused(gate: Path) -> None:
     document["sha256"] = content_hash(document)
     gate.write_text(json.dumps(document))
     assert load_gate(gate).threshold == document["threshold"]
+
+
+def twice(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The log with a second pool of revisions, `again`, whose verdicts are the opposite."""
+    own = tables["traces"].filter(pl.col("action") == "active_verify")
+    other = own.with_columns(
+        trace_id=pl.col("trace_id") + " again",
+        pool=pl.lit("again"),
+        correct=~pl.col("correct"),
+        answer=pl.lit("again ") + pl.col("trace_id"),
+    )
+    return {**tables, "traces": pl.concat([tables["traces"], other.select(tables["traces"].columns)])}
+
+
+def test_a_gate_stands_for_the_pool_of_revisions_that_it_was_fitted_on(tmp_path: Path) -> None:
+    tables = twice(recovery_tables(900, 11, RecoveryModel()).copy())
+    write_log(tmp_path / "log", name="two pools", tables=tables)
+    with pytest.raises(ThinkbackError, match="several pools of revisions"):
+        fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV)
+    found = fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV, pool="again")
+    assert found.document["pool"] == "again"
+    report = transfer_report(str(tmp_path / "log"), found.gate, where=TEST, settings=Settings(resamples=20))
+    assert report.rows.row(1, named=True)["accuracy"] > report.rows.row(0, named=True)["accuracy"]
+    assert len(predictions(str(tmp_path / "log"), found.gate, TEST)) == report.examples
+    path = tmp_path / "gate.json"
+    path.write_text(write_text(found.document))
+    own = next(name for name in tables["traces"].filter(action="active_verify")["pool"].unique() if name != "again")
+    text = policy(path).replace('base = "short" }', f'base = "short", pool = "{own}" }}')
+    with pytest.raises(ThinkbackError, match="fitted on revisions of pool `again`; `then` has"):
+        replay.run(tmp_path / "log", text, where=TEST, resamples=20)
+    served = replay.run(tmp_path / "log", text.replace(f'pool = "{own}"', 'pool = "again"'), where=TEST, resamples=20)
+    accuracy = served.summary.filter(metric="accuracy")["estimate"][0]
+    assert accuracy == pytest.approx(report.rows.row(1, named=True)["accuracy"])
+
+
+def test_a_gate_stands_on_one_first_attempt(log: Path, gate: Path) -> None:
+    text = policy(gate).replace('max_traces = 1, select = "first"', "max_traces = 4, select = 'majority'")
+    with pytest.raises(ThinkbackError, match="was fitted on first attempts"):
+        replay.run(log, text, where=TEST, resamples=20)
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_a_gate_that_never_fires_where_it_was_tuned_never_fires_elsewhere(below: bool, tmp_path: Path) -> None:
+    """Elsewhere every base attempt is longer (or shorter) than all that it was tuned on."""
+    tables = recovery_tables(800, 3, RecoveryModel(active_verify=Action(0.0, 0.5, 0.1, 900.0)))  # flips by far
+    write_log(tmp_path / "here", name="here", tables=tables)
+    shifted = pl.col("completion_tokens") * 0 + (1 if below else 1_000_000)
+    solve = pl.col("action") == "solve"
+    tokens = pl.when(solve).then(shifted).otherwise("completion_tokens").cast(pl.Int32)
+    tables["traces"] = tables["traces"].with_columns(completion_tokens=tokens)
+    tables["examples"] = tables["examples"].with_columns(question="other " + pl.col("question"))
+    write_log(tmp_path / "there", name="there", tables=tables)
+    found = fit_gate(
+        str(tmp_path / "here"), action="active_verify", on=None, tune="split <> 'test'", kind="score",
+        features=["completion_tokens"], below=below,
+    )  # fmt: skip
+    path = tmp_path / "gate.json"
+    path.write_text(write_text(found.document))
+    assert json.loads(path.read_text())["threshold"] == "never"
+    ends = found.document["development"]["curve"][0], found.document["development"]["curve"][-1]
+    assert [end["intervention_rate"] for end in ends] == [0.0, 1.0]
+    gate = load_gate(path)
+    frozen = transfer_report(str(tmp_path / "there"), gate, settings=Settings(resamples=20)).rows.row(1, named=True)
+    assert frozen["intervention_rate"] == 0.0
+    served = replay.run(tmp_path / "there", policy(path), resamples=20)
+    assert served.outcomes["intervened"].sum() == 0.0
+    assert served.provenance["policies"][0]["gate"]["file"]["threshold"] == "never"
+    assert predictions(str(tmp_path / "there"), gate)[0]["threshold"] is None
 
 
 @pytest.mark.parametrize(
@@ -223,3 +312,19 @@ def test_logistic_weights_halves() -> None:
     own = LogisticRegression(max_iter=5000, tol=1e-8).fit(rows, labels, sample_weight=weights)
     expected = own.predict_proba((values - model["centre"]) / model["scale"])[:, 1]
     assert probabilities(model, "logistic", values) == pytest.approx(expected, abs=1e-6)
+
+
+def test_inputs_that_some_examples_lack_are_left_out_by_name(tmp_path: Path) -> None:
+    """Ten training examples lack `difficulty`: no example goes, the input does; asked for by name, the examples go."""
+    tables = recovery_tables(900, 11, RecoveryModel())
+    train = tables["examples"].filter(pl.col("split") == "train")["example_id"][:10]
+    held = pl.when(~pl.col("example_id").is_in(train.implode())).then("difficulty")
+    tables["features"] = tables["features"].with_columns(difficulty=held)
+    write_log(tmp_path / "log", name="holes", tables=tables)
+    found = fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV)
+    assert "feature:difficulty" not in {str(feature) for feature in found.gate.features}
+    assert "inputs left out, because some examples lack them (`feature:difficulty`: 10)" in found.notes
+    assert found.document["fitted_on"]["examples"] == 450
+    named = fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV, features=["difficulty"])
+    assert named.document["fitted_on"]["examples"] == 440
+    assert any("10 examples that lack an input of the gate (`feature:difficulty`: 10)" in note for note in named.notes)

@@ -12,7 +12,7 @@ import replay
 from generate.simulate_recovery import Action, RecoveryModel, simulate_recovery
 from replay.recommend import DISABLE, INTERVENE, TUNE, UNDECIDED, Recommendation, recommend
 from toolkit.errors import ThinkbackError
-from toolkit.stats import Settings
+from toolkit.stats import Settings, paired_interval
 
 BASE = RecoveryModel()
 HARMFUL = Action(cut=0.02, wrong=0.02, right=0.80, tokens=2_500.0)
@@ -106,6 +106,75 @@ def test_a_longer_pool_must_cost_fewer_tokens() -> None:
     found = recommend(("base", base), {"long": dear}, {}, {"always": always}, settings=Settings(resamples=500))
     assert found.verdict == UNDECIDED
     assert "is not shown to cost fewer tokens" in found.sentences[0]
+
+
+def test_a_pool_that_loses_to_the_base_is_no_budget_to_tune() -> None:
+    """The short budget is right at 80 %, the dear pool at 70 %, and verifying flips 15 % and fixes none."""
+    base, long = flat(0.80, 0.0, 0.0, 3_000.0), flat(0.70, 0.1, 0.0, 6_000.0)
+    verify = flat(0.65, 0.15, 0.0, 7_000.0)
+    found = recommend(("base", base), {"long": long}, {}, {"verify": verify}, settings=Settings(resamples=500))
+    assert found.verdict == DISABLE, found.sentences
+    tuning = found.evidence[0]
+    assert "against `base`: accuracy -10.00" in tuning.sentence
+    assert "not shown not to be worse by more than 1 points" in tuning.sentence
+
+
+def test_more_policies_find_no_more_by_chance() -> None:
+    """Seven policies that differ from the pool by luck alone: together they may decide in about 2.5 % of the worlds."""
+    rng, settings, decided, alone = np.random.default_rng(0), Settings(resamples=400), 0, 0
+    zero = np.zeros(200)
+    for _ in range(60):
+        drawn = (rng.random((8, 200)) < 0.7).astype(float)
+        made = [{"correct": c, "flip": zero, "fix": zero, "total_tokens": zero} for c in drawn]
+        gated = {f"gate {i}": one for i, one in enumerate(made[1:])}
+        decided += recommend(("base", made[0]), {}, gated, {}, settings=settings).verdict == INTERVENE
+        single = [paired_interval(c, drawn[0], settings=settings).low for c in drawn[1:]]
+        alone += any(low is not None and low > 0 for low in single)
+    assert decided <= 5  # a share of 2.5 % of 60: more in 1 of 300 tries
+    assert alone > decided
+
+
+def test_policies_that_are_the_same_cost_nothing() -> None:
+    base, gated = flat(0.70, 0.0, 0.0, 100.0), flat(0.73, 0.0, 0.03, 200.0)
+    one = recommend(("base", base), {}, {"a": gated}, {}, settings=Settings(resamples=2_000))
+    many = recommend(("base", base), {}, dict.fromkeys("abcdefg", gated), {}, settings=Settings(resamples=2_000))
+    limits = [found.evidence[0].sentence.partition("[")[2].partition("]")[0] for found in (one, many)]
+    assert limits[0] == limits[1]
+    assert "hold for all 7 comparisons at once" in many.evidence[0].sentence
+
+
+def test_the_examples_that_are_said_to_be_needed_decide_in_four_of_five_worlds() -> None:
+    """An action that flips 6 % and fixes 3 % of all: as many worlds of that many examples as said."""
+    rng, settings = np.random.default_rng(3), Settings(resamples=300)
+
+    def world(n: int, exact: bool) -> dict[str, np.ndarray]:
+        place = np.arange(n) / n if exact else rng.random(n)
+        flip, fix = (place < 0.06).astype(float), ((place >= 0.06) & (place < 0.09)).astype(float)
+        return {"correct": 0.5 + fix / 2 - flip / 2, "flip": flip, "fix": fix, "total_tokens": np.zeros(n)}
+
+    few = world(200, exact=True)
+    found = recommend(("base", few), {}, {}, {"act": few}, settings=settings)
+    assert found.verdict == UNDECIDED
+    needed = found.examples_needed
+    assert needed is not None
+    # (z.975 + z.80)^2 (0.09 - 0.03^2) / 0.03^2 = 777 examples
+    assert needed == pytest.approx(777, rel=0.2)
+    assert "with 80 % power" in found.sentences[-1]
+    worlds = [world(needed, exact=False) for _ in range(50)]
+    held = [recommend(("base", w), {}, {}, {"act": w}, settings=settings).verdict == DISABLE for w in worlds]
+    assert 0.64 <= np.mean(held) <= 0.96
+
+
+def test_a_margin_of_zero_allows_the_same_and_one_unjudged_example_changes_no_rule() -> None:
+    base, long = flat(0.8, 0.0, 0.0, 100.0), flat(0.8, 0.2, 0.3, 300.0)
+    gated = flat(0.8, 0.02, 0.12, 200.0)
+    for one in (base, long, gated):
+        for key in ("correct", "flip", "fix"):
+            one[key][7] = np.nan
+    settings = Settings(resamples=500)
+    found = recommend(("base", base), {"long": long}, {"gated": gated}, {}, settings=settings, margin=0.0)
+    assert found.verdict == INTERVENE
+    assert "it halves flips at no loss (of more than 0 points)" in found.sentences[0]
 
 
 def test_nothing_to_decide_by() -> None:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -262,6 +263,27 @@ def test_a_pool_without_prefixes_is_replayed_whole_or_not_at_all(tmp_path):
         replay.run(made, [FIRST])
     with pytest.raises(ThinkbackError, match="leave out `orders`"):
         replay.run(made, [Sample(name="p", max_traces=3, select="majority", orders=2)])
+    guided = Sample(name="p", max_traces=3, verifier="v", order="surrogate", mode="pool", stop=Margin())
+    assert rows(replay.run(made, [guided]), "p")[0]["traces"] == 3
+    with pytest.raises(ThinkbackError, match="and the lazy surrogate"):  # it generates as it goes
+        replay.run(made, [replace(guided, mode="lazy")])
+
+
+def test_thresholds_are_set_on_examples_that_a_whole_pool_serves(tmp_path):
+    """Two of the three development claims have three traces: with a cap of two they are served by no row at all.
+
+    So the one threshold comes from the third claim, whose two traces give A at most 0.5; alpha 0.5 of one: k = 1.
+    """
+    pool = {"d1": [("A", 0.1), ("A", 0.2), ("A", 0.9)], "d2": [("A", 0.1), ("A", 0.3), ("A", 0.9)]}
+    pool |= {"d3": [("A", 0.5), ("B", 0.4)], "t1": [("A", 0.4), ("B", 0.6)]}
+    made = tables({"n": pool}, dict.fromkeys(pool, "A"), ["A"])
+    where = pl.when(pl.col("example_id").str.starts_with("d")).then(pl.lit("dev")).otherwise(pl.lit("test"))
+    made["examples"] = made["examples"].with_columns(split=where)
+    folder = write_log(tmp_path / "log", name="w", tables=made, pools={"n": {"prefix": False}})
+    conformal = replay.Conformal(0.5, "split = 'dev'")
+    policy = Sample(name="p", max_traces=2, verifier="v", conformal=conformal)
+    row = rows(replay.run(folder, [policy], where="split = 'test'", resamples=5), "p")[0]
+    assert row["covered"] == 0  # 0.4 is below 0.5; with the claims that are not served the threshold would be 0.3
 
 
 def test_verdicts_without_answers_have_no_votes(tmp_path):

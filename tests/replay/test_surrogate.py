@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 import replay
+from replay.fits import Prior
 from replay.surrogate import Surrogate, pick
 from tests.reference import plain
 from tests.reference.compare import differing, keyed
 from tests.reference.random_logs import random_log
 from tests.reference.random_policies import random_surrogate, to_toml
+from tests.reference.rules import PlainLog
+from tests.reference.surrogate import Surrogate as TwinSurrogate
 from toolkit.errors import ThinkbackError
 
 
@@ -49,6 +52,42 @@ def test_agrees_with_a_plain_loop_on_random_logs_with_ties(tmp_path: Path) -> No
         differ += differing_rows
     assert rows > 800
     assert len(differ) <= 0.005 * rows, differ[:10]
+
+
+@pytest.mark.parametrize("bonus", [0.0, 0.5])
+def test_a_prior_agrees_with_the_plain_loop(bonus: float) -> None:
+    """Whatever foretells the score: the recursive update learns what it leaves, one claim at a time."""
+    rng = np.random.default_rng(11)
+    code = rng.integers(-1, 3, (60, 10)).astype(np.int32)
+    score, features = rng.random((60, 10)), rng.random((2, 60, 10))
+    prior = Prior("linear", "true", fit=lambda rows: 0.8 * rows[:, 0] - 0.3 * rows[:, 1] ** 2)
+    settings = Surrogate(("a", "b"), mode="pool", bonus=bonus, prior=prior)
+    found = pick(code, score, features, np.full(60, 10), settings)
+    rule = {"features": ["a", "b"], "bonus": bonus, "prior": lambda v: 0.8 * v[0] - 0.3 * v[1] ** 2}
+    for e in range(60):
+        seen = [
+            {"trace_id": str(t), "example_id": "e", "answer": None if c < 0 else str(c)} for t, c in enumerate(code[e])
+        ]
+        known = {str(t): {"a": features[0, e, t], "b": features[1, e, t]} for t in range(10)}
+        model = TwinSurrogate(PlainLog([{"example_id": "e"}], seen, features=known), rule)
+        left, scored = [trace for trace in seen if trace["answer"] is not None], []
+        while left:
+            trace = model.pick(seen, left, scored)
+            model.learn(trace, seen, scored, score[e, int(trace["trace_id"])])
+            scored.append((trace, score[e, int(trace["trace_id"])]))
+            left.remove(trace)
+        assert found.at[e, : found.count[e]].tolist() == [int(trace["trace_id"]) for trace, _ in scored]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("bonus", [0.0, 0.5])
+def test_a_tiny_forgetting_warns_of_nothing_and_verifies_all(bonus: float) -> None:
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 3, (5, 50)).astype(np.int32)
+    score, features = rng.random((5, 50)), rng.random((2, 5, 50))
+    settings = Surrogate(("a", "b"), mode="pool", forgetting=1e-20, bonus=bonus)
+    for row in pick(code, score, features, np.full(5, 50), settings).at[:, :50]:
+        assert sorted(row.tolist()) == list(range(50))
 
 
 def picked(code: list[int], score: list[float], features: list[list[float]] | None = None, **settings: object) -> list:

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replay
-from generate.simulate_recovery import simulate_recovery
+from generate.simulate_recovery import RecoveryModel, recovery_tables, simulate_recovery
 from replay.thresholds import Branches, best_threshold, chosen_points, curve
+from toolkit.log import write_log
 
 FIRST = '{ kind = "sample", pool = "short", max_traces = 1, select = "first" }'
 ACT = '{ kind = "act", action = "active_verify", base = "short" }'
@@ -103,3 +104,31 @@ def test_all_is_a_sweep_over_every_value(log: Path, gate: str) -> None:
     band = result.bands.filter(pl.col("metric") == "accuracy")
     assert (band["band_low"] <= band["estimate"]).all()
     assert (band["estimate"] <= band["band_high"]).all()
+
+
+def test_curves_and_bands_are_over_the_examples_of_the_table(tmp_path: Path) -> None:
+    """The example with the least signal lacks a vote, which another policy needs: its threshold lets nobody through."""
+    tables = recovery_tables(120, 11, RecoveryModel(votes=3))
+    first = tables["traces"].filter((pl.col("pool") == "short") & (pl.col("sample_index") == 0))
+    least = first.sort("completion_tokens")["example_id"][0]
+    hole = (pl.col("example_id") == least) & (pl.col("pool") == "votes") & (pl.col("sample_index") == 2)
+    tables["traces"] = tables["traces"].filter(~hole)
+    write_log(tmp_path / "log", name="holed", tables=tables)
+    vote = '[[policy]]\nname = "vote"\nkind = "sample"\npool = "votes"\nmax_traces = 3\nselect = "majority"\n'
+    gate = '{ signal = "completion_tokens", at_least = "all" }'
+    swept = f'[[policy]]\nname = "all"\nkind = "when"\nbase = {FIRST}\ngate = {gate}\nthen = {ACT}\n'
+    result = replay.run(tmp_path / "log", swept + vote, resamples=20)
+    assert list(result.excluded) == [least]
+    assert result.thresholds is not None
+    assert result.bands is not None
+    assert set(result.thresholds["n"]) == set(result.bands["n"]) == {119}
+    shown = {
+        (row["policy"], row["metric"]): row["estimate"]
+        for row in result.summary.filter(pl.col("metric").is_in(["accuracy", "total_tokens"])).iter_rows(named=True)
+    }
+    for row in result.bands.iter_rows(named=True):
+        if row["metric"] in ("accuracy", "total_tokens"):
+            name = f"all[gate.at_least={row['threshold']!r}]"
+            assert row["estimate"] == pytest.approx(shown[name, row["metric"]])
+    ends = result.thresholds["accuracy"][0], result.thresholds["accuracy"][-1]
+    assert ends == pytest.approx([shown[result.policies[i].name, "accuracy"] for i in (0, -2)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
@@ -9,7 +11,7 @@ import replay
 from generate.claims import simulate_claims
 from replay.tune import Goal, Limit, read_goal, tune
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log
+from toolkit.log import Log, collect, write_log
 
 DEV, TEST = "split = 'dev'", "split = 'test'"
 POLICIES = """
@@ -53,13 +55,26 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
             "min total_tokens subject to macro_f1 >= baseline - 1% and traces <= 4",
             (Limit("macro_f1", ">=", 0.99, "*"), Limit("traces", "<=", 4.0)),
         ),
+        ("min total_tokens subject to accuracy >= baseline - 1e-2", (Limit("accuracy", ">=", -0.01, "+"),)),
+        ("min total_tokens subject to accuracy >= .5e0", (Limit("accuracy", ">=", 0.5),)),
+        (
+            'min total_tokens subject to "f1:this and that" >= 0.5 and traces <= 4',
+            (Limit("f1:this and that", ">=", 0.5), Limit("traces", "<=", 4.0)),
+        ),
     ],
 )
 def test_goals_are_read(text: str, limits: tuple[Limit, ...]) -> None:
     assert read_goal(text) == Goal("total_tokens", True, limits)
 
 
-@pytest.mark.parametrize("text", ["total_tokens", "min", "min a subject to b", "min a subject to b > 1", "best a"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "total_tokens", "min", "min a subject to b", "min a subject to b > 1", "best a",
+        "min a subject to b >= 0.4.1", "min a subject to b >= .", "min a subject to b >= baseline - 0.0.1",
+        'min a subject to "b >= 1', 'min "a b subject to b >= 1',
+    ],
+)  # fmt: skip
 def test_goals_that_cannot_be_read(text: str) -> None:
     with pytest.raises(ThinkbackError, match="goal"):
         read_goal(text)
@@ -105,6 +120,32 @@ def test_bad_input(log: Log, keys: dict, words: str) -> None:
     settings = {"on": DEV, "report": TEST, "goal": "min traces", "resamples": 5} | keys
     with pytest.raises(ThinkbackError, match=words):
         tune(log, POLICIES, **settings)
+
+
+def test_a_label_with_a_space_is_named_in_quotation_marks() -> None:
+    assert read_goal('max "f1:not enough"') == Goal("f1:not enough", False)
+
+
+def test_what_is_held_against_what_is_held_against_is_kept(log: Log) -> None:
+    common = {"pool": "n8", "verifier": "lora"}
+    chain = [
+        replay.Sample(name=f"p{k}", max_traces=k, against=f"p{k - 1}" if k > 1 else None, **common) for k in (1, 2, 3)
+    ]
+    goal = "max traces subject to traces >= 3"
+    tuned = tune(log, chain, on=DEV, report=TEST, goal=goal, resamples=5)
+    assert [p.name for p in tuned.report.policies] == ["p1", "p2", "p3"]
+    assert tuned.chosen["policy"].to_list() == [None, None, "p3"]
+
+
+def test_a_cost_that_is_not_logged_is_told_apart_from_a_misspelt_one(log: Log, tmp_path: Path) -> None:
+    tables = {name: collect(log.scan(name), log) for name in ("examples", "traces", "verifications")}
+    tables["traces"] = tables["traces"].drop("prompt_tokens", "completion_tokens")
+    bare = write_log(tmp_path / "log", name="bare", tables=tables)
+    one = replay.Sample(name="one", pool="n8", max_traces=1, select="first")
+    with pytest.raises(ThinkbackError, match="`goal` names `total_tokens`, which the log does not have"):
+        tune(bare, one, on=DEV, report=TEST, goal="min total_tokens", resamples=5)
+    with pytest.raises(ThinkbackError, match="`on` and `report` name the examples"):
+        tune(log, one, on=DEV, report=TEST, goal="min traces", where="true", resamples=5)
 
 
 def test_tune_is_there_from_python() -> None:

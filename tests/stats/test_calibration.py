@@ -33,3 +33,10 @@ def test_ece_by_hand() -> None:
 
 def test_one_class_has_no_auroc() -> None:
     assert math.isnan(calibration(np.array([0.2, 0.4]), np.array([1.0, 1.0])).auroc)
+
+
+def test_scores_that_are_no_chances_have_no_calibration() -> None:
+    found = calibration(np.array([-2.0, 0.5, 3.0]), np.array([0.0, 0.0, 1.0]))
+    assert found.auroc == 1.0
+    assert np.isnan([found.brier, found.ece]).all()
+    assert found.bins == ()

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from generate.claims import simulate_claims
 from generate.simulate import simulate_tables
-from replay.studies.factcheck_analyses import gold_within, sensitivity, unresolved
+from replay.studies.factcheck_analyses import Depth, gold_within, pool_depth, sensitivity, unresolved
 from replay.studies.factcheck_buckets import trace_buckets
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Setting, replay_methods
 from thinkback.app import app
@@ -81,6 +81,11 @@ def test_everything_is_written_in_every_format(claims: Path, study: Run, tmp_pat
     assert all(f"Table {number}:" in report for number in ("5.1", "5.13", "B.1", "B.4"))
     names = [row["Policy"] for row in rows(out / "variants.csv")]
     assert {"prior: linear", "prior: trees", "prior: gp", "upper confidence", "conformal, alpha 0.2"} <= set(names)
+    sets = [row for row in rows(out / "coverage.csv") if row["Policy"] == "conformal, alpha 0.3"]
+    assert len({row["Class"] for row in sets}) == 3
+    assert sum(float(row["claims"]) for row in sets) == 200
+    assert all(row["threshold"] for row in sets)  # the whole pool is verified, so each class has a score to go by
+    assert all(0.3 < float(row["coverage"]) / 100 <= 1 for row in sets)  # 0.7 on average; a class has few claims here
 
 
 @pytest.mark.slow
@@ -112,6 +117,20 @@ def test_numbers_are_those_of_replay(claims: Path, study: Run, tmp_path: Path) -
     whole = methods.result.outcomes.filter(pl.col("policy") == BEST)["operations"].sum()
     change = 100 * (outcomes["operations"].sum() / whole - 1)
     assert float(adaptive["operations_change_pct"]) == pytest.approx(change)
+    told = {(row["Run"], row["Method"], row["Against"]): row for row in rows(tmp_path / "out" / "paired.csv")}
+    names = ("Surrogate-Guided Selective Verification", "Adaptive Stopping", "Exhaustive BoN (baseline)")
+    correct = {p: methods.result.outcomes.filter(pl.col("policy") == p)["correct"] for p in (SURROGATE, ADAPTIVE, BEST)}
+    for (one, first), (two, second) in (
+        ((SURROGATE, names[0]), (ADAPTIVE, names[1])),
+        ((ADAPTIVE, names[1]), (BEST, names[2])),
+    ):
+        row = told["lora, N = 15", first, second]
+        difference = 100 * (correct[one] - correct[two]).mean()
+        assert float(row["accuracy_difference_pp"]) == pytest.approx(difference)
+        assert float(row["accuracy_difference_pp_low"]) <= difference <= float(row["accuracy_difference_pp_high"])
+        assert 0 <= float(row["macro_f1_p"]) <= 1
+    assert ("lora, means over 2 orders", names[0], names[1]) in told
+    assert rows(tmp_path / "out" / "orders.csv")[1]["macro_f1_difference_pp"] != ""
     hours = {row["Method"]: row for row in rows(tmp_path / "out" / "table_5_5.csv")}["Adaptive Stopping"]
     seconds = (outcomes["generation_s"] + outcomes["verification_s"]).sum()
     assert float(hours["runtime_h"]) == pytest.approx(seconds / 3600)
@@ -145,7 +164,7 @@ def test_gold_and_margins_against_plain_loops(claims: Path) -> None:
     setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 50})
     traces = collect(log.scan("traces", ["example_id", "sample_index", "correct", "answer", "trace_id"]), log)
     scores = dict(collect(log.scan("verifications", ["trace_id", "score"]), log).iter_rows())
-    gold = gold_within(log, setting)
+    gold = gold_within(log, setting, 15)
     first, lasting = [], []
     for _, claim in (
         traces.filter(pl.col("trace_id").str.contains("-test-")).sort("sample_index").group_by("example_id")
@@ -168,16 +187,52 @@ def test_gold_and_margins_against_plain_loops(claims: Path) -> None:
         lasting.append((stopped, lead))
     for k in (1, 5, 15):
         assert gold.filter(pl.col("k") == k)["share"][0] == pytest.approx(sum(f <= k for f in first) / 200)
-    open_ = unresolved(log, setting)
+    open_ = unresolved(log, setting, 15)
     for k in (3, 15):
         assert open_.filter(pl.col("k") == k)["share"][0] == pytest.approx(sum(s > k for s, _ in lasting) / 200)
     never = [lead for stopped, lead in lasting if stopped > 15]
     assert open_.filter(pl.col("k") == 15)["largest_margin"][0] == pytest.approx(max(never))
 
 
+def test_one_claim_with_a_longer_pool_changes_nothing(claims: Path, tmp_path: Path) -> None:
+    """A sixteenth trace of a development claim; then 15 of 200 test claims cut to ten traces, and 30 of them."""
+    log = open_log(claims)
+    frames = {name: collect(log.scan(name), log) for name in ("examples", "traces", "verifications", "features")}
+    traces = frames["traces"]
+    one = traces.filter(pl.col("sample_index") == 14).head(1)
+    extra = one.with_columns(sample_index=pl.lit(15, pl.Int32), trace_id=pl.col("trace_id") + "x")
+    longer = open_log(written(tmp_path / "longer", frames | {"traces": pl.concat([traces, extra])}))
+    setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
+    everyone = Setting("n15", "lora", asked={"resamples": 5})
+    assert pool_depth(longer, setting) == Depth(15, 15, 0, 200)
+    assert pool_depth(longer, everyone) == Depth(15, 16, 0, 260)
+    assert gold_within(longer, everyone, 15)["n"].to_list() == [260] * 15
+
+    tests = traces.filter(pl.col("trace_id").str.contains("-test-"))["example_id"].unique().sort()
+    for count, depth in ((15, Depth(15, 15, 15, 200)), (30, Depth(10, 15, 0, 200))):
+        gone = pl.col("example_id").is_in(tests[:count].implode()) & (pl.col("sample_index") >= 10)
+        kept = traces.filter(~gone)
+        ids = kept["trace_id"].implode()
+        cut = {n: f if n == "examples" else f.filter(pl.col("trace_id").is_in(ids)) for n, f in frames.items()}
+        assert pool_depth(open_log(written(tmp_path / str(count), cut)), setting) == depth
+    assert "15 of 200 claims have fewer" in Depth(15, 15, 15, 200).note
+
+
+def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Path) -> None:
+    frames = tables()
+    strong = frames["verifications"].filter(pl.col("verifier") == "strong")
+    third = strong.with_columns(verifier=pl.lit("third"))
+    frames["verifications"] = pl.concat([frames["verifications"], third])
+    log = written(tmp_path / "log", frames)
+    assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
+    words = "the log has 2 other verifiers (`third`, `weak`): name one with `--other-verifier`"
+    assert words in (tmp_path / "out" / "table_5_8.md").read_text()
+    assert "0 of 40 claims have fewer" in (tmp_path / "out" / "gold_within.md").read_text()
+
+
 def test_sensitivity_has_every_combination(claims: Path) -> None:
     setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
-    frame = sensitivity(open_log(claims), setting, margins=(0.1, 0.3), caps=(5, 15), minima=(2, 3), bootstraps=(2,))
+    frame = sensitivity(open_log(claims), setting, 15, margins=(0.1, 0.3), caps=(5, 15), minima=(2, 3), bootstraps=(2,))
     assert frame.height == 2 * 2 * 2 * 2 * 2
     assert set(frame["metric"]) == {"macro_f1", "operations"}
 
@@ -222,6 +277,24 @@ def test_a_null_feature_makes_examples_partial_and_is_named(tmp_path: Path) -> N
     result = run(log, Sample(name="s", features=("claim_similarity", "length"), **keys), resamples=5)
     assert list(result.excluded.values()) == ["s: feature `length` is null for a trace that the surrogate reads"]
     assert run(log, Sample(name="s", features=("claim_similarity",), **keys), resamples=5).excluded == {}
+
+
+def test_the_null_feature_that_is_named_is_the_one_that_was_read(tmp_path: Path) -> None:
+    """`claim_similarity` is null for a trace beyond the cap, `length` for one that the surrogate chooses from."""
+    from replay import Budget, Sample, run
+
+    frames = tables()
+    claim = frames["examples"]["example_id"].sort()[0]
+    valid = frames["traces"].filter((pl.col("example_id") == claim) & pl.col("answer").is_not_null())
+    ids = valid.sort("sample_index")["trace_id"].to_list()
+    late, soon = pl.col("trace_id") == ids[-1], pl.col("trace_id") == ids[1]
+    frames["features"] = frames["features"].with_columns(
+        claim_similarity=pl.when(~late).then("claim_similarity"), length=pl.when(~soon).then("length")
+    )
+    keys = {"max_traces": 5, "verifier": "strong", "order": "surrogate", "stop": Budget(verifications=3)}
+    policy = Sample(name="s", features=("claim_similarity", "length"), **keys)
+    result = run(written(tmp_path / "log", frames), policy, resamples=5)
+    assert list(result.excluded.values()) == ["s: feature `length` is null for a trace that the surrogate reads"]
 
 
 def test_a_study_names_the_null_feature(study: Run, tmp_path: Path) -> None:
@@ -286,7 +359,9 @@ def test_labels_outside_the_label_space_are_invalid(study: Run, tmp_path: Path) 
         (("--features", "claim_similarty"), ("claim_similarity",)),
         (("--caps", "15,x"), ("--caps",)),
         (("--where", "splt = 'test'"), ("where",)),
-        (("--dev", "split = 'dev'", "--where", "true"), ("prior.on", "reported")),
+        (("--dev", "split = 'dev'", "--where", "true"), ("`dev`", "reported")),
+        (("--dev", "splt = 'dev'"), ("`dev` (splt = 'dev')", "split")),
+        (("--dev", "split = 'x'"), ("`dev` matches no example",)),
         (("--other-verifier", "deepseek"), ("deepseek",)),
         (("--cap", "16"), ("fewer than 16",)),
     ],
@@ -299,6 +374,30 @@ def test_mistakes_are_one_line(claims: Path, study: Run, tmp_path: Path, options
     for word in words:
         assert word in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_variant_that_cannot_be_fitted_is_missing_and_the_others_stay(study: Run, tmp_path: Path) -> None:
+    """Ten claims to learn from, all traces right on them: no calibration, and no class but theirs for thresholds."""
+    frames = tables()
+    dev = pl.col("example_id").is_in(frames["examples"]["example_id"].sort()[:10].implode())
+    frames["examples"] = frames["examples"].with_columns(
+        split=pl.when(dev).then(pl.lit("dev")).otherwise(pl.lit("test"))
+    )
+    gold = dict(frames["examples"].select("example_id", "gold").iter_rows())
+    right = pl.col("example_id").replace_strict(gold, return_dtype=pl.String)
+    valid = pl.col("answer").is_not_null()
+    frames["traces"] = frames["traces"].with_columns(
+        answer=pl.when(dev & valid).then(right).otherwise("answer"),
+        correct=pl.when(dev & valid).then(True).otherwise("correct"),
+    )
+    words = ("--verifier", "strong", "--caps", "15", "--dev", "split = 'dev'")
+    done = study(written(tmp_path / "log", frames), *words)
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "out" / "variants.md").read_text()
+    assert "`margin of platt scores`: `calibration.on` (split = 'dev') needs right and wrong traces" in text
+    names = {row["Policy"] for row in rows(tmp_path / "out" / "variants.csv")}
+    assert {"adaptive stopping", "prior: linear", "prior: gp"} <= names
+    assert "margin of platt scores" not in names
 
 
 def test_open_answers_are_refused(study: Run, tmp_path: Path) -> None:

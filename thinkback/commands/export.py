@@ -22,7 +22,17 @@ Base = Annotated[
 ]
 
 
-def recovery(log: options.Log, out: OutFile, base: Base = None, force: options.Force = False) -> None:
+Pool = Annotated[
+    str | None,
+    typer.Option(
+        "--pool", metavar="POOL", help="Pool of the revisions, of an action with several.", show_default=False
+    ),
+]
+
+
+def recovery(
+    log: options.Log, out: OutFile, base: Base = None, pool: Pool = None, force: options.Force = False
+) -> None:
     """Write SeVRA's recovery rows.
 
     They are an accept row for each base attempt, and a row for each revision of it.
@@ -30,7 +40,7 @@ def recovery(log: options.Log, out: OutFile, base: Base = None, force: options.F
     from toolkit.exports import export_recovery
     from toolkit.log import open_log
 
-    _write(out, force, log, lambda path: export_recovery(open_log(log), base, path))
+    _write(out, force, log, lambda path: export_recovery(open_log(log), base, path, pool=pool))
 
 
 def replay(
@@ -43,6 +53,7 @@ def replay(
         str, typer.Option("--verifier", metavar="NAME", help="Scores of the base attempts.", show_default=False)
     ],
     base: Base = None,
+    pool: Pool = None,
     force: options.Force = False,
 ) -> None:
     """Write SeVRA's replay rows.
@@ -52,7 +63,7 @@ def replay(
     from toolkit.exports import export_replay
     from toolkit.log import open_log
 
-    _write(out, force, log, lambda path: export_replay(open_log(log), base, action, verifier, path))
+    _write(out, force, log, lambda path: export_replay(open_log(log), base, action, verifier, path, pool=pool))
 
 
 def predictions(

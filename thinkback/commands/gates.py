@@ -107,8 +107,9 @@ def fit_gate(
         console.say(note)
     console.show(_calibration(fitted.calibration, "How its scores tell repairs, where its threshold was chosen"))
     chosen = fitted.gate
-    side = "below" if chosen.direction == "below" else "at least"
-    console.say(f"wrote {out}: {chosen.kind}, fires where the score is {side} {chosen.threshold:.6g}")
+    side, frozen = "below" if chosen.direction == "below" else "at least", chosen.content["threshold"]
+    fires = frozen if isinstance(frozen, str) else f"where the score is {side} {frozen:.6g}"
+    console.say(f"wrote {out}: {chosen.kind}, fires {fires}")
 
 
 def transfer(
@@ -172,6 +173,7 @@ def _report(
 def _calibration(found: Calibration, title: str) -> Table:
     from toolkit.show import Column, Number, Table
 
+    brier, error = ("–" if one != one else f"{one:.4f}" for one in (found.brier, found.ece))
     rows = tuple((f"{one.low:.1f} to {one.high:.1f}", one.n, one.score, one.label) for one in found.bins)
     return Table(
         title=title,
@@ -183,7 +185,7 @@ def _calibration(found: Calibration, title: str) -> Table:
         ),
         rows=rows,
         below=(
-            f"AUROC {found.auroc:.3f}, AUPRC {found.auprc:.3f}, Brier {found.brier:.4f}, expected calibration error "
-            f"{found.ece:.4f}; {100 * found.rate:.1f} % of {found.n:,} are repaired.",
+            f"AUROC {found.auroc:.3f}, AUPRC {found.auprc:.3f}, Brier {brier}, expected calibration error "
+            f"{error}; {100 * found.rate:.1f} % of {found.n:,} are repaired.",
         ),
     )  # fmt: skip

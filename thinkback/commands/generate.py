@@ -103,13 +103,14 @@ def _open_asked(additions: Additions) -> Engine:
 
 
 def _opened(engine: EngineSettings, find: Callable[[str], Path]) -> Engine:
-    """The engine of a recipe, whose model and chat template may lie beside it."""
+    """The engine of a recipe, whose model, tokenizer and chat template may lie beside it."""
     from generate.engines import open_engine
 
     model = find(engine.model)
     settings = {"model": str(model) if model.is_dir() else engine.model, **engine.settings}
-    if settings.get("chat_template") is not None:
-        settings["chat_template"] = str(find(settings["chat_template"]))
+    for name in ("chat_template", "tokenizer"):
+        if isinstance(settings.get(name), str) and find(settings[name]).exists():
+            settings[name] = str(find(settings[name]))
     return open_engine(engine.kind, settings)
 
 
@@ -170,7 +171,7 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def _print_estimate(plan: Plan) -> None:
-    from generate.estimate import estimate
+    from generate.estimate import estimate, examples_bytes
     from thinkback import console
 
     pools = estimate(plan)
@@ -178,7 +179,10 @@ def _print_estimate(plan: Plan) -> None:
     width = max(len(pool.pool) for pool in pools)
     for pool in pools:
         console.say(f"  {pool.pool:<{width}}  {pool.action}: {_line(pool)}")
+    examples = examples_bytes(plan)
+    console.say(f"  {'examples':<{width}}  and what is beside them: {examples:,} bytes")
     total = [sum(getattr(pool, name) for pool in pools) for name in ("calls", "finalizers", "tokens", "disk_bytes")]
+    total[3] += examples
     console.say(
         f"total: {total[0]:,} calls and {total[1]:,} finalizer calls, {total[2]:,} tokens,"
         f" {total[3]:,} bytes on disk ({total[3] / 2**20:,.1f} MiB)"

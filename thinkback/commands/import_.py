@@ -71,17 +71,25 @@ def recovery(
         bool,
         typer.Option("--exclude-incomplete", help="Leave out examples that lack an action, and name them."),
     ] = False,
+    drop_repeats: Annotated[
+        bool,
+        typer.Option(
+            "--drop-repeats", help="Of rows without a sample index that are equal throughout, keep the first."
+        ),
+    ] = False,
     force: options.Force = False,
 ) -> None:
     """Import SeVRA's recovery rows.
 
     They are one row per example and action, with an accept row for each base attempt. The log has the pool `base` and,
-    for each other action, revisions of it. Of repeated rows the first wins.
+    for each other action, revisions of it. Of rows with the same sample index the first wins.
     """
     from toolkit.imports import import_recovery
 
     def write(folder: Path) -> RecoveryReport:
-        return import_recovery(sources, folder, name=name, split=split, exclude=exclude_incomplete)
+        return import_recovery(
+            sources, folder, name=name, split=split, exclude=exclude_incomplete, drop_repeats=drop_repeats
+        )
 
     _import(sources, out, force, write)
 

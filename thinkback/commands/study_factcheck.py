@@ -13,8 +13,6 @@ from thinkback import options
 if TYPE_CHECKING:
     from replay.studies.factcheck_study import Study
 
-FEATURES = "claim_similarity,evidence_similarity,claim_numeric_coverage,evidence_numeric_grounding,length"
-
 
 def factcheck(
     log: options.Log,
@@ -78,7 +76,7 @@ def factcheck(
     """
     from replay.contents import read_contents
     from replay.studies.factcheck_published import published as numbers
-    from replay.studies.factcheck_runs import Setting
+    from replay.studies.factcheck_runs import FEATURES, Setting
     from replay.studies.factcheck_study import choose, study_factcheck
     from thinkback import console
     from toolkit.files import check_replaceable
@@ -97,7 +95,7 @@ def factcheck(
     setting = Setting(
         pool=choose(pool, contents.pools, "pool"),
         verifier=choose(verifier, contents.verifiers, "verifier"),
-        features=tuple(n for n in FEATURES.split(",") if n in contents.features) if named is None else named,
+        features=tuple(n for n in FEATURES if n in contents.features) if named is None else named,
         cap=cap,
         random_seed=random_seed,
         asked={

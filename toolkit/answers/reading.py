@@ -8,7 +8,8 @@
                directly behind a digit, letter or bracket is an operator, not a sign.
 `last line`    the last line that is not blank.
 `pattern`      the last match of the user's regular expression (Python's syntax): its first group, else the whole.
-Each gives the trimmed raw string; bring it into a normal form with `normalise`.
+Each gives the trimmed raw string; bring it into a normal form with `normalise`. In a text that its limit cut off, what
+reaches the very end is not read, for nobody can tell whether it is whole: `#### 1` may have been about to say 12.
 """
 
 from __future__ import annotations
@@ -28,21 +29,35 @@ _HASHES = r"^[\s\S]*####[ \t]*([^\n]+)"
 _LAST_LINE = r"([^\n]+)\s*$"
 _OPERATOR = r"([0-9A-Za-z)\]}])[-−]([$0-9.])"
 _UNSIGNED = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
-_LAST_NUMBER = rf"[-−]?\$?(?:{_UNSIGNED})(?:[eE][-+]?[0-9]+|/[0-9]+)?\s?%?"
+_CUT = "\x00"
+"""Stands at the end of a text that its limit cut off, so that what reaches this end is known by it."""
+
+_LAST_NUMBER = rf"[-−]?\$?(?:{_UNSIGNED})(?:[eE][-+]?[0-9]+|/[0-9]+)?\s?%?{_CUT}?"
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
 
 
-def read_answers(texts: pl.Series, ways: Sequence[str], pattern: str | None = None) -> pl.Series:
+def read_answers(
+    texts: pl.Series, ways: Sequence[str], pattern: str | None = None, cut: pl.Series | None = None
+) -> pl.Series:
     """Answers of a column of texts, null where no way finds one. `pattern` is for the way of that name.
 
+    `cut`: which of the texts were cut off by their limit (boolean, null for not known); none where it is not given.
     Raises ThinkbackError for an unknown way, a missing or invalid `pattern`.
     """
+    if cut is not None:
+        ends = pl.when(pl.col("cut").fill_null(False) & ~pl.col("text").str.ends_with("\n"))
+        marked = pl.col("text") + ends.then(pl.lit(_CUT)).otherwise(pl.lit(""))
+        texts = pl.DataFrame({"text": texts, "cut": cut}).select(marked.alias(texts.name)).to_series()
     found = pl.Series(texts.name, [None] * len(texts), dtype=pl.String)
     for way in ways:
         if way not in WAYS:
             raise ThinkbackError(f"`{way}` is no way to read an answer; {suggest(way, WAYS)}")
         more = _by_pattern(texts, pattern) if way == "pattern" else _READERS[way](texts)
         more = more.str.strip_chars().replace("", None)
+        if cut is not None:
+            more = pl.DataFrame({"a": more}).select(pl.when(~pl.col("a").str.contains(_CUT, literal=True)).then("a"))[
+                "a"
+            ]
         found = pl.DataFrame({"a": found, "b": more}).select(pl.coalesce("a", "b").alias(texts.name)).to_series()
     return found
 
@@ -107,8 +122,11 @@ def _by_pattern(texts: pl.Series, pattern: str | None) -> pl.Series:
     group = 1 if compiled.groups else 0
 
     def last(text: str | None) -> str | None:
-        found = deque(compiled.finditer(text or ""), maxlen=1)
-        return found[0].group(group) if found else None
+        whole = (text or "").removesuffix(_CUT)
+        found = deque(compiled.finditer(whole), maxlen=1)
+        if not found:
+            return None
+        return _CUT if text != whole and found[0].end(group) == len(whole) else found[0].group(group)
 
     return pl.Series(texts.name, [last(text) for text in texts.to_list()], dtype=pl.String)
 

@@ -14,12 +14,13 @@ from toolkit.log import Log, collect
 ACCEPT = "accept"
 
 
-def export_recovery(log: Log, base: str | None, out: Path) -> int:
+def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None = None) -> int:
     """Write an accept row for each base attempt (sample 0 of pool `base`) and one for each revision of it.
 
-    Returns the number of rows. ThinkbackError where the log has no judged revision of the pool.
+    Of an action with several pools of revisions, those of `pool`. Returns the number of rows. ThinkbackError where
+    the log has no judged revision of the base, or several pools of them and none is named.
     """
-    attempts, revisions = _pairs(log, base)
+    attempts, revisions = _pairs(log, base, pool)
     features = {row["trace_id"]: row for row in collect(log.scan("features"), log).iter_rows(named=True)}
     rows = []
     for attempt in attempts.iter_rows(named=True):
@@ -41,9 +42,9 @@ def export_recovery(log: Log, base: str | None, out: Path) -> int:
     return _write(out, rows)
 
 
-def export_replay(log: Log, base: str | None, action: str, verifier: str, out: Path) -> int:
+def export_replay(log: Log, base: str | None, action: str, verifier: str, out: Path, *, pool: str | None = None) -> int:
     """Write a row for each base attempt with its first revision by `action` and its score by `verifier`."""
-    attempts, revisions = _pairs(log, base)
+    attempts, revisions = _pairs(log, base, pool)
     scan = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(pl.col("verifier") == verifier)
     scores = dict(collect(scan.select("trace_id", "score"), log).iter_rows())
     if not scores:
@@ -64,7 +65,7 @@ def export_replay(log: Log, base: str | None, action: str, verifier: str, out: P
     return _write(out, rows)
 
 
-def _pairs(log: Log, base: str | None) -> tuple[pl.DataFrame, dict[str, list[dict[str, Any]]]]:
+def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, dict[str, list[dict[str, Any]]]]:
     """Judged base attempts with what their examples say, and the judged revisions of each by trace id."""
     columns = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text", "correct"]
     columns += ["prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used"]
@@ -80,10 +81,26 @@ def _pairs(log: Log, base: str | None) -> tuple[pl.DataFrame, dict[str, list[dic
         raise ThinkbackError(f"pool `{name}` has no judged revision of its first traces; {suggest(name, bases)}")
     examples = collect(log.scan("examples", ["example_id", "dataset", "split", "question"]), log)
     attempts = first.filter(pl.col("pool") == name).join(examples, on="example_id", how="left").sort("example_id")
+    own = _of_pool(revised.filter(pl.col("parent_id").is_in(attempts["trace_id"].implode())), pool)
     by_parent: dict[str, list[dict[str, Any]]] = {}
-    for row in revised.iter_rows(named=True):
+    for row in own.iter_rows(named=True):
         by_parent.setdefault(row["parent_id"], []).append(row)
     return attempts, by_parent
+
+
+def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
+    """The revisions, one pool an action: rows name no pool, and rollouts of a second would pass as repeats."""
+    if pool is not None and pool not in revisions["pool"]:
+        raise ThinkbackError(f"no pool of revisions is called `{pool}`; {suggest(pool, revisions['pool'].unique())}")
+    if pool is not None:
+        same = revisions["action"].is_in(revisions.filter(pool=pool)["action"].unique().implode())
+        revisions = revisions.filter(~same | (pl.col("pool") == pool))
+    several = revisions.group_by("action").agg(pl.col("pool").unique().sort()).filter(pl.col("pool").list.len() > 1)
+    if len(several):
+        action, pools = several.sort("action").row(0)
+        listed = ", ".join(f"`{name}`" for name in pools)
+        raise ThinkbackError(f"action `{action}` has several pools of revisions ({listed}): name one with `--pool`")
+    return revisions
 
 
 def _attempt(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:

@@ -15,12 +15,12 @@ import polars as pl
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.files import check_replaceable
 from toolkit.imports.literals import TEXT_OF
+from toolkit.imports.recovery_columns import FEATURES, check_verdicts, typed
 from toolkit.imports.sources import PLACES, read_sources
 from toolkit.log import write_log
 
 ACCEPT = "accept"
 BASE = "base"
-FEATURES = ("difficulty", "verification_need", "constraint_density", "ambiguity_score", "retrieval_need")
 NEEDED = ("example_id", "action", "base_correct", "final_correct")
 INDEX = ("sample_index", "rollout", "sample")
 SHOWN = 3
@@ -36,19 +36,27 @@ class RecoveryReport:
 
 
 def import_recovery(
-    sources: Sequence[str], out: str | Path, *, name: str | None = None, split: str = "test", exclude: bool = False
+    sources: Sequence[str],
+    out: str | Path,
+    *,
+    name: str | None = None,
+    split: str = "test",
+    exclude: bool = False,
+    drop_repeats: bool = False,
 ) -> RecoveryReport:
     """Recovery rows into a log with the pool `base` and a revision of it for each other action.
 
-    Rows of one example, action and sample index are repeats, of which the first wins; without an index, rows that
-    are equal throughout. `exclude` leaves out examples without an accept row or without an action that others have;
-    otherwise they are an error. ThinkbackError, and nothing is written, for that, missing columns, or base attempts
-    that differ within an example.
+    Rows of one example, action and sample index are repeats, of which the first wins; rows without an index are
+    rollouts in their order, and of those that are equal throughout the first wins with `drop_repeats`. `exclude`
+    leaves out examples without an accept row or without an action that others have; otherwise they are an error.
+    ThinkbackError, and nothing is written, for that, missing columns, values of another type, verdicts that
+    contradict each other, or base attempts that differ within an example.
     """
     check_replaceable(out, force=False)
     rows = _rows(sources, NEEDED)
-    rows, repeated = _first_wins(rows)
+    check_verdicts(rows)
     _one_base(rows)
+    rows, repeats = _first_wins(rows, drop_repeats)
     rows, gone = _complete(rows, exclude)
     base = rows.filter(pl.col("action") == ACCEPT).unique("example_id", keep="first", maintain_order=True)
     revisions = rows.filter(pl.col("action") != ACCEPT)
@@ -66,7 +74,7 @@ def import_recovery(
     origin = {"imported": "recovery rows", "files": [Path(source).name for source in sources]}
     write_log(out, name=name or "recovery", tables=tables, source=origin)
     notes = [
-        f"dropped {repeated:,} rows: one of the same example, action and sample came before" if repeated else "",
+        *repeats,
         *gone,
         "the rows hold verdicts and no answers: votes are refused",
         "tokens are sums of prompt and completion; they stand in completion_tokens",
@@ -98,7 +106,7 @@ def import_replay(
     )  # fmt: skip
     traces = pl.concat([base, revised], how="diagonal").with_columns(answer=pl.col("trace_id"))
     scores = pl.DataFrame({"trace_id": ids + " base", "verifier": "gate", "example_id": ids}).with_columns(
-        score=rows["gate_score"].cast(pl.Float64), prompt_tokens=pl.lit(0), completion_tokens=pl.lit(0)
+        score=rows["gate_score"], prompt_tokens=pl.lit(0), completion_tokens=pl.lit(0)
     )
     origin = {"imported": "replay rows", "files": [Path(source).name for source in sources]}
     tables = {"examples": examples, "traces": traces, "verifications": scores}
@@ -118,25 +126,46 @@ def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
             raise ThinkbackError(f"column `{name}` of the rows is null in row {row:,}; give every row a value")
     if rows.is_empty():
         raise ThinkbackError("the source holds no rows")
+    rows = typed(rows)
+    if "action" in rows.columns and (rows["action"] == "solve").any():
+        raise ThinkbackError("the rows have an action `solve`, which names first attempts in a log: rename it")
     return rows.with_columns(pl.col("example_id").cast(pl.String)) if "example_id" in rows.columns else rows
 
 
-def _first_wins(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Rows without repeats, and how many were dropped."""
+def _first_wins(rows: pl.DataFrame, drop_equal: bool) -> tuple[pl.DataFrame, list[str]]:
+    """Rows without repeats, and what is said of those. A row without a sample index is a rollout of its own."""
     index = next((name for name in INDEX if name in rows.columns), None)
-    if index is not None:
-        kept = rows.unique(["example_id", "action", index], keep="first", maintain_order=True)
-    else:
-        plain = [name for name in rows.columns if not isinstance(rows.schema[name], pl.Struct | pl.List)]
-        kept = rows.unique(plain, keep="first", maintain_order=True)
-    return kept, len(rows) - len(kept)
+    known = rows[index].is_not_null() if index is not None else pl.repeat(False, len(rows), eager=True)
+    first = pl.struct("example_id", "action", *([index] if index is not None else [])).is_first_distinct()
+    again = rows.select(~first).to_series() & known
+    notes = []
+    if again.any():
+        told = _listed(rows.filter(again))
+        notes.append(
+            f"dropped {int(again.sum()):,} rows: one of the same example, action and sample came before ({told})"
+        )
+    whole = rows.select(pl.struct(pl.all()).struct.json_encode()).to_series()
+    equal = ~whole.is_first_distinct() & ~known & (rows["action"] != ACCEPT)
+    if equal.any():
+        what = (
+            f"{int(equal.sum()):,} rows without a sample index are equal to one before ({_listed(rows.filter(equal))})"
+        )
+        kept = f"{what}: kept as rollouts of their own; `--drop-repeats` drops them"
+        notes.append(f"dropped {what}" if drop_equal else kept)
+    return rows.filter(~again & ~equal if drop_equal else ~again), notes
 
 
 def _one_base(rows: pl.DataFrame) -> None:
     """Refuse examples whose rows tell of different base attempts."""
-    told = [c for c in ("base_correct", "base_response", "base_actual_tokens") if c in rows.columns]
+    told = ("base_correct", "base_response", "base_actual_tokens", "base_finalizer_used")
+    _refuse_several(rows, [name for name in told if name in rows.columns])
+    accepts = rows.filter(pl.col("action") == ACCEPT)
+    _refuse_several(accepts, [name for name in ("query", "question", "features", *FEATURES) if name in rows.columns])
+
+
+def _refuse_several(rows: pl.DataFrame, told: Sequence[str]) -> None:
     distinct = rows.group_by("example_id", maintain_order=True).agg(pl.col(c).drop_nulls().n_unique() for c in told)
-    odd = distinct.filter(pl.any_horizontal(pl.col(told) > 1))
+    odd = distinct.filter(pl.any_horizontal(pl.col(told) > 1)) if told else distinct.clear()
     if len(odd):
         raise ThinkbackError(
             f"{len(odd):,} examples have several base samples ({_listed(odd)}): their rows differ in "
@@ -163,7 +192,7 @@ def _complete(rows: pl.DataFrame, exclude: bool) -> tuple[pl.DataFrame, list[str
 
 
 def _listed(frame: pl.DataFrame) -> str:
-    return ", ".join(f"`{name}`" for name in frame["example_id"][:SHOWN])
+    return ", ".join(f"`{name}`" for name in frame["example_id"].unique(maintain_order=True)[:SHOWN])
 
 
 def _text(frame: pl.DataFrame, names: Sequence[str], default: str) -> pl.Expr:
@@ -194,7 +223,7 @@ def _base_traces(base: pl.DataFrame) -> pl.DataFrame:
         model=_text(base, ("base_model", "model"), "unknown"),
         text=_column(base, "base_response", pl.String),
         answer=trace,
-        correct=pl.col("base_correct").cast(pl.Boolean),
+        correct=pl.col("base_correct"),
         opaque=pl.lit(True),
         prompt_tokens=pl.when(tokens.is_not_null()).then(0).cast(pl.Int32),
         completion_tokens=tokens,
@@ -220,7 +249,7 @@ def _revision_traces(rows: pl.DataFrame) -> pl.DataFrame:
         model=_text(rows, ("model",), "unknown"),
         text=_column(rows, response, pl.String),
         answer=trace,
-        correct=pl.col("final_correct").cast(pl.Boolean),
+        correct=pl.col("final_correct"),
         opaque=pl.lit(True),
         prompt_tokens=pl.when(tokens.is_not_null()).then(0).cast(pl.Int32),
         completion_tokens=tokens,

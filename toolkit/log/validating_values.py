@@ -49,6 +49,16 @@ def check_values(findings: Findings, table: str) -> None:
             findings.add_first(table, rule.column, rule.kind, row, found[f"count{i}"], message)
 
 
+def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
+    """The first fault of rows that are of the contract's types and in no log yet; its file is the table's name."""
+    for rule in _rules(table, dict(rows.schema)):
+        row = rows.select(pl.arg_where(rule.flagged)).to_series()
+        if len(row):
+            values = rows.select(rule.column, *rule.shows).row(row[0], named=True)
+            return Problem(table, rule.column, int(row[0]), rule.message(values))
+    return None
+
+
 def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[Rule]:
     contract = schema_of(table)
     for name, dtype in types.items():

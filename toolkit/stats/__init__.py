@@ -4,7 +4,7 @@ from toolkit.stats.auc import AucIntervals, auc, auc_intervals, auc_within, aucs
 from toolkit.stats.blocks import OutcomeBlock, Settings
 from toolkit.stats.compare import Summary, draws, summarise
 from toolkit.stats.intervals import newcombe, wilson
-from toolkit.stats.paired import Interval, PairedInterval, interval, paired_interval
+from toolkit.stats.paired import Interval, PairedInterval, interval, paired_interval, simultaneous_level
 
 __all__ = [
     "AucIntervals",
@@ -21,6 +21,7 @@ __all__ = [
     "interval",
     "newcombe",
     "paired_interval",
+    "simultaneous_level",
     "summarise",
     "wilson",
 ]

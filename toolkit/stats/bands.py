@@ -34,11 +34,12 @@ class Steps:
     kept: Mapping[str, Floats]
     fired: Mapping[str, Floats]
     rate: frozenset[str]
+    least: int = 0  # points there are at least, where the last ones let nobody new through
 
     @property
     def points(self) -> int:
         """The last point, at which all examples are through."""
-        return int(self.group.max(initial=0))
+        return max(int(self.group.max(initial=0)), self.least)
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,16 +41,17 @@ class Bin:
 def calibration(scores: Floats, labels: Floats) -> Calibration:
     """AUROC (ties one half), AUPRC (average precision), Brier score, expected calibration error, reliability curve.
 
-    `scores` (N,) within 0 and 1 for the last three to mean anything; `labels` (N,) within 0 and 1. ECE is over ten
-    bins of equal width (Guo et al. 2017).
+    `scores` (N,); where some lie outside 0 and 1 they are no chances, and the last three are NaN, NaN and empty.
+    `labels` (N,) within 0 and 1. ECE is over ten bins of equal width (Guo et al. 2017).
     """
-    bins = reliability(scores, labels)
+    chances = bool(((scores >= 0) & (scores <= 1)).all())
+    bins = reliability(scores, labels) if chances else ()
     total = len(scores)
     return Calibration(
         auroc=auroc(scores, labels),
         auprc=auprc(scores, labels),
-        brier=float(np.mean(labels * (1 - scores) ** 2 + (1 - labels) * scores**2)) if total else np.nan,
-        ece=float(sum(one.n * abs(one.score - one.label) for one in bins) / total) if total else np.nan,
+        brier=float(np.mean(labels * (1 - scores) ** 2 + (1 - labels) * scores**2)) if total and chances else np.nan,
+        ece=float(sum(one.n * abs(one.score - one.label) for one in bins) / total) if total and chances else np.nan,
         rate=float(labels.mean()) if total else np.nan,
         n=total,
         bins=bins,

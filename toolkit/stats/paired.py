@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from toolkit.errors import ThinkbackError
-from toolkit.stats.blocks import Floats, Ints, OutcomeBlock, Settings
+from toolkit.stats.blocks import CHUNK, MOST_RESAMPLES, Floats, Ints, OutcomeBlock, Settings
+from toolkit.stats.bootstrap import Resamples
 from toolkit.stats.compare import Summary, summarise
 
 
@@ -83,6 +85,38 @@ def paired_interval(
     result = _summarised(columns, cluster, settings, "correct").comparisons
     row = result.filter(policy="first", baseline="second").row(0, named=True)
     return PairedInterval(row["difference"], row["low"], row["high"], row["p_value"], row["n"], row["method"])
+
+
+def simultaneous_level(
+    differences: Sequence[ArrayLike],
+    *,
+    cluster: ArrayLike | None = None,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+) -> float:
+    """Level at which intervals of the means of several columns (N,) together hold at `settings.level`.
+
+    The critical value is the level-quantile of the largest studentised deviation over the columns, from the shared
+    resamples (max-t: Romano and Wolf, Econometrica 73, 2005). Columns that are equal count as one; NaN is left out.
+    """
+    from scipy.special import ndtr
+
+    columns = np.stack([_column(values, "differences") for values in differences])
+    unit = np.arange(columns.shape[1]) if cluster is None else unit_numbers(cluster)
+    known, units = ~np.isnan(columns), int(unit.max()) + 1
+    if len(columns) == 1 or units < 2:
+        return settings.level
+    parts = [*np.where(known, columns, 0.0), *known.astype(np.float64)]
+    sums = np.stack([np.bincount(unit, weights=part, minlength=units) for part in parts])
+    resamples, drawn = Resamples(units, settings.resamples, settings.seed), np.zeros((len(parts), settings.resamples))
+    for chunk, first in enumerate(range(0, units, CHUNK)):
+        drawn += sums[:, first : first + CHUNK] @ resamples.counts(chunk).T.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means, centre = (part[: len(columns)] / part[len(columns) :] for part in (drawn, sums.sum(axis=1)[:, None]))
+        spread = np.nanstd(means, axis=1)
+        moves = spread > 1e-12
+        largest = np.nanmax(np.abs(means - centre)[moves] / spread[moves, None], axis=0, initial=0.0)
+    raised = 2 * float(ndtr(np.quantile(largest, settings.level))) - 1
+    return min(max(raised, settings.level), 1 - 1 / MOST_RESAMPLES)
 
 
 def _column(values: ArrayLike, name: str) -> Floats:

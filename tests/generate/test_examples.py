@@ -1,0 +1,59 @@
+"""Examples that a log can't hold are refused before anything is asked, each in one line that names the column."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generate.recipe_file import load_recipe
+from generate.run import make_plan
+from tests.generate.toy import RECIPE, write_recipe
+from toolkit.errors import ThinkbackError
+
+GOOD = {"example_id": "a", "question": "1 + 2", "gold": "3"}
+SPLIT = RECIPE.replace('path = "examples.jsonl"', 'path = "examples.jsonl"\nsplit = ["7"]')
+LABELS = RECIPE.replace('kind = "number"', 'kind = "label"\nlabels = ["A", "B"]')
+
+
+def planned(folder: Path, row: dict[str, Any], text: str = RECIPE) -> Any:
+    recipe = write_recipe(folder, 1, text)
+    (folder / "examples.jsonl").write_text(json.dumps(GOOD | row) + "\n", encoding="utf-8")
+    return make_plan(load_recipe(recipe)).examples.row(0, named=True)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"example_id": ["a"]}, "column `example_id`: must hold texts, not list<"),
+        ({"question": {"x": 1}}, "column `question`: must hold texts, not struct"),
+        ({"gold": [3]}, "column `gold`: must hold texts, not list<"),
+        ({"cluster": ["x"]}, "column `cluster`: must hold texts, not list<"),
+        ({"labels": "x"}, "column `labels`"),
+        ({"labels": ["4", "5"]}, "`3` is none of the example's labels"),
+        ({"labels": ["3", "3"]}, "names a label twice"),
+        ({"dataset": None}, "column `dataset`, row 0"),
+        ({"length": "x"}, "column `length`"),
+        ({"length": -1}, "is negative"),
+        ({"question": None}, "an example has no id or no question"),
+    ],
+)
+def test_examples_that_a_log_cannot_hold(tmp_path: Path, row: dict[str, Any], said: str) -> None:
+    with pytest.raises(ThinkbackError) as caught:
+        planned(tmp_path, row)
+    message = str(caught.value)
+    assert message.startswith("data `examples.jsonl`")
+    assert said in message
+    assert "\n" not in message
+
+
+def test_a_reference_outside_the_recipes_labels(tmp_path: Path) -> None:
+    with pytest.raises(ThinkbackError, match="example `a`, column `gold`: `C` is none of the example's labels"):
+        planned(tmp_path, {"gold": "C"}, LABELS)
+
+
+def test_numbers_stand_for_texts(tmp_path: Path) -> None:
+    row = planned(tmp_path, {"example_id": 5, "gold": 3, "cluster": 9, "split": 7}, SPLIT)
+    assert (row["example_id"], row["gold"], row["cluster"], row["split"]) == ("5", "3", "9", "7")

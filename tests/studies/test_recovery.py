@@ -1,0 +1,154 @@
+"""The study of thinking again on made logs: one example set for all of it, and whose calls its tables count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from generate.simulate_recovery import RecoveryModel, recovery_tables
+from replay.policies import Policy
+from replay.studies.recovery import Asked, DatasetStudy, cast_of, study_dataset
+from replay.studies.recovery_costs import COST_TABLES
+from replay.studies.recovery_tables import TABLES, comparisons, limit
+from toolkit.errors import ThinkbackError
+from toolkit.log import open_log, write_log
+from toolkit.stats import Settings
+
+Tables = dict[str, pl.DataFrame]
+
+
+def asked(**changes: Any) -> Asked:
+    settings = Settings(resamples=20)
+    given: dict[str, Any] = {"action": "active_verify", "base": "short", "budgets": (), "gate": None, "margin": 0.01}
+    given |= {"on": "split='train'", "tune": "split='dev'", "where": "split='test'", "prices": None}
+    return Asked(**(given | {"settings": settings} | changes))
+
+
+def study(tables: Tables, path: Path, **changes: Any) -> DatasetStudy:
+    write_log(path, name="made", tables=tables, simulated=True)
+    log = open_log(path)
+    cast, screening, _ = cast_of(log, asked(**changes))
+    dataset = tables["examples"].filter(pl.col("split") == "test")["dataset"][0]
+    return study_dataset(log, cast, screening, asked(**changes), dataset)
+
+
+@pytest.fixture(scope="module")
+def holed(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
+    """600 examples, 120 of them reported; one of these lacks a sample of the vote, another a revision of `long`."""
+    tables = recovery_tables(600, 11, RecoveryModel(votes=3))
+    test = tables["examples"].filter(pl.col("split") == "test")["example_id"]
+    hole = (pl.col("example_id") == test[0]) & (pl.col("pool") == "votes") & (pl.col("sample_index") == 2)
+    tables["traces"] = tables["traces"].filter(~hole)
+    return study(tables, tmp_path_factory.mktemp("holed") / "log")
+
+
+def test_all_of_the_study_is_over_the_examples_that_its_run_compares(holed: DatasetStudy) -> None:
+    compared = holed.result.statistics.n
+    assert len(holed.result.excluded) == 1
+    assert holed.cluster is not None
+    assert len(holed.cluster) == compared
+    assert {report.examples for report in holed.reports.values()} == {compared}
+    frozen = holed.reports["active_verify"].rows.filter(rule="the gate, frozen").row(0, named=True)
+    assert frozen["accuracy"] == pytest.approx(float(np.mean(holed.values("selective active_verify")["correct"])))
+    assert holed.curve is not None
+    ends = holed.curve["accuracy"][0], holed.curve["accuracy"][-1]
+    assert ends == pytest.approx(
+        [float(np.mean(holed.values(n)["correct"])) for n in ("base: short", "always active_verify")]
+    )
+    rate = float(np.mean(holed.values("selective active_verify")["intervened"]))
+    assert f"matched random at rate {rate:.3f}" in holed.policies
+
+
+def test_every_table_of_a_log_with_a_hole_can_be_made(holed: DatasetStudy) -> None:
+    for name, layout in {**TABLES, **COST_TABLES}.items():
+        assert layout([holed]).rows, name
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
+    """Every revision of `short` again as one of `long`, always with a finalizer of 1,000 tokens and cut off."""
+    tables = recovery_tables(600, 11, RecoveryModel(votes=3))
+    traces = tables["traces"].with_columns(
+        finalizer_used=pl.lit(True), finalizer_tokens=pl.when(pl.col("action") == "solve").then(10).otherwise(20)
+    )
+    long = traces.filter((pl.col("pool") == "long") & (pl.col("sample_index") == 0)).select("example_id", up="trace_id")
+    again = traces.filter(pl.col("action") == "active_verify").join(long, on="example_id").with_columns(
+        trace_id=pl.col("trace_id") + " of long", parent_id="up", pool=pl.lit("long revised"),
+        finish_reason=pl.lit("length"),
+        finalizer_tokens=pl.lit(1_000),
+    )  # fmt: skip
+    lost = (pl.col("action") == "continue") & (pl.col("sample_index") == 0)  # a finalizer without its tokens
+    traces = pl.concat([traces, again.drop("up").cast(traces.schema)])
+    tables["traces"] = traces.with_columns(finalizer_tokens=pl.when(~lost).then("finalizer_tokens"))
+    return study(tables, tmp_path_factory.mktemp("crowded") / "log")
+
+
+def test_calls_are_counted_of_revisions_of_the_base_alone(crowded: DatasetStudy) -> None:
+    row = crowded.screening.filter(action="active_verify").row(0, named=True)
+    assert row["truncation_rate"] < 0.5
+    assert set(crowded.finalizers["active_verify"]) == {20.0}
+    assert set(crowded.finalizers["short"]) == {10.0}
+
+
+def test_unlogged_tokens_of_finalizers_are_unknown(crowded: DatasetStudy) -> None:
+    assert np.isnan(crowded.finalizers["continue"]).all()
+    tokens = COST_TABLES["tokens"]([crowded])
+    place = [column.key or column.name for column in tokens.columns].index("finalizer_tokens")
+    shown = {row[1]: row[place] for row in tokens.rows}
+    assert shown["always continue"] is None
+    assert shown["always active_verify"] == pytest.approx(30.0)
+
+
+def test_the_longest_budget_is_that_with_the_highest_limit(holed: DatasetStudy) -> None:
+    """Named in any order; a published number stands beside a budget only where both limits are the paper's."""
+    budgets = {"base-16384-t0.7": "budget: base-16384-t0.7", "long": "budget: long"}
+    limits = {"short": 4096, "long": 8192, "base-16384-t0.7": 16384}
+    named = replace(holed.named, budgets=dict(sorted(budgets.items(), key=lambda one: limits[one[0]])))
+    result = replace(holed.result, policies=(*holed.result.policies, named_like(holed, "budget: base-16384-t0.7")))
+    more = replace(holed, named=named, cast=replace(holed.cast, limits=limits), result=result)
+    assert [limit(more, pool) for pool in ("long", "base-16384-t0.7")] == ["8192", "16384"]
+    against = {(first, second): told for first, second, metric, told in comparisons(more) if metric == "correct"}
+    assert against["selective active_verify", "budget: base-16384-t0.7"].endswith("minus base 16384")
+    assert against["budget: long", "base: short"] == "accuracy, base 8192 minus base 4096"
+    other = replace(more, cast=replace(more.cast, limits={**limits, "short": 512}))
+    assert limit(other, "long") == ""
+
+
+def named_like(found: DatasetStudy, name: str) -> Policy:
+    return replace(next(policy for policy in found.result.policies if policy.name == "budget: long"), name=name)
+
+
+def test_budgets_are_in_the_order_of_their_limits_and_sampled_as_the_base(tmp_path: Path) -> None:
+    tables = recovery_tables(300, 11, RecoveryModel(votes=3))
+    long = tables["traces"].filter(pl.col("pool") == "long")
+
+    def pool(name: str, tokens: int, temperature: float) -> pl.DataFrame:
+        changed = {"max_tokens": pl.lit(tokens), "temperature": pl.lit(temperature), "pool": pl.lit(name)}
+        trace = pl.col("trace_id") + f" {name}"
+        frame = long.with_columns(trace_id=trace, **changed).cast({"max_tokens": long.schema["max_tokens"]})
+        return frame.select(*tables["traces"].columns, "temperature")
+
+    base = tables["traces"].with_columns(temperature=pl.lit(0.7))
+    more = [pool("a-longest", 16_384, 0.7), pool("b-longer", 12_000, 0.7), pool("greedy", 12_000, 0.0)]
+    tables["traces"] = pl.concat([base, *more])
+    write_log(tmp_path / "log", name="made", tables=tables, simulated=True)
+    log = open_log(tmp_path / "log")
+    cast, _, notes = cast_of(log, asked())
+    assert cast.budgets == ("long", "b-longer", "a-longest")
+    assert any("no initial budgets: `greedy`" in note for note in notes)
+    named, _, _ = cast_of(log, asked(budgets=("a-longest", "greedy", "long")))
+    assert named.budgets == ("long", "greedy", "a-longest")
+
+
+def test_no_action_is_chosen_on_the_examples_that_are_reported(tmp_path: Path) -> None:
+    write_log(tmp_path / "log", name="made", tables=recovery_tables(100, 11, RecoveryModel()), simulated=True)
+    log = open_log(tmp_path / "log")
+    with pytest.raises(ThinkbackError, match="not on those that are reported: name one with `--action`"):
+        cast_of(log, asked(action=None, on="split='nothing'"))
+    _, _, notes = cast_of(log, asked(on="split='nothing'"))
+    assert any("screened on the reported examples" in note for note in notes)
