@@ -17,7 +17,7 @@ from typing import Any
 
 from generate.engines.loading import DEVICES, DTYPES
 from generate.recipe import Embedding, EngineSettings
-from generate.settings import setting
+from generate.settings import find_beside, model_beside, setting
 from generate.steps.prompting import Template
 from generate.tokens_wanted import read_layers, read_tokens
 from toolkit.errors import ThinkbackError
@@ -32,8 +32,49 @@ SIDES = ("right", "left")
 STORED = ("float16", "float32")
 
 
-@dataclass(frozen=True)
-class Classifier:
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Which traces a step adds to: of these pools, splits and data sets; `answered`: only those with an answer."""
+
+    pools: tuple[str, ...] = setting((), identity=False)
+    split: tuple[str, ...] = setting((), identity=False)
+    dataset: tuple[str, ...] = setting((), identity=False)
+    answered: bool = setting(False, identity=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Step):
+    """How a model reads the traces: the longest text and a batch, both in tokens, where, and in which numbers."""
+
+    context: int | None = setting(None, low=1)
+    batch_tokens: int = setting(8_192, low=1, identity=False)
+    device: str = setting("auto", choices=DEVICES, identity=False)
+    dtype: str = setting("auto", choices=DTYPES)
+    load_in_4bit: bool = setting(False)
+    padding: str = setting("right", choices=SIDES, identity=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherForced(Reading):
+    """How a trace is put before a model as if that had written it: what stood before it, and what ended it.
+
+    prompt: the file with what stood before the trace; by default the pool's own prompt, as the manifest keeps it;
+    `prompts` gives one for each pool. end: whether a trace's end of sequence is read with it: where the model ended it
+    by itself (`auto`, which stop texts of its pool leave unknown: not there), for all that no limit cut (`always`), or
+    for none. chat_template: a file in the place of the model's own; template_options: its variables; by default those
+    of the engine that wrote the traces, where it ran this model.
+    """
+
+    model: str | None = setting(None, identity=False)
+    prompt: str | None = setting(None)
+    prompts: Mapping[str, str] = setting({})
+    end: str = setting("auto", choices=ENDS)
+    chat_template: str | None = setting(None)
+    template_options: Mapping[str, Any] = setting({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classifier(Reading):
     """A sequence classifier that reads a trace: one that was trained here, or any outcome reward model.
 
     Its score is of its only output, or of the output `label`, a probability: `sigmoid` (the default of the kind
@@ -49,16 +90,6 @@ class Classifier:
     score: str | None = setting(None, choices=SCORES)
     label: int | None = setting(None, low=0)
     decimals: int | None = setting(None, low=1, high=9)
-    context: int | None = setting(None, low=1)
-    batch_tokens: int = setting(8_192, low=1, identity=False)
-    device: str = setting("auto", choices=DEVICES, identity=False)
-    dtype: str = setting("auto", choices=DTYPES)
-    load_in_4bit: bool = setting(False)
-    padding: str = setting("right", choices=SIDES, identity=False)
-    pools: tuple[str, ...] = setting((), identity=False)
-    split: tuple[str, ...] = setting((), identity=False)
-    dataset: tuple[str, ...] = setting((), identity=False)
-    answered: bool = setting(False, identity=False)
 
     table = "verifications"
 
@@ -68,8 +99,8 @@ class Classifier:
         return self.score or ("sigmoid" if self.kind == "classifier" else "raw")
 
 
-@dataclass(frozen=True)
-class Asked:
+@dataclass(frozen=True, kw_only=True)
+class Asked(Step):
     """A verifier that is asked in words, of the recipe's engine.
 
     judge: a score in [0, 1]. reflection: a number from 1 to 10, kept as it is. listwise: the number, from 1, of the
@@ -90,10 +121,6 @@ class Asked:
     stop: tuple[str, ...] = setting(())
     lines: int | None = setting(None, low=1)
     first: int | None = setting(None, low=2)
-    pools: tuple[str, ...] = setting((), identity=False)
-    split: tuple[str, ...] = setting((), identity=False)
-    dataset: tuple[str, ...] = setting((), identity=False)
-    answered: bool = setting(False, identity=False)
 
     table = "verifications"
 
@@ -103,13 +130,13 @@ class Asked:
         return self.key or ("best" if self.kind == "listwise" else "score")
 
 
-@dataclass(frozen=True)
-class LogProb:
+@dataclass(frozen=True, kw_only=True)
+class LogProb(TeacherForced):
     """The sum or mean of a text's log-probabilities, over all its tokens or the `last` ones.
 
     With a `model` it is that model's, by a teacher-forced pass; without one that of the model that wrote it, as the log
     has it (`sum_logprob`, `token_logprobs`). A text of fewer than `last` tokens is taken whole. decimals: scores are
-    rounded to so many. end, chat_template, template_options: as of `States`.
+    rounded to so many.
     """
 
     name: str = setting()
@@ -117,42 +144,22 @@ class LogProb:
     how: str = setting("sum", choices=("sum", "mean"))
     last: int | None = setting(None, low=1)
     decimals: int | None = setting(None, low=1, high=9)
-    model: str | None = setting(None, identity=False)
-    prompt: str | None = setting(None)
-    prompts: Mapping[str, str] = setting({})
-    end: str = setting("auto", choices=ENDS)
-    chat_template: str | None = setting(None)
-    template_options: Mapping[str, Any] = setting({})
-    context: int | None = setting(None, low=1)
-    batch_tokens: int = setting(8_192, low=1, identity=False)
-    device: str = setting("auto", choices=DEVICES, identity=False)
-    dtype: str = setting("auto", choices=DTYPES)
-    load_in_4bit: bool = setting(False)
-    padding: str = setting("right", choices=SIDES, identity=False)
-    pools: tuple[str, ...] = setting((), identity=False)
-    split: tuple[str, ...] = setting((), identity=False)
-    dataset: tuple[str, ...] = setting((), identity=False)
-    answered: bool = setting(False, identity=False)
 
     table = "verifications"
 
 
-@dataclass(frozen=True)
-class Random:
+@dataclass(frozen=True, kw_only=True)
+class Random(Step):
     """A scorer that knows nothing: uniform in [0, 1), drawn from the recipe's seed, its own name and the trace's id."""
 
     name: str = setting()
     kind: str = setting(choices=("random",))
-    pools: tuple[str, ...] = setting((), identity=False)
-    split: tuple[str, ...] = setting((), identity=False)
-    dataset: tuple[str, ...] = setting((), identity=False)
-    answered: bool = setting(False, identity=False)
 
     table = "verifications"
 
 
-@dataclass(frozen=True)
-class Features:
+@dataclass(frozen=True, kw_only=True)
+class Features(Step):
     """Columns of one kind, for the traces; generate/features says what each is. `name` is the kind, unless given.
 
     prefix: stands before every column's name. pattern: the justification of a text is the first group of this regular
@@ -173,49 +180,26 @@ class Features:
     model: str | None = setting(None, identity=False)
     batch_tokens: int = setting(8_192, low=1, identity=False)
     device: str = setting("auto", choices=DEVICES, identity=False)
-    pools: tuple[str, ...] = setting((), identity=False)
-    split: tuple[str, ...] = setting((), identity=False)
-    dataset: tuple[str, ...] = setting((), identity=False)
-    answered: bool = setting(False, identity=False)
 
     table = "features"
 
 
-@dataclass(frozen=True)
-class States:
+@dataclass(frozen=True, kw_only=True)
+class States(TeacherForced):
     """Hidden states of `model` at `layers` x `tokens` of each trace, by a teacher-forced pass.
 
     layers: as transformers' `hidden_states`, 0 the embeddings and -1 the last. tokens: from the start (0 is the first)
-    or from the end (-1), a list or `{ first = -16, last = -1 }`. prompt: the file with what stood before the trace;
-    by default the pool's own prompt, as the manifest keeps it; `prompts` gives one for each pool. store: float16, or
-    float32 where float16 has no room for a model's states. bits: keep so many bits of the fraction, of float16's 10;
-    a state is then off by one part in 2**(bits + 1) at most, and takes less room. end: whether a trace's end of
-    sequence is read with it: where the model ended it by itself (`auto`, which stop texts of its pool leave unknown:
-    not there), for all that no limit cut (`always`), or for none. chat_template: a file in the place of the model's
-    own; template_options: its variables; by default those of the engine that wrote the traces, where it ran this model.
+    or from the end (-1), a list or `{ first = -16, last = -1 }`. store: float16, or float32 where float16 has no room
+    for a model's states. bits: keep so many bits of the fraction, of float16's 10; a state is then off by one part in
+    2**(bits + 1) at most, and takes less room.
     """
 
     model: str = setting(identity=False)
     layers: tuple[int, ...] = setting(read=read_layers)
     tokens: tuple[int, ...] = setting(read=read_tokens)
     name: str = setting("")
-    prompt: str | None = setting(None)
-    prompts: Mapping[str, str] = setting({})
-    end: str = setting("auto", choices=ENDS)
-    chat_template: str | None = setting(None)
-    template_options: Mapping[str, Any] = setting({})
     store: str = setting("float16", choices=STORED)
     bits: int | None = setting(None, low=1, high=9)
-    context: int | None = setting(None, low=1)
-    batch_tokens: int = setting(8_192, low=1, identity=False)
-    device: str = setting("auto", choices=DEVICES, identity=False)
-    dtype: str = setting("auto", choices=DTYPES)
-    load_in_4bit: bool = setting(False)
-    padding: str = setting("right", choices=SIDES, identity=False)
-    pools: tuple[str, ...] = setting((), identity=False)
-    split: tuple[str, ...] = setting((), identity=False)
-    dataset: tuple[str, ...] = setting((), identity=False)
-    answered: bool = setting(False, identity=False)
 
     def __post_init__(self) -> None:
         if self.bits is not None and self.store != "float16":
@@ -262,13 +246,11 @@ class Additions:
 
     def find(self, path: str) -> Path:
         """A path of the recipe: beside it where that exists, else as it stands, in the working directory."""
-        beside = self.folder / path
-        return beside if beside.exists() else Path(path)
+        return find_beside(self.folder, path)
 
     def model(self, path: str) -> str:
         """A model's folder as `find` finds it, or its name on a hub."""
-        found = self.find(path)
-        return str(found) if found.is_dir() else path
+        return model_beside(self.folder, path)
 
     def engine_settings(self) -> EngineSettings:
         """The engine. ThinkbackError where the recipe has none."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from generate.additions import KINDS, Additions, Asked, Features, LogProb, States, Verify, prompt_names
+from generate.additions import KINDS, Additions, Asked, Features, LogProb, States, TeacherForced, Verify, prompt_names
 from generate.recipe import Embedding
 from generate.recipe_file import (
     check_keys,
@@ -70,7 +70,7 @@ def _additions(top: Mapping[str, Any], path: Path) -> Additions:
         states=states,
         prompts={file: read_template(file, folder) for file in names},
     )
-    own = dict.fromkeys(step.chat_template for step in (*verify, *states) if isinstance(step, LogProb | States))
+    own = dict.fromkeys(step.chat_template for step in (*verify, *states) if isinstance(step, TeacherForced))
     chats = {name: _chat_template(name, made) for name in own if name is not None}
     return replace(made, prompts={**made.prompts, **read_chat_template(engine, made.find), **chats})
 

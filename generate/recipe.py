@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines import ENGINES
-from generate.settings import flatten, setting
+from generate.settings import find_beside, flatten, setting
 from generate.steps.prompting import Template
 from generate.steps.temperatures import Constant, Schedule, read_schedule
 from toolkit.answers import KINDS, WAYS
@@ -209,8 +209,7 @@ class Recipe:
 
     def find(self, path: str) -> Path:
         """A path of the recipe: beside it where that exists, else as it stands, in the working directory."""
-        beside = self.folder / path
-        return beside if beside.exists() else Path(path)
+        return find_beside(self.folder, path)
 
     def identity(self) -> dict[str, Any]:
         """Everything that decides what is written, as dotted names and JSON values, in the file's order."""

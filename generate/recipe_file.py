@@ -21,7 +21,7 @@ from generate.recipe import (
     Revise,
     Sample,
 )
-from generate.settings import from_table
+from generate.settings import from_table, parse_toml
 from generate.steps.prompting import Template, read_template
 from generate.steps.rows import MATH_JUDGE
 from toolkit.answers import JUDGES
@@ -55,12 +55,7 @@ def load_recipe(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe:
 def read_toml(recipe: str | Path, settings: Sequence[str] = ()) -> tuple[dict[str, Any], Path]:
     """A recipe's file as it stands, overruled by the settings, and where it lies."""
     path = _path(recipe)
-    try:
-        top = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ThinkbackError(f"recipe `{path.name}` is no TOML: {error}") from None
-    except OSError as error:
-        raise ThinkbackError(f"recipe `{path.name}` can't be read: {error.strerror}") from None
+    top = parse_toml(path)
     try:
         for given in settings:
             _overrule(top, given)

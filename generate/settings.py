@@ -1,11 +1,16 @@
-"""TOML tables into frozen dataclasses: strict keys, kinds and bounds, each mistake one line that names its place."""
+"""TOML tables into frozen dataclasses: strict keys, kinds and bounds, each mistake one line that names its place.
+
+Here too: how a recipe's file is parsed, and where the paths that it names are found.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import tomllib
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from toolkit.errors import ThinkbackError, suggest
@@ -132,3 +137,25 @@ def _convert(kind: Any, given: Any) -> Any:
     if kind == Mapping[str, str] and not all(isinstance(item, str) for item in given.values()):
         return None
     return dict(given)
+
+
+def parse_toml(path: Path) -> dict[str, Any]:
+    """The tables of a recipe's file. ThinkbackError where it can't be read or is no TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ThinkbackError(f"recipe `{path.name}` is no TOML: {error}") from None
+    except OSError as error:
+        raise ThinkbackError(f"recipe `{path.name}` can't be read: {error.strerror}") from None
+
+
+def find_beside(folder: Path, path: str) -> Path:
+    """A path of a recipe in `folder`: beside it where that exists, else as it stands, in the working directory."""
+    beside = folder / path
+    return beside if beside.exists() else Path(path)
+
+
+def model_beside(folder: Path, model: str) -> str:
+    """A model's folder, found like any path of a recipe in `folder`, or the model's name as it stands."""
+    found = find_beside(folder, model)
+    return str(found) if found.is_dir() else model

@@ -24,7 +24,7 @@ from replay.store import resampling_units
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, collect, open_log
 from toolkit.progress import progress
-from toolkit.stats import OutcomeBlock, Settings, summarise
+from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
 
 ENOUGH = 0.95
 BLOCK_EXAMPLES = 8192
@@ -163,8 +163,7 @@ def _measure(
             block = read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
             parts.append(np.stack(list(_values(block, block.pools[pool], plan, subsets, seed))))
             advance(len(block.examples))
-    _, units = np.unique(resampling_units(examples).to_numpy(), return_inverse=True)
-    return np.concatenate(parts, axis=1), units
+    return np.concatenate(parts, axis=1), unit_numbers(resampling_units(examples).to_numpy())
 
 
 def _values(block: Block, pool: Pool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
@@ -234,7 +233,7 @@ def _table(
 ) -> pl.DataFrame:
     """Means and intervals of all curves of a pool, from one set of resamples."""
     names = [f"{curve.metric}@{curve.k} {curve.verifier or ''}" for curve in plan]
-    unit = np.unique(units, return_inverse=True)[1].astype(np.int64)
+    unit = unit_numbers(units)
     block = OutcomeBlock(examples["example_id"].to_numpy(), unit, {"correct": values})
     summary = summarise(partial(iter, [block]), names, settings=settings).summary
     accuracy = summary.filter(pl.col("metric") == "accuracy")

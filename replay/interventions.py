@@ -74,16 +74,6 @@ class When(Policy):
         """Base and then."""
         return (self.base, self.then)
 
-    @property
-    def single(self) -> bool:
-        """Whether both branches have one chosen trace."""
-        return self.base.single and self.then.single
-
-    @property
-    def diagnostic(self) -> str:
-        """What its parts see."""
-        return self.base.diagnostic or self.then.diagnostic
-
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
@@ -123,16 +113,6 @@ class Route(Policy):
     def parts(self) -> tuple[Policy, ...]:
         """Both branches."""
         return (self.then, self.else_)
-
-    @property
-    def single(self) -> bool:
-        """Whether both branches have one chosen trace."""
-        return self.then.single and self.else_.single
-
-    @property
-    def diagnostic(self) -> str:
-        """What its branches see."""
-        return self.then.diagnostic or self.else_.diagnostic
 
 
 def _inner(policy: Policy, key: str) -> None:

@@ -42,7 +42,7 @@ class Policy:
     @property
     def diagnostic(self) -> str:
         """What it sees that no policy in service could (gold, scores before they are paid); empty for real policies."""
-        return ""
+        return next((part.diagnostic for part in self.parts if part.diagnostic), "")
 
     @property
     def parts(self) -> tuple[Policy, ...]:
@@ -52,7 +52,7 @@ class Policy:
     @property
     def single(self) -> bool:
         """Whether its outcome on an example has one chosen trace, and is no mean over several."""
-        return True
+        return all(part.single for part in self.parts)
 
     @property
     def of_its_own(self) -> str:

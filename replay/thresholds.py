@@ -20,7 +20,7 @@ from replay.policies import Policy, nested
 from replay.signals import unthresholded
 from replay.store import chunk_size, outcome_values, resampling_units
 from toolkit.errors import ThinkbackError
-from toolkit.stats import Settings
+from toolkit.stats import Settings, unit_numbers
 from toolkit.stats.bands import Steps, bands, means
 from toolkit.stats.metrics import QUALITY
 
@@ -50,9 +50,8 @@ class Branches:
     def among(self, ids: pl.Series) -> Branches:
         """The same on some of the examples."""
         kept = self.ids.is_in(ids.implode()).to_numpy()
-        _, unit = np.unique(self.unit[kept], return_inverse=True)
         return replace(
-            self, ids=self.ids.filter(pl.Series(kept)), unit=unit.astype(np.int64), signal=self.signal[kept],
+            self, ids=self.ids.filter(pl.Series(kept)), unit=unit_numbers(self.unit[kept]), signal=self.signal[kept],
             kept={name: values[kept] for name, values in self.kept.items()},
             fired={name: values[kept] for name, values in self.fired.items()},
         )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 from generate.adding.block import Block, stood_before
 from generate.adding.prompts import prompts_of_pools, template_of
 from generate.adding.sources import chat_of, stopped_pools
-from generate.additions import Additions, LogProb, States
+from generate.additions import Additions, TeacherForced
 from generate.engines.base import Message
 from generate.passes.batching import Ids
 from generate.passes.reading import Reader, encode, open_reader
@@ -25,7 +25,7 @@ class Forced:
     """
 
     reader: Reader
-    step: States | LogProb
+    step: TeacherForced
     prompts: Mapping[str, Template]
     stopped: frozenset[str]
     ends: Mapping[bool, int | None]
@@ -58,7 +58,7 @@ class Forced:
 
 
 def open_forced(
-    step: States | LogProb, additions: Additions, log: Log, pools: tuple[str, ...], head: str, what: str
+    step: TeacherForced, additions: Additions, log: Log, pools: tuple[str, ...], head: str, what: str
 ) -> Forced:
     """Load the model of a step. Chats are written as the settings say; else, where the model is the one that wrote the
     traces, as its engine wrote them; else by the model's own template.

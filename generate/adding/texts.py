@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from generate.adding.block import Block
-from generate.additions import Addition, Asked, Features, LogProb, Random, States
+from generate.additions import Addition, Asked, Features, LogProb, Random, TeacherForced
 
 NO_TEXT = "the log has no text of it"
 
@@ -25,7 +25,7 @@ def with_texts(step: Addition, block: Block) -> tuple[Block, list[tuple[str, str
     """
     if not reads_texts(step):
         return block, []
-    before = isinstance(step, States | LogProb)
+    before = isinstance(step, TeacherForced)
     joined = not isinstance(step, Features)
     silent = {row["trace_id"]: NO_TEXT for row in block.rows if _silent(block, row, before, joined)}
     if isinstance(step, Asked) and step.kind == "listwise":

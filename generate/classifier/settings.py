@@ -8,7 +8,7 @@ from pathlib import Path
 
 from generate.engines.loading import DEVICES, DTYPES
 from generate.recipe_file import check_keys, read_head, read_toml
-from generate.settings import from_table, setting
+from generate.settings import from_table, model_beside, setting
 from generate.steps.prompting import Template, read_template
 from toolkit.errors import ThinkbackError
 
@@ -74,9 +74,7 @@ class TrainingRecipe:
 
     def model(self) -> str:
         """The base model's folder beside the recipe or in the working directory, or its name on a hub."""
-        beside = self.folder / self.training.model
-        found = beside if beside.exists() else Path(self.training.model)
-        return str(found) if found.is_dir() else self.training.model
+        return model_beside(self.folder, self.training.model)
 
 
 def load_training(recipe: str | Path, settings: Sequence[str] = ()) -> TrainingRecipe:

@@ -22,18 +22,16 @@ attempts = { questions = 4000, samples = 4, temperatures = [0.5, 0.8, 1.0] }
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from generate.settings import check_bounds, from_table, setting
+from generate.settings import check_bounds, from_table, parse_toml, setting
 from generate.tasks import PROMPTS, TASKS, Task, make_task
 from toolkit.errors import ThinkbackError, suggest
 
 RECIPES = Path(__file__).resolve().parent / "recipes"
-_ATTEMPTED = ("verify", "repair", "correct", "judge", "reflect", "choose")
 
 
 @dataclass(frozen=True)
@@ -138,12 +136,7 @@ def load_training_recipe(recipe: str) -> TrainingRecipe:
             known = suggest(path.name, shipped_training_recipes())
             raise ThinkbackError(f"`{recipe}` is no file and no shipped training recipe; {known}")
         path = RECIPES / f"{path.name}.toml"
-    try:
-        top = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ThinkbackError(f"recipe `{path.name}` is no TOML: {error}") from None
-    except OSError as error:
-        raise ThinkbackError(f"recipe `{path.name}` can't be read: {error.strerror}") from None
+    top = parse_toml(path)
     try:
         return _recipe(top, path.stem)
     except ThinkbackError as error:

@@ -18,9 +18,14 @@ from replay.studies.recovery_published import (
     verb,
 )
 from replay.studies.recovery_tables import (
+    ACTION_TOKENS,
+    DATASET,
+    FIXES,
+    FLIPS,
     PERCENT,
     POINTS,
     PRICES,
+    PUBLISHED,
     TOKENS,
     headline,
     layout,
@@ -59,11 +64,11 @@ def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
                 other.get("flips_pct"),
             ))  # fmt: skip
     columns = [
-        Column("data set", key="dataset"), Column("rule"), Column("accuracy %", PERCENT, "accuracy"),
-        Column("acts on %", PERCENT, "intervention_rate"), Column("action tokens", TOKENS, "action_tokens"),
-        Column("fixes %", Number(2, 100), "fix_rate"), Column("flips %", Number(2, 100), "flip_rate"),
+        DATASET, Column("rule"), Column("accuracy %", PERCENT, "accuracy"),
+        Column("acts on %", PERCENT, "intervention_rate"), ACTION_TOKENS,
+        FIXES, FLIPS,
         Column("ahead of the gate, points", POINTS, "headroom"), Column("remark"),
-        Column("published %", Number(2), "published_accuracy_pct"),
+        PUBLISHED,
         Column("published acts on %", Number(1), "published_verify_pct"),
         Column("published flips %", Number(2), "published_flips_pct"),
     ]  # fmt: skip
@@ -106,11 +111,11 @@ def screening(studies: Sequence[DatasetStudy]) -> Table:
         ))  # fmt: skip
     columns = [
         Column("action"), Column("examples", TOKENS), Column("accuracy %", Number(2, 100), "accuracy"),
-        Column("fixes %", Number(2, 100), "fix_rate"), Column("flips %", Number(2, 100), "flip_rate"),
+        FIXES, FLIPS,
         Column("finalizer %", Number(2, 100), "finalizer_rate"),
         Column("truncated %", Number(2, 100), "truncation_rate"),
-        Column("action tokens", TOKENS, "action_tokens"),
-        Column("published %", Number(2), "published_accuracy_pct"),
+        ACTION_TOKENS,
+        PUBLISHED,
         Column("published fixes %", Number(2), "published_fix_pct"),
         Column("published flips %", Number(2), "published_flip_pct"),
         Column("published tokens", TOKENS, "published_tokens"),
@@ -136,12 +141,12 @@ def budgets(studies: Sequence[DatasetStudy]) -> Table:
                     other.get("accuracy_pct"), other.get("total_tokens"), other.get("truncation_pct"),
                 ))  # fmt: skip
     columns = [
-        Column("data set", key="dataset"), Column("initial budget", key="policy"),
+        DATASET, Column("initial budget", key="policy"),
         Column("accuracy %", Estimate(1, 100), "accuracy"), Column("total tokens", Estimate(0), "total_tokens"),
         Column("finalizer %", PERCENT, "finalizers"), Column("truncated %", PERCENT, "truncated"),
         Column("right where the base is wrong %", Number(2, 100), "fix_rate"),
         Column("wrong where it is right %", Number(2, 100), "flip_rate"),
-        Column("published %", Number(2), "published_accuracy_pct"),
+        PUBLISHED,
         Column("published tokens", TOKENS, "published_tokens"),
         Column("published truncated %", Number(1), "published_truncation_pct"),
     ]  # fmt: skip
@@ -168,9 +173,9 @@ def tokens(studies: Sequence[DatasetStudy]) -> Table:
                 number(cells, "action_tokens") if acts else None, number(cells, "total_tokens"), number(cells, "calls"),
             ))  # fmt: skip
     columns = [
-        Column("data set", key="dataset"), Column("policy"), Column("base tokens", TOKENS, "base_tokens"),
+        DATASET, Column("policy"), Column("base tokens", TOKENS, "base_tokens"),
         Column("finalizer calls", Number(2), "finalizers"), Column("finalizer tokens", TOKENS, "finalizer_tokens"),
-        Column("action tokens", TOKENS, "action_tokens"), Column("total tokens", TOKENS, "total_tokens"),
+        ACTION_TOKENS, Column("total tokens", TOKENS, "total_tokens"),
         Column("calls", Number(2)),
     ]  # fmt: skip
     return layout(
@@ -193,7 +198,7 @@ def prices(studies: Sequence[DatasetStudy]) -> Table:
             rows.append((study.dataset, policy, tokens, *costs, relative, cells.get("cost_per_1000"),
                          other.get("usd_per_1000_requests"), other.get("relative_cost")))  # fmt: skip
     columns = [
-        Column("data set", key="dataset"), Column("policy"), Column("total tokens", TOKENS, "total_tokens"),
+        DATASET, Column("policy"), Column("total tokens", TOKENS, "total_tokens"),
         *(Column(f"at {price:g} per million", Number(2), f"per_1000_at_{price:g}") for price in PRICES),
         Column("relative", Number(2)), Column("at the models' prices", Estimate(2), "per_1000_priced"),
         Column("published at 0.5", Number(2), "published_per_1000_at_0.5"),
@@ -227,7 +232,7 @@ def per_1000(studies: Sequence[DatasetStudy]) -> Table:
                     saved if kind == "total tokens" else None, other.get("flips_avoided"),
                 ))  # fmt: skip
     columns = [
-        Column("data set", key="dataset"), Column("comparison"), Column("calls avoided", TOKENS, "calls_avoided"),
+        DATASET, Column("comparison"), Column("calls avoided", TOKENS, "calls_avoided"),
         Column("action tokens saved", TOKENS, "action_tokens_saved"),
         Column("total tokens saved", TOKENS, "total_tokens_saved"), Column("flips avoided", Number(1), "flips_avoided"),
         Column("more right answers", Number(1, signed=True), "more_right"),
@@ -261,7 +266,7 @@ def seconds(studies: Sequence[DatasetStudy]) -> Table:
         if row["policy"] in {name for name, _, _ in headline(study)}
     ]
     columns = [
-        Column("data set", key="dataset"), Column("policy"), Column("mean", Number(2)), Column("p50", Number(2)),
+        DATASET, Column("policy"), Column("mean", Number(2)), Column("p50", Number(2)),
         Column("p95", Number(2)), Column("p99", Number(2)),
     ]  # fmt: skip
     return layout(
@@ -290,7 +295,7 @@ def joint(studies: Sequence[DatasetStudy]) -> Table:
             better = "" if on_front or best is None else best[0]
             rows.append((study.dataset, policy, accuracy, tokens, regret, better, "●" if on_front else ""))
     columns = [
-        Column("data set", key="dataset"), Column("budget, action, gate", key="policy"),
+        DATASET, Column("budget, action, gate", key="policy"),
         Column("accuracy %", PERCENT, "accuracy"), Column("total tokens", TOKENS, "total_tokens"),
         Column("regret, points", Estimate(2, 100), "regret"), Column("best for no more tokens", key="best"),
         Column("front", key="on_front"),
@@ -323,7 +328,7 @@ def sweep(studies: Sequence[DatasetStudy]) -> Table:
                 wide.get((threshold, "total_tokens")),
             ))  # fmt: skip
     columns = [
-        Column("data set", key="dataset"), Column("acts on %", PERCENT, "intervention_rate"),
+        DATASET, Column("acts on %", PERCENT, "intervention_rate"),
         Column("threshold"), Column("accuracy %", Estimate(1, 100), "accuracy"),
         Column("flips %", Estimate(2, 100), "flip_rate"), Column("flips among those %", Number(2, 100), "flips_among"),
         Column("total tokens", Estimate(0), "total_tokens"),

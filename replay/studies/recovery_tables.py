@@ -19,10 +19,15 @@ from replay.studies.recovery_published import (
     verb,
 )
 from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table
-from toolkit.stats import Settings, interval, paired_interval
+from toolkit.stats import Settings, interval, paired_interval, paired_reduction
 from toolkit.stats.calibration import Calibration
 
 PERCENT, POINTS, TOKENS = Number(1, 100), Estimate(2, 100, signed=True), Number(0)
+DATASET = Column("data set", key="dataset")
+FIXES = Column("fixes %", Number(2, 100), "fix_rate")
+FLIPS = Column("flips %", Number(2, 100), "flip_rate")
+PUBLISHED = Column("published %", Number(2), "published_accuracy_pct")
+ACTION_TOKENS = Column("action tokens", TOKENS, "action_tokens")
 PAPER_LIMIT = 4096
 """Token limit of the paper's base attempts."""
 PRICES = (0.1, 0.5, 2.0, 10.0)
@@ -101,11 +106,11 @@ def budget_matched(studies: Sequence[DatasetStudy]) -> Table:
                 other.get("accuracy_pct"), other.get("total_tokens"), other.get("flips_pct"),
             ))  # fmt: skip
     columns = [
-        Column("data set", key="dataset"), Column("policy"), Column("accuracy %", Estimate(1, 100), "accuracy"),
+        DATASET, Column("policy"), Column("accuracy %", Estimate(1, 100), "accuracy"),
         Column("acts on %", PERCENT, "intervention_rate"), Column("calls", Number(2)),
-        Column("action tokens", TOKENS, "action_tokens"), Column("total tokens", Estimate(0), "total_tokens"),
-        Column("finalizers", Number(2)), Column("fixes %", Number(2, 100), "fix_rate"),
-        Column("flips %", Number(2, 100), "flip_rate"), Column("published %", Number(2), "published_accuracy_pct"),
+        ACTION_TOKENS, Column("total tokens", Estimate(0), "total_tokens"),
+        Column("finalizers", Number(2)), FIXES,
+        FLIPS, PUBLISHED,
         Column("published tokens", TOKENS, "published_tokens"),
         Column("published flips %", Number(2), "published_flips"),
     ]  # fmt: skip
@@ -163,7 +168,7 @@ def paired(studies: Sequence[DatasetStudy]) -> Table:
             label = {"correct": "accuracy, points", "flip": "flips, points"}.get(metric, "total tokens")
             rows.append((study.dataset, first, second, label, cell, found.p_value, *_other(other)))
     columns = [
-        Column("data set", key="dataset"), Column("policy"), Column("minus", key="baseline"),
+        DATASET, Column("policy"), Column("minus", key="baseline"),
         Column("what", key="metric"),
         Column("difference", Estimate(2, signed=True)), Column("p", Number(4), "p_value"),
         Column("published", Estimate(2, signed=True)), Column("published p", Number(3), "published_p"),
@@ -188,18 +193,11 @@ def _scaled(value: float | None, low: float | None, high: float | None, scale: f
 
 def _saved(study: DatasetStudy, first: str, second: str, metric: str) -> tuple[Interval | None]:
     """Share of a cost that the first saves against the second, in per cent, from resampled means."""
-    from toolkit.stats import OutcomeBlock, summarise
-
     one, two = study.values(first)[metric], study.values(second)[metric]
     if np.isnan(one).any() or np.isnan(two).any():
         return (None,)
-    _, unit = (
-        np.unique(study.cluster, return_inverse=True) if study.cluster is not None else (None, np.arange(len(one)))
-    )
-    block = OutcomeBlock(np.array([""] * len(one), object), unit.astype(np.int64), {metric: np.stack([one, two])})
-    found = summarise(lambda: iter([block]), ["first", "second"], baseline="second", settings=settings_of(study))
-    row = found.comparisons.filter(policy="first", baseline="second", metric=f"reduction:{metric}").row(0, named=True)
-    return (_scaled(row["difference"], row["low"], row["high"], 100.0),)
+    found = paired_reduction(one, two, metric, cluster=study.cluster, settings=settings_of(study))
+    return (_scaled(found.difference, found.low, found.high, 100.0),)
 
 
 def settings_of(study: DatasetStudy) -> Settings:
@@ -227,13 +225,13 @@ def gates(studies: Sequence[DatasetStudy]) -> Table:
                 there["threshold"], there["accuracy"], other.get("accuracy_pct"), other.get("verify_pct"),
             ))  # fmt: skip
     columns = [
-        Column("data set", key="dataset"), Column("gate for", key="gate"), Column("threshold", Number(4)),
+        DATASET, Column("gate for", key="gate"), Column("threshold", Number(4)),
         Column("accuracy %", PERCENT, "accuracy"), Column("fires %", PERCENT, "intervention_rate"),
-        Column("fixes %", Number(2, 100), "fix_rate"), Column("flips %", Number(2, 100), "flip_rate"),
+        FIXES, FLIPS,
         Column("AUROC", Number(3), "auroc"), Column("AUPRC", Number(3), "auprc"), Column("Brier", Number(4), "brier"),
         Column("ECE", Number(4), "ece"), Column("threshold chosen here", Number(4), "diagnostic_threshold"),
         Column("its accuracy %", PERCENT, "diagnostic_accuracy"),
-        Column("published %", Number(2), "published_accuracy_pct"),
+        PUBLISHED,
         Column("published fires %", Number(1), "published_verify_pct"),
     ]  # fmt: skip
     return layout(
@@ -266,9 +264,9 @@ def subgroups(studies: Sequence[DatasetStudy]) -> Table:
                     theirs = other.get(known.get(policy, ""))
                     rows.append((study.dataset, state, int(on.sum()), policy, cell, flips, theirs))
     columns = [
-        Column("data set", key="dataset"), Column("base attempt", key="state"), Column("examples", TOKENS),
+        DATASET, Column("base attempt", key="state"), Column("examples", TOKENS),
         Column("policy"), Column("accuracy %", Estimate(1, 100), "accuracy"),
-        Column("flips %", Number(2, 100), "flip_rate"), Column("published %", Number(2), "published_accuracy_pct"),
+        FLIPS, PUBLISHED,
     ]  # fmt: skip
     return layout("By state of the base attempt", columns, rows, studies)
 

@@ -95,22 +95,23 @@ def generate(
 
 
 def _open(recipe: Recipe) -> Engine:
-    return _opened(recipe.engine, recipe.find)
+    return _opened(recipe.engine, recipe.folder)
 
 
 def _open_asked(additions: Additions) -> Engine:
-    return _opened(additions.engine_settings(), additions.find)
+    return _opened(additions.engine_settings(), additions.folder)
 
 
-def _opened(engine: EngineSettings, find: Callable[[str], Path]) -> Engine:
+def _opened(engine: EngineSettings, folder: Path) -> Engine:
     """The engine of a recipe, whose model, tokenizer and chat template may lie beside it."""
     from generate.engines import open_engine
+    from generate.settings import find_beside, model_beside
 
-    model = find(engine.model)
-    settings = {"model": str(model) if model.is_dir() else engine.model, **engine.settings}
+    settings = {"model": model_beside(folder, engine.model), **engine.settings}
     for name in ("chat_template", "tokenizer"):
-        if isinstance(settings.get(name), str) and find(settings[name]).exists():
-            settings[name] = str(find(settings[name]))
+        if isinstance(settings.get(name), str):
+            found = find_beside(folder, settings[name])
+            settings[name] = str(found) if found.exists() else settings[name]
     return open_engine(engine.kind, settings)
 
 

@@ -4,7 +4,15 @@ from toolkit.stats.auc import AucIntervals, auc, auc_intervals, auc_within, aucs
 from toolkit.stats.blocks import OutcomeBlock, Settings
 from toolkit.stats.compare import Summary, draws, summarise
 from toolkit.stats.intervals import newcombe, wilson
-from toolkit.stats.paired import Interval, PairedInterval, interval, paired_interval, simultaneous_level
+from toolkit.stats.paired import (
+    Interval,
+    PairedInterval,
+    interval,
+    paired_interval,
+    paired_reduction,
+    simultaneous_level,
+    unit_numbers,
+)
 
 __all__ = [
     "AucIntervals",
@@ -21,7 +29,9 @@ __all__ = [
     "interval",
     "newcombe",
     "paired_interval",
+    "paired_reduction",
     "simultaneous_level",
     "summarise",
+    "unit_numbers",
     "wilson",
 ]

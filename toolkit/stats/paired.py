@@ -87,6 +87,21 @@ def paired_interval(
     return PairedInterval(row["difference"], row["low"], row["high"], row["p_value"], row["n"], row["method"])
 
 
+def paired_reduction(
+    first: ArrayLike,
+    second: ArrayLike,
+    metric: str,
+    *,
+    cluster: ArrayLike | None = None,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+) -> PairedInterval:
+    """Share of a cost `metric` (a column of outcomes, as `action_tokens`) that `first` saves against `second`."""
+    columns = {"first": _column(first, "first"), "second": _column(second, "second")}
+    result = _summarised(columns, cluster, settings, metric).comparisons
+    row = result.filter(policy="first", baseline="second", metric=f"reduction:{metric}").row(0, named=True)
+    return PairedInterval(row["difference"], row["low"], row["high"], row["p_value"], row["n"], row["method"])
+
+
 def simultaneous_level(
     differences: Sequence[ArrayLike],
     *,
