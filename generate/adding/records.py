@@ -1,7 +1,8 @@
 """What the manifest says of what was added: per verifier, kind of features and model of states, how it came about.
 
 Under `source.verifiers`, `source.features` and `source.hidden_states`, by name: the settings, the model with its
-weights' hash, prompts, versions and device, rows, wall-clock seconds, and the traces that have no row, with the reason.
+weights' hash, prompts, versions and device, rows, wall-clock seconds, and the traces that have no row, or one that
+lacks a value, with the reason.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ HASHES = ("weights_sha256", "base_weights_sha256", "sha256")
 
 @dataclass
 class Record:
-    """What a run has to say of one step. `unreadable`: traces; `unreadable_count`: judgements; `unreadable_tokens`:
+    """What a run has to say of one step. `skipped`: traces without a row, and why; `incomplete`: traces whose row lacks
+    a value, and why; `unreadable`: traces; `unreadable_count`: judgements; `unreadable_tokens`:
     theirs, and those of first tries whose second failed.
     """
 
     rows: int = 0
     seconds: float = 0.0
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    incomplete: dict[str, str] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
     unreadable_count: int = 0
     unreadable_tokens: int = 0
@@ -165,9 +168,10 @@ def with_records(
             "rows": before.get("rows", 0) + record.rows,
             "wall_clock_s": round(before.get("wall_clock_s", 0.0) + record.seconds, 3),
         }
-        skipped = [*before.get("skipped", ()), *({"trace_id": t, "reason": r} for t, r in record.skipped)]
-        if skipped:
-            entry["skipped"] = skipped
+        for name, found in (("skipped", record.skipped), ("incomplete", record.incomplete.items())):
+            listed = [*before.get(name, ()), *({"trace_id": t, "reason": r} for t, r in found)]
+            if listed:
+                entry[name] = listed
         old = before.get("unreadable") or {}
         traces = [*old.get("traces", ()), *record.unreadable]
         tokens = old.get("tokens", 0) + record.unreadable_tokens

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from generate.adding.block import LOGGED, READ, blocks
+from generate.adding.block import LOGGED, READ, Block, blocks
 from generate.adding.plan import AddPlan, Todo, standing_rows
 from generate.adding.records import Record, check_marks, differing, key_of, marks_of, recorded, with_records
 from generate.adding.texts import with_texts
@@ -31,7 +31,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
 
 OpenEngine = Callable[[Additions], Engine]
-SECONDS, UNREADABLE = "seconds", "unreadable"
+SECONDS, UNREADABLE, INCOMPLETE = "seconds", "unreadable", "incomplete"
 LARGEST = 65_536
 """Traces that a block reads at most, whatever a step takes at once."""
 LATE = "the choice in its group was made before it was there"
@@ -102,6 +102,8 @@ class _Step:
         elif what == UNREADABLE:
             self.record.unreadable_count += sum(entry.indices) if entry.example_id in self.due else 0
             self._note(entry.example_id, self.record.unreadable)
+        elif what == INCOMPLETE:
+            self.record.incomplete |= {entry.example_id: entry.failure or ""} if entry.example_id in self.due else {}
         elif what:
             self.answered.append(entry)
         elif entry.failure is not None:
@@ -141,14 +143,24 @@ class _Step:
             logged = isinstance(self.todo.step, LogProb) and self.todo.step.model is None
             began = time.monotonic()
             for whole in blocks(self.plan.log, left, min(worker.per_block, LARGEST), LOGGED if logged else READ):
-                block, silent = with_texts(self.todo.step, whole)
-                advance(len(silent))
-                made = worker.run(block, advance)
-                made = replace(made, skipped=(*silent, *made.skipped))
-                self.keep(made, time.monotonic() - began)
+                self.keep(self.made_of(whole, worker, advance), time.monotonic() - began)
                 began = time.monotonic()
             self.check(worker)
             return worker.describe() if isinstance(self.todo.step, Asked) else described  # of servers more is known now
+
+    def made_of(self, whole: Block, worker: Worker, advance: Advance) -> Made:
+        """What a worker makes of a block; each wanted trace is counted once, whether it gets a row or not."""
+        counted = 0.0
+
+        def count(traces: float) -> None:
+            nonlocal counted
+            counted += traces
+            advance(traces)
+
+        block, silent = with_texts(self.todo.step, whole)
+        made = worker.run(block, count)
+        advance(len(whole.wanted) - counted)
+        return replace(made, skipped=(*silent, *made.skipped))
 
     def known(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
         """What a worker says of itself. ThinkbackError where it is not the one that made what stands or was begun."""
@@ -168,6 +180,8 @@ class _Step:
         """A block's rows, and what is to be remembered of it; the rows last, for they say that the block is done."""
         for trace, reason in made.skipped:
             self.journal.append(Entry(trace, self.key, (0,), (), reason, 0.0))
+        for trace, reason in made.incomplete:
+            self.journal.append(Entry(trace, f"{self.key}/{INCOMPLETE}", (0,), (), reason, 0.0))
         for traces in made.unreadable:
             for number, trace in enumerate(traces):  # the judgement is counted with its first trace
                 counted = (int(number == 0),)
@@ -175,6 +189,7 @@ class _Step:
         self.journal.append(Entry("", f"{self.key}/{SECONDS}", (made.tokens,), (), None, seconds))
         self.journal.sync()
         self.record.skipped += made.skipped
+        self.record.incomplete |= dict(made.incomplete)
         self.record.unreadable += [trace for traces in made.unreadable for trace in traces]
         self.record.unreadable_count += len(made.unreadable)
         self.record.unreadable_tokens += made.tokens

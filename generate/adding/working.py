@@ -26,14 +26,16 @@ class Unreadable(ThinkbackError):
 
 @dataclass(frozen=True)
 class Made:
-    """The rows of a block. `skipped`: traces that can't have any, and why. `unreadable`: judgements that could not be
-    read, as the traces of each. `tokens`: spent on calls that came to nothing, prompt and completion.
+    """The rows of a block. `skipped`: traces that can't have any, and why; `incomplete`: those whose row lacks a value,
+    and why. `unreadable`: judgements that could not be read, as the traces of each. `tokens`: spent on calls that came
+    to nothing, prompt and completion.
     """
 
     rows: pl.DataFrame
     skipped: tuple[tuple[str, str], ...] = ()
     unreadable: tuple[tuple[str, ...], ...] = ()
     tokens: int = 0
+    incomplete: tuple[tuple[str, str], ...] = ()
 
 
 class Worker(Protocol):

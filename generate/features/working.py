@@ -35,7 +35,8 @@ class FeaturesWorker:
         self.embedder, self.nli = embedder, None
         if step.kind in ("claims", "peers") and embedder is None:
             assert additions.embedding is not None  # the recipe was checked
-            self.embedder = MeanPooling(additions.find(additions.embedding.model))
+            folder = additions.find(additions.embedding.model)
+            self.embedder = MeanPooling(folder, batch_tokens=step.batch_tokens, device=step.device)
         if step.kind == "contradiction":
             self.nli = Contradiction(step, additions.model(str(step.model)))
 
@@ -67,7 +68,13 @@ class FeaturesWorker:
         held = pl.any_horizontal(pl.col(name).is_not_null() for name in named)
         frame = frame.filter(_wanted(block) & held)
         advance(frame.height)
-        return Made(frame, tuple((trace, why) for trace, why in skipped.items() if trace in block.wanted))
+        there = frozenset(frame["trace_id"])
+        reasons = [(trace, why) for trace, why in skipped.items() if trace in block.wanted]
+        return Made(
+            frame,
+            skipped=tuple(pair for pair in reasons if pair[0] not in there),
+            incomplete=tuple(pair for pair in reasons if pair[0] in there),
+        )
 
     def close(self) -> None:
         """Free the NLI model."""

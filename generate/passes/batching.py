@@ -27,13 +27,23 @@ class Ids:
         return len(self.prompt) + len(self.completion)
 
 
-def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Places of texts of like length, at most `tokens` padded tokens together, at least one text each."""
+def batches(
+    lengths: Sequence[int], tokens: int, before: Sequence[int] | None = None, kept: int | None = None
+) -> Iterator[list[int]]:
+    """Places of texts of like length, at most `tokens` padded tokens together, at least one text each.
+
+    With `before`, how many tokens of each come before those of which something large is kept, at most `kept` padded
+    tokens are those.
+    """
     group: list[int] = []
+    skipped = 0  # of the group's texts, the fewest tokens of which nothing is kept
     for place in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):  # so the last one is the widest
-        if group and (len(group) + 1) * lengths[place] > tokens:
+        own = 0 if before is None else before[place]
+        wide = (len(group) + 1) * lengths[place] > tokens
+        if group and (wide or (kept is not None and (len(group) + 1) * (lengths[place] - min(skipped, own)) > kept)):
             yield group
             group = []
+        skipped = min(skipped, own) if group else own
         group.append(place)
     if group:
         yield group

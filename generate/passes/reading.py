@@ -14,7 +14,9 @@ from generate.engines.weights import ModelFiles, Tokens, find_model, installed, 
 from generate.passes.batching import Ids, Padded, batches, pad
 
 LOGITS = 2**27
-"""Logits held at once, at most: batches are made smaller for large vocabularies."""
+"""Logits held at once, at most, unless one text has more: batches are made smaller for large vocabularies."""
+LATEST = "logits_to_keep"
+"""What causal models call the number of last columns that get logits."""
 
 
 @dataclass(frozen=True)
@@ -93,13 +95,13 @@ class Reader:
         """Forward passes over texts that fit, those of like length together. `options` go to the model."""
         import torch
 
-        for places in batches([len(text) for text in texts], self._room()):
+        for places in self._batches(texts):
             group = [texts[place] for place in places]
             began = perf_counter()
             try:
                 with torch.inference_mode():
                     padded = pad(group, self.fill(group), self.left, self.network.device)
-                    out = self.network(**self.inputs(padded), **options)
+                    out = self.network(**self.inputs(padded), **self._logits(padded, group), **options)
                     if self.network.device.type == "cuda":
                         torch.cuda.synchronize(self.network.device)
             except RuntimeError as error:
@@ -151,10 +153,29 @@ class Reader:
         if on_gpu:
             torch.cuda.empty_cache()
 
-    def _room(self) -> int:
+    def _batches(self, texts: Sequence[Ids]) -> Iterator[list[int]]:
+        """Of a causal model no more than `LOGITS` at once: those of the completions alone, where it can leave out the
+        prompts'.
+        """
+        lengths = [len(text) for text in texts]
         if self.head != "causal":
-            return self.batch_tokens
-        return max(1, min(self.batch_tokens, LOGITS // int(self.network.config.get_text_config().vocab_size)))
+            return batches(lengths, self.batch_tokens)
+        before = [_unread(text) if LATEST in self._takes else 0 for text in texts]
+        room = max(1, LOGITS // int(self.network.config.get_text_config().vocab_size))
+        return batches(lengths, self.batch_tokens, before, room)
+
+    def _logits(self, padded: Padded, group: Sequence[Ids]) -> dict[str, int]:
+        """How many of the batch's last columns have logits: from the first that says something of a completion."""
+        if self.head != "causal" or LATEST not in self._takes:
+            return {}
+        starts = padded.starts.tolist()
+        first = min(start + _unread(text) for start, text in zip(starts, group, strict=True))
+        return {LATEST: padded.ids.shape[1] - first}
+
+
+def _unread(text: Ids) -> int:
+    """Tokens of a text that say nothing of its completion: its prompt's, but for the last."""
+    return max(0, len(text.prompt) - 1)
 
 
 def longest(files: ModelFiles, tokens: Tokens) -> int | None:

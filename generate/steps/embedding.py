@@ -12,9 +12,12 @@ from typing import Protocol
 import numpy as np
 
 from generate.engines.loading import chosen_device
-from generate.engines.weights import find_model, installed
+from generate.engines.weights import ModelFiles, find_model, installed, quieten
 from generate.passes.batching import Ids, batches, pad
 from toolkit.errors import ThinkbackError
+
+UNSAID = 512
+"""The longest text, in tokens, of an encoder whose config says nothing of it."""
 
 
 class Embedder(Protocol):
@@ -48,19 +51,20 @@ def fitting(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
 
 class MeanPooling:
     """A sentence encoder of Hugging Face's form, in a local folder or fetched from a hub before: the mean of the last
-    layer's token states. It runs on the GPU where there is one; batches hold at most `batch` texts and `batch_tokens`
-    padded tokens.
+    layer's token states. `device`: `auto` is the GPU where there is one; batches hold at most `batch` texts and
+    `batch_tokens` padded tokens.
 
     Padding is left out of the mean; a text longer than the encoder takes is cut to its limit, as sentence encoders
     do (`describe` says the limit). Weights are read from safetensors only, no code of the folder's is run, and
     nothing is fetched. ThinkbackError where the folder holds no such model.
     """
 
-    def __init__(self, folder: str | Path, batch: int = 64, batch_tokens: int = 8_192):
+    def __init__(self, folder: str | Path, batch: int = 64, batch_tokens: int = 8_192, device: str = "auto"):
         installed("generate", "torch", "transformers", "safetensors")
         import torch
         from transformers import AutoModel, AutoTokenizer
 
+        quieten()
         self.folder = Path(folder).expanduser()
         self.name = self.folder.name
         if not self.folder.is_dir():
@@ -75,9 +79,9 @@ class MeanPooling:
             reason = " ".join(str(error).split())
             raise ThinkbackError(f"embedding model `{folder}` can't be loaded: {reason}") from None
         self._torch, self._batch, self._batch_tokens = torch, batch, batch_tokens
-        self._model.to(chosen_device("auto", "the embedding model")).eval()
-        room = getattr(self._model.config, "max_position_embeddings", 512)
-        self.limit = int(min(self._tokenizer.model_max_length, room))
+        self._model.to(chosen_device(device, "the embedding model")).eval()
+        places = ModelFiles(self.folder, self.name, None).context()
+        self.limit = int(min(self._tokenizer.model_max_length, places or UNSAID))
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(n,) texts -> (n, d) float32; batches hold texts of like length."""

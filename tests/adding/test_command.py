@@ -13,6 +13,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
+from generate.adding.plan import make_add_plan
+from generate.adding.run import add as add_planned
+from generate.additions_file import load_additions
 from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.adding.test_adding import files
 from tests.adding.test_passes import LOGPROB, REWARD, STATES, models  # noqa: F401 (a fixture)
@@ -116,6 +119,28 @@ def test_a_text_longer_than_the_model_takes_is_named_and_the_rest_is_added(home:
     log = open_log(home / "long")
     assert collect(log.scan("verifications"))["trace_id"].n_unique() == 29
     assert "lacks nothing" in add(home, LOGPROB + REWARD + STATES, on="long").stdout, "it is not tried again"
+
+
+def test_choices_that_can_t_be_read_are_counted_once_each(home: Path) -> None:
+    """Six groups of four votes, and six revisions that are alone; the model says nothing that can be read."""
+    done = add(home, JUDGE.replace('"judge"\nprompt = "score.txt"', '"listwise"\nprompt = "best.txt"\nfirst = 2'))
+    assert done.exit_code == 0, done.output
+    assert done.stdout == (
+        "added judge to log: 0 rows of verifications; left out: 6, the first is `s000/verify/0`: it is alone in its"
+        " group, so there is nothing to choose among; judgements that can't be read: 6\n"
+    )
+
+
+def test_progress_counts_those_that_are_left_out(home: Path) -> None:
+    """Of 30 traces one is too long for each of the models, one has no text."""
+    text = pl.when(pl.col("trace_id") == "s002/votes/1").then(pl.lit("9" * 120)).otherwise(pl.col("text"))
+    gone = pl.when(pl.col("trace_id") == "s003/votes/2").then(None).otherwise(text)
+    make_log(home / "long", traces=make_rows()["traces"].with_columns(text=gone))
+    nli = '[[features]]\nkind = "contradiction"\nmodel = "nli"\n'
+    plan = make_add_plan(load_additions(write_recipe(home, LOGPROB + REWARD + STATES + nli)), home / "long")
+    counted: list[float] = []
+    add_planned(plan, lambda _: None, started=lambda known: counted.append(known) or counted.append)
+    assert sum(counted) == plan.traces == 120
 
 
 def test_a_dry_run_says_what_is_lacking_and_changes_nothing(home: Path) -> None:

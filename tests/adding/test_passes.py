@@ -16,10 +16,12 @@ from generate.adding.forced import open_forced
 from generate.adding.plan import make_add_plan
 from generate.adding.run import Added, add
 from generate.additions_file import load_additions
-from generate.passes.batching import Ids, pad
+from generate.passes import reading
+from generate.passes.batching import Ids, batches, pad
 from generate.passes.reading import Pass
 from generate.passes.taking import in_memory
 from generate.states import rounded
+from generate.verify import logprob
 from generate.verify.classifier import ClassifierWorker
 from tests.adding.makers import PROMPTS, SOURCE, make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
@@ -129,6 +131,43 @@ def test_log_probabilities_are_those_of_an_unbatched_pass(tmp_path: Path, models
     # a batch's seconds are shared by tokens, so they add up to no more than the step's
     assert whole["device_s"].sum() <= done.log.manifest.source["verifiers"]["lp"]["wall_clock_s"] + 1e-3
     assert (whole["latency_s"] >= whole["device_s"]).all()
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_logits_are_kept_of_the_completions_alone(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    """With room for 40 tokens' logits: fewer texts together, the same scores, and no logits of what stood before."""
+    make_log(tmp_path / "log")
+    whole = scores(run(tmp_path, models, LOGPROB + f'padding = "{side}"\n'), "lp")["score"].to_numpy()
+    vocabulary = len(transformers.AutoTokenizer.from_pretrained(models / "tiny"))
+    monkeypatch.setattr(reading, "LOGITS", 40 * vocabulary)
+    plain, kept = logprob.logprobs_of, []
+
+    def noted(read: Pass, texts: list[Ids]) -> list[np.ndarray]:
+        kept.append((*read.out.logits.shape[:2], read.padded.ids.shape[1]))
+        return plain(read, texts)
+
+    monkeypatch.setattr(logprob, "logprobs_of", noted)
+    step = LOGPROB.replace('"lp"', '"few"') + f'padding = "{side}"\n'
+    few = scores(run(tmp_path, models, step), "few")["score"].to_numpy()
+    np.testing.assert_allclose(few, whole, atol=1e-3)
+    assert all(n == 1 or n * columns <= 40 for n, columns, _ in kept)
+    assert any(n > 1 for n, _, _ in kept)
+    assert all(columns < width for _, columns, width in kept)
+
+
+def test_batches_by_what_is_kept() -> None:
+    """Texts of 4, 5, 6 and 6 tokens of which 3, 3, 4 and 1 come before what is kept, at most 20 padded tokens.
+
+    4 and 5 make 10 padded tokens, with a 6 they make 18 (and then 3 of each may be left out: 9 are kept), with both 24.
+    With at most 8 kept, 4 and 5 keep (5 - 3) x 2 = 4; with the first 6 they keep (6 - 3) x 3 = 9, so it begins anew;
+    with the second it keeps (6 - 1) x 2 = 10, so that one is alone.
+    """
+    lengths, before = [4, 5, 6, 6], [3, 3, 4, 1]
+    assert list(batches(lengths, 20)) == [[0, 1, 2], [3]]
+    assert list(batches(lengths, 20, before, 9)) == [[0, 1, 2], [3]]
+    assert list(batches(lengths, 20, before, 8)) == [[0, 1], [2], [3]]
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
