@@ -34,7 +34,8 @@ class Pass:
 
 class Reader:
     """A model that reads. `head`: one of generate.engines.loading.HEADS; `context`: its longest text in tokens; `left`:
-    pad on that side; `base`: the files of the model that an adapter was put on.
+    pad on that side, which encoders never are, for their heads read the first place; `base`: the files of the model
+    that an adapter was put on.
     """
 
     def __init__(
@@ -50,10 +51,11 @@ class Reader:
     ):
         self.files, self.tokens, self.network, self.head = files, tokens, network, head
         self.context = context if context is not None else longest(files, tokens)
-        self.batch_tokens, self.left, self.base = batch_tokens, left, base
+        self.batch_tokens, self.base = batch_tokens, base
         self.busy_s = 0.0
         self.own_pad = network.config.pad_token_id
         self._takes = frozenset(inspect.signature(network.forward).parameters)
+        self.left = left and not looks_ahead(network)
 
     @property
     def dimension(self) -> int:
@@ -176,6 +178,19 @@ class Reader:
 def _unread(text: Ids) -> int:
     """Tokens of a text that say nothing of its completion: its prompt's, but for the last."""
     return max(0, len(text.prompt) - 1)
+
+
+def looks_ahead(network: Any) -> bool:
+    """Whether a text's first state depends on what follows, as an encoder's does."""
+    import torch
+
+    size = int(network.config.get_text_config().vocab_size)
+    first = []
+    with torch.inference_mode():
+        for ids in ([0, 1, 2, 3], [0, 4, 5, 6]):  # one by one: some have no token to pad with
+            given = torch.tensor([ids], device=network.device) % size
+            first.append(network(input_ids=given, output_hidden_states=True).hidden_states[-1][0, 0].float())
+    return not torch.allclose(*first, rtol=1e-2, atol=1e-3)
 
 
 def longest(files: ModelFiles, tokens: Tokens) -> int | None:

@@ -189,6 +189,33 @@ def test_a_score_depends_on_neither_batch_nor_padding(
     assert got["completion_tokens"].sum() == 0
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "MPNet"])
+def test_an_encoders_score_depends_on_no_padding(tmp_path: Path, models: Path, side: str, kind: str) -> None:
+    """Its head reads the first place, which must not be padding; some count places from behind the padding's id."""
+    words = transformers.AutoTokenizer.from_pretrained(models / "tiny")
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=98, num_labels=1, pad_token_id=1,
+    )  # fmt: skip
+    torch.manual_seed(3)
+    model = getattr(transformers, f"{kind}ForSequenceClassification")(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_(0, 0.3)
+    model.save_pretrained(tmp_path / "encoder")
+    words.save_pretrained(tmp_path / "encoder")
+    make_log(tmp_path / "log", 3)
+    done = run(tmp_path, models, REWARD.replace('model = "orm"', f'model = "encoder"\npadding = "{side}"'))
+    got, rows = scores(done, "orm"), make_rows(3)
+    both = rows["traces"].join(rows["examples"].select("example_id", "question"), on="example_id").sort("trace_id")
+    assert got["score"].n_unique() > 3
+    for row, score in zip(both.iter_rows(named=True), got["score"], strict=True):
+        ids = words(f"{row['question']} {row['answer']}\n{row['text']}")["input_ids"]
+        with torch.inference_mode():
+            assert score == pytest.approx(float(model(torch.tensor([ids])).logits[0, 0]), abs=1e-4)
+
+
 def test_what_is_longer_than_the_model_takes_is_named_for_each_trace(tmp_path: Path, models: Path) -> None:
     rows = make_rows()
     long = pl.when(pl.col("trace_id") == "s002/votes/1").then(pl.lit("9" * 120)).otherwise(pl.col("text"))
