@@ -59,14 +59,13 @@ def add(
     `started` is told how many traces were done before, and gives a function to count more with. ThinkbackError for all
     that ends a run early: the log is as it was then, and the same command goes on.
     """
-    home = plan.path / ADDING / plan.shard
     todo = [one for one in plan.todo if one.traces.height]
     if not todo:
         return Added(plan.log, ())
     made: list[tuple[Addition, Record, Mapping[str, Any]]] = []
     tables: dict[str, list[pl.LazyFrame]] = {}
     with contextlib.ExitStack() as held:
-        steps = [_Step(plan, one, held.enter_context(Journal(home / key_of(one.step, plan.additions)))) for one in todo]
+        steps = [_Step(plan, one, held) for one in todo]
         advance = started(sum(step.done() for step in steps)) if started is not None else _ignore
         for step in steps:
             described = step.run(open_engine, embedder, advance)
@@ -82,9 +81,10 @@ def add(
 class _Step:
     """One step of a run: what was made before, and the making of the rest."""
 
-    def __init__(self, plan: AddPlan, todo: Todo, journal: Journal):
-        self.plan, self.todo, self.journal = plan, todo, journal
-        self.key = journal.out.name
+    def __init__(self, plan: AddPlan, todo: Todo, held: contextlib.ExitStack):
+        self.plan, self.todo, self.key = plan, todo, key_of(todo.step, plan.additions)
+        self.journal = journal = held.enter_context(Journal(plan.path / ADDING / plan.shard / self.key))
+        held.callback(self.remove_unused)
         self.writer = LogWriter(journal.out)
         self.record = Record()
         self.answered: list[Entry] = []
@@ -230,6 +230,12 @@ class _Step:
             standing = standing_rows(self.todo.step, self.plan.log)
             left -= frozenset() if standing is None else frozenset(standing["trace_id"])
         if not left - self.todo.settled:
+            shutil.rmtree(self.journal.out, ignore_errors=True)
+            self._remove_empty()
+
+    def remove_unused(self) -> None:
+        """Where nothing was made, nothing is left."""
+        if self.journal.out.is_dir() and not self.journal.size() and not self.writer.log().shards:
             shutil.rmtree(self.journal.out, ignore_errors=True)
             self._remove_empty()
 

@@ -88,5 +88,5 @@ def open_classifier(model: str, step: Classifier, base: str | None) -> Reader:
     files = ModelFiles(Path(model).resolve(), Path(model).name, None)
     tokens = load_tokens(model)
     merged: Any = with_adapter if step.load_in_4bit else with_adapter.merge_and_unload()
-    context, left = step.context or under.context(), step.padding == "left"
-    return Reader(files, tokens, merged.eval(), "sequence", context, step.batch_tokens, left, under)
+    left = step.padding == "left"
+    return Reader(files, tokens, merged.eval(), "sequence", step.context, step.batch_tokens, left, under)

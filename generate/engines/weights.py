@@ -21,6 +21,8 @@ PAST_THE_PAD = frozenset({
     "xlm-roberta-xl", "xmod",
 })  # fmt: skip
 """Models that count positions from behind the padding's id, so that so many of their places are never used."""
+VOCABULARIES = ("tokenizer.", "vocab.", "spiece", "sentencepiece", "spm", "merges", "tekken")
+"""How the names of files with a tokenizer's words begin."""
 FETCHED = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.jinja", "tokenizer*", "*.model", "*.txt")
 
 
@@ -68,14 +70,20 @@ class ModelFiles:
                 digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
         return digest.hexdigest()
 
-    def context(self) -> int | None:
-        """The longest text that the model takes, in tokens, as its config.json says; None where it says nothing."""
+    def context(self, wanted: int | None = None) -> int | None:
+        """The longest text that the model takes, in tokens, as its config.json says; None where it says nothing.
+
+        `wanted` in its place, where it is given: EngineError where it is longer.
+        """
         config = self._config()
         places = getattr(config.get_text_config(), "max_position_embeddings", None)
         if not places:
-            return None
+            return wanted
         first = (config.pad_token_id or 0) + 1 if config.model_type in PAST_THE_PAD else 0
-        return int(places) - first
+        longest = int(places) - first
+        if wanted is not None and wanted > longest:
+            raise EngineError(f"`context` is {wanted:,} and the model `{self.name}` takes {longest:,} tokens: lower it")
+        return wanted or longest
 
     def hidden_size(self) -> int:
         """The length of a hidden state, as the model's config.json says."""
@@ -213,7 +221,9 @@ def load_tokens(
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(files.folder), trust_remote_code=False, local_files_only=True)
     except Exception as error:  # transformers raises OSError, ValueError, KeyError and the tokenizers' own
-        raise EngineError(f"model `{model}`: its tokenizer cannot be read: {first_line(error)}") from None
+        none = not any(path.name.startswith(VOCABULARIES) for path in files.folder.iterdir())
+        why = "there is none in its folder" if none else first_line(error)
+        raise EngineError(f"model `{model}`: its tokenizer cannot be read: {why}") from None
     if chat_template is not None:
         try:
             tokenizer.chat_template = Path(chat_template).read_text(encoding="utf-8")

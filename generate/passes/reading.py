@@ -50,7 +50,7 @@ class Reader:
         base: ModelFiles | None = None,
     ):
         self.files, self.tokens, self.network, self.head = files, tokens, network, head
-        self.context = context if context is not None else longest(files, tokens)
+        self.context = longest(base or files, tokens, context)
         self.batch_tokens, self.base = batch_tokens, base
         self.busy_s = 0.0
         self.own_pad = network.config.pad_token_id
@@ -193,8 +193,12 @@ def looks_ahead(network: Any) -> bool:
     return not torch.allclose(*first, rtol=1e-2, atol=1e-3)
 
 
-def longest(files: ModelFiles, tokens: Tokens) -> int | None:
-    """The longest text of a model, in tokens: what its config and its tokenizer allow; None where neither says."""
+def longest(files: ModelFiles, tokens: Tokens, wanted: int | None = None) -> int | None:
+    """The longest text of a model, in tokens: `wanted`, which may be no more than its config says; else what that and
+    its tokenizer allow; None where neither says.
+    """
+    if wanted is not None:
+        return files.context(wanted)
     limits = [limit for limit in (files.context(), tokens.tokenizer.model_max_length) if limit and limit < 10**9]
     return min(limits) if limits else None
 

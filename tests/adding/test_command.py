@@ -63,6 +63,11 @@ BAD = {
     "a feature without its column": (CLAIMS, "`examples` has no column `proofs`, which holds the evidence"),
     "a model that is not there": (STATES.replace('"tiny"', '"huge"'), "model `huge`"),
     "a layer that is not there": (STATES.replace("-1, 0", "-9, 0"), "the model has 2 layers, so -9 is none of them"),
+    "a context that the model does not have": (
+        STATES + "context = 97\n",
+        "`context` is 97 and the model `tiny` takes 96 tokens: lower it",
+    ),
+    "an encoder that is not there": (CLAIMS.replace("tiny", "none").replace("proofs", "evidence"), "model `none`"),
     "a base that does not fit": (REWARD + 'base = "tiny"\n', "`base` goes with an adapter"),
     "a pool that is not there": (CHANCE + 'pools = ["vote"]', "did you mean `votes`"),
     "a misspelt kind": (CHANCE.replace("random", "randon"), "did you mean `random`"),
@@ -77,7 +82,13 @@ def test_what_is_wrong_is_one_line_and_the_log_as_it_was(home: Path, name: str) 
     before = standing(home / "log")
     refused(add(home, text), message)
     assert standing(home / "log") == before
+    assert not (home / "log" / ADDING).exists(), "nothing was made, nothing is left"
     assert validate_log(open_log(home / "log")).problems == ()
+
+
+def test_a_model_without_its_tokenizer(home: Path, models: Path) -> None:  # noqa: F811
+    shutil.copytree(models / "tiny", home / "bare", ignore=shutil.ignore_patterns("tokenizer*"))
+    refused(add(home, STATES.replace('"tiny"', '"bare"')), "its tokenizer cannot be read: there is none in its folder")
 
 
 def test_states_of_another_dimension_than_the_log_s(home: Path) -> None:
