@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -14,6 +15,7 @@ from generate.additions import Addition, Additions, Asked, Features, States
 from generate.engines.weights import find_model, installed
 from generate.examples import shard_of
 from generate.features.columns import columns_of
+from generate.verify.asked import SINGLE
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect, open_sealed
 
@@ -101,7 +103,7 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
     if isinstance(step, States):
         _check_dimension(step, additions, log)
     source = log.manifest.source if log.manifest is not None else None
-    records = recorded(source, step)
+    records = recorded(source, step, additions)
     standing = standing_rows(step, log)
     if records:
         check_settings(records, step, additions)
@@ -111,7 +113,7 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
             f"{place}: the log holds {what} of that name that no recipe made; give these another `{hint}`"
         )
     lacking = wanted if standing is None else wanted.join(standing, on="trace_id", how="anti")
-    done = settled(records)
+    done = settled(records) - _joined_since(step, records, wanted)
     lacking = lacking.filter(~pl.col("trace_id").is_in(list(done))) if done else lacking
     late = frozenset[str]()
     if isinstance(step, Asked) and step.kind == "listwise":
@@ -179,6 +181,16 @@ def _whole_groups(wanted: pl.DataFrame, lacking: pl.DataFrame) -> pl.DataFrame:
     return lacking.join(whole.filter(pl.col("of") == pl.col("n")), on=keys, how="semi", nulls_equal=True).sort(
         "example_id", "trace_id"
     )
+
+
+def _joined_since(step: Addition, records: Sequence[Mapping[str, Any]], wanted: pl.DataFrame) -> frozenset[str]:
+    """Traces that were alone when there was to be a choice, and have company now."""
+    if not isinstance(step, Asked) or step.kind != "listwise":
+        return frozenset()
+    skipped = (one for record in records for one in record.get("skipped", ()))
+    alone = frozenset(one["trace_id"] for one in skipped if one.get("reason") == SINGLE)
+    several = wanted.filter(pl.len().over("example_id", "pool", "parent_id") > 1)
+    return alone & frozenset(several["trace_id"])
 
 
 def _with_ancestors(pools: Sequence[str], traces: pl.DataFrame) -> list[str]:

@@ -27,11 +27,12 @@ HASHES = ("weights_sha256", "base_weights_sha256", "sha256")
 
 @dataclass
 class Record:
-    """What a run has to say of one step. `skipped`: traces without a row, and why; `incomplete`: traces whose row lacks
-    a value, and why; `unreadable`: traces; `unreadable_count`: judgements; `unreadable_tokens`:
-    theirs, and those of first tries whose second failed.
+    """What a run has to say of one step, for the traces that it `tried`. `skipped`: traces without a row, and why;
+    `incomplete`: traces whose row lacks a value, and why; `unreadable`: traces; `unreadable_count`: judgements;
+    `unreadable_tokens`: theirs, and those of first tries whose second failed.
     """
 
+    tried: frozenset[str] = frozenset()
     rows: int = 0
     seconds: float = 0.0
     skipped: list[tuple[str, str]] = field(default_factory=list)
@@ -79,11 +80,19 @@ def key_of(step: Addition, additions: Additions) -> str:
     return f"{section_of(step)}-{step.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def recorded(source: Any, step: Addition) -> list[Mapping[str, Any]]:
-    """What the manifest says of a step of this name: nothing, one record, or those of the logs it was merged from."""
+def recorded(source: Any, step: Addition, additions: Additions) -> list[Mapping[str, Any]]:
+    """What the manifest says of a step of this name: nothing, one record, or those of the logs it was merged from.
+
+    That other settings came to nothing, without a row, does not matter any more.
+    """
     sections = (part.get(section_of(step)) for part in sources_of(source))
     found = (section.get(step.name) for section in sections if isinstance(section, Mapping))
-    return [record for record in found if isinstance(record, Mapping)]
+    now = settings_of(step, additions)
+    return [record for record in found if isinstance(record, Mapping) and _matters(record, now)]
+
+
+def _matters(record: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    return record.get("rows") != 0 or record.get("settings") == now
 
 
 def settled(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
@@ -156,6 +165,7 @@ def with_records(
     for step, record, described in made:
         section = dict(whole.get(section_of(step)) or {})
         before = section.get(step.name) or {}
+        before = before if _matters(before, settings_of(step, additions)) else {}
         check_marks([before], step, additions, marks_of(described))  # a shard may have come meanwhile
         entry: dict[str, Any] = {
             "added_by": "thinkback generate --on",
@@ -169,7 +179,8 @@ def with_records(
             "wall_clock_s": round(before.get("wall_clock_s", 0.0) + record.seconds, 3),
         }
         for name, found in (("skipped", record.skipped), ("incomplete", record.incomplete.items())):
-            listed = [*before.get(name, ()), *({"trace_id": t, "reason": r} for t, r in found)]
+            standing = [one for one in before.get(name, ()) if one["trace_id"] not in record.tried]
+            listed = [*standing, *({"trace_id": t, "reason": r} for t, r in found)]
             if listed:
                 entry[name] = listed
         old = before.get("unreadable") or {}

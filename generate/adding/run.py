@@ -86,10 +86,10 @@ class _Step:
         self.journal = journal = held.enter_context(Journal(plan.path / ADDING / plan.shard / self.key))
         held.callback(self.remove_unused)
         self.writer = LogWriter(journal.out)
-        self.record = Record()
+        self.due = frozenset(todo.traces["trace_id"])
+        self.record = Record(self.due)
         self.answered: list[Entry] = []
         self.others: set[str] = set()
-        self.due = frozenset(todo.traces["trace_id"])
         for entry in journal.entries():
             self._recall(entry)
 
@@ -165,7 +165,8 @@ class _Step:
     def known(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
         """What a worker says of itself. ThinkbackError where it is not the one that made what stands or was begun."""
         step, log, marks = self.todo.step, self.plan.log, marks_of(described)
-        check_marks(recorded(log.manifest.source if log.manifest else None, step), step, self.plan.additions, marks)
+        additions, source = self.plan.additions, log.manifest.source if log.manifest else None
+        check_marks(recorded(source, step, additions), step, additions, marks)
         begun = self.journal.begun()
         name = differing(begun, marks)
         if name is not None:

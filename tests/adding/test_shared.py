@@ -202,6 +202,38 @@ def test_a_trace_that_came_after_the_choice_is_named(tmp_path: Path) -> None:
     assert run(tmp_path, BEST + 'pools = ["votes"]\n').steps == ()
 
 
+def test_a_trace_that_was_alone_is_chosen_among_once_it_has_company(tmp_path: Path) -> None:
+    """One vote of each example first, then four; what was said of the first is no longer there."""
+    traces = make_rows()["traces"]
+    early = tmp_path / "early"
+    early.mkdir()
+    make_log(early / "log", traces=traces.filter(pl.col("trace_id").str.ends_with("votes/0")))
+    best = BEST + 'pools = ["votes"]\n'
+    done = run(early, best, lambda _: pytest.fail("asked"))
+    assert len(done.log.manifest.source["verifiers"]["best"]["skipped"]) == 6
+    make_log(tmp_path / "more")
+    merge_logs([early / "log", tmp_path / "more"], tmp_path / "log")
+    done = run(tmp_path, best, lambda _: '{"best": 1}')
+    assert done.log.manifest.source["verifiers"]["best"]["rows"] == 24
+    assert "skipped" not in done.log.manifest.source["verifiers"]["best"]
+    assert scores(tmp_path, "best")["candidates"].unique().to_list() == [4]
+    assert run(tmp_path, best).steps == ()
+
+
+def test_settings_that_came_to_nothing_may_be_changed(tmp_path: Path) -> None:
+    """A trial on one example of which nothing could be read: with a better limit the same name is free."""
+    make_log(tmp_path / "log")
+    done = run(tmp_path, JUDGE, lambda _: "hm", limit=1)
+    assert done.log.manifest.source["verifiers"]["judge"]["unreadable"]["count"] == 5
+    assert run(tmp_path, JUDGE, limit=1).steps == (), "with the same settings they are settled"
+    done = run(tmp_path, JUDGE + "max_tokens = 64\n")
+    said = done.log.manifest.source["verifiers"]["judge"]
+    assert (said["rows"], said["settings"]["max_tokens"]) == (30, 64)
+    assert "traces" not in said.get("unreadable", {}) or said["unreadable"]["traces"] == []
+    with pytest.raises(ThinkbackError, match="made with other settings"):
+        run(tmp_path, JUDGE)
+
+
 def test_tokens_of_a_judgement_whose_second_try_failed_are_counted(tmp_path: Path) -> None:
     make_log(tmp_path / "log", 2)
 
