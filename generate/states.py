@@ -17,7 +17,7 @@ from generate.adding.block import Block
 from generate.adding.forced import open_forced
 from generate.adding.working import Advance, Made
 from generate.additions import Additions, States
-from generate.passes.batching import Ids
+from generate.passes.sharing import keeps_prompts, read_completions
 from generate.passes.taking import states_at
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
@@ -34,6 +34,7 @@ class StatesWorker:
         self.forced = open_forced(step, additions, log, pools, "base", f"`states.{step.name}`")
         self.reader = self.forced.reader
         self._check_layers()
+        self.keeps = keeps_prompts(self.reader)
         each = len(step.layers) * len(step.tokens) * self.reader.dimension * (2 if step.store == "float16" else 4)
         self.per_block = max(1, BLOCK_BYTES // each)
 
@@ -60,8 +61,7 @@ class StatesWorker:
                 texts.append(text)
                 kept.append(row)
         frames = [self._frame([], [], np.zeros((0, 0, 0, self.reader.dimension)), np.zeros((0, 0), bool))]
-        for read in self.reader.read(texts, output_hidden_states=True):
-            group: list[Ids] = [texts[place] for place in read.places]
+        for read, group in read_completions(self.reader, texts, self.keeps):
             states, there = states_at(read, group, self.step.layers, self.step.tokens)
             rows = [kept[place] for place in read.places]
             frames.append(self._frame([r["trace_id"] for r in rows], [r["example_id"] for r in rows], states, there))

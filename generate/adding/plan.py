@@ -74,8 +74,8 @@ def make_add_plan(
     if not examples.height:
         raise ThinkbackError(f"`--shard {number}/{count}` has no examples")
     columns = ["trace_id", "example_id", "pool", "parent_id", "sample_index", "answer"]
-    traces = collect(log.scan("traces", columns), log).join(examples, on="example_id", how="inner")
-    traces = traces.sort("example_id", "trace_id")
+    own = log.scan("traces", columns).join(examples.lazy(), on="example_id", how="inner")
+    traces = collect(own, log).sort("example_id", "trace_id")
     there = {
         "pools": collect(log.scan("traces", ["pool"]).unique(), log)["pool"].to_list(),
         "split": every["split"].unique().to_list(),

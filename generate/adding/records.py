@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from generate.adding.sources import sources_of
 from generate.additions import Addition, Additions, Asked, Features, Random, States, prompt_names
 from generate.manifest import versions_here
@@ -32,7 +34,7 @@ class Record:
     `unreadable_tokens`: theirs, and those of first tries whose second failed.
     """
 
-    tried: frozenset[str] = frozenset()
+    tried: pl.Series
     rows: int = 0
     seconds: float = 0.0
     skipped: list[tuple[str, str]] = field(default_factory=list)
@@ -179,7 +181,8 @@ def with_records(
             "wall_clock_s": round(before.get("wall_clock_s", 0.0) + record.seconds, 3),
         }
         for name, found in (("skipped", record.skipped), ("incomplete", record.incomplete.items())):
-            standing = [one for one in before.get(name, ()) if one["trace_id"] not in record.tried]
+            tried = frozenset(record.tried) if before.get(name) else frozenset()
+            standing = [one for one in before.get(name, ()) if one["trace_id"] not in tried]
             listed = [*standing, *({"trace_id": t, "reason": r} for t, r in found)]
             if listed:
                 entry[name] = listed

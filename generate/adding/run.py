@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -86,12 +87,16 @@ class _Step:
         self.journal = journal = held.enter_context(Journal(plan.path / ADDING / plan.shard / self.key))
         held.callback(self.remove_unused)
         self.writer = LogWriter(journal.out)
-        self.due = frozenset(todo.traces["trace_id"])
-        self.record = Record(self.due)
+        self.record = Record(todo.traces["trace_id"])
         self.answered: list[Entry] = []
         self.others: set[str] = set()
         for entry in journal.entries():
             self._recall(entry)
+
+    @cached_property
+    def due(self) -> frozenset[str]:
+        """The traces that this run is for; looked up only where a run before left something."""
+        return frozenset(self.todo.traces["trace_id"])
 
     def _recall(self, entry: Entry) -> None:
         """Note an entry of the journal of before; of traces that this run is not for only that they are there."""
@@ -135,7 +140,7 @@ class _Step:
             for entry in self.answered:
                 worker.recall(entry)  # type: ignore[attr-defined]
             described = self.known(worker.describe())
-            late = sorted(self.todo.late - set(self.there()))
+            late = sorted(self.todo.late - set(self.there())) if self.todo.late else []
             if late:
                 advance(len(late))
                 self.keep(Made(pl.DataFrame(), tuple((trace, LATE) for trace in late)), 0.0)
@@ -223,14 +228,14 @@ class _Step:
 
     def remove(self) -> None:
         """The work is in the log: its folder goes, unless it holds some of another run, over more or other traces."""
-        ids = {*self.there(), *self.others}
+        known = set(self.others)
         if not isinstance(self.todo.step, Asked) or self.todo.step.kind != "listwise":
-            ids |= {entry.example_id for entry in self.answered}
-        left = ids - self.due
-        if left:
-            standing = standing_rows(self.todo.step, self.plan.log)
-            left -= frozenset() if standing is None else frozenset(standing["trace_id"])
-        if not left - self.todo.settled:
+            known |= {entry.example_id for entry in self.answered}
+        ids = pl.concat([self.there(), pl.Series("trace_id", list(known), dtype=pl.String)]).to_frame()
+        left = ids.join(self.todo.traces, on="trace_id", how="anti")
+        standing = standing_rows(self.todo.step, self.plan.log) if left.height else None
+        left = left if standing is None else left.join(standing, on="trace_id", how="anti")
+        if not frozenset(left["trace_id"]) - self.todo.settled:
             shutil.rmtree(self.journal.out, ignore_errors=True)
             self._remove_empty()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,22 @@ class Pass:
     out: Any
     seconds: float
     device_s: tuple[float, ...]
+
+
+@contextlib.contextmanager
+def in_memory(texts: int, tokens: int) -> Iterator[None]:
+    """A pass over so many texts of up to so many tokens, or what is taken from it: EngineError where there is not
+    enough memory.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not ran_out(error):
+            raise
+        raise EngineError(
+            f"out of memory with {texts} texts of up to {tokens} tokens: lower `batch_tokens`; the same command"
+            " continues"
+        ) from None
 
 
 class Reader:
@@ -100,19 +117,11 @@ class Reader:
         for places in self._batches(texts):
             group = [texts[place] for place in places]
             began = perf_counter()
-            try:
-                with torch.inference_mode():
-                    padded = pad(group, self.fill(group), self.left, self.network.device)
-                    out = self.network(**self.inputs(padded), **self._logits(padded, group), **options)
-                    if self.network.device.type == "cuda":
-                        torch.cuda.synchronize(self.network.device)
-            except RuntimeError as error:
-                if not ran_out(error):
-                    raise
-                raise EngineError(
-                    f"out of memory with {len(group)} texts of up to {max(map(len, group))} tokens: lower"
-                    " `batch_tokens`; the same command continues"
-                ) from None
+            with in_memory(len(group), max(map(len, group))), torch.inference_mode():
+                padded = pad(group, self.fill(group), self.left, self.network.device)
+                out = self.network(**self.inputs(padded), **self._logits(padded, group), **options)
+                if self.network.device.type == "cuda":
+                    torch.cuda.synchronize(self.network.device)
             seconds = perf_counter() - began
             self.busy_s += seconds
             yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, [len(text) for text in group])))

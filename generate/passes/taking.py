@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from generate.engines.base import EngineError
-from generate.engines.loading import ran_out
 from generate.passes.batching import Ids
-from generate.passes.reading import Pass
-
-
-@contextlib.contextmanager
-def in_memory(read: Pass) -> Iterator[None]:
-    """What is taken from a pass may need more memory than the pass itself did: EngineError where there is none left."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not ran_out(error):
-            raise
-        count, width = read.padded.ids.shape
-        raise EngineError(
-            f"out of memory with {count} texts of up to {width} tokens: lower `batch_tokens`; the same command"
-            " continues"
-        ) from None
+from generate.passes.reading import Pass, in_memory
 
 
 def states_at(
@@ -45,7 +27,7 @@ def states_at(
     there = (place >= 0) & (place < own)
     column = torch.where(there, read.padded.starts.cpu()[:, None] + before + place, 0).to(read.padded.ids.device)
     rows = torch.arange(len(texts), device=column.device)[:, None]
-    with in_memory(read), torch.inference_mode():
+    with in_memory(*read.padded.ids.shape), torch.inference_mode():
         taken = torch.stack([read.out.hidden_states[layer][rows, column] for layer in layers], dim=1)
         taken = taken.float() * there.to(taken.device)[:, None, :, None]
     return taken.cpu().numpy(), there.numpy()
@@ -58,7 +40,7 @@ def logprobs_of(read: Pass, texts: Sequence[Ids]) -> list[np.ndarray]:
     ids, logits = read.padded.ids, read.out.logits  # (n, width), (n, last columns, V)
     left_out = ids.shape[1] - logits.shape[1]
     found = []
-    with in_memory(read), torch.inference_mode():
+    with in_memory(*read.padded.ids.shape), torch.inference_mode():
         for row, (text, start) in enumerate(zip(texts, read.padded.starts.tolist(), strict=True)):
             first = start + len(text.prompt) - 1
             last = first + len(text.completion)

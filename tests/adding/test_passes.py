@@ -18,8 +18,7 @@ from generate.adding.run import Added, add
 from generate.additions_file import load_additions
 from generate.passes import reading
 from generate.passes.batching import Ids, batches, pad
-from generate.passes.reading import Pass
-from generate.passes.taking import in_memory
+from generate.passes.reading import Pass, in_memory
 from generate.states import rounded
 from generate.verify import logprob
 from generate.verify.classifier import ClassifierWorker
@@ -88,14 +87,20 @@ def read_alone(models: Path, trace: str) -> tuple[list[int], list[int]]:
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_states_are_those_of_an_unbatched_pass(tmp_path: Path, models: Path, side: str) -> None:
+@pytest.mark.parametrize("batch_tokens", [1, 200, 8192])
+@pytest.mark.parametrize("pool", ["votes", "verify"])
+def test_states_are_those_of_an_unbatched_pass(
+    tmp_path: Path, models: Path, side: str, batch_tokens: int, pool: str
+) -> None:
+    """The four votes of an example stand behind one prompt, which is read once; each revision behind its own."""
     make_log(tmp_path / "log")
-    done = run(tmp_path, models, STATES + f'padding = "{side}"\n')
+    own = f'padding = "{side}"\nbatch_tokens = {batch_tokens}\npools = ["{pool}"]\n'
+    done = run(tmp_path, models, STATES + own)
     assert validate_log(done.log).problems == ()
     rows = collect(done.log.scan("hidden_states/tiny", ["trace_id", "layer", "token", "example_id", "state"]))
     assert rows["state"].dtype == pl.Array(pl.Float16, 64)
     model = transformers.AutoModelForCausalLM.from_pretrained(models / "tiny", dtype=torch.float32).eval()
-    for trace in ("s000/votes/0", "s003/votes/2", "s005/verify/0"):
+    for trace in ("s000/votes/0", "s003/votes/2") if pool == "votes" else ("s000/verify/0", "s005/verify/0"):
         prompt, own = read_alone(models, trace)
         with torch.inference_mode():
             states = model(torch.tensor([prompt + own]), output_hidden_states=True).hidden_states
@@ -392,7 +397,7 @@ def test_the_places_of_models_that_name_them_otherwise(tmp_path: Path, models: P
 def test_memory_that_runs_out_behind_a_pass_is_one_line() -> None:
     padded = pad([Ids((1, 2), (3,))] * 2, 0, False, "cpu")
     message = "out of memory with 2 texts of up to 3 tokens: lower `batch_tokens`"
-    with pytest.raises(ThinkbackError, match=message), in_memory(Pass((0, 1), padded, None, 0.0, (0.0, 0.0))):
+    with pytest.raises(ThinkbackError, match=message), in_memory(*padded.ids.shape):
         torch.empty(2**62, dtype=torch.uint8)
 
 
