@@ -42,7 +42,6 @@ kind = "contradiction"
 model = "nli"
 peers = "earlier"
 most = 2
-batch_tokens = 2048
 """
 
 

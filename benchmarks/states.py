@@ -34,9 +34,8 @@ RECIPE = """
 [[states]]
 model = "model"
 layers = [-1, -2]
-tokens = {{ first = -8, last = -1 }}
+tokens = { first = -8, last = -1 }
 prompt = "ask.txt"
-batch_tokens = {batch_tokens}
 """
 
 
@@ -138,7 +137,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--examples", type=int, default=250, help="of the smaller log; 16 traces each")
     parser.add_argument("--data", type=Path, help="the folder `data`, for the shipped model and log")
-    parser.add_argument("--batch-tokens", type=int, default=2_048, help="padded tokens in a batch")
     parser.add_argument("--measure", nargs=2, metavar=("FOLDER", "LOG"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
@@ -151,7 +149,7 @@ def main() -> None:
         else:
             shutil.copytree(given.data / "models" / "claims-1m", folder / "model")
         (folder / "ask.txt").write_text("{{question}}\n\n", encoding="utf-8")
-        (folder / "add.toml").write_text(RECIPE.format(batch_tokens=given.batch_tokens), encoding="utf-8")
+        (folder / "add.toml").write_text(RECIPE, encoding="utf-8")
         for factor in (1, 10):
             log = folder / f"log{factor}"
             if given.data is None:

@@ -47,7 +47,7 @@ class Reading(Step):
     """How a model reads the traces: the longest text and a batch, both in tokens, where, and in which numbers."""
 
     context: int | None = setting(None, low=1)
-    batch_tokens: int = setting(8_192, low=1, identity=False)
+    batch_tokens: int | None = setting(None, low=1, identity=False)
     device: str = setting("auto", choices=DEVICES, identity=False)
     dtype: str = setting("auto", choices=DTYPES)
     load_in_4bit: bool = setting(False)
@@ -178,7 +178,7 @@ class Features(Step):
     peers: str = setting("others", choices=PEERS)
     most: int | None = setting(None, low=1)
     model: str | None = setting(None, identity=False)
-    batch_tokens: int = setting(8_192, low=1, identity=False)
+    batch_tokens: int | None = setting(None, low=1, identity=False)
     device: str = setting("auto", choices=DEVICES, identity=False)
 
     table = "features"

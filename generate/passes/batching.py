@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+TOKENS = {"cuda": 8_192, "cpu": 2_048}
+"""Padded tokens in a batch where none are asked for: what keeps a GPU busy, and what the caches of a CPU hold."""
+
+
 @dataclass(frozen=True)
 class Ids:
     """A text as a model reads it: what stood before it, and itself. `types`: segment ids of a pair of texts."""
@@ -25,6 +29,11 @@ class Ids:
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.completion)
+
+
+def tokens_in_batch(wanted: int | None, device: str) -> int:
+    """The padded tokens of a batch on a kind of device."""
+    return TOKENS.get(device, TOKENS["cpu"]) if wanted is None else wanted
 
 
 def batches(

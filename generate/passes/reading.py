@@ -12,7 +12,7 @@ from typing import Any
 from generate.engines.base import EngineError, Prompt, shares
 from generate.engines.loading import Placing, load_network, ran_out
 from generate.engines.weights import ModelFiles, Tokens, find_model, installed, load_tokens, versions
-from generate.passes.batching import Ids, Padded, batches, pad
+from generate.passes.batching import Ids, Padded, batches, pad, tokens_in_batch
 
 LOGITS = 2**27
 """Logits held at once, at most, unless one text has more: batches are made smaller for large vocabularies."""
@@ -62,13 +62,13 @@ class Reader:
         network: Any,
         head: str,
         context: int | None,
-        batch_tokens: int,
+        batch_tokens: int | None,
         left: bool,
         base: ModelFiles | None = None,
     ):
         self.files, self.tokens, self.network, self.head = files, tokens, network, head
         self.context = longest(base or files, tokens, context)
-        self.batch_tokens, self.base = batch_tokens, base
+        self.batch_tokens, self.base = tokens_in_batch(batch_tokens, network.device.type), base
         self.busy_s = 0.0
         self.own_pad = network.config.pad_token_id
         self._takes = frozenset(inspect.signature(network.forward).parameters)

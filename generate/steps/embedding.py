@@ -13,7 +13,7 @@ import numpy as np
 
 from generate.engines.loading import chosen_device
 from generate.engines.weights import ModelFiles, find_model, installed, quieten
-from generate.passes.batching import Ids, batches, pad
+from generate.passes.batching import Ids, batches, pad, tokens_in_batch
 from toolkit.errors import ThinkbackError
 
 UNSAID = 512
@@ -59,7 +59,7 @@ class MeanPooling:
     nothing is fetched. ThinkbackError where the folder holds no such model.
     """
 
-    def __init__(self, folder: str | Path, batch: int = 64, batch_tokens: int = 8_192, device: str = "auto"):
+    def __init__(self, folder: str | Path, batch: int = 64, batch_tokens: int | None = None, device: str = "auto"):
         installed("generate", "torch", "transformers", "safetensors")
         import torch
         from transformers import AutoModel, AutoTokenizer
@@ -78,8 +78,9 @@ class MeanPooling:
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise ThinkbackError(f"embedding model `{folder}` can't be loaded: {reason}") from None
-        self._torch, self._batch, self._batch_tokens = torch, batch, batch_tokens
         self._model.to(chosen_device(device, "the embedding model")).eval()
+        self._torch, self._batch = torch, batch
+        self._batch_tokens = tokens_in_batch(batch_tokens, self._model.device.type)
         places = ModelFiles(self.folder, self.name, None).context()
         self.limit = int(min(self._tokenizer.model_max_length, places or UNSAID))
 
