@@ -46,7 +46,7 @@ def _step(plan: AddPlan, todo: Todo) -> Lacking:
         tokens = _text_bytes(plan, todo) + traces * (_template_bytes(plan.additions, todo) + PER_MESSAGE)
     if isinstance(step, Asked):
         listwise = step.kind == "listwise"
-        calls = TRIES * (todo.traces["example_id"].n_unique() * len(todo.pools) if listwise else traces)
+        calls = TRIES * (todo.groups if listwise else traces)
         tokens = TRIES * tokens + calls * step.max_tokens
     disk = traces * ROW_BYTES
     if isinstance(step, States):

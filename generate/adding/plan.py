@@ -24,7 +24,8 @@ from toolkit.log import Log, collect, open_sealed
 class Todo:
     """A step and the traces that it is yet to be done for: a frame (example_id, trace_id), sorted. `pools`: theirs, and
     those of the traces that these revise; `settled`: traces that were tried before and can have no row;
-    `standing`: how many have one; `late`: traces of groups in which a choice was made without them.
+    `standing`: how many have one; `late`: traces of groups in which a choice was made without them; `groups`: of an
+    example's traces in a pool, that go on from one attempt.
     """
 
     step: Addition
@@ -34,6 +35,7 @@ class Todo:
     settled: frozenset[str] = frozenset()
     standing: int = 0
     late: frozenset[str] = frozenset()
+    groups: int = 0
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
         done,
         0 if standing is None else standing.height,
         late,
+        lacking.select("example_id", "pool", "parent_id").n_unique(),
     )
 
 

@@ -85,8 +85,8 @@ class _Step:
     def __init__(self, plan: AddPlan, todo: Todo, held: contextlib.ExitStack):
         self.plan, self.todo, self.key = plan, todo, key_of(todo.step, plan.additions)
         self.journal = journal = held.enter_context(Journal(plan.path / ADDING / plan.shard / self.key))
-        held.callback(self.remove_unused)
         self.writer = LogWriter(journal.out)
+        held.callback(self.remove_unused)
         self.record = Record(todo.traces["trace_id"])
         self.answered: list[Entry] = []
         self.others: set[str] = set()

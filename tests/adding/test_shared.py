@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from generate.adding.estimate import estimate_additions
 from generate.adding.plan import make_add_plan
 from generate.adding.run import add
 from generate.additions_file import load_additions
@@ -200,6 +201,23 @@ def test_a_trace_that_came_after_the_choice_is_named(tmp_path: Path) -> None:
     assert [one["trace_id"] for one in said] == [f"s00{number}/votes/3" for number in range(6)]
     assert {one["reason"] for one in said} == {"the choice in its group was made before it was there"}
     assert run(tmp_path, BEST + 'pools = ["votes"]\n').steps == ()
+
+
+def test_calls_for_choices_are_bounded_by_groups(tmp_path: Path) -> None:
+    """Of each of 6 examples the votes, and two revisions of each of two votes: 18 groups, asked about twice at most."""
+    rows = make_rows()["traces"]
+    first = rows.filter(pl.col("pool") == "verify")
+    of_second = first.with_columns(
+        parent_id=pl.col("example_id") + "/votes/1", trace_id=pl.col("trace_id") + "b", sample_index=2
+    )
+    more = pl.concat([first, of_second.cast(dict(first.schema))])
+    again = more.with_columns(trace_id=pl.col("trace_id") + "+", sample_index=pl.col("sample_index") + 1)
+    make_log(tmp_path / "log", traces=pl.concat([rows, of_second.cast(dict(rows.schema)), again]))
+    plan = make_add_plan(load_additions(write_recipe(tmp_path, BEST)), tmp_path / "log")
+    assert [one.calls for one in estimate_additions(plan)] == [36]
+    asked: list[str] = []
+    run(tmp_path, BEST, lambda call: asked.append(call.key) or '{"best": 1}')
+    assert len(asked) == 18
 
 
 def test_a_trace_that_was_alone_is_chosen_among_once_it_has_company(tmp_path: Path) -> None:
