@@ -26,6 +26,7 @@ CLASSIFIERS = ("classifier", "reward")
 ASKED = ("judge", "reflection", "listwise")
 SCORES = ("sigmoid", "raw")
 READINGS = ("json", "number")
+ENDS = ("auto", "always", "never")
 PEERS = ("others", "earlier")
 SIDES = ("right", "left")
 STORED = ("float16", "float32")
@@ -46,11 +47,30 @@ class Reading(Step):
     """How a model reads the traces: the longest text and a batch, both in tokens, where, and in which numbers."""
 
     context: int | None = setting(None, low=1)
-    batch_tokens: int = setting(8_192, low=1, identity=False)
+    batch_tokens: int | None = setting(None, low=1, identity=False)
     device: str = setting("auto", choices=DEVICES, identity=False)
     dtype: str = setting("auto", choices=DTYPES)
     load_in_4bit: bool = setting(False)
     padding: str = setting("right", choices=SIDES, identity=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherForced(Reading):
+    """How a trace is put before a model as if that had written it: what stood before it, and what ended it.
+
+    prompt: the file with what stood before the trace; by default the pool's own prompt, as the manifest keeps it;
+    `prompts` gives one for each pool. end: whether a trace's end of sequence is read with it: where the model ended it
+    by itself (`auto`, which stop texts of its pool leave unknown: not there), for all that no limit cut (`always`), or
+    for none. chat_template: a file in the place of the model's own; template_options: its variables; by default those
+    of the engine that wrote the traces, where it ran this model.
+    """
+
+    model: str | None = setting(None, identity=False)
+    prompt: str | None = setting(None)
+    prompts: Mapping[str, str] = setting({})
+    end: str = setting("auto", choices=ENDS)
+    chat_template: str | None = setting(None)
+    template_options: Mapping[str, Any] = setting({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +131,7 @@ class Asked(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogProb(Reading):
+class LogProb(TeacherForced):
     """The sum or mean of a text's log-probabilities, over all its tokens or the `last` ones.
 
     With a `model` it is that model's, by a teacher-forced pass; without one that of the model that wrote it, as the log
@@ -124,9 +144,6 @@ class LogProb(Reading):
     how: str = setting("sum", choices=("sum", "mean"))
     last: int | None = setting(None, low=1)
     decimals: int | None = setting(None, low=1, high=9)
-    model: str | None = setting(None, identity=False)
-    prompt: str | None = setting(None)
-    prompts: Mapping[str, str] = setting({})
 
     table = "verifications"
 
@@ -161,29 +178,26 @@ class Features(Step):
     peers: str = setting("others", choices=PEERS)
     most: int | None = setting(None, low=1)
     model: str | None = setting(None, identity=False)
-    batch_tokens: int = setting(8_192, low=1, identity=False)
+    batch_tokens: int | None = setting(None, low=1, identity=False)
     device: str = setting("auto", choices=DEVICES, identity=False)
 
     table = "features"
 
 
 @dataclass(frozen=True, kw_only=True)
-class States(Reading):
+class States(TeacherForced):
     """Hidden states of `model` at `layers` x `tokens` of each trace, by a teacher-forced pass.
 
     layers: as transformers' `hidden_states`, 0 the embeddings and -1 the last. tokens: from the start (0 is the first)
-    or from the end (-1), a list or `{ first = -16, last = -1 }`. prompt: the file with what stood before the trace;
-    by default the pool's own prompt, as the manifest keeps it; `prompts` gives one for each pool. store: float16, or
-    float32 where float16 has no room for a model's states. bits: keep so many bits of the fraction, of float16's 10;
-    a state is then off by one part in 2**(bits + 1) at most, and takes less room.
+    or from the end (-1), a list or `{ first = -16, last = -1 }`. store: float16, or float32 where float16 has no room
+    for a model's states. bits: keep so many bits of the fraction, of float16's 10; a state is then off by one part in
+    2**(bits + 1) at most, and takes less room.
     """
 
     model: str = setting(identity=False)
     layers: tuple[int, ...] = setting(read=read_layers)
     tokens: tuple[int, ...] = setting(read=read_tokens)
     name: str = setting("")
-    prompt: str | None = setting(None)
-    prompts: Mapping[str, str] = setting({})
     store: str = setting("float16", choices=STORED)
     bits: int | None = setting(None, low=1, high=9)
 

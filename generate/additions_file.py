@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from generate.additions import KINDS, Additions, Asked, Features, LogProb, States, Verify, prompt_names
+from generate.additions import KINDS, Additions, Asked, Features, LogProb, States, TeacherForced, Verify, prompt_names
 from generate.recipe import Embedding
 from generate.recipe_file import (
     check_keys,
@@ -21,7 +21,7 @@ from generate.recipe_file import (
     tables_of,
 )
 from generate.settings import from_table
-from generate.steps.prompting import read_template
+from generate.steps.prompting import Template, read_template
 from toolkit.errors import ThinkbackError, suggest
 
 
@@ -70,7 +70,16 @@ def _additions(top: Mapping[str, Any], path: Path) -> Additions:
         states=states,
         prompts={file: read_template(file, folder) for file in names},
     )
-    return replace(made, prompts={**made.prompts, **read_chat_template(engine, made.find)})
+    own = dict.fromkeys(step.chat_template for step in (*verify, *states) if isinstance(step, TeacherForced))
+    chats = {name: _chat_template(name, made) for name in own if name is not None}
+    return replace(made, prompts={**made.prompts, **read_chat_template(engine, made.find), **chats})
+
+
+def _chat_template(name: str, additions: Additions) -> Template:
+    try:
+        return Template(name, additions.find(name).read_text(encoding="utf-8"), ())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ThinkbackError(f"`chat_template` {name} can't be read: {error}") from None
 
 
 def _verifier(table: Any) -> Verify:
@@ -83,7 +92,7 @@ def _verifier(table: Any) -> Verify:
     made: Verify = from_table(KINDS[kind], table, place)
     if isinstance(made, Asked) and made.first is not None and made.kind != "listwise":
         raise ThinkbackError(f"`{place}.first` goes with the kind `listwise`")
-    if isinstance(made, LogProb) and made.model is None and (made.prompt or made.prompts):
+    if isinstance(made, LogProb) and made.model is None and (made.prompt or made.prompts or made.chat_template):
         raise ThinkbackError(f"`{place}.prompt` goes with a `model`: the log's own log-probabilities need no prompt")
     return made
 

@@ -155,6 +155,14 @@ class Journal:
         except OSError as error:
             raise self._trouble(error) from None
 
+    def begun(self) -> dict[str, Any]:
+        """What `begin` kept; empty where nothing was begun. ThinkbackError where it is damaged."""
+        path = self.folder / RECIPE
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        except (OSError, ValueError) as error:
+            raise ThinkbackError(f"`{path}` can't be read: {error}") from None
+
     def remove(self) -> None:
         """The log is sealed and holds everything: the journal goes."""
         self.close()

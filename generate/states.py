@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from generate.adding.block import Block, stood_before
-from generate.adding.prompts import prompts_of_pools, template_of
+from generate.adding.block import Block
+from generate.adding.forced import open_forced
 from generate.adding.working import Advance, Made
 from generate.additions import Additions, States
-from generate.passes.batching import Ids
-from generate.passes.reading import encode, open_reader
+from generate.passes.sharing import keeps_prompts, read_completions
 from generate.passes.taking import states_at
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
@@ -32,39 +31,37 @@ class StatesWorker:
 
     def __init__(self, step: States, additions: Additions, log: Log, pools: tuple[str, ...]):
         self.step = step
-        self.prompts = prompts_of_pools(log, pools, step.prompt, step.prompts, additions.prompts)
-        self.reader = open_reader(additions.model(step.model), "base", step, f"`states.{step.name}`")
+        self.forced = open_forced(step, additions, log, pools, "base", f"`states.{step.name}`")
+        self.reader = self.forced.reader
         self._check_layers()
+        self.keeps = keeps_prompts(self.reader)
         each = len(step.layers) * len(step.tokens) * self.reader.dimension * (2 if step.store == "float16" else 4)
         self.per_block = max(1, BLOCK_BYTES // each)
 
     def describe(self) -> dict[str, object]:
         """The model, where its states were taken, and what stood before the traces."""
         return {
-            **self.reader.describe(),
+            **self.forced.describe(),
             "dimension": self.reader.dimension,
             "layers": list(self.step.layers),
             "tokens": list(self.step.tokens),
             "stored_as": self.step.store,
             "bits": self.step.bits,
-            "prompts": {pool: made.text for pool, made in self.prompts.items()},
         }
 
     def run(self, block: Block, advance: Advance) -> Made:
         """A row for each (trace, layer, token) that there is."""
-        known, texts, kept, skipped = template_of(self.prompts), [], [], []
+        texts, kept, skipped = [], [], []
         for row in block.rows:
-            prompt = stood_before(known, block, row)
-            text = encode(self.reader.tokens, prompt, row["text"] or "", row["finish_reason"] == "stop")
-            reason = "the text has no tokens" if not text.completion else self.reader.too_long(text)
+            text = self.forced.ids(block, row)
+            reason = self._placeless(len(text.completion)) or self.reader.too_long(text)
             if reason is not None:
                 skipped.append((row["trace_id"], reason))
             else:
                 texts.append(text)
                 kept.append(row)
         frames = [self._frame([], [], np.zeros((0, 0, 0, self.reader.dimension)), np.zeros((0, 0), bool))]
-        for read in self.reader.read(texts, output_hidden_states=True):
-            group: list[Ids] = [texts[place] for place in read.places]
+        for read, group in read_completions(self.reader, texts, self.keeps):
             states, there = states_at(read, group, self.step.layers, self.step.tokens)
             rows = [kept[place] for place in read.places]
             frames.append(self._frame([r["trace_id"] for r in rows], [r["example_id"] for r in rows], states, there))
@@ -99,6 +96,14 @@ class StatesWorker:
         return pl.DataFrame(places).with_columns(
             pl.Series("state", taken.reshape(len(taken), width), dtype=pl.Array(inner, width))
         )
+
+    def _placeless(self, count: int) -> str | None:
+        """Why a text of `count` tokens has none of the places asked for; None where it has one."""
+        if not count:
+            return "the text has no tokens"
+        if any(-count <= token < count for token in self.step.tokens):
+            return None
+        return f"the text has {count} tokens, none of those asked for"
 
     def _check_layers(self) -> None:
         last = self.reader.layers

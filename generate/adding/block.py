@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,10 +14,22 @@ from generate.engines.base import Prompt
 from generate.steps.prompting import Template, field_texts, text_of
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
+from toolkit.log.blocks import example_ranges
 
 TRACE_FIELDS = ("attempt", "answer")
 OWN_FIELDS = ("attempt", "answer", "prompt")
 LISTED_FIELDS = ("attempts",)
+READ = (
+    "trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text", "answer", "finish_reason",
+)  # fmt: skip
+"""The columns of traces that steps read; log-probabilities that stand are read by their own step alone."""
+LOGGED = (
+    *(name for name in READ if name != "text"),
+    "completion_tokens",
+    "finalizer_used",
+    "sum_logprob",
+    "token_logprobs",
+)
 ORDER = ("example_id", "pool", "action", "parent_id", "sample_index", "trace_id")
 
 
@@ -59,14 +71,23 @@ class Block:
         return own if parent is None else self.whole(parent) + own
 
 
-def read_block(log: Log, low: str, high: str, wanted: frozenset[str]) -> Block:
-    """The examples from `low` to `high` that have a wanted trace, with all their traces."""
-    within = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
-    traces = collect(log.scan("traces").filter(within), log)
-    ids = traces.filter(pl.col("trace_id").is_in(list(wanted)))["example_id"].unique().to_list()
-    traces = traces.filter(pl.col("example_id").is_in(ids)).sort(ORDER)
-    examples = collect(log.scan("examples").filter(within), log)
-    return Block(examples.filter(pl.col("example_id").is_in(ids)).sort("example_id"), traces, wanted, joined_pools(log))
+def read_block(log: Log, wanted: pl.DataFrame, columns: Sequence[str] = READ) -> Block:
+    """The examples of wanted traces, (example_id, trace_id), with all their traces; nothing else is read."""
+    ids = wanted["example_id"].unique().sort()
+    within = pl.col("example_id").is_between(pl.lit(ids.first()), pl.lit(ids.last()))  # lets shards be passed over
+    own = within & pl.col("example_id").is_in(ids.implode())
+    traces = collect(log.scan("traces", columns).filter(own), log).sort(ORDER)
+    examples = collect(log.scan("examples").filter(own), log).sort("example_id")
+    return Block(examples, traces, frozenset(wanted["trace_id"]), joined_pools(log))
+
+
+def blocks(log: Log, wanted: pl.DataFrame, size: int, columns: Sequence[str] = READ) -> Iterator[Block]:
+    """Blocks of whole examples in order, with about `size` traces that are read, wanted or not."""
+    examples = wanted.select("example_id").unique()
+    counts = collect(log.scan("traces", ["example_id"]).group_by("example_id").len(), log)
+    for low, high in example_ranges([counts.join(examples, on="example_id", how="semi")], size):
+        within = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
+        yield read_block(log, wanted.filter(within), columns)
 
 
 def asked_about(template: Template, block: Block, row: Mapping[str, Any]) -> Prompt:

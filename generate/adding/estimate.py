@@ -46,11 +46,11 @@ def _step(plan: AddPlan, todo: Todo) -> Lacking:
         tokens = _text_bytes(plan, todo) + traces * (_template_bytes(plan.additions, todo) + PER_MESSAGE)
     if isinstance(step, Asked):
         listwise = step.kind == "listwise"
-        calls = TRIES * (todo.traces["example_id"].n_unique() * len(todo.pools) if listwise else traces)
+        calls = TRIES * (todo.groups if listwise else traces)
         tokens = TRIES * tokens + calls * step.max_tokens
     disk = traces * ROW_BYTES
     if isinstance(step, States):
-        installed("generate", "huggingface_hub")
+        installed("generate", "huggingface_hub", "transformers")
         width = find_model(plan.additions.model(step.model), None, download=False).hidden_size()
         disk = traces * len(step.layers) * len(step.tokens) * (width * (2 if step.store == "float16" else 4) + 32)
     return Lacking(step.name, step.kind, traces, todo.asked_for, calls, tokens, disk)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from generate.adding.records import check_settings, recorded, section_of, settled
+from generate.adding.texts import reads_texts
 from generate.additions import Addition, Additions, Asked, Features, States
 from generate.engines.weights import find_model, installed
 from generate.examples import shard_of
 from generate.features.columns import columns_of
+from generate.verify.asked import SINGLE
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect, open_sealed
 
@@ -20,13 +23,19 @@ from toolkit.log import Log, collect, open_sealed
 @dataclass(frozen=True)
 class Todo:
     """A step and the traces that it is yet to be done for: a frame (example_id, trace_id), sorted. `pools`: theirs, and
-    those of the traces that these revise.
+    those of the traces that these revise; `settled`: traces that were tried before and can have no row;
+    `standing`: how many have one; `late`: traces of groups in which a choice was made without them; `groups`: of an
+    example's traces in a pool, that go on from one attempt.
     """
 
     step: Addition
     traces: pl.DataFrame
     pools: tuple[str, ...]
     asked_for: int
+    settled: frozenset[str] = frozenset()
+    standing: int = 0
+    late: frozenset[str] = frozenset()
+    groups: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,13 +71,20 @@ def make_add_plan(
     for table in ("examples", "traces"):
         if not log.has(table):
             raise ThinkbackError(f"`{path}` has no `{table}`: nothing can be added to it")
-    examples = collect(log.scan("examples", ["example_id", "split", "dataset"]), log).sort("example_id")
-    examples = shard_of(examples if limit is None else examples.head(limit), shard)
+    every = collect(log.scan("examples", ["example_id", "split", "dataset"]), log).sort("example_id")
+    examples = shard_of(every if limit is None else every.head(limit), shard)
     if not examples.height:
         raise ThinkbackError(f"`--shard {number}/{count}` has no examples")
     columns = ["trace_id", "example_id", "pool", "parent_id", "sample_index", "answer"]
-    traces = collect(log.scan("traces", columns), log).join(examples, on="example_id", how="inner")
-    traces = traces.sort("example_id", "trace_id")
+    own = log.scan("traces", columns).join(examples.lazy(), on="example_id", how="inner")
+    traces = collect(own, log).sort("example_id", "trace_id")
+    there = {
+        "pools": collect(log.scan("traces", ["pool"]).unique(), log)["pool"].to_list(),
+        "split": every["split"].unique().to_list(),
+        "dataset": every["dataset"].unique().to_list(),
+    }
+    for step in additions.steps:
+        _check_filters(step, there)
     todo = tuple(_todo(step, additions, log, traces) for step in additions.steps)
     return AddPlan(additions, log, Path(path), f"{number}-of-{count}", todo)
 
@@ -78,21 +94,19 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
     wanted = traces
     for name, column in (("pools", "pool"), ("split", "split"), ("dataset", "dataset")):
         asked: Sequence[str] = getattr(step, name)
-        there = traces[column].unique().to_list()
-        for value in asked:
-            if value not in there:
-                raise ThinkbackError(f"{place}: `{name}`: `{value}` is not in the log; {suggest(value, there)}")
         wanted = wanted.filter(pl.col(column).is_in(list(asked))) if asked else wanted
     if isinstance(step, Asked) and step.first is not None:
         wanted = wanted.filter(pl.col("sample_index") < step.first)
     wanted = wanted.filter(pl.col("answer").is_not_null()) if step.answered else wanted
+    if reads_texts(step) and "text" not in log.columns("traces"):
+        raise ThinkbackError(f"{place}: the log has no texts of its traces: `traces` has no column `text`")
     if isinstance(step, Features):
         columns_of(step, log)  # refuses a log without a column that the features need
     if isinstance(step, States):
         _check_dimension(step, additions, log)
     source = log.manifest.source if log.manifest is not None else None
-    records = recorded(source, step)
-    standing = _standing(step, log)
+    records = recorded(source, step, additions)
+    standing = standing_rows(step, log)
     if records:
         check_settings(records, step, additions)
     elif standing is not None:
@@ -101,14 +115,34 @@ def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) 
             f"{place}: the log holds {what} of that name that no recipe made; give these another `{hint}`"
         )
     lacking = wanted if standing is None else wanted.join(standing, on="trace_id", how="anti")
-    done = settled(records)
+    done = settled(records) - _joined_since(step, records, wanted)
     lacking = lacking.filter(~pl.col("trace_id").is_in(list(done))) if done else lacking
+    late = frozenset[str]()
     if isinstance(step, Asked) and step.kind == "listwise":
-        lacking = _whole_groups(wanted, lacking)
+        late = frozenset(lacking["trace_id"]) - frozenset(_whole_groups(wanted, lacking)["trace_id"])
     parents = traces.filter(pl.col("trace_id").is_in(lacking["parent_id"].drop_nulls().unique().implode()))
     pools = sorted({*lacking["pool"].unique(), *parents["pool"].unique()})
     pools = _with_ancestors(pools, traces) if parents.height else pools
-    return Todo(step, lacking.select("example_id", "trace_id"), tuple(pools), wanted.height)
+    return Todo(
+        step,
+        lacking.select("example_id", "trace_id"),
+        tuple(pools),
+        wanted.height,
+        done,
+        0 if standing is None else standing.height,
+        late,
+        lacking.select("example_id", "pool", "parent_id").n_unique(),
+    )
+
+
+def _check_filters(step: Addition, there: Mapping[str, Sequence[str]]) -> None:
+    """ThinkbackError where a step is for a pool, split or data set of which the whole log has nothing."""
+    for name, known in there.items():
+        for value in getattr(step, name):
+            if value not in known:
+                raise ThinkbackError(
+                    f"{section_of(step)} `{step.name}`: `{name}`: `{value}` is not in the log; {suggest(value, known)}"
+                )
 
 
 def _check_dimension(step: States, additions: Additions, log: Log) -> None:
@@ -117,7 +151,7 @@ def _check_dimension(step: States, additions: Additions, log: Log) -> None:
         return
     there = log.columns(step.table)["state"]
     width = there.size if isinstance(there, pl.Array) else None
-    installed("generate", "huggingface_hub")
+    installed("generate", "huggingface_hub", "transformers")
     own = find_model(additions.model(step.model), None, download=False).hidden_size()
     if width != own:
         raise ThinkbackError(
@@ -126,7 +160,7 @@ def _check_dimension(step: States, additions: Additions, log: Log) -> None:
         )
 
 
-def _standing(step: Addition, log: Log) -> pl.DataFrame | None:
+def standing_rows(step: Addition, log: Log) -> pl.DataFrame | None:
     """The ids of traces that have this step's rows; None where the log has none at all of that name."""
     if isinstance(step, Features):
         names = [name for name in columns_of(step, log) if log.has("features") and name in log.columns("features")]
@@ -150,6 +184,16 @@ def _whole_groups(wanted: pl.DataFrame, lacking: pl.DataFrame) -> pl.DataFrame:
     return lacking.join(whole.filter(pl.col("of") == pl.col("n")), on=keys, how="semi", nulls_equal=True).sort(
         "example_id", "trace_id"
     )
+
+
+def _joined_since(step: Addition, records: Sequence[Mapping[str, Any]], wanted: pl.DataFrame) -> frozenset[str]:
+    """Traces that were alone when there was to be a choice, and have company now."""
+    if not isinstance(step, Asked) or step.kind != "listwise":
+        return frozenset()
+    skipped = (one for record in records for one in record.get("skipped", ()))
+    alone = frozenset(one["trace_id"] for one in skipped if one.get("reason") == SINGLE)
+    several = wanted.filter(pl.len().over("example_id", "pool", "parent_id") > 1)
+    return alone & frozenset(several["trace_id"])
 
 
 def _with_ancestors(pools: Sequence[str], traces: pl.DataFrame) -> list[str]:

@@ -1,9 +1,10 @@
 """Adding to a log: step by step and block by block, resumable at any moment, and sealed again at the end.
 
 What is made lies in `LOG/.adding/SHARD/STEP/` until everything is there: a block's rows as a shard of their own, the
-answered calls of judges in a journal. Readers of the log see nothing of it. Then the rows are put beside those that
-stand, the log's new manifest takes the place of the old, and the folder goes. A run that is killed and started again
-does what is missing. Work that was begun with other settings of a step is not used.
+answered calls of judges in a journal, whose lock one run at a time holds. Readers of the log see nothing of it. Then
+the rows that the log lacks are put beside those that stand, the log's new manifest takes the place of the old, and the
+folders of these steps go. A run that is killed and started again does what is missing. Work that was begun with other
+settings of a step, or for other steps, is neither used nor touched.
 """
 
 from __future__ import annotations
@@ -12,25 +13,31 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import polars as pl
 
-from generate.adding.block import read_block
-from generate.adding.plan import AddPlan, Todo
-from generate.adding.records import Record, key_of, with_records
-from generate.adding.working import Advance, Made, Worker
+from generate.adding.block import LOGGED, READ, Block, blocks
+from generate.adding.plan import AddPlan, Todo, standing_rows
+from generate.adding.records import Record, check_marks, differing, key_of, marks_of, recorded, with_records
+from generate.adding.texts import with_texts
+from generate.adding.working import Advance, Made, Unreadable, Worker
 from generate.additions import Addition, Additions, Asked, Classifier, Features, LogProb, Random, States
 from generate.engines.base import Engine
 from generate.journal import Entry, Journal
 from generate.steps.embedding import Embedder
+from toolkit.errors import ThinkbackError
 from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
-from toolkit.log.blocks import example_ranges
 
 OpenEngine = Callable[[Additions], Engine]
-SECONDS, UNREADABLE = "seconds", "unreadable"
+SECONDS, UNREADABLE, INCOMPLETE = "seconds", "unreadable", "incomplete"
+LARGEST = 65_536
+"""Traces that a block reads at most, whatever a step takes at once."""
+LATE = "the choice in its group was made before it was there"
+FEW = 10
+"""So many unreadable judgements, where there is no readable one, say that something is wrong; fewer may be chance."""
 
 
 @dataclass(frozen=True)
@@ -53,54 +60,66 @@ def add(
     `started` is told how many traces were done before, and gives a function to count more with. ThinkbackError for all
     that ends a run early: the log is as it was then, and the same command goes on.
     """
-    home = plan.path / ADDING / plan.shard
     todo = [one for one in plan.todo if one.traces.height]
     if not todo:
-        _remove(home)
         return Added(plan.log, ())
     made: list[tuple[Addition, Record, Mapping[str, Any]]] = []
     tables: dict[str, list[pl.LazyFrame]] = {}
-    with Journal(home) as journal:
-        steps = [_Step(plan, one, home, journal) for one in todo]
-        known = {step.key: step for step in steps}
-        for entry in journal.entries():
-            key = entry.pool.partition("/")[0]
-            if key in known:
-                known[key].recall(entry)
+    with contextlib.ExitStack() as held:
+        steps = [_Step(plan, one, held) for one in todo]
         advance = started(sum(step.done() for step in steps)) if started is not None else _ignore
         for step in steps:
             described = step.run(open_engine, embedder, advance)
             made.append((step.todo.step, step.record, described))
             for table, rows in step.rows():
                 tables.setdefault(table, []).append(rows)
-    extend_log(plan.path, {t: _together(t, frames) for t, frames in tables.items()}, _source(plan.additions, made))
-    _remove(home)
+        extend_log(plan.path, {t: _together(t, frames) for t, frames in tables.items()}, _source(plan.additions, made))
+        for step in steps:
+            step.remove()
     return Added(open_log(plan.path), tuple((step, record) for step, record, _ in made))
 
 
 class _Step:
     """One step of a run: what was made before, and the making of the rest."""
 
-    def __init__(self, plan: AddPlan, todo: Todo, home: Path, journal: Journal):
-        self.plan, self.todo, self.journal = plan, todo, journal
-        self.key = key_of(todo.step, plan.additions)
-        self.writer = LogWriter(home / self.key)
-        self.record = Record()
+    def __init__(self, plan: AddPlan, todo: Todo, held: contextlib.ExitStack):
+        self.plan, self.todo, self.key = plan, todo, key_of(todo.step, plan.additions)
+        self.journal = journal = held.enter_context(Journal(plan.path / ADDING / plan.shard / self.key))
+        self.writer = LogWriter(journal.out)
+        held.callback(self.remove_unused)
+        self.record = Record(todo.traces["trace_id"])
         self.answered: list[Entry] = []
-        self.described: Mapping[str, Any] | None = None
+        self.others: set[str] = set()
+        for entry in journal.entries():
+            self._recall(entry)
 
-    def recall(self, entry: Entry) -> None:
-        """Note an entry of the journal of before."""
+    @cached_property
+    def due(self) -> frozenset[str]:
+        """The traces that this run is for; looked up only where a run before left something."""
+        return frozenset(self.todo.traces["trace_id"])
+
+    def _recall(self, entry: Entry) -> None:
+        """Note an entry of the journal of before; of traces that this run is not for only that they are there."""
         what = entry.pool.partition("/")[2]
         if what == SECONDS:
             self.record.seconds += entry.elapsed_s
-        elif what == UNREADABLE:
-            self.record.unreadable.append(entry.example_id)
             self.record.unreadable_tokens += sum(entry.indices)
+        elif what == UNREADABLE:
+            self.record.unreadable_count += sum(entry.indices) if entry.example_id in self.due else 0
+            self._note(entry.example_id, self.record.unreadable)
+        elif what == INCOMPLETE:
+            self.record.incomplete |= {entry.example_id: entry.failure or ""} if entry.example_id in self.due else {}
         elif what:
             self.answered.append(entry)
         elif entry.failure is not None:
-            self.record.skipped.append((entry.example_id, entry.failure))
+            self._note((entry.example_id, entry.failure), self.record.skipped)
+
+    def _note(self, what: Any, noted: list[Any]) -> None:
+        trace = what if isinstance(what, str) else what[0]
+        if trace in self.due:
+            noted.append(what)
+        else:
+            self.others.add(trace)
 
     def there(self) -> pl.Series:
         """The traces that are done: with rows, or without any for ever."""
@@ -117,45 +136,119 @@ class _Step:
         """Make what is missing, block by block; what the manifest is to say of the model and its settings."""
         # an interruption between two appends of one block leaves skips noted whose rows are missing, never rows twice
         worker = make_worker(self.todo.step, self.plan, self.todo, self.key, self.journal, open_engine, embedder)
-        with contextlib.closing(worker):
+        with contextlib.closing(worker), self._forgetting():
             for entry in self.answered:
                 worker.recall(entry)  # type: ignore[attr-defined]
+            described = self.known(worker.describe())
+            late = sorted(self.todo.late - set(self.there())) if self.todo.late else []
+            if late:
+                advance(len(late))
+                self.keep(Made(pl.DataFrame(), tuple((trace, LATE) for trace in late)), 0.0)
             left = self.todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
-            for low, high, wanted in _blocks(left, worker.per_block):
+            logged = isinstance(self.todo.step, LogProb) and self.todo.step.model is None
+            began = time.monotonic()
+            for whole in blocks(self.plan.log, left, min(worker.per_block, LARGEST), LOGGED if logged else READ):
+                self.keep(self.made_of(whole, worker, advance), time.monotonic() - began)
                 began = time.monotonic()
-                block = read_block(self.plan.log, low, high, wanted)
-                self.keep(worker.run(block, advance), time.monotonic() - began)
             self.check(worker)
-            return worker.describe()
+            return worker.describe() if isinstance(self.todo.step, Asked) else described  # of servers more is known now
+
+    def made_of(self, whole: Block, worker: Worker, advance: Advance) -> Made:
+        """What a worker makes of a block; each wanted trace is counted once, whether it gets a row or not."""
+        counted = 0.0
+
+        def count(traces: float) -> None:
+            nonlocal counted
+            counted += traces
+            advance(traces)
+
+        block, silent = with_texts(self.todo.step, whole)
+        made = worker.run(block, count)
+        advance(len(whole.wanted) - counted)
+        return replace(made, skipped=(*silent, *made.skipped))
+
+    def known(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a worker says of itself. ThinkbackError where it is not the one that made what stands or was begun."""
+        step, log, marks = self.todo.step, self.plan.log, marks_of(described)
+        additions, source = self.plan.additions, log.manifest.source if log.manifest else None
+        check_marks(recorded(source, step, additions), step, additions, marks)
+        begun = self.journal.begun()
+        name = differing(begun, marks)
+        if name is not None:
+            raise ThinkbackError(
+                f"`{step.name}` was begun with another model or prompt (`{name}`): put that one back, or remove"
+                f" `{self.journal.out}`"
+            )
+        self.journal.begin({**begun, **marks})
+        return described
 
     def keep(self, made: Made, seconds: float) -> None:
         """A block's rows, and what is to be remembered of it; the rows last, for they say that the block is done."""
         for trace, reason in made.skipped:
             self.journal.append(Entry(trace, self.key, (0,), (), reason, 0.0))
-        for number, trace in enumerate(made.unreadable):
-            spent = (made.tokens,) if number == 0 else (0,)
-            self.journal.append(Entry(trace, f"{self.key}/{UNREADABLE}", spent, (), "unreadable", 0.0))
-        self.journal.append(Entry("", f"{self.key}/{SECONDS}", (), (), None, seconds))
+        for trace, reason in made.incomplete:
+            self.journal.append(Entry(trace, f"{self.key}/{INCOMPLETE}", (0,), (), reason, 0.0))
+        for traces in made.unreadable:
+            for number, trace in enumerate(traces):  # the judgement is counted with its first trace
+                counted = (int(number == 0),)
+                self.journal.append(Entry(trace, f"{self.key}/{UNREADABLE}", counted, (), "unreadable", 0.0))
+        self.journal.append(Entry("", f"{self.key}/{SECONDS}", (made.tokens,), (), None, seconds))
         self.journal.sync()
         self.record.skipped += made.skipped
-        self.record.unreadable += made.unreadable
+        self.record.incomplete |= dict(made.incomplete)
+        self.record.unreadable += [trace for traces in made.unreadable for trace in traces]
+        self.record.unreadable_count += len(made.unreadable)
         self.record.unreadable_tokens += made.tokens
         self.record.seconds += seconds
         if made.rows.height:
             self.writer.append(self.todo.step.table, made.rows)
 
     def check(self, worker: Worker) -> None:
-        """ThinkbackError where a verifier was asked and nothing that it said can be read."""
-        self.record.rows = sum(self.writer.log().rows(table) for table in self.writer.log().shards)
-        if self.record.unreadable and not self.record.rows:
-            worker.unread = len(self.record.unreadable)  # type: ignore[attr-defined]
+        """Unreadable where a verifier was asked and nothing that it said, now or before, can be read."""
+        self.record.rows = sum(collect(rows.select(pl.len())).item() for _, rows in self.rows())
+        if self.record.unreadable_count >= FEW and not self.record.rows and not self.todo.standing:
+            worker.unread = self.record.unreadable_count  # type: ignore[attr-defined]
             raise worker.hopeless()  # type: ignore[attr-defined]
 
+    @contextlib.contextmanager
+    def _forgetting(self) -> Iterator[None]:
+        """A verifier that was given up is asked anew by the next run: what it said is not kept."""
+        try:
+            yield
+        except Unreadable:
+            shutil.rmtree(self.journal.out, ignore_errors=True)
+            self._remove_empty()
+            raise
+
     def rows(self) -> Iterator[tuple[str, pl.LazyFrame]]:
-        """What was made, by table."""
-        log = self.writer.log()
+        """What was made and the log lacks, by table."""
+        log, due = self.writer.log(), self.todo.traces.select("trace_id").lazy()
         for table in log.shards:
-            yield table, log.scan(table, list(log.columns(table)))
+            yield table, log.scan(table, list(log.columns(table))).join(due, on="trace_id", how="semi")
+
+    def remove(self) -> None:
+        """The work is in the log: its folder goes, unless it holds some of another run, over more or other traces."""
+        known = set(self.others)
+        if not isinstance(self.todo.step, Asked) or self.todo.step.kind != "listwise":
+            known |= {entry.example_id for entry in self.answered}
+        ids = pl.concat([self.there(), pl.Series("trace_id", list(known), dtype=pl.String)]).to_frame()
+        left = ids.join(self.todo.traces, on="trace_id", how="anti")
+        standing = standing_rows(self.todo.step, self.plan.log) if left.height else None
+        left = left if standing is None else left.join(standing, on="trace_id", how="anti")
+        if not frozenset(left["trace_id"]) - self.todo.settled:
+            shutil.rmtree(self.journal.out, ignore_errors=True)
+            self._remove_empty()
+
+    def remove_unused(self) -> None:
+        """Where nothing was made, nothing is left."""
+        if self.journal.out.is_dir() and not self.journal.size() and not self.writer.log().shards:
+            shutil.rmtree(self.journal.out, ignore_errors=True)
+            self._remove_empty()
+
+    def _remove_empty(self) -> None:
+        for folder in (self.journal.out.parent, self.journal.out.parent.parent):
+            with contextlib.suppress(OSError):  # another run is at work there
+                folder.rmdir()
 
 
 def make_worker(
@@ -172,7 +265,7 @@ def make_worker(
     if isinstance(step, Asked):
         from generate.verify.asked import AskedWorker
 
-        return AskedWorker(step, additions, log, key, journal, lambda: open_engine(additions))
+        return AskedWorker(step, additions, log, key, journal, lambda: open_engine(additions), read=todo.standing)
     if isinstance(step, Classifier):
         from generate.verify.classifier import ClassifierWorker
 
@@ -193,20 +286,6 @@ def make_worker(
     from generate.features.working import FeaturesWorker
 
     return FeaturesWorker(step, additions, log, embedder)
-
-
-def _blocks(traces: pl.DataFrame, size: int) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """(first, last example, wanted traces) of blocks of whole examples with about `size` wanted traces."""
-    for low, high in example_ranges([traces.group_by("example_id").len()], size):
-        within = traces.filter(pl.col("example_id").is_between(pl.lit(low), pl.lit(high)))
-        yield low, high, frozenset(within["trace_id"])
-
-
-def _remove(home: Path) -> None:
-    """The work of this shard is in the log: its folder goes, and the one around it where no other shard is at work."""
-    shutil.rmtree(home, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        home.parent.rmdir()
 
 
 def _together(table: str, frames: list[pl.LazyFrame]) -> pl.LazyFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from toolkit.log import Log
@@ -19,10 +19,30 @@ def sources_of(source: Any) -> Iterator[Mapping[str, Any]]:
 
 def joined_pools(log: Log) -> frozenset[str]:
     """The pools whose traces go on where the attempt that they revise stops: they are read behind it."""
-    found = set()
+    return frozenset(pool for pool, _, sampling in _samplings(log) if sampling.get("joined") is True)
+
+
+def stopped_pools(log: Log) -> frozenset[str]:
+    """The pools whose samples ended at stop texts too: `stop` does not say there that the model ended them."""
+    return frozenset(pool for pool, _, sampling in _samplings(log) if sampling.get("stop"))
+
+
+def chat_of(log: Log, pools: Collection[str], model: str) -> tuple[str | None, dict[str, Any]]:
+    """(chat template, its options) with which an engine ran this model for one of the pools; None is its own."""
+    for pool, source, _ in _samplings(log):
+        settings, kept = source.get("settings"), source.get("prompts")
+        if pool in pools and source["pools"][pool].get("model") == model and isinstance(settings, Mapping):
+            name = settings.get("engine.chat_template")
+            begin = "engine.template_options."
+            options = {key.removeprefix(begin): value for key, value in settings.items() if key.startswith(begin)}
+            return (kept.get(name) if isinstance(kept, Mapping) and name else None), options
+    return None, {}
+
+
+def _samplings(log: Log) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """(pool, source, sampling) of every pool that a recipe made, in every log that this was merged from."""
     for source in sources_of(log.manifest.source if log.manifest is not None else None):
         for pool, settings in (source.get("pools") or {}).items():
             sampling = settings.get("sampling") if isinstance(settings, Mapping) else None
-            if isinstance(sampling, Mapping) and sampling.get("joined") is True:
-                found.add(pool)
-    return frozenset(found)
+            if isinstance(settings, Mapping):
+                yield pool, source, sampling if isinstance(sampling, Mapping) else {}

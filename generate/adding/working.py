@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from generate.adding.block import Block
+from toolkit.errors import ThinkbackError
 
 SCORES: dict[str, Any] = {
     "trace_id": pl.String, "verifier": pl.String, "example_id": pl.String, "score": pl.Float64, "candidates": pl.Int32,
@@ -19,16 +20,22 @@ SCORES: dict[str, Any] = {
 Advance = Callable[[float], None]
 
 
+class Unreadable(ThinkbackError):
+    """Nothing that a verifier says can be read."""
+
+
 @dataclass(frozen=True)
 class Made:
-    """The rows of a block. `skipped`: traces that can't have any, and why. `unreadable`: traces whose judgement could
-    not be read. `tokens`: spent on judgements that came to nothing, prompt and completion.
+    """The rows of a block. `skipped`: traces that can't have any, and why; `incomplete`: those whose row lacks a value,
+    and why. `unreadable`: judgements that could not be read, as the traces of each. `tokens`: spent on calls that came
+    to nothing, prompt and completion.
     """
 
     rows: pl.DataFrame
     skipped: tuple[tuple[str, str], ...] = ()
-    unreadable: tuple[str, ...] = ()
+    unreadable: tuple[tuple[str, ...], ...] = ()
     tokens: int = 0
+    incomplete: tuple[tuple[str, str], ...] = ()
 
 
 class Worker(Protocol):

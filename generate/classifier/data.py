@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from generate.adding.block import TRACE_FIELDS, asked_about, check_fields, read_block
+from generate.adding.block import TRACE_FIELDS, asked_about, blocks, check_fields
 from generate.classifier.settings import FIX, TrainingRecipe
 from generate.engines.base import Prompt
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect
-from toolkit.log.blocks import example_ranges
 
 BLOCK = 8_192
 
@@ -85,9 +84,7 @@ def training_rows(log: Log, recipe: TrainingRecipe) -> Rows:
     chosen = labelled(log, recipe)
     label_of = dict(zip(chosen["trace_id"], chosen["label"], strict=True))
     prompts, labels, examples = [], [], []
-    for low, high in example_ranges([chosen.group_by("example_id").len()], BLOCK):
-        within = chosen.filter(pl.col("example_id").is_between(pl.lit(low), pl.lit(high)))
-        block = read_block(log, low, high, frozenset(within["trace_id"]))
+    for block in blocks(log, chosen.select("example_id", "trace_id"), BLOCK):
         for row in block.rows:
             prompts.append(asked_about(recipe.template, block, row))
             labels.append(label_of[row["trace_id"]])

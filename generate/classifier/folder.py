@@ -71,6 +71,12 @@ def open_classifier(model: str, step: Classifier, base: str | None) -> Reader:
     place = str(named) if base is not None or not beside.is_dir() else str(beside)
     placing = Placing(step.device, step.dtype, step.load_in_4bit, new_head=True, options={"num_labels": 1})
     under = find_model(place, None, download=False)
+    trained_on = kept(model).get("base_weights_sha256")
+    if trained_on is not None and trained_on != under.weights_sha256():
+        raise EngineError(
+            f"{what}: the adapter `{Path(model).name}` was trained on other weights than `{under.name}` holds: give the"
+            " folder of that model as `base`"
+        )
     network = load_network(under, "sequence", placing, what)
     try:
         with quiet():
@@ -82,5 +88,5 @@ def open_classifier(model: str, step: Classifier, base: str | None) -> Reader:
     files = ModelFiles(Path(model).resolve(), Path(model).name, None)
     tokens = load_tokens(model)
     merged: Any = with_adapter if step.load_in_4bit else with_adapter.merge_and_unload()
-    context, left = step.context or under.context(), step.padding == "left"
-    return Reader(files, tokens, merged.eval(), "sequence", context, step.batch_tokens, left, under)
+    left = step.padding == "left"
+    return Reader(files, tokens, merged.eval(), "sequence", step.context, step.batch_tokens, left, under)

@@ -84,6 +84,12 @@ def train(
         fits = np.array([reader.too_long(text) is None for text in texts])
         if not (fits & ~rows.dev).any() or not (fits & rows.dev).any():
             raise ThinkbackError(f"`classifier`: the model takes {reader.context} tokens, and no text is so short")
+        for side, mask in (("training", fits & ~rows.dev), ("held-out", fits & rows.dev)):
+            if len(set((rows.labels[mask] >= 0.5).tolist())) < 2:
+                raise ThinkbackError(
+                    f"`classifier`: the {side} texts that the model takes whole ({reader.context} tokens) do not hold"
+                    " both labels: raise `context`, or choose another model"
+                )
         fitting = _Fitting(reader, training, texts, rows, fits, recipe.seed)
         epochs, best = fitting.run(say or _silent, started)
         trained = Trained(

@@ -96,7 +96,7 @@ class TransformersEngine:
         self.settings, self.model = settings, files.name
         self.busy_s = 0.0
         self._files, self._tokens, self._network = files, tokens, model
-        self.context = settings.context or files.context()
+        self.context = files.context(settings.context)
         self._ends = frozenset(end for end in {tokens.end} | files.end_tokens() if end is not None)
 
     def describe(self) -> dict[str, object]:

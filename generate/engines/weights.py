@@ -16,6 +16,13 @@ from typing import Any
 
 from generate.engines.base import EngineError, Prompt, is_folder
 
+PAST_THE_PAD = frozenset({
+    "camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta",
+    "xlm-roberta-xl", "xmod",
+})  # fmt: skip
+"""Models that count positions from behind the padding's id, so that so many of their places are never used."""
+VOCABULARIES = ("tokenizer.", "vocab.", "spiece", "sentencepiece", "spm", "merges", "tekken")
+"""How the names of files with a tokenizer's words begin."""
 FETCHED = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.jinja", "tokenizer*", "*.model", "*.txt")
 
 
@@ -63,19 +70,37 @@ class ModelFiles:
                 digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
         return digest.hexdigest()
 
-    def context(self) -> int | None:
-        """The longest text that the model takes, in tokens, as its config.json says; None where it says nothing."""
-        config = self._json("config.json")
-        value = config.get("max_position_embeddings") or config.get("text_config", {}).get("max_position_embeddings")
-        return int(value) if value else None
+    def context(self, wanted: int | None = None) -> int | None:
+        """The longest text that the model takes, in tokens, as its config.json says; None where it says nothing.
+
+        `wanted` in its place, where it is given: EngineError where it is longer.
+        """
+        config = self._config()
+        places = getattr(config.get_text_config(), "max_position_embeddings", None)
+        if not places:
+            return wanted
+        first = (config.pad_token_id or 0) + 1 if config.model_type in PAST_THE_PAD else 0
+        longest = int(places) - first
+        if wanted is not None and wanted > longest:
+            raise EngineError(f"`context` is {wanted:,} and the model `{self.name}` takes {longest:,} tokens: lower it")
+        return wanted or longest
 
     def hidden_size(self) -> int:
         """The length of a hidden state, as the model's config.json says."""
-        config = self._json("config.json")
-        value = config.get("hidden_size") or config.get("text_config", {}).get("hidden_size")
+        value = getattr(self._config().get_text_config(), "hidden_size", None)
         if not value:
             raise EngineError(f"model `{self.name}`: its config.json does not say the size of its hidden states")
         return int(value)
+
+    def _config(self) -> Any:
+        """config.json as transformers reads it: names of a model's own, such as GPT-2's `n_positions`, are known."""
+        installed("generate", "transformers")
+        from transformers import AutoConfig
+
+        try:
+            return AutoConfig.from_pretrained(str(self.folder), trust_remote_code=False, local_files_only=True)
+        except Exception as error:  # transformers raises OSError, ValueError, KeyError
+            raise EngineError(f"model `{self.name}`: its config.json cannot be read: {first_line(error)}") from None
 
     def end_tokens(self) -> set[int]:
         """Token ids that end a sequence, as the model's generation settings (or its config) list them."""
@@ -196,7 +221,9 @@ def load_tokens(
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(files.folder), trust_remote_code=False, local_files_only=True)
     except Exception as error:  # transformers raises OSError, ValueError, KeyError and the tokenizers' own
-        raise EngineError(f"model `{model}`: its tokenizer cannot be read: {first_line(error)}") from None
+        none = not any(path.name.startswith(VOCABULARIES) for path in files.folder.iterdir())
+        why = "there is none in its folder" if none else first_line(error)
+        raise EngineError(f"model `{model}`: its tokenizer cannot be read: {why}") from None
     if chat_template is not None:
         try:
             tokenizer.chat_template = Path(chat_template).read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import numpy as np
 
 from generate.additions import Features
 from generate.engines.loading import Placing, load_network
-from generate.engines.weights import find_model, load_tokens
+from generate.engines.weights import find_model, installed, load_tokens
 from generate.passes.batching import Ids
 from generate.passes.reading import Reader
 from generate.passes.taking import outputs_of
@@ -19,6 +19,7 @@ class Contradiction:
     """An NLI model: any sequence classifier one of whose labels is called contradiction."""
 
     def __init__(self, step: Features, model: str):
+        installed("generate", "torch", "transformers", "safetensors")
         files = find_model(model, None, download=False)
         tokens = load_tokens(str(files.folder))
         network = load_network(files, "sequence", Placing(step.device), f"`features.{step.name}`")

@@ -1,25 +1,26 @@
 """Numbers in texts: whether those of a claim come up in a justification, and whether those of a justification are
 grounded in the evidence.
 
-A number is a run of digits, with commas between groups of three and a decimal point, and takes a scale word that
-follows it: `1,450`, `1450.0` and `1.45 thousand` are one number. Its sign, unit, currency and percent sign don't count.
+A number is a run of the digits 0 to 9, with commas between groups of three and a decimal point, and takes a scale word
+that follows it: `1,450`, `1450.0` and `1.45 thousand` are one number. Its sign, unit, currency and percent sign don't
+count.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
-_NUMBER = r"(?i)(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[ -]?(?:thousand|million|billion|trillion)\b)?"
+_NUMBER = r"(?i)(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[ -]?(?:thousand|million|billion|trillion)\b)?"
 _SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 _DECIMALS = 6
 
 
 def numbers_in(texts: pl.Series) -> pl.Series:
-    """(n,) texts -> (n,) lists of the distinct numbers in each, float64, rounded to six decimals. A null has none."""
+    """(n,) texts -> (n,) lists of the distinct numbers in each, float64, rounded to six decimals; null for a null."""
     found = pl.element().str.to_lowercase()
-    value = found.str.extract(r"^([\d,.]+)", 1).str.replace_all(",", "").cast(pl.Float64)
+    value = found.str.extract(r"^([0-9,.]+)", 1).str.replace_all(",", "").cast(pl.Float64)
     scale = found.str.extract(r"([a-z]+)$", 1).replace_strict(_SCALES, default=1.0, return_dtype=pl.Float64)
-    listed = pl.col("text").fill_null("").str.extract_all(_NUMBER)
+    listed = pl.col("text").str.extract_all(_NUMBER)
     numbers = listed.list.eval((value * scale).round(_DECIMALS)).list.unique(maintain_order=True)
     return (
         texts.alias("text")
@@ -65,5 +66,5 @@ def length(justifications: pl.Series, long: int) -> pl.Series:
 
 
 def words(texts: pl.Series) -> pl.Series:
-    """(n,) texts -> (n,) float64, how many words each has, by white space. A null has none."""
-    return texts.cast(pl.String).fill_null("").str.count_matches(r"\S+").cast(pl.Float64)
+    """(n,) texts -> (n,) float64, how many words each has, by white space; null for a null."""
+    return texts.cast(pl.String).str.count_matches(r"\S+").cast(pl.Float64)

@@ -22,7 +22,7 @@ _ASKS = (
     r"|what (?:is|are|was) the (?:value|sum|number|total|probability|area|volume|product|average|percentage))\b"
 )
 _STEPS = r"(?i)\b(?:then|after|before|next|remaining|left|total|altogether|if|when)\b|[.;?!](?:\s|$)"
-_WHOLE, _NUMERIC = r"^[-+]?\d[\d,]*$", r"^[-+]?[\d,]*\.?\d+(?:\s*/\s*\d+)?%?$"
+_WHOLE, _NUMERIC = r"^[-+]?[0-9][0-9,]*$", r"^[-+]?[0-9,]*\.?[0-9]+(?:\s*/\s*[0-9]+)?%?$"
 
 
 def _part(counts: pl.Series, enough: float) -> pl.Series:
@@ -31,7 +31,7 @@ def _part(counts: pl.Series, enough: float) -> pl.Series:
 
 
 def _count(texts: pl.Series, pattern: str) -> pl.Series:
-    return texts.cast(pl.String).fill_null("").str.count_matches(pattern).cast(pl.Float64)
+    return texts.cast(pl.String).str.count_matches(pattern).cast(pl.Float64)
 
 
 def difficulty(questions: pl.Series) -> pl.Series:
@@ -107,7 +107,7 @@ def prompt_numbers(questions: pl.Series) -> pl.Series:
 
 
 def response_words(texts: pl.Series) -> pl.Series:
-    """Words of the trace. Range 0, 1, … Source: as `prompt_words`."""
+    """Words of the trace. Range 0, 1, …; null where the log has no text of it. Source: as `prompt_words`."""
     return words(texts)
 
 

@@ -57,14 +57,15 @@ def evidence_similarity(passages: np.ndarray, counts: np.ndarray, justifications
     """The highest cosine of a passage's embedding and the justification's.
 
     passages: (sum of counts, d) unit rows, those of one trace side by side; counts: (n,); justifications: (n, d).
-    Range [-1, 1]; NaN without passages. Source: as `claim_similarity`; that the nearest passage counts is ours, since
-    the passages together are longer than encoders take; a passage that is too long itself is cut in two.
+    Range [-1, 1]; NaN without passages or an embedding. Source: as `claim_similarity`; that the nearest passage counts
+    is ours, since the passages together are longer than encoders take; a passage that is too long itself is cut in two.
     """
     owner = np.repeat(np.arange(len(counts)), counts)
     cosines = np.einsum("nd,nd->n", passages, justifications[owner]) if len(owner) else np.zeros(0)
     best = np.full(len(counts), -np.inf)
-    np.maximum.at(best, owner, cosines)
-    return np.where(counts > 0, best, np.nan)
+    known = ~np.isnan(cosines)  # a text that the encoder does not take whole has none
+    np.maximum.at(best, owner[known], cosines[known])
+    return np.where(np.isfinite(best), best, np.nan)
 
 
 def peer_similarity(traces: np.ndarray, groups: np.ndarray, earlier: bool) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from generate.steps.embedding import Embedder, MeanPooling
 from toolkit.log import Log
 
 PER_BLOCK = 16_384
+PAIRS = 4_096
+"""Pairs of texts held as tokens at once."""
 OF_QUESTION = ("difficulty", "verification_need", "constraint_density", "prompt_words", "prompt_numbers")
 OF_TEXT = ("response_words", "response_numbers", "response_lines")
 
@@ -33,7 +35,8 @@ class FeaturesWorker:
         self.embedder, self.nli = embedder, None
         if step.kind in ("claims", "peers") and embedder is None:
             assert additions.embedding is not None  # the recipe was checked
-            self.embedder = MeanPooling(additions.find(additions.embedding.model))
+            folder = additions.find(additions.embedding.model)
+            self.embedder = MeanPooling(folder, batch_tokens=step.batch_tokens, device=step.device)
         if step.kind == "contradiction":
             self.nli = Contradiction(step, additions.model(str(step.model)))
 
@@ -54,7 +57,8 @@ class FeaturesWorker:
             "peers": self._peers,
             "contradiction": self._contradiction,
         }[self.step.kind]
-        rows = block.traces if self.step.kind in ("peers", "contradiction") else block.traces.filter(_wanted(block))
+        among = self.step.kind in ("peers", "contradiction")  # a trace without a text is nobody's peer
+        rows = block.traces.filter(pl.col("text").is_not_null() if among else _wanted(block))
         values = made(block, rows)
         skipped = values.pop("skipped", {})
         named = {self.step.prefix + name: column for name, column in values.items()}
@@ -64,7 +68,13 @@ class FeaturesWorker:
         held = pl.any_horizontal(pl.col(name).is_not_null() for name in named)
         frame = frame.filter(_wanted(block) & held)
         advance(frame.height)
-        return Made(frame, tuple((trace, why) for trace, why in skipped.items() if trace in block.wanted))
+        there = frozenset(frame["trace_id"])
+        reasons = [(trace, why) for trace, why in skipped.items() if trace in block.wanted]
+        return Made(
+            frame,
+            skipped=tuple(pair for pair in reasons if pair[0] not in there),
+            incomplete=tuple(pair for pair in reasons if pair[0] in there),
+        )
 
     def close(self) -> None:
         """Free the NLI model."""
@@ -119,20 +129,38 @@ class FeaturesWorker:
         assert self.nli is not None  # loaded for this kind
         texts = justifications(rows["text"], self.step.pattern).to_list()
         peers = peers_of(_groups(rows).tolist(), self.step.peers == "earlier", self.step.most)
-        names, skipped, pairs, counts = rows["trace_id"].to_list(), {}, [], []
-        for place, (name, others) in enumerate(zip(names, peers, strict=True)):
-            own = [self.nli.encode(texts[i], texts[place]) for i in others] if name in block.wanted else []
-            reason = next((why for pair in own if (why := self.nli.reader.too_long(pair))), None)
-            if reason is not None:
-                skipped[name] = f"with a peer: {reason}"
-            counts.append(0 if reason is not None else len(own))
-            pairs += [] if reason is not None else own
-        values = peer_contradiction(self.nli(pairs), np.array(counts, dtype=np.int64))
-        values[[name in skipped for name in names]] = np.nan
+        names, skipped, values = rows["trace_id"].to_list(), {}, np.full(rows.height, np.nan)
+        wanted = [place for place, name in enumerate(names) if name in block.wanted]
+        for chunk in _chunks(wanted, [len(peers[place]) for place in wanted]):
+            places, pairs, counts = [], [], []
+            for place in chunk:
+                own = [self.nli.encode(texts[i], texts[place]) for i in peers[place]]
+                reason = next((why for pair in own if (why := self.nli.reader.too_long(pair))), None)
+                if reason is not None:
+                    skipped[names[place]] = f"with a peer: {reason}"
+                    continue
+                places.append(place)
+                counts.append(len(own))
+                pairs += own
+            values[places] = peer_contradiction(self.nli(pairs), np.array(counts, dtype=np.int64))
         return {self._own_name("contradiction"): values, "skipped": skipped}
 
     def _own_name(self, what: str) -> str:
         return f"{'earlier' if self.step.peers == 'earlier' else 'peer'}_{what}"
+
+
+def _chunks(places: Sequence[int], pairs: Sequence[int]) -> Iterator[list[int]]:
+    """Neighbouring places with at most about `PAIRS` pairs together, so that memory does not grow with peers."""
+    chunk: list[int] = []
+    held = 0
+    for place, count in zip(places, pairs, strict=True):
+        if chunk and held + count > PAIRS:
+            yield chunk
+            chunk, held = [], 0
+        chunk.append(place)
+        held += count
+    if chunk:
+        yield chunk
 
 
 def justifications(texts: pl.Series, pattern: str | None) -> pl.Series:

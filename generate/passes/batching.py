@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+TOKENS = {"cuda": 8_192, "cpu": 2_048}
+"""Padded tokens in a batch where none are asked for: what keeps a GPU busy, and what the caches of a CPU hold."""
+
+
 @dataclass(frozen=True)
 class Ids:
     """A text as a model reads it: what stood before it, and itself. `types`: segment ids of a pair of texts."""
@@ -27,13 +31,28 @@ class Ids:
         return len(self.prompt) + len(self.completion)
 
 
-def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Places of texts of like length, at most `tokens` padded tokens together, at least one text each."""
+def tokens_in_batch(wanted: int | None, device: str) -> int:
+    """The padded tokens of a batch on a kind of device."""
+    return TOKENS.get(device, TOKENS["cpu"]) if wanted is None else wanted
+
+
+def batches(
+    lengths: Sequence[int], tokens: int, before: Sequence[int] | None = None, kept: int | None = None
+) -> Iterator[list[int]]:
+    """Places of texts of like length, at most `tokens` padded tokens together, at least one text each.
+
+    With `before`, how many tokens of each come before those of which something large is kept, at most `kept` padded
+    tokens are those.
+    """
     group: list[int] = []
+    skipped = 0  # of the group's texts, the fewest tokens of which nothing is kept
     for place in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):  # so the last one is the widest
-        if group and (len(group) + 1) * lengths[place] > tokens:
+        own = 0 if before is None else before[place]
+        wide = (len(group) + 1) * lengths[place] > tokens
+        if group and (wide or (kept is not None and (len(group) + 1) * (lengths[place] - min(skipped, own)) > kept)):
             yield group
             group = []
+        skipped = min(skipped, own) if group else own
         group.append(place)
     if group:
         yield group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,12 @@ from typing import Any
 from generate.engines.base import EngineError, Prompt, shares
 from generate.engines.loading import Placing, load_network, ran_out
 from generate.engines.weights import ModelFiles, Tokens, find_model, installed, load_tokens, versions
-from generate.passes.batching import Ids, Padded, batches, pad
+from generate.passes.batching import Ids, Padded, batches, pad, tokens_in_batch
 
 LOGITS = 2**27
-"""Logits held at once, at most: batches are made smaller for large vocabularies."""
+"""Logits held at once, at most, unless one text has more: batches are made smaller for large vocabularies."""
+LATEST = "logits_to_keep"
+"""What causal models call the number of last columns that get logits."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,26 @@ class Pass:
     device_s: tuple[float, ...]
 
 
+@contextlib.contextmanager
+def in_memory(texts: int, tokens: int) -> Iterator[None]:
+    """A pass over so many texts of up to so many tokens, or what is taken from it: EngineError where there is not
+    enough memory.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not ran_out(error):
+            raise
+        raise EngineError(
+            f"out of memory with {texts} texts of up to {tokens} tokens: lower `batch_tokens`; the same command"
+            " continues"
+        ) from None
+
+
 class Reader:
     """A model that reads. `head`: one of generate.engines.loading.HEADS; `context`: its longest text in tokens; `left`:
-    pad on that side; `base`: the files of the model that an adapter was put on.
+    pad on that side, which encoders never are, for their heads read the first place; `base`: the files of the model
+    that an adapter was put on.
     """
 
     def __init__(
@@ -42,16 +62,17 @@ class Reader:
         network: Any,
         head: str,
         context: int | None,
-        batch_tokens: int,
+        batch_tokens: int | None,
         left: bool,
         base: ModelFiles | None = None,
     ):
         self.files, self.tokens, self.network, self.head = files, tokens, network, head
-        self.context = context if context is not None else longest(files, tokens)
-        self.batch_tokens, self.left, self.base = batch_tokens, left, base
+        self.context = longest(base or files, tokens, context)
+        self.batch_tokens, self.base = tokens_in_batch(batch_tokens, network.device.type), base
         self.busy_s = 0.0
         self.own_pad = network.config.pad_token_id
         self._takes = frozenset(inspect.signature(network.forward).parameters)
+        self.left = left and not looks_ahead(network)
 
     @property
     def dimension(self) -> int:
@@ -93,22 +114,14 @@ class Reader:
         """Forward passes over texts that fit, those of like length together. `options` go to the model."""
         import torch
 
-        for places in batches([len(text) for text in texts], self._room()):
+        for places in self._batches(texts):
             group = [texts[place] for place in places]
             began = perf_counter()
-            try:
-                with torch.inference_mode():
-                    padded = pad(group, self.fill(group), self.left, self.network.device)
-                    out = self.network(**self.inputs(padded), **options)
-                    if self.network.device.type == "cuda":
-                        torch.cuda.synchronize(self.network.device)
-            except RuntimeError as error:
-                if not ran_out(error):
-                    raise
-                raise EngineError(
-                    f"out of memory with {len(group)} texts of up to {max(map(len, group))} tokens: lower"
-                    " `batch_tokens`; the same command continues"
-                ) from None
+            with in_memory(len(group), max(map(len, group))), torch.inference_mode():
+                padded = pad(group, self.fill(group), self.left, self.network.device)
+                out = self.network(**self.inputs(padded), **self._logits(padded, group), **options)
+                if self.network.device.type == "cuda":
+                    torch.cuda.synchronize(self.network.device)
             seconds = perf_counter() - began
             self.busy_s += seconds
             yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, [len(text) for text in group])))
@@ -151,14 +164,50 @@ class Reader:
         if on_gpu:
             torch.cuda.empty_cache()
 
-    def _room(self) -> int:
+    def _batches(self, texts: Sequence[Ids]) -> Iterator[list[int]]:
+        """Of a causal model no more than `LOGITS` at once: those of the completions alone, where it can leave out the
+        prompts'.
+        """
+        lengths = [len(text) for text in texts]
         if self.head != "causal":
-            return self.batch_tokens
-        return max(1, min(self.batch_tokens, LOGITS // int(self.network.config.get_text_config().vocab_size)))
+            return batches(lengths, self.batch_tokens)
+        before = [_unread(text) if LATEST in self._takes else 0 for text in texts]
+        room = max(1, LOGITS // int(self.network.config.get_text_config().vocab_size))
+        return batches(lengths, self.batch_tokens, before, room)
+
+    def _logits(self, padded: Padded, group: Sequence[Ids]) -> dict[str, int]:
+        """How many of the batch's last columns have logits: from the first that says something of a completion."""
+        if self.head != "causal" or LATEST not in self._takes:
+            return {}
+        starts = padded.starts.tolist()
+        first = min(start + _unread(text) for start, text in zip(starts, group, strict=True))
+        return {LATEST: padded.ids.shape[1] - first}
 
 
-def longest(files: ModelFiles, tokens: Tokens) -> int | None:
-    """The longest text of a model, in tokens: what its config and its tokenizer allow; None where neither says."""
+def _unread(text: Ids) -> int:
+    """Tokens of a text that say nothing of its completion: its prompt's, but for the last."""
+    return max(0, len(text.prompt) - 1)
+
+
+def looks_ahead(network: Any) -> bool:
+    """Whether a text's first state depends on what follows, as an encoder's does."""
+    import torch
+
+    size = int(network.config.get_text_config().vocab_size)
+    first = []
+    with torch.inference_mode():
+        for ids in ([0, 1, 2, 3], [0, 4, 5, 6]):  # one by one: some have no token to pad with
+            given = torch.tensor([ids], device=network.device) % size
+            first.append(network(input_ids=given, output_hidden_states=True).hidden_states[-1][0, 0].float())
+    return not torch.allclose(*first, rtol=1e-2, atol=1e-3)
+
+
+def longest(files: ModelFiles, tokens: Tokens, wanted: int | None = None) -> int | None:
+    """The longest text of a model, in tokens: `wanted`, which may be no more than its config says; else what that and
+    its tokenizer allow; None where neither says.
+    """
+    if wanted is not None:
+        return files.context(wanted)
     limits = [limit for limit in (files.context(), tokens.tokenizer.model_max_length) if limit and limit < 10**9]
     return min(limits) if limits else None
 
@@ -173,11 +222,11 @@ def open_reader(model: str, head: str, settings: Any, what: str) -> Reader:
     return Reader(files, tokens, network, head, settings.context, settings.batch_tokens, settings.padding == "left")
 
 
-def encode(tokens: Tokens, prompt: Prompt, text: str, ended: bool) -> Ids:
-    """What a model reads of a trace: the prompt as an engine would send it, and the text's own tokens, with the end of
-    sequence where the trace ended by itself.
+def encode(tokens: Tokens, prompt: Prompt, text: str, end: int | None) -> Ids:
+    """What a model reads of a trace: the prompt as an engine would send it, and the text's own tokens, with the `end`
+    that the trace had.
     """
     ids = list(tokens.tokenizer(text, add_special_tokens=False)["input_ids"])
-    if ended and tokens.end is not None:
-        ids.append(tokens.end)
+    if end is not None:
+        ids.append(end)
     return Ids(tuple(tokens.encode(prompt)) if prompt else (), tuple(ids))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from generate.passes.batching import Ids
-from generate.passes.reading import Pass
+from generate.passes.reading import Pass, in_memory
 
 
 def states_at(
@@ -27,7 +27,7 @@ def states_at(
     there = (place >= 0) & (place < own)
     column = torch.where(there, read.padded.starts.cpu()[:, None] + before + place, 0).to(read.padded.ids.device)
     rows = torch.arange(len(texts), device=column.device)[:, None]
-    with torch.inference_mode():
+    with in_memory(*read.padded.ids.shape), torch.inference_mode():
         taken = torch.stack([read.out.hidden_states[layer][rows, column] for layer in layers], dim=1)
         taken = taken.float() * there.to(taken.device)[:, None, :, None]
     return taken.cpu().numpy(), there.numpy()
@@ -37,16 +37,18 @@ def logprobs_of(read: Pass, texts: Sequence[Ids]) -> list[np.ndarray]:
     """The natural log-probabilities of each text's completion tokens, in its order; its prompt must have a token."""
     import torch
 
-    with torch.inference_mode():
-        logits = read.out.logits[:, :-1].float()  # (n, width - 1, V): what is said of the next token
-        following = read.padded.ids[:, 1:]
-        chosen = logits.gather(2, following[:, :, None]).squeeze(2) - logits.logsumexp(dim=2)
-    table = chosen.double().cpu().numpy()
+    ids, logits = read.padded.ids, read.out.logits  # (n, width), (n, last columns, V)
+    left_out = ids.shape[1] - logits.shape[1]
     found = []
-    for row, (text, start) in enumerate(zip(texts, read.padded.starts.tolist(), strict=True)):
-        first = start + len(text.prompt) - 1
-        found.append(table[row, first : first + len(text.completion)])
-    return found
+    with in_memory(*read.padded.ids.shape), torch.inference_mode():
+        for row, (text, start) in enumerate(zip(texts, read.padded.starts.tolist(), strict=True)):
+            first = start + len(text.prompt) - 1
+            last = first + len(text.completion)
+            said = logits[row, first - left_out : last - left_out].float()  # (tokens, V): of the token that follows
+            chosen = said.gather(1, ids[row, first + 1 : last + 1, None]).squeeze(1)
+            found.append(chosen - said.logsumexp(dim=1))
+        together = torch.cat(found).double().cpu().numpy()
+    return np.split(together, np.cumsum([len(text.completion) for text in texts])[:-1])
 
 
 def outputs_of(read: Pass) -> np.ndarray:

@@ -11,8 +11,13 @@ from typing import Protocol
 
 import numpy as np
 
-from generate.passes.batching import Ids, pad
+from generate.engines.loading import chosen_device
+from generate.engines.weights import ModelFiles, find_model, installed, quieten
+from generate.passes.batching import Ids, batches, pad, tokens_in_batch
 from toolkit.errors import ThinkbackError
+
+UNSAID = 512
+"""The longest text, in tokens, of an encoder whose config says nothing of it."""
 
 
 class Embedder(Protocol):
@@ -45,20 +50,27 @@ def fitting(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
 
 
 class MeanPooling:
-    """A sentence encoder of Hugging Face's form in a local folder: the mean of the last layer's token states.
+    """A sentence encoder of Hugging Face's form, in a local folder or fetched from a hub before: the mean of the last
+    layer's token states. `device`: `auto` is the GPU where there is one; batches hold at most `batch` texts and
+    `batch_tokens` padded tokens.
 
     Padding is left out of the mean; a text longer than the encoder takes is cut to its limit, as sentence encoders
     do (`describe` says the limit). Weights are read from safetensors only, no code of the folder's is run, and
     nothing is fetched. ThinkbackError where the folder holds no such model.
     """
 
-    def __init__(self, folder: str | Path, batch: int = 64):
+    def __init__(self, folder: str | Path, batch: int = 64, batch_tokens: int | None = None, device: str = "auto"):
+        installed("generate", "torch", "transformers", "safetensors")
         import torch
         from transformers import AutoModel, AutoTokenizer
 
+        quieten()
         self.folder = Path(folder).expanduser()
+        self.name = self.folder.name
         if not self.folder.is_dir():
-            raise ThinkbackError(f"embedding model `{folder}`: there is no such folder")
+            if self.folder.is_absolute() or len(self.folder.parts) > 2:
+                raise ThinkbackError(f"embedding model `{folder}`: there is no such folder")
+            self.name, self.folder = str(folder), find_model(str(folder), None, download=False).folder
         try:
             options = {"local_files_only": True, "trust_remote_code": False}
             self._tokenizer = AutoTokenizer.from_pretrained(str(self.folder), **options)
@@ -66,18 +78,20 @@ class MeanPooling:
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise ThinkbackError(f"embedding model `{folder}` can't be loaded: {reason}") from None
+        self._model.to(chosen_device(device, "the embedding model")).eval()
         self._torch, self._batch = torch, batch
-        self._model.eval()
-        room = getattr(self._model.config, "max_position_embeddings", 512)
-        self.limit = int(min(self._tokenizer.model_max_length, room))
+        self._batch_tokens = tokens_in_batch(batch_tokens, self._model.device.type)
+        places = ModelFiles(self.folder, self.name, None).context()
+        self.limit = int(min(self._tokenizer.model_max_length, places or UNSAID))
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(n,) texts -> (n, d) float32; batches hold texts of like length."""
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        listed = self._tokenizer(list(texts), truncation=True, max_length=self.limit)["input_ids"]
         rows: dict[int, np.ndarray] = {}
-        for start in range(0, len(order), self._batch):
-            places = order[start : start + self._batch]
-            rows |= zip(places, self._rows([texts[i] for i in places]), strict=True)
+        for group in batches([len(ids) for ids in listed], self._batch_tokens):
+            for start in range(0, len(group), self._batch):
+                places = group[start : start + self._batch]
+                rows |= zip(places, self._rows([listed[i] for i in places]), strict=True)
         return np.stack([rows[i] for i in range(len(texts))])
 
     def fits(self, texts: Sequence[str]) -> np.ndarray:
@@ -92,13 +106,12 @@ class MeanPooling:
         digest = hashlib.sha256()
         for file in sorted(self.folder.glob("*.safetensors")):
             digest.update(file.read_bytes())
-        return {"model": self.folder.name, "sha256": digest.hexdigest(), "pooling": "mean", "max_tokens": self.limit}
+        return {"model": self.name, "sha256": digest.hexdigest(), "pooling": "mean", "max_tokens": self.limit}
 
-    def _rows(self, texts: list[str]) -> np.ndarray:
+    def _rows(self, listed: Sequence[Sequence[int]]) -> np.ndarray:
         """(n, d); a text without tokens has a row of zeros."""
-        listed = self._tokenizer(texts, truncation=True, max_length=self.limit)["input_ids"]
         there = [place for place, ids in enumerate(listed) if ids]
-        rows = np.zeros((len(texts), int(self._model.config.get_text_config().hidden_size)), dtype=np.float32)
+        rows = np.zeros((len(listed), int(self._model.config.get_text_config().hidden_size)), dtype=np.float32)
         if there:
             fill = self._tokenizer.pad_token_id  # the mask hides it, so any id will do where there is none
             padded = pad([Ids(tuple(listed[place])) for place in there], fill or 0, False, self._model.device)
@@ -106,5 +119,5 @@ class MeanPooling:
                 given = {"input_ids": padded.ids, "attention_mask": padded.mask}
                 states = self._model(**given).last_hidden_state  # (n, tokens, d)
                 mask = padded.mask.unsqueeze(-1).to(states.dtype)  # (n, tokens, 1)
-                rows[there] = ((states * mask).sum(dim=1) / mask.sum(dim=1)).float().numpy()
+                rows[there] = ((states * mask).sum(dim=1) / mask.sum(dim=1)).float().cpu().numpy()
         return rows

@@ -7,6 +7,7 @@ has no row, for a score that was not given is not zero: it is counted, and its t
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from generate.adding.block import LISTED_FIELDS, TRACE_FIELDS, Block, asked_about, asked_of_all, check_fields
-from generate.adding.working import Advance, Made, score_rows
+from generate.adding.working import Advance, Made, Unreadable, score_rows
 from generate.additions import Additions, Asked
 from generate.engines.base import Call, CallFailure, Completion, Engine, writable
 from generate.journal import Entry, Journal
@@ -28,6 +29,7 @@ PATIENCE = 20
 HOPELESS = 100
 """Judgements that may be unreadable, all from the first on, before a run gives up."""
 TRIES = 2
+SINGLE = "it is alone in its group, so there is nothing to choose among"
 ASK = "ask"
 """Behind a step's key: its calls in the journal."""
 
@@ -83,25 +85,30 @@ class AskedWorker:
     def run(self, block: Block, advance: Advance) -> Made:
         """Ask about a block's traces; the rows of those whose judgement could be read."""
         questions = self.questions(block)
+        single = [question.rows[0]["trace_id"] for question in questions if self._single(question)]
+        advance(len(single))
+        questions = [question for question in questions if not self._single(question)]
         alone = 0 if self.read else HOPELESS
         parts = [self._settle(block, part, advance) for part in (questions[:alone], questions[alone:]) if part]
         frame = score_rows([row for rows, *_ in parts for row in rows])
-        skipped = tuple(pair for _, pairs, *_ in parts for pair in pairs)
+        skipped = (*((trace, SINGLE) for trace in single), *(pair for _, pairs, *_ in parts for pair in pairs))
         unreadable = tuple(name for *_, names, _ in parts for name in names)
         return Made(frame, skipped, unreadable, sum(tokens for *_, tokens in parts))
 
     def _settle(
         self, block: Block, questions: Sequence[Question], advance: Advance
-    ) -> tuple[list[dict[str, Any]], list[tuple[str, str]], list[str], int]:
-        """(rows, skipped, unreadable, tokens of the unreadable) of some questions, asked as often as need be."""
+    ) -> tuple[list[dict[str, Any]], list[tuple[str, str]], list[tuple[str, ...]], int]:
+        """(rows, skipped, unreadable, tokens of what came to nothing) of some questions, asked as often as need be."""
+        sizes = {question.key: len(question.rows) for question in questions}
+        advance(sum(size for key, size in sizes.items() if key in self.answers or key in self.failed))
         for number in range(TRIES):
             due = [question for question in questions if self._due(question, number)]
-            self._ask([self._call(block, question, number) for question in due], number, advance)
+            self._ask([self._call(block, question, number) for question in due], number, sizes, advance)
         if self.transient:
             raise self._come_again(f"{len(self.transient):,} calls failed")
         rows: list[dict[str, Any]] = []
         skipped: list[tuple[str, str]] = []
-        unreadable: list[str] = []
+        unreadable: list[tuple[str, ...]] = []
         tokens = 0
         for question in questions:
             given = list(self.answers.pop(question.key, {}).values())
@@ -109,21 +116,22 @@ class AskedWorker:
             if values:
                 self.read += 1
                 rows += self._rows(question, values[0], given)
-            elif question.key in self.failed:
+                continue
+            tokens += sum((one.prompt_tokens or 0) + (one.completion_tokens or 0) for one in given)
+            if question.key in self.failed:
                 skipped += [(row["trace_id"], self.failed[question.key]) for row in question.rows]
             else:
                 self.unread += 1
                 self.said = self.said or given[0].text
-                unreadable += [row["trace_id"] for row in question.rows]
-                tokens += sum((one.prompt_tokens or 0) + (one.completion_tokens or 0) for one in given)
+                unreadable.append(tuple(row["trace_id"] for row in question.rows))
         if not self.read and self.unread >= HOPELESS:
             raise self.hopeless()
         return rows, skipped, unreadable, tokens
 
-    def hopeless(self) -> ThinkbackError:
+    def hopeless(self) -> Unreadable:
         """The error of a verifier of which nothing can be read."""
         first = f", the first says {self.said[:60]!r}" if self.said else ""
-        return ThinkbackError(
+        return Unreadable(
             f"`{self.step.name}`: not one of {self.unread:,} judgements can be read{first}: look at its prompt, `read`"
             " and `max_tokens`; the log is as it was"
         )
@@ -133,10 +141,10 @@ class AskedWorker:
         if self.step.kind != "listwise":
             return [Question(row["trace_id"], (row,)) for row in block.rows]
         groups = groupby(block.rows, key=lambda row: (row["example_id"], row["pool"], row["action"], row["parent_id"]))
-        return [
-            Question("/".join(str(part) for part in key if part is not None), tuple(rows))
-            for key, rows in ((key, list(rows)) for key, rows in groups)
-        ]
+        return [Question(_named(key, rows), rows) for key, rows in ((key, tuple(rows)) for key, rows in groups)]
+
+    def _single(self, question: Question) -> bool:
+        return self.step.kind == "listwise" and len(question.rows) == 1
 
     def opened(self) -> Engine:
         """The engine, opened when it is first needed."""
@@ -171,8 +179,8 @@ class AskedWorker:
             stop=step.stop,
         )
 
-    def _ask(self, calls: Sequence[Call], number: int, advance: Advance) -> None:
-        """Run calls; each answer is in the journal before it is counted."""
+    def _ask(self, calls: Sequence[Call], number: int, sizes: Mapping[str, int], advance: Advance) -> None:
+        """Run calls; each answer is in the journal before it is counted, as many traces as its question is about."""
         if not calls:
             return
         before = time.monotonic()
@@ -194,7 +202,7 @@ class AskedWorker:
                 self.journal.append(entry)
                 self.recall(entry)
                 if number == 0:
-                    advance(1)
+                    advance(sizes[key])
         finally:
             self.journal.sync()
 
@@ -228,6 +236,12 @@ class AskedWorker:
                 }
             )
         return made
+
+
+def _named(group: Sequence[str | None], rows: Sequence[Mapping[str, Any]]) -> str:
+    """A choice by its group and by what is shown in which order: a number says nothing of another list."""
+    shown = hashlib.sha256("\0".join(row["trace_id"] for row in rows).encode()).hexdigest()[:12]
+    return "/".join([*(part for part in group if part is not None), shown])
 
 
 COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from generate.adding.block import Block, stood_before
-from generate.adding.prompts import prompts_of_pools, template_of
+from generate.adding.block import Block
+from generate.adding.forced import open_forced
 from generate.adding.working import Advance, Made, score_rows
 from generate.additions import Additions, LogProb
 from generate.passes.batching import Ids
-from generate.passes.reading import encode, open_reader
 from generate.passes.taking import logprobs_of
 from toolkit.log import Log
 
@@ -71,20 +70,18 @@ class LogProbWorker:
 
     def __init__(self, step: LogProb, additions: Additions, log: Log, pools: tuple[str, ...]):
         self.step = step
-        self.prompts = prompts_of_pools(log, pools, step.prompt, step.prompts, additions.prompts)
-        what = f"`verify.{step.name}`"
-        self.reader = open_reader(additions.model(str(step.model)), "causal", step, what)
+        self.forced = open_forced(step, additions, log, pools, "causal", f"`verify.{step.name}`")
+        self.reader = self.forced.reader
 
     def describe(self) -> dict[str, object]:
         """The model and the prompts."""
-        return {**self.reader.describe(), "prompts": {pool: made.text for pool, made in self.prompts.items()}}
+        return self.forced.describe()
 
     def run(self, block: Block, advance: Advance) -> Made:
         """A verification for each trace that fits the model."""
-        known, texts, kept, skipped = template_of(self.prompts), [], [], []
+        texts, kept, skipped = [], [], []
         for row in block.rows:
-            prompt = stood_before(known, block, row)
-            text = encode(self.reader.tokens, prompt, row["text"] or "", row["finish_reason"] == "stop")
+            text = self.forced.ids(block, row)
             reason = self.reader.too_long(text) or _unfit(text)
             if reason is not None:
                 skipped.append((row["trace_id"], reason))

@@ -50,4 +50,9 @@ def _from_json(text: str, field: str) -> float | None:
     if isinstance(found, str):
         whole = _NUMBER.fullmatch(found.strip())
         found = None if whole is None else float(found)
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    if not isinstance(found, int | float) or isinstance(found, bool):
+        return None
+    try:
+        return float(found)
+    except OverflowError:  # a whole number of hundreds of digits
+        return None

@@ -1,4 +1,6 @@
-"""The command line in a process of its own, which waits for a word so that it can be killed at any moment after it."""
+"""The command line in a process of its own, with blocks of as many traces as the first argument says. It waits for a
+word so that it can be killed at any moment after it.
+"""
 
 import sys
 
@@ -6,6 +8,8 @@ sys.stdout.write("ready\n")
 sys.stdout.flush()
 sys.stdin.readline()
 
-from thinkback.app import main  # noqa: E402 (the word comes before the imports take their time)
+import generate.adding.run  # noqa: E402 (the word comes before the imports take their time)
+from thinkback.app import main  # noqa: E402
 
+generate.adding.run.LARGEST = int(sys.argv.pop(1))
 main()

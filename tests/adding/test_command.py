@@ -13,6 +13,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
+from generate.adding.plan import make_add_plan
+from generate.adding.run import add as add_planned
+from generate.additions_file import load_additions
 from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.adding.test_adding import files
 from tests.adding.test_passes import LOGPROB, REWARD, STATES, models  # noqa: F401 (a fixture)
@@ -60,6 +63,11 @@ BAD = {
     "a feature without its column": (CLAIMS, "`examples` has no column `proofs`, which holds the evidence"),
     "a model that is not there": (STATES.replace('"tiny"', '"huge"'), "model `huge`"),
     "a layer that is not there": (STATES.replace("-1, 0", "-9, 0"), "the model has 2 layers, so -9 is none of them"),
+    "a context that the model does not have": (
+        STATES + "context = 97\n",
+        "`context` is 97 and the model `tiny` takes 96 tokens: lower it",
+    ),
+    "an encoder that is not there": (CLAIMS.replace("tiny", "none").replace("proofs", "evidence"), "model `none`"),
     "a base that does not fit": (REWARD + 'base = "tiny"\n', "`base` goes with an adapter"),
     "a pool that is not there": (CHANCE + 'pools = ["vote"]', "did you mean `votes`"),
     "a misspelt kind": (CHANCE.replace("random", "randon"), "did you mean `random`"),
@@ -74,7 +82,13 @@ def test_what_is_wrong_is_one_line_and_the_log_as_it_was(home: Path, name: str) 
     before = standing(home / "log")
     refused(add(home, text), message)
     assert standing(home / "log") == before
+    assert not (home / "log" / ADDING).exists(), "nothing was made, nothing is left"
     assert validate_log(open_log(home / "log")).problems == ()
+
+
+def test_a_model_without_its_tokenizer(home: Path, models: Path) -> None:  # noqa: F811
+    shutil.copytree(models / "tiny", home / "bare", ignore=shutil.ignore_patterns("tokenizer*"))
+    refused(add(home, STATES.replace('"tiny"', '"bare"')), "its tokenizer cannot be read: there is none in its folder")
 
 
 def test_states_of_another_dimension_than_the_log_s(home: Path) -> None:
@@ -116,6 +130,28 @@ def test_a_text_longer_than_the_model_takes_is_named_and_the_rest_is_added(home:
     log = open_log(home / "long")
     assert collect(log.scan("verifications"))["trace_id"].n_unique() == 29
     assert "lacks nothing" in add(home, LOGPROB + REWARD + STATES, on="long").stdout, "it is not tried again"
+
+
+def test_choices_that_can_t_be_read_are_counted_once_each(home: Path) -> None:
+    """Six groups of four votes, and six revisions that are alone; the model says nothing that can be read."""
+    done = add(home, JUDGE.replace('"judge"\nprompt = "score.txt"', '"listwise"\nprompt = "best.txt"\nfirst = 2'))
+    assert done.exit_code == 0, done.output
+    assert done.stdout == (
+        "added judge to log: 0 rows of verifications; left out: 6, the first is `s000/verify/0`: it is alone in its"
+        " group, so there is nothing to choose among; judgements that can't be read: 6\n"
+    )
+
+
+def test_progress_counts_those_that_are_left_out(home: Path) -> None:
+    """Of 30 traces one is too long for each of the models, one has no text."""
+    text = pl.when(pl.col("trace_id") == "s002/votes/1").then(pl.lit("9" * 120)).otherwise(pl.col("text"))
+    gone = pl.when(pl.col("trace_id") == "s003/votes/2").then(None).otherwise(text)
+    make_log(home / "long", traces=make_rows()["traces"].with_columns(text=gone))
+    nli = '[[features]]\nkind = "contradiction"\nmodel = "nli"\n'
+    plan = make_add_plan(load_additions(write_recipe(home, LOGPROB + REWARD + STATES + nli)), home / "long")
+    counted: list[float] = []
+    add_planned(plan, lambda _: None, started=lambda known: counted.append(known) or counted.append)
+    assert sum(counted) == plan.traces == 120
 
 
 def test_a_dry_run_says_what_is_lacking_and_changes_nothing(home: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
+
 from generate.adding.block import read_block
 from generate.engines.base import Call
 from tests.adding.makers import SOURCE, make_log
@@ -11,10 +13,12 @@ from tests.adding.test_adding import JUDGE, in_json, run
 
 JOINED = {**SOURCE, "pools": {**SOURCE["pools"], "verify": {"prompt": "check.txt", "sampling": {"joined": True}}}}
 
+WANTED = pl.DataFrame({"example_id": ["s001"], "trace_id": ["s001/verify/0"]})
+
 
 def test_a_joined_revision_is_read_behind_its_attempt(tmp_path: Path) -> None:
     log = make_log(tmp_path / "log", 2, source=JOINED)
-    block = read_block(log, "s000", "s001", frozenset(["s001/verify/0"]))
+    block = read_block(log, WANTED)
     (row,) = block.rows
     # example 1 is 1 + 4: its first attempt says 5, its revision `so 5`
     assert block.whole(row) == "1 and 4: 5so 5"
@@ -28,4 +32,4 @@ def test_a_joined_revision_is_read_behind_its_attempt(tmp_path: Path) -> None:
     run(tmp_path, JUDGE, noting)
     assert prompts["s001/verify/0/judge/0"] == "sum: 1 + 4\n1 and 4: 5so 5\nscore:"
     plain = make_log(tmp_path / "plain", 2)
-    assert read_block(plain, "s000", "s001", frozenset(["s001/verify/0"])).whole(row) == "so 5"
+    assert read_block(plain, WANTED).whole(row) == "so 5"

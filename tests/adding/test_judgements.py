@@ -17,6 +17,7 @@ from generate.verify.reading import read_judgement
         ('{"score": 1.5}', None),
         ('{"score": -0.1}', None),
         ('{"score": NaN}', None),
+        ('{"score": 1' + "0" * 400 + "}", None),
         ('{"score": Infinity}', None),
         ('{"score": true}', None),
         ('{"score": null}', None),

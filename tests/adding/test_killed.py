@@ -21,6 +21,8 @@ from toolkit.log import ADDING, collect, open_log, validate_log
 pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = 8
+EXAMPLES, BLOCK = 60, 60
+BLOCKS = EXAMPLES * 5 // BLOCK
 RECIPE = (
     STATES + LOGPROB + '[[verify]]\nname = "chance"\nkind = "random"\n[[features]]\nkind = "serving"\n'
     '[engine]\nkind = "transformers"\nmodel = "tiny"\n'
@@ -44,9 +46,15 @@ def size(log: Path) -> int:
     return total
 
 
+def shards(log: Path) -> list[int]:
+    """How many blocks of each table of each step are there."""
+    return [len(list(folder.glob("*.parquet"))) for folder in (log / ADDING).glob("*/*/**/") if folder.is_dir()]
+
+
 def start(recipe: Path, log: Path) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, str(Path(__file__).with_name("child.py")), "generate", str(recipe), "--on", str(log)]
+    child = [sys.executable, str(Path(__file__).with_name("child.py")), str(BLOCK)]
+    command = [*child, "generate", str(recipe), "--on", str(log)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, text=True, env=environment, **pipes)
     process.stdout.readline()
@@ -60,10 +68,10 @@ def test_killed_at_random_moments_and_resumed(tmp_path: Path, models: Path) -> N
     (tmp_path / "tiny").symlink_to(models / "tiny")
     recipe = write_recipe(tmp_path, RECIPE)
     for name in ("whole", "killed"):
-        make_log(tmp_path / name, 60)
+        make_log(tmp_path / name, EXAMPLES)
     first = start(recipe, tmp_path / "whole")
     assert (first.communicate()[1], first.returncode) == ("", 0), "quiet in a pipe"
-    rng, kills = random.Random(5), 0
+    rng, kills, between = random.Random(5), 0, 0
     while True:
         process = start(recipe, tmp_path / "killed")
         if kills < KILLS:
@@ -76,6 +84,7 @@ def test_killed_at_random_moments_and_resumed(tmp_path: Path, models: Path) -> N
                 process.send_signal(signal.SIGKILL)
                 kills += 1
         message = process.communicate()[1]
+        between += any(0 < count < BLOCKS for count in shards(tmp_path / "killed"))
         assert validate_log(open_log(tmp_path / "killed")).problems == (), "whatever the moment, it is whole"
         if process.returncode != -signal.SIGKILL:
             assert process.returncode == 0, message
@@ -86,3 +95,4 @@ def test_killed_at_random_moments_and_resumed(tmp_path: Path, models: Path) -> N
     for table in ("verifications", "features", "hidden_states/tiny"):
         assert rows(tmp_path / "killed", table).equals(rows(tmp_path / "whole", table))
     assert kills == KILLS
+    assert between, "a step was killed with some of its blocks there and others not"

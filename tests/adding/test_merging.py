@@ -10,7 +10,7 @@ import pytest
 from tests.adding.makers import make_log, make_rows
 from tests.adding.test_adding import CHANCE, SERVING, run, scores
 from toolkit.errors import ThinkbackError
-from toolkit.log import merge_logs
+from toolkit.log import collect, merge_logs
 
 
 def test_shards_of_copies_are_merged(tmp_path: Path) -> None:
@@ -25,6 +25,23 @@ def test_shards_of_copies_are_merged(tmp_path: Path) -> None:
     assert run(tmp_path, CHANCE + SERVING).steps == (), "what the parts have is not added again"
     with pytest.raises(ThinkbackError, match="made with other settings: `seed` is 0 there and 1 here"):
         run(tmp_path, CHANCE + SERVING, settings=["seed=1"])
+
+
+def test_new_columns_of_copies_are_put_together(tmp_path: Path) -> None:
+    """Both copies have the column `own`, with another value in one; each got the served features of half the traces."""
+    for number in (1, 2):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        own = make_rows()["traces"].select("trace_id", "example_id", own=pl.lit(float(number)))
+        make_log(folder / "log", features=own)
+        run(folder, SERVING, shard=(number, 2))
+    report = merge_logs([tmp_path / "1" / "log", tmp_path / "2" / "log"], tmp_path / "log")
+    made = collect(report.log.scan("features", ["trace_id", "own", "response_words"]))
+    assert made.height == 30
+    assert made["response_words"].null_count() == 0
+    assert made["own"].unique().to_list() == [1.0], "the first log's value wins"
+    assert report.dropped["features"] == 15, "the second copy's rows of the other half give nothing"
+    assert run(tmp_path, SERVING).steps == ()
 
 
 def test_two_logs_with_verifiers_of_one_name_are_merged_and_added_to(tmp_path: Path) -> None:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+from generate.adding.block import read_block
+from generate.adding.forced import open_forced
 from generate.adding.plan import make_add_plan
 from generate.adding.run import Added, add
 from generate.additions_file import load_additions
+from generate.passes import reading
+from generate.passes.batching import Ids, batches, pad
+from generate.passes.reading import Pass, in_memory
 from generate.states import rounded
-from tests.adding.makers import PROMPTS, make_log, make_rows, write_recipe
+from generate.verify import logprob
+from generate.verify.classifier import ClassifierWorker
+from tests.adding.makers import PROMPTS, SOURCE, make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
 
@@ -78,14 +87,20 @@ def read_alone(models: Path, trace: str) -> tuple[list[int], list[int]]:
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_states_are_those_of_an_unbatched_pass(tmp_path: Path, models: Path, side: str) -> None:
+@pytest.mark.parametrize("batch_tokens", [1, 200, 8192])
+@pytest.mark.parametrize("pool", ["votes", "verify"])
+def test_states_are_those_of_an_unbatched_pass(
+    tmp_path: Path, models: Path, side: str, batch_tokens: int, pool: str
+) -> None:
+    """The four votes of an example stand behind one prompt, which is read once; each revision behind its own."""
     make_log(tmp_path / "log")
-    done = run(tmp_path, models, STATES + f'padding = "{side}"\n')
+    own = f'padding = "{side}"\nbatch_tokens = {batch_tokens}\npools = ["{pool}"]\n'
+    done = run(tmp_path, models, STATES + own)
     assert validate_log(done.log).problems == ()
     rows = collect(done.log.scan("hidden_states/tiny", ["trace_id", "layer", "token", "example_id", "state"]))
     assert rows["state"].dtype == pl.Array(pl.Float16, 64)
     model = transformers.AutoModelForCausalLM.from_pretrained(models / "tiny", dtype=torch.float32).eval()
-    for trace in ("s000/votes/0", "s003/votes/2", "s005/verify/0"):
+    for trace in ("s000/votes/0", "s003/votes/2") if pool == "votes" else ("s000/verify/0", "s005/verify/0"):
         prompt, own = read_alone(models, trace)
         with torch.inference_mode():
             states = model(torch.tensor([prompt + own]), output_hidden_states=True).hidden_states
@@ -124,6 +139,43 @@ def test_log_probabilities_are_those_of_an_unbatched_pass(tmp_path: Path, models
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
+def test_logits_are_kept_of_the_completions_alone(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    """With room for 40 tokens' logits: fewer texts together, the same scores, and no logits of what stood before."""
+    make_log(tmp_path / "log")
+    whole = scores(run(tmp_path, models, LOGPROB + f'padding = "{side}"\n'), "lp")["score"].to_numpy()
+    vocabulary = len(transformers.AutoTokenizer.from_pretrained(models / "tiny"))
+    monkeypatch.setattr(reading, "LOGITS", 40 * vocabulary)
+    plain, kept = logprob.logprobs_of, []
+
+    def noted(read: Pass, texts: list[Ids]) -> list[np.ndarray]:
+        kept.append((*read.out.logits.shape[:2], read.padded.ids.shape[1]))
+        return plain(read, texts)
+
+    monkeypatch.setattr(logprob, "logprobs_of", noted)
+    step = LOGPROB.replace('"lp"', '"few"') + f'padding = "{side}"\n'
+    few = scores(run(tmp_path, models, step), "few")["score"].to_numpy()
+    np.testing.assert_allclose(few, whole, atol=1e-3)
+    assert all(n == 1 or n * columns <= 40 for n, columns, _ in kept)
+    assert any(n > 1 for n, _, _ in kept)
+    assert all(columns < width for _, columns, width in kept)
+
+
+def test_batches_by_what_is_kept() -> None:
+    """Texts of 4, 5, 6 and 6 tokens of which 3, 3, 4 and 1 come before what is kept, at most 20 padded tokens.
+
+    4 and 5 make 10 padded tokens, with a 6 they make 18 (and then 3 of each may be left out: 9 are kept), with both 24.
+    With at most 8 kept, 4 and 5 keep (5 - 3) x 2 = 4; with the first 6 they keep (6 - 3) x 3 = 9, so it begins anew;
+    with the second it keeps (6 - 1) x 2 = 10, so that one is alone.
+    """
+    lengths, before = [4, 5, 6, 6], [3, 3, 4, 1]
+    assert list(batches(lengths, 20)) == [[0, 1, 2], [3]]
+    assert list(batches(lengths, 20, before, 9)) == [[0, 1, 2], [3]]
+    assert list(batches(lengths, 20, before, 8)) == [[0, 1], [2], [3]]
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("batch_tokens", [1, 100, 100_000])
 def test_a_score_depends_on_neither_batch_nor_padding(
     tmp_path: Path, models: Path, side: str, batch_tokens: int
@@ -140,6 +192,33 @@ def test_a_score_depends_on_neither_batch_nor_padding(
         with torch.inference_mode():
             assert score == pytest.approx(float(model(torch.tensor([ids])).logits[0, 0]), abs=1e-4)
     assert got["completion_tokens"].sum() == 0
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "MPNet"])
+def test_an_encoders_score_depends_on_no_padding(tmp_path: Path, models: Path, side: str, kind: str) -> None:
+    """Its head reads the first place, which must not be padding; some count places from behind the padding's id."""
+    words = transformers.AutoTokenizer.from_pretrained(models / "tiny")
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=98, num_labels=1, pad_token_id=1,
+    )  # fmt: skip
+    torch.manual_seed(3)
+    model = getattr(transformers, f"{kind}ForSequenceClassification")(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_(0, 0.3)
+    model.save_pretrained(tmp_path / "encoder")
+    words.save_pretrained(tmp_path / "encoder")
+    make_log(tmp_path / "log", 3)
+    done = run(tmp_path, models, REWARD.replace('model = "orm"', f'model = "encoder"\npadding = "{side}"'))
+    got, rows = scores(done, "orm"), make_rows(3)
+    both = rows["traces"].join(rows["examples"].select("example_id", "question"), on="example_id").sort("trace_id")
+    assert got["score"].n_unique() > 3
+    for row, score in zip(both.iter_rows(named=True), got["score"], strict=True):
+        ids = words(f"{row['question']} {row['answer']}\n{row['text']}")["input_ids"]
+        with torch.inference_mode():
+            assert score == pytest.approx(float(model(torch.tensor([ids])).logits[0, 0]), abs=1e-4)
 
 
 def test_what_is_longer_than_the_model_takes_is_named_for_each_trace(tmp_path: Path, models: Path) -> None:
@@ -177,6 +256,160 @@ def test_a_model_that_a_step_can_t_use_is_one_line(tmp_path: Path, models: Path)
         assert message in str(error.value)
         assert "\n" not in str(error.value)
     assert not (tmp_path / "log" / "verifications").exists()
+
+
+def test_another_model_in_a_folder_of_that_name_is_refused(tmp_path: Path, models: Path) -> None:
+    make_log(tmp_path / "log")
+    run(tmp_path, models, REWARD + 'dataset = ["sums"]\nsplit = ["train"]\n')
+    retrain(models / "orm", tmp_path / "orm", seed=7)
+    with pytest.raises(
+        ThinkbackError, match=r"`orm` \(verifiers\) by another model .*: `weights_sha256` is \""
+    ) as error:
+        run(tmp_path, models, REWARD)
+    assert "\n" not in str(error.value)
+    assert scores(run(tmp_path, models, REWARD.replace('"orm"', '"new"', 1)), "new").height == 30
+
+
+def test_what_was_begun_with_another_model_is_not_mixed(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_log(tmp_path / "log")
+    whole = ClassifierWorker.run
+    with monkeypatch.context() as small:
+        small.setattr(ClassifierWorker, "per_block", 5)
+        blocks: list[object] = []
+
+        def dies(self: ClassifierWorker, block: object, advance: object) -> object:
+            if len(blocks) == 2:
+                raise KeyboardInterrupt
+            blocks.append(block)
+            return whole(self, block, advance)
+
+        small.setattr(ClassifierWorker, "run", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, models, REWARD)
+    retrain(models / "orm", tmp_path / "orm", seed=7)
+    with pytest.raises(ThinkbackError, match=r"`orm` was begun with another model or prompt \(`weights_sha256`\)"):
+        run(tmp_path, models, REWARD)
+    shutil.rmtree(tmp_path / "orm")
+    assert scores(run(tmp_path, models, REWARD), "orm").height == 30
+
+
+def retrain(model: Path, place: Path, seed: int) -> None:
+    """Put a classifier with other weights in the place of a link to one."""
+    place.unlink()
+    shutil.copytree(model, place)
+    torch.manual_seed(seed)
+    config = transformers.AutoConfig.from_pretrained(model)
+    transformers.LlamaForSequenceClassification(config).save_pretrained(place)
+
+
+def lengths(folder: Path, models: Path, source: object, step: str) -> dict[str, int]:
+    """Tokens read of each trace by the log-probability of another model."""
+    folder.mkdir()
+    rows = make_rows()["traces"].with_columns(
+        finish_reason=pl.col("sample_index").replace_strict({0: "stop", 1: "length", 2: None, 3: "stop"})
+    )
+    make_log(folder / "log", source=source, traces=rows)
+    read = scores(run(folder, models, LOGPROB + step), "lp")
+    return dict(read.select("trace_id", "prompt_tokens").iter_rows())
+
+
+def test_an_end_is_read_only_where_the_model_wrote_one(tmp_path: Path, models: Path) -> None:
+    """Sample 0 stopped, 1 was cut, of 2 nothing is known; the pool `votes` has stop texts in the second log."""
+    stops = {**SOURCE, "pools": {**SOURCE["pools"], "votes": {"prompt": "solve.txt", "sampling": {"stop": ["\n"]}}}}
+    never = lengths(tmp_path / "never", models, SOURCE, 'end = "never"\n')
+    auto = lengths(tmp_path / "auto", models, SOURCE, "")
+    always = lengths(tmp_path / "always", models, SOURCE, 'end = "always"\n')
+    stopped = lengths(tmp_path / "stopped", models, stops, "")
+    for name, count in never.items():
+        pool, index = name.split("/")[1:]
+        assert auto[name] - count == (index in "03")
+        assert always[name] - count == (index in "023")
+        assert stopped[name] - count == (pool == "verify")
+
+
+def test_a_chat_is_read_as_its_engine_wrote_it(tmp_path: Path, models: Path) -> None:
+    """`#` between messages, `!` as a variable; an answer to a chat ends in `;`, which the model lists as an end."""
+    model = tmp_path / "model"
+    shutil.copytree(models / "tiny", model)
+    words = transformers.AutoTokenizer.from_pretrained(model)
+    (end,) = words(";", add_special_tokens=False)["input_ids"]
+    settings = json.loads((model / "generation_config.json").read_text())
+    (model / "generation_config.json").write_text(json.dumps({**settings, "eos_token_id": [words.eos_token_id, end]}))
+    template = (
+        "{% for m in messages %}{{ m['role'][0] + mark + m['content'] + ';' }}{% endfor %}"
+        "{% if add_generation_prompt %}a{{ mark }}{% endif %}"
+    )
+    source = {
+        "prompts": {"solve.txt": "[[user]]\n{{question}}", "own.jinja": template},
+        "pools": {pool: {"prompt": "solve.txt", "model": "model"} for pool in ("votes", "verify")},
+        "settings": {"engine.chat_template": "own.jinja", "engine.template_options.mark": "!"},
+    }
+    log = make_log(tmp_path / "log", 1, source=source)
+    step = LOGPROB.replace('"tiny"', '"model"')
+    recipe = write_recipe(tmp_path, step)
+    (tmp_path / "other.jinja").write_text(template.replace("'a'", "'b'").replace("a{{ mark }}", "b{{ mark }}"))
+    other = write_recipe(
+        tmp_path, step + 'chat_template = "other.jinja"\ntemplate_options = { mark = "?" }\n', "o.toml"
+    )
+    rows = read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
+    for path, text in ((recipe, "u!0 + 1;a!"), (other, "u?0 + 1;b?")):
+        additions = load_additions(path)
+        forced = open_forced(additions.verify[0], additions, log, ("votes",), "causal", "it")
+        ids = forced.ids(rows, rows.rows[0])
+        assert words.decode(ids.prompt) == text
+        assert ids.completion[-1] == end
+        forced.reader.close()
+
+
+def test_the_places_of_models_that_name_them_otherwise(tmp_path: Path, models: Path) -> None:
+    """GPT-2 says `n_positions`; RoBERTa has two places more than it takes tokens."""
+    words = transformers.AutoTokenizer.from_pretrained(models / "tiny")
+    make_log(tmp_path / "log")
+    sizes = {"n_positions": 24, "n_embd": 16, "n_layer": 1, "n_head": 2}
+    gpt2 = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=len(words), **sizes))
+    roberta = transformers.RobertaForSequenceClassification(
+        transformers.RobertaConfig(
+            vocab_size=len(words),
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=26,
+            num_labels=1,
+            pad_token_id=1,
+        )
+    )
+    for name, model in (("gpt2", gpt2), ("roberta", roberta)):
+        model.save_pretrained(tmp_path / name)
+        words.save_pretrained(tmp_path / name)
+    states = '[[states]]\nmodel = "gpt2"\nlayers = [-1]\ntokens = [-1]\n'
+    for _ in range(2):
+        done = run(tmp_path, models, states + REWARD.replace('model = "orm"', 'model = "roberta"'))
+    source = done.log.manifest.source
+    for said in (source["hidden_states"]["gpt2"], source["verifiers"]["orm"]):
+        assert said["context"] == 24
+        assert 0 < said["rows"] < 30
+        assert all(one["reason"].endswith("the model takes 24") for one in said["skipped"])
+
+
+def test_memory_that_runs_out_behind_a_pass_is_one_line() -> None:
+    padded = pad([Ids((1, 2), (3,))] * 2, 0, False, "cpu")
+    message = "out of memory with 2 texts of up to 3 tokens: lower `batch_tokens`"
+    with pytest.raises(ThinkbackError, match=message), in_memory(*padded.ids.shape):
+        torch.empty(2**62, dtype=torch.uint8)
+
+
+def test_a_text_without_the_places_asked_for_is_settled(tmp_path: Path, models: Path) -> None:
+    make_log(tmp_path / "log", 2)
+    step = '[[states]]\nmodel = "tiny"\nlayers = [-1]\ntokens = [-9]\n'
+    done = run(tmp_path, models, step)
+    said = {one["trace_id"]: one["reason"] for one in done.log.manifest.source["hidden_states"]["tiny"]["skipped"]}
+    # `so 1` and the end are five tokens; `0 and 1: 2` and the end eleven
+    assert said["s000/verify/0"] == "the text has 5 tokens, none of those asked for"
+    assert "s000/votes/0" not in said
+    assert run(tmp_path, models, step).steps == ()
 
 
 def test_one_of_several_outputs_is_a_probability(tmp_path: Path, models: Path) -> None:

@@ -47,6 +47,18 @@ def test_signals_are_those_that_the_model_has_learnt(task: str) -> None:
     assert (len(probes.layers), len(probes.tokens), probes.pools) == (2, 8, ("probe",))
 
 
+@pytest.mark.parametrize("name", ["quantemp", "sevra-gsm8k", "sevra-math500", "lilave-gsm8k"])
+def test_what_is_added_to_published_logs_fits_their_pools(name: str) -> None:
+    """Whatever a step is for is there, and a choice is among several attempts at one question."""
+    recipe = load_recipe(name)
+    samples = {sample.pool: sample.samples for sample in recipe.sample}
+    steps = load_additions(f"{name.partition('-')[0]}-signals").steps
+    assert {pool for step in steps for pool in step.pools} <= samples.keys()
+    choices = [step for step in steps if step.kind == "listwise"]
+    assert all(step.pools and min(samples[pool] for pool in step.pools) >= step.first for step in choices)
+    assert len(choices) == (name == "lilave-gsm8k")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_from_a_model_to_a_log_with_every_signal(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 from generate.steps.embedding import MeanPooling
 from tests.adding.makers import make_log, make_rows
 from tests.adding.test_passes import models, run  # noqa: F401 (a fixture)
+from toolkit.errors import ThinkbackError
 from toolkit.log import collect
 
 torch = pytest.importorskip("torch")
@@ -59,6 +60,70 @@ def test_an_encoder_without_a_pad_token_and_texts_without_tokens(models: Path, b
     for text, row in zip(texts, rows, strict=True):
         if text:
             np.testing.assert_allclose(row / np.linalg.norm(row), alone(text), atol=1e-5)
+
+
+def test_an_encoder_reads_batches_as_large_as_the_recipe_says(
+    tmp_path: Path,
+    models: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    make_log(tmp_path / "log", 2, 3)
+    plain, sizes = MeanPooling._rows, []
+
+    def noted(self: MeanPooling, listed: list[list[int]]) -> np.ndarray:
+        sizes.append((len(listed), max(map(len, listed))))
+        return plain(self, listed)
+
+    monkeypatch.setattr(MeanPooling, "_rows", noted)
+    capfd.readouterr()
+    run(tmp_path, models, RECIPE.replace('"claims"', '"claims"\nbatch_tokens = 40'))
+    assert capfd.readouterr() == ("", ""), "transformers has no word in it"
+    of_claims = sizes[: next((i for i, (n, width) in enumerate(sizes) if n > 1 and n * width > 40), len(sizes))]
+    assert len(of_claims) > 3
+    assert max(n for n, _ in of_claims) > 1
+    assert all(n == 1 or n * width <= 40 for n, width in of_claims)
+    if not torch.cuda.is_available():
+        with pytest.raises(ThinkbackError, match="the embedding model"):
+            run(tmp_path, models, RECIPE.replace('"claims"', '"claims"\nname = "b"\nprefix = "b_"\ndevice = "cuda"'))
+
+
+def test_an_encoder_that_counts_positions_from_behind_the_padding(tmp_path: Path, models: Path) -> None:  # noqa: F811
+    """RoBERTa's ten places, padding's id being 1, take eight tokens; one more would end in a traceback."""
+    words = transformers.AutoTokenizer.from_pretrained(models / "nli")
+    config = transformers.RobertaConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=10, pad_token_id=1,
+    )  # fmt: skip
+    transformers.RobertaModel(config).save_pretrained(tmp_path)
+    words.save_pretrained(tmp_path)
+    encoder = MeanPooling(tmp_path)
+    assert encoder.describe()["max_tokens"] == 8
+    assert encoder.fits(["1" * 8, "1" * 9]).tolist() == [True, False]
+    assert encoder(["1" * 12]).shape == (1, 16)
+
+
+def test_a_row_that_lacks_its_similarity_is_there_and_said_to_be_incomplete(
+    tmp_path: Path,
+    models: Path,  # noqa: F811
+) -> None:
+    """The encoder takes 96 tokens: a text of 120 has no similarity, but a length and numbers."""
+    rows = make_rows(2, 3)
+    long = pl.when(pl.col("trace_id") == "s001/votes/1").then(pl.lit("9" * 120)).otherwise(pl.col("text"))
+    make_log(tmp_path / "log", examples=rows["examples"], traces=rows["traces"].with_columns(text=long))
+    done = run(tmp_path, models, RECIPE)
+    reason = "the text or its claim is longer than the encoder takes, so it has no similarity"
+    said = done.log.manifest.source["features"]
+    assert said["claims"]["rows"] == 8
+    assert said["claims"]["incomplete"] == [{"trace_id": "s001/votes/1", "reason": reason}]
+    assert "skipped" not in said["claims"]
+    assert said["peers"]["rows"] == 5, "nothing else is known of it there"
+    assert said["peers"]["skipped"] == [{"trace_id": "s001/votes/1", "reason": reason}]
+    assert "incomplete" not in said["peers"]
+    made = collect(done.log.scan("features", ["trace_id", "length", "claim_similarity"]))
+    row = made.row(by_predicate=pl.col("trace_id") == "s001/votes/1", named=True)
+    assert (row["length"], row["claim_similarity"]) == (1 / 200, None)
+    assert run(tmp_path, models, RECIPE).steps == ()
 
 
 def test_a_trace_without_text_has_features(tmp_path: Path, models: Path) -> None:  # noqa: F811

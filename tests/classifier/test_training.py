@@ -15,7 +15,7 @@ from generate.adding.run import add
 from generate.additions_file import load_additions
 from generate.classifier.data import held_out, labelled, training_rows
 from generate.classifier.settings import load_training
-from tests.adding.makers import make_log, write_recipe
+from tests.adding.makers import make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
 
@@ -86,6 +86,7 @@ def test_a_trained_classifier_scores_the_log(
     from generate.classifier.train import train
 
     save(tmp_path)
+    capfd.readouterr()  # what transformers says of saving
     log = make_log(tmp_path / "log", 40)
     text = (
         RECIPE + f'method = "{method}"\nkeep = "{keep}"\n[[verify]]\nname = "own"\nkind = "classifier"\nmodel = "own"\n'
@@ -137,3 +138,38 @@ def test_training_is_the_same_again_and_stops_early_and_balances(tmp_path: Path)
     with pytest.raises(ThinkbackError, match="takes 3 tokens, and no text is so short"):
         train(log, short, tmp_path / "short")
     assert not (tmp_path / "short").exists()
+
+
+@with_models
+@pytest.mark.parametrize("balance", ["weight", "sample"])
+def test_labels_that_are_left_behind_by_length_are_one_line(tmp_path: Path, balance: str) -> None:
+    """Every right trace has 41 characters more, and the model is to read 60."""
+    from generate.classifier.train import train
+
+    save(tmp_path)
+    longer = pl.when("correct").then(pl.col("text") + " " + "y" * 40).otherwise("text")
+    log = make_log(tmp_path / "log", 40, traces=make_rows(40)["traces"].with_columns(text=longer))
+    text = f'{RECIPE}context = 50\nbalance = "{balance}"\n'
+    with pytest.raises(ThinkbackError, match=r"whole \(50 tokens\) do not hold both labels") as error:
+        train(log, load_training(write_recipe(tmp_path, text)), tmp_path / "own")
+    assert "\n" not in str(error.value)
+
+
+@with_models
+def test_an_adapter_on_another_base_is_refused(tmp_path: Path) -> None:
+    from generate.classifier.train import train
+
+    save(tmp_path)
+    log = make_log(tmp_path / "log", 40)
+    step = '[[verify]]\nname = "own"\nkind = "classifier"\nmodel = "own"\n'
+    recipe = write_recipe(tmp_path, RECIPE.replace("epochs = 2", "epochs = 1") + step)
+    train(log, load_training(recipe), tmp_path / "own")
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(9)
+    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(tmp_path / "tiny")).save_pretrained(tmp_path / "tiny")
+    plan = make_add_plan(load_additions(recipe), tmp_path / "log")
+    with pytest.raises(ThinkbackError, match="adapter `own` was trained on other weights than `tiny` holds") as error:
+        add(plan, lambda _: None)
+    assert "\n" not in str(error.value)

@@ -51,7 +51,7 @@ def test_numbers_of_ten_claims(claim: str, text: str, evidence: str, coverage: f
 def test_numbers_of_all_claims_at_once_and_of_nulls() -> None:
     claims, texts = (pl.Series([row[i] for row in CLAIMS]) for i in (0, 1))
     assert numeric.claim_numeric_coverage(claims, texts).to_list() == pytest.approx([row[3] for row in CLAIMS])
-    assert numeric.numbers_in(pl.Series([None, "1 1.0 1"], dtype=pl.String)).to_list() == [[], [1.0]]
+    assert numeric.numbers_in(pl.Series([None, "1 1.0 1"], dtype=pl.String)).to_list() == [None, [1.0]]
     assert numeric.length(pl.Series(["", "a b", "a " * 300]), 200).to_list() == [0, 2 / 200, 1]
 
 
@@ -73,6 +73,13 @@ class Letters:
 
     def describe(self) -> dict[str, object]:
         return {"model": "letters"}
+
+
+def test_digits_of_other_scripts_and_endless_numbers_are_no_error() -> None:
+    found = numeric.numbers_in(pl.Series(["in २०२४ it was ५ million", "9" * 400 + " and 3"]))
+    assert found[0].to_list() == []
+    assert found[1].to_list()[-1] == 3
+    assert serving.answer_format(pl.Series(["५"]), pl.Series([None], dtype=pl.List(pl.String))).to_list() == [4]
 
 
 def test_a_cosine_is_that_of_the_vectors() -> None:
@@ -125,16 +132,16 @@ def test_serving_visible_features_by_hand() -> None:
     words = 15
     assert len(re.findall(r"\S+", asks)) == words
     # words/100, two numbers over 10, no operators, over 3
-    assert serving.difficulty(questions).to_list() == pytest.approx([(words / 100 + 2 / 10) / 3, 3 / 100 / 3, 0])
+    assert serving.difficulty(questions).to_list() == pytest.approx([(words / 100 + 2 / 10) / 3, 3 / 100 / 3, None])
     # it asks to find, has 2 numbers and constraints; ". ", "Then" and the last "." are three cues of sequence
-    assert serving.verification_need(questions).to_list() == pytest.approx([1, 0, 0])
+    assert serving.verification_need(questions).to_list() == pytest.approx([1, 0, None])
     # distinct, positive, integers, each, less than: five constraints in 15 words, five times over
-    assert serving.constraint_density(questions).to_list() == pytest.approx([min(1, 5 * 5 / words), 0, 0])
+    assert serving.constraint_density(questions).to_list() == pytest.approx([min(1, 5 * 5 / words), 0, None])
     answers = pl.Series([None, "1,200", "3/4", "Refutes", "Paris"], dtype=pl.String)
     labels = pl.Series([None, None, None, ["Supports", "Refutes"], None], dtype=pl.List(pl.String))
     assert serving.answer_format(answers, labels).to_list() == [0, 1, 2, 3, 4]
     assert serving.answer_length(answers).to_list() == [0, 5, 3, 7, 5]
-    texts = pl.Series(["a 1\n\n b 1 2\n", ""])
-    assert serving.response_lines(texts).to_list() == [2, 0]
-    assert serving.response_words(texts).to_list() == [5, 0]
-    assert serving.response_numbers(texts).to_list() == [2, 0]
+    texts = pl.Series(["a 1\n\n b 1 2\n", "", None])
+    assert serving.response_lines(texts).to_list() == [2, 0, None]
+    assert serving.response_words(texts).to_list() == [5, 0, None]
+    assert serving.response_numbers(texts).to_list() == [2, 0, None]

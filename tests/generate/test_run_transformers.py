@@ -157,5 +157,7 @@ def test_an_embedding_is_the_mean_of_a_texts_own_tokens(encoder: Path) -> None:
 def test_an_encoder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ThinkbackError, match="there is no such folder"):
         MeanPooling(tmp_path / "missing")
+    with pytest.raises(ThinkbackError, match="model `some/encoder`: .* no such model was fetched before"):
+        MeanPooling("some/encoder")
     with pytest.raises(ThinkbackError, match="can't be loaded"):
         MeanPooling(tmp_path)

@@ -143,8 +143,11 @@ def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequenc
         if record.skipped:
             trace, reason = record.skipped[0]
             line += f"; left out: {len(record.skipped):,}, the first is `{trace}`: {reason}"
-        if record.unreadable:
-            line += f"; judgements that can't be read: {len(record.unreadable):,}"
+        if record.incomplete:
+            trace, reason = next(iter(record.incomplete.items()))
+            line += f"; with values missing: {len(record.incomplete):,}, the first is `{trace}`: {reason}"
+        if record.unreadable_count:
+            line += f"; judgements that can't be read: {record.unreadable_count:,}"
         console.say(line)
 
 

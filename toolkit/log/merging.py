@@ -1,4 +1,6 @@
-"""Merging logs: of rows with one key the first wins, so that a retry can't improve a policy."""
+"""Merging logs: of rows with one key the first wins, so that a retry can't improve a policy. Features of one trace that
+come from several logs are put together, value by value.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ import polars as pl
 
 from toolkit.files import replacing
 from toolkit.log.blocks import example_blocks
+from toolkit.log.extending import FEATURES
 from toolkit.log.finding import Shard, join_manifests
 from toolkit.log.footers import Footer
 from toolkit.log.manifest import Manifest
@@ -19,7 +22,7 @@ from toolkit.log.places import Place, local_path
 from toolkit.log.problems import LogError, Problem, shown
 from toolkit.log.reading import ROW, Log, collect, open_log
 from toolkit.log.retries import Dropped, dropped_traces
-from toolkit.log.schema import keys_of, schema_of
+from toolkit.log.schema import keys_of, kind_of, schema_of
 from toolkit.log.writing import ROWS_PER_SHARD, seal_folder, sort_rows, to_contract, write_shard
 
 
@@ -37,7 +40,8 @@ def merge_logs(
     """Merge logs into a new sealed one at `out`, a local path that does not exist yet.
 
     The first row of a key wins, in the order of the logs given, then file name, then row; the later ones are
-    dropped and counted. A later trace in a place that is taken (same example, pool, action, parent and sample
+    dropped and counted. Of `features` the first value of a trace and column wins, and a row is dropped that gives
+    none. A later trace in a place that is taken (same example, pool, action, parent and sample
     index) is a retry: it is dropped under whatever id, with its revisions, scores and features. So are those
     that a log holds for a trace whose row in it differs from the earlier one that is kept.
     LogError when shards of one recipe were made with different settings or models, when examples that share an id
@@ -166,14 +170,28 @@ def _merge_table(folder: Path, joined: _Joined, table: str, lost: Dropped) -> in
         *(name for name in schema_of(table) if name in present),
         *(n for n in present if n not in schema_of(table)),
     ]
-    losers = (lost.rows if table == "traces" else _losers(joined, table, lost)).to_frame()
+    features = kind_of(table) == FEATURES
+    found = (
+        _strays(joined, table, lost) if features else _losers(joined, table, lost) if table != "traces" else lost.rows
+    )
+    losers, idle = found.to_frame(), 0
     for low, high in example_blocks(log, [table], ROWS_PER_SHARD):
         here = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
         rows = collect(log.scan(table, columns, rows=True).filter(here), log).sort(ROW)
         merged = rows.join(losers, on=ROW, how="anti", maintain_order="left").drop(ROW)
+        if features:
+            idle += int((~_gives(merged)).sum())
+            merged = merged.group_by("trace_id", maintain_order=True).agg(pl.exclude("trace_id").drop_nulls().first())
         if merged.height:
             write_shard(folder, table, sort_rows(to_contract(merged, table), table))
-    return losers.height
+    return losers.height + idle
+
+
+def _gives(rows: pl.DataFrame) -> pl.Series:
+    """(n,) whether a row of features is its trace's first or has a value that none before it has."""
+    there = (pl.col(name).is_not_null() for name in rows.columns if name not in ("trace_id", "example_id"))
+    new = (own & (own.cast(pl.Int32).cum_sum().over("trace_id") == 1) for own in there)
+    return rows.select(pl.any_horizontal(pl.col("trace_id").is_first_distinct(), *new).alias("gives"))["gives"]
 
 
 def _losers(joined: _Joined, table: str, lost: Dropped) -> pl.Series:

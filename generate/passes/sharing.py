@@ -1,0 +1,106 @@
+"""Texts that answer one prompt: it is read once, and each text goes on from there.
+
+Sixteen votes on one question stand behind the same prompt, often longer than they are. What a causal model makes of the
+prompt, its keys and values, does not depend on what follows, so it is kept for all of them; the states of the texts'
+own tokens are the same as of whole passes, within float tolerance. Prompts of one length are read together, and texts
+are padded on the right, where nothing that a causal model says depends on it, so no mask is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from generate.engines.base import shares
+from generate.passes.batching import Ids, batches, pad
+from generate.passes.reading import Pass, Reader, in_memory, looks_ahead
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FEWEST = 2
+"""Texts to a prompt, on average, from which sharing pays."""
+
+
+def read_completions(reader: Reader, texts: Sequence[Ids], keeps: bool) -> Iterator[tuple[Pass, list[Ids]]]:
+    """Passes with hidden states over texts that fit, and the texts as each pass has them: without their prompts, where
+    these are shared. keeps: of the model, as `keeps_prompts` says.
+    """
+    prompts = {text.prompt for text in texts}
+    if not keeps or () in prompts or len(texts) < FEWEST * len(prompts):
+        for read in reader.read(texts, output_hidden_states=True):
+            yield read, [texts[place] for place in read.places]
+        return
+    for bucket in _buckets(texts, reader.batch_tokens):
+        yield from _read_bucket(reader, texts, bucket)
+
+
+def _buckets(texts: Sequence[Ids], tokens: int) -> Iterator[list[int]]:
+    """Places of texts whose prompts have one length, at most `tokens` tokens of different prompts together."""
+    of_prompt: dict[tuple[int, ...], list[int]] = {}
+    for place, text in enumerate(texts):
+        of_prompt.setdefault(text.prompt, []).append(place)
+    bucket: list[int] = []
+    held = length = 0
+    for prompt in sorted(of_prompt, key=len):  # stable: in the order in which they come
+        if bucket and (len(prompt) != length or held + length > tokens):
+            yield bucket
+            bucket, held = [], 0
+        length = len(prompt)
+        held += length
+        bucket += of_prompt[prompt]
+    if bucket:
+        yield bucket
+
+
+def _read_bucket(reader: Reader, texts: Sequence[Ids], bucket: Sequence[int]) -> Iterator[tuple[Pass, list[Ids]]]:
+    import torch
+
+    network = reader.network
+    rows = {prompt: row for row, prompt in enumerate(dict.fromkeys(texts[place].prompt for place in bucket))}
+    began = perf_counter()
+    with in_memory(len(rows), len(texts[bucket[0]].prompt)), torch.inference_mode():
+        ids = torch.tensor(list(rows), device=network.device)  # (prompts, length)
+        kept = [(layer.keys, layer.values) for layer in network(input_ids=ids, use_cache=True).past_key_values.layers]
+    reader.busy_s += perf_counter() - began
+    for group in batches([len(texts[place]) for place in bucket], reader.batch_tokens):
+        places = [bucket[i] for i in group]
+        own = [Ids((), texts[place].completion) for place in places]
+        of = torch.tensor([rows[texts[place].prompt] for place in places], device=network.device)
+        began = perf_counter()
+        with in_memory(len(own), max(map(len, own))), torch.inference_mode():
+            padded = pad(own, reader.fill(own), False, network.device)
+            given = {"input_ids": padded.ids, "past_key_values": _selected(kept, of), "use_cache": True}
+            out = network(**given, output_hidden_states=True)
+            if network.device.type == "cuda":
+                torch.cuda.synchronize(network.device)
+        seconds = perf_counter() - began
+        reader.busy_s += seconds
+        yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, [len(text) for text in own]))), own
+
+
+def _selected(kept: Sequence[tuple[Tensor, Tensor]], rows: Tensor) -> Any:
+    """The keys and values of some prompts, as a cache that may grow."""
+    from transformers import DynamicCache
+
+    cache = DynamicCache()
+    for number, (keys, values) in enumerate(kept):
+        cache.update(keys.index_select(0, rows), values.index_select(0, rows), number)
+    return cache
+
+
+def keeps_prompts(reader: Reader) -> bool:
+    """Whether the model is causal and keeps plain keys and values of all that it has read."""
+    import torch
+    from transformers.cache_utils import DynamicCache, DynamicLayer
+
+    if looks_ahead(reader.network):
+        return False
+    try:
+        with torch.inference_mode():
+            ids = torch.zeros((1, 2), dtype=torch.long, device=reader.network.device)
+            cache = getattr(reader.network(input_ids=ids, use_cache=True), "past_key_values", None)
+    except TypeError:  # it knows no such option
+        return False
+    return isinstance(cache, DynamicCache) and all(type(layer) is DynamicLayer for layer in cache.layers)
