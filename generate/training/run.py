@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from generate.engines.weights import find_model, installed, versions
+from generate.engines.weights import find_model, first_line, installed, versions
 from generate.tasks import stream
 from generate.training.attempts import sample_attempts
 from generate.training.batches import IGNORED, Batch, batches
@@ -19,6 +19,7 @@ from generate.training.model import load_model, make_model, make_tokenizer, save
 from generate.training.optimizer import Optimizer
 from generate.training.recipe import Phase, TrainingRecipe
 from generate.training.texts import texts
+from toolkit.errors import ThinkbackError
 from toolkit.files import check_replaceable
 
 REPORT = "training.json"
@@ -47,13 +48,16 @@ def train(
     out: Path,
     *,
     force: bool = False,
+    compiled: bool = False,
     advance: Advance | None = None,
     told: Callable[[str], None] | None = None,
 ) -> tuple[PhaseReport, ...]:
     """Train a recipe's model and write its folder `out`: config, tokenizer, float16 weights, `training.json`.
 
+    `compiled`: through torch.compile, which needs a C++ compiler and adds in another order, so that weights differ.
     `advance` is called with the tokens of each step, `told` with a line at each phase's end.
-    ThinkbackError where `out` exists, a package is missing, or `recipe.start` is no model that can be gone on from.
+    ThinkbackError where `out` exists, a package or the compiler is missing, or `recipe.start` is no model of this
+    training.
     """
     installed("generate", "torch", "transformers", "safetensors")
     check_replaceable(out, force)
@@ -63,21 +67,24 @@ def train(
     else:
         model = load_model(recipe.start, tokenizer)
         start = find_model(recipe.start, None, download=False).weights_sha256()
-    run = _Training(recipe, tokenizer, model, advance or _ignore)
+    run = _Training(recipe, tokenizer, model, advance or _ignore, compiled)
     reports = []
     for number, phase in enumerate(recipe.phases, start=1):
         reports.append(run.phase(phase, number))
         if told is not None:
             told(_said(number, reports[-1]))
-    save_model(model, tokenizer, out, force=force, extra={REPORT: _report(recipe, model, reports, start)})
+    save_model(model, tokenizer, out, force=force, extra={REPORT: _report(recipe, model, reports, start, compiled)})
     return tuple(reports)
 
 
 class _Training:
     """The model, its optimizer, and what has been spent."""
 
-    def __init__(self, recipe: TrainingRecipe, tokenizer: Any, model: Any, advance: Advance) -> None:
+    def __init__(self, recipe: TrainingRecipe, tokenizer: Any, model: Any, advance: Advance, compiled: bool) -> None:
+        import torch
+
         self.recipe, self.tokenizer, self.model, self.advance = recipe, tokenizer, model, advance
+        self.forward = torch.compile(model, dynamic=True) if compiled else model
         self.task = recipe.task.make()
         self.questions = stream(self.task, "fit", recipe.seed)
         self.optimizer = Optimizer(model, recipe.schedule)
@@ -121,7 +128,7 @@ class _Training:
         device = self.model.device.type
         ids, targets = (torch.from_numpy(part).to(self.model.device) for part in (batch.ids, batch.targets))
         with torch.autocast(device, dtype=torch.bfloat16):
-            logits = self.model(input_ids=ids, use_cache=False).logits
+            logits = self._logits(ids)
         loss = cross_entropy(logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
         loss.backward()
         self.optimizer.step(self.steps, self.tokens / self.recipe.tokens)
@@ -130,8 +137,21 @@ class _Training:
         self.advance(batch.tokens)
         return float(loss.detach())
 
+    def _logits(self, ids: Any) -> Any:
+        if self.forward is self.model:
+            return self.model(input_ids=ids, use_cache=False).logits
+        from torch._dynamo.exc import TorchDynamoException
 
-def _report(recipe: TrainingRecipe, model: Any, reports: list[PhaseReport], start: str | None) -> str:
+        try:
+            return self.forward(input_ids=ids, use_cache=False).logits
+        except TorchDynamoException as error:
+            raise ThinkbackError(
+                f"torch can't compile the model here ({first_line(error)}): install a C++ compiler such as g++, or"
+                " leave out `--compile`"
+            ) from None
+
+
+def _report(recipe: TrainingRecipe, model: Any, reports: list[PhaseReport], start: str | None, compiled: bool) -> str:
     import torch
 
     made = {
@@ -140,6 +160,7 @@ def _report(recipe: TrainingRecipe, model: Any, reports: list[PhaseReport], star
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "device": model.device.type,
         "threads": torch.get_num_threads(),
+        "compiled": compiled,
         "versions": versions("torch", "transformers", "tokenizers"),
         "seconds": sum(report.seconds + report.sampling_seconds for report in reports),
         "phases": [dataclasses.asdict(report) for report in reports],

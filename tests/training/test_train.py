@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -184,6 +185,32 @@ def test_a_model_that_cannot_be_gone_on_from_is_refused(recipe: Path, model: Pat
     words["model"]["vocab"]["é"] = len(words["model"]["vocab"])
     (other / "tokenizer.json").write_text(json.dumps(words))
     assert "has other tokens than the tasks" in told(f'start = "{other}"\n', shapeless)
+
+
+def test_without_a_compiler_nothing_is_compiled(recipe: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "thinkback", "train", str(recipe), "--out", str(tmp_path / "made"), "--compile"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CXX": str(tmp_path / "none"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")},
+    )
+    assert done.returncode == 2
+    assert "torch can't compile the model here" in done.stderr
+    assert "leave out `--compile`" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it compiles
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+def test_a_compiled_model_learns_the_same(recipe: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(RECIPE.replace("40_000", "4_000").split("[[phase]]\ntokens = 8")[0])
+    short = load_training_recipe(str(tmp_path / "a.toml"))
+    (plain,), (compiled,) = train(short, tmp_path / "a"), train(short, tmp_path / "b", compiled=True)
+    assert plain.tokens == compiled.tokens
+    assert compiled.losses[-1][1] == pytest.approx(plain.losses[-1][1], rel=0.02)
+    assert json.loads((tmp_path / "b" / "training.json").read_text())["compiled"]
 
 
 def test_a_folder_that_exists_is_refused_before_anything_is_trained(recipe: Path, model: Path) -> None:

@@ -16,8 +16,9 @@ def train(
         Path, typer.Option("--out", metavar="FOLDER", help="Folder of the model to write.", show_default=False)
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace the folder if it exists.")] = False,
+    compiled: Annotated[bool, typer.Option("--compile", help="Faster, where torch finds a compiler.")] = False,
 ) -> None:
-    """Train a small model from scratch on a generated task.
+    """Train a small model on a generated task.
 
     The folder holds config, tokenizer, float16 weights and `training.json`, a report of the way there.
     """
@@ -28,5 +29,5 @@ def train(
 
     read = load_training_recipe(recipe)
     with progress(f"training {read.name}", read.tokens, "tokens") as advance:
-        run(read, out, force=force, advance=advance, told=console.say)
+        run(read, out, force=force, compiled=compiled, advance=advance, told=console.say)
     console.say(f"wrote {out}: a model for the task {read.task.name}")
