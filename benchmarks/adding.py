@@ -112,7 +112,7 @@ def say(what: str, found: list[dict[str, Any]]) -> None:
     """One line."""
     growth = max(one["peak"] - one["before"] for one in found)
     print(
-        f"{what}: {sum(one['traces'] for one in found):,} traces in {sum(one['seconds'] for one in found):.1f} s, peak"
+        f"{what}: {sum(one['traces'] for one in found):,} rows in {sum(one['seconds'] for one in found):.1f} s, peak"
         f" {max(one['peak'] for one in found):.2f} GiB, {growth:.2f} more than before"
     )
 

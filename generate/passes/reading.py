@@ -73,6 +73,7 @@ class Reader:
         self.own_pad = network.config.pad_token_id
         self._takes = frozenset(inspect.signature(network.forward).parameters)
         self.left = left and not looks_ahead(network)
+        self.even = feels_padding(self)
 
     @property
     def dimension(self) -> int:
@@ -169,6 +170,8 @@ class Reader:
         prompts'.
         """
         lengths = [len(text) for text in texts]
+        if self.even:
+            return _even_batches(lengths, self.batch_tokens)
         if self.head != "causal":
             return batches(lengths, self.batch_tokens)
         before = [_unread(text) if LATEST in self._takes else 0 for text in texts]
@@ -187,6 +190,32 @@ class Reader:
 def _unread(text: Ids) -> int:
     """Tokens of a text that say nothing of its completion: its prompt's, but for the last."""
     return max(0, len(text.prompt) - 1)
+
+
+def _even_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Batches of texts of one length."""
+    for length in sorted(set(lengths)):
+        places = [place for place, own in enumerate(lengths) if own == length]
+        for group in batches([length] * len(places), tokens):
+            yield [places[i] for i in group]
+
+
+def feels_padding(reader: Reader) -> bool:
+    """Whether padding changes what the model makes of a text, as where convolutions look past the mask: its texts are
+    then read with those of their own length alone.
+    """
+    import torch
+
+    size = int(reader.network.config.get_text_config().vocab_size)
+    short, long = (Ids(tuple(i % size for i in ids)) for ids in ((0, 1, 2), (3, 4, 5, 6, 7, 8)))
+    found = []
+    with torch.inference_mode():
+        for group in ([short], [short, long]):
+            padded = pad(group, reader.fill(group), reader.left, reader.network.device)
+            states = reader.network(**reader.inputs(padded), output_hidden_states=True).hidden_states[-1]
+            start = int(padded.starts[0])
+            found.append(states[0, start : start + len(short)].float())
+    return bool((found[0] - found[1]).abs().max() > 0.05 * found[0].abs().max())
 
 
 def looks_ahead(network: Any) -> bool:

@@ -12,7 +12,7 @@ from generate.additions import Random
 class RandomWorker:
     """Uniform scores in [0, 1) that depend on the seed, the verifier's name and the trace alone, and cost nothing."""
 
-    per_block = 65_536
+    per_block = 16_384
 
     def __init__(self, step: Random, seed: int):
         self.step, self.seed = step, seed

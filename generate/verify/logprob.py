@@ -20,7 +20,7 @@ PER_BLOCK = 4_096
 class LoggedWorker:
     """The writing model's own log-probabilities. They cost nothing: tokens and seconds are 0."""
 
-    per_block = 65_536
+    per_block = 16_384
 
     def __init__(self, step: LogProb):
         self.step = step

@@ -195,9 +195,11 @@ def test_a_score_depends_on_neither_batch_nor_padding(
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("kind", ["Bert", "Roberta", "MPNet"])
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "MPNet", "ConvBert"])
 def test_an_encoders_score_depends_on_no_padding(tmp_path: Path, models: Path, side: str, kind: str) -> None:
-    """Its head reads the first place, which must not be padding; some count places from behind the padding's id."""
+    """Its head reads the first place, which must not be padding; some count places from behind the padding's id, and
+    the convolutions of others take padding in.
+    """
     words = transformers.AutoTokenizer.from_pretrained(models / "tiny")
     config = getattr(transformers, f"{kind}Config")(
         vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
