@@ -28,6 +28,8 @@ MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 MINIMA = (2, 3, 5)
 BOOTSTRAPS = (2, 3, 5)
 CAPS = (5, 10, 15, 20, 30, 40)
+SENSITIVITY = {"margin": pl.Float64, "cap": pl.Int64, "min_valid": pl.Int64, "bootstrap": pl.Int64}
+SENSITIVITY |= {"metric": pl.String, "estimate": pl.Float64, "low": pl.Float64, "high": pl.Float64}
 ENOUGH = 0.9
 """Share of the claims that must have a pool of a size for it to be the study's."""
 
@@ -124,12 +126,11 @@ def sensitivity(
         keys.append((name, margin, cap, least, first))
         policies.append(Sample(name=name, pool=setting.pool, verifier=setting.verifier, **own))
     result = run(log, policies, **setting.asked)
-    schema = {"policy": pl.String, "margin": pl.Float64, "cap": pl.Int64, "min_valid": pl.Int64, "bootstrap": pl.Int64}
+    swept = list(SENSITIVITY)[:4]
+    schema = {"policy": pl.String} | {name: SENSITIVITY[name] for name in swept}
     table = pl.DataFrame(keys, schema=schema, orient="row")
     wanted = result.summary.filter(pl.col("metric").is_in(["macro_f1", "operations"]))
-    return table.join(wanted, on="policy", how="inner", maintain_order="left").select(
-        "margin", "cap", "min_valid", "bootstrap", "metric", "estimate", "low", "high"
-    )
+    return table.join(wanted, on="policy", how="inner", maintain_order="left").select(*SENSITIVITY)
 
 
 def wall_clock(log: Log, setting: Setting) -> float | None:

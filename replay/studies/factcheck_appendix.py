@@ -10,7 +10,7 @@ from replay.studies.factcheck_buckets import trace_buckets
 from replay.studies.factcheck_further import averaged, coverage, paired, variants
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, METHODS, SHOWN, SURROGATE
 from replay.studies.factcheck_sheets import Measure, Row, Value, sheet
-from replay.studies.factcheck_study import Study
+from replay.studies.factcheck_study import Study, told
 from replay.studies.factcheck_tables import counts, price_note
 from toolkit.show import Interval, Table
 
@@ -244,7 +244,10 @@ def unresolved_table(study: Study) -> Table:
         Measure("Median of the largest", "median", 4),
         Measure("Claims", "n", 0),
     ]
-    notes = ("margins: of the claims that have not stopped, the largest lead each has had by then", study.depth.note)
+    notes = ["margins: of the claims that have not stopped, the largest lead each has had by then", study.depth.note]
+    lacking = study.depth.claims - study.depth.shorter - (study.unresolved["n"].max() or 0)  # type: ignore[operator]
+    if lacking:
+        notes.append(f"{lacking:,} claims are left out: `{study.setting.verifier}` did not score every valid trace")
     return sheet(study, "", "Adaptive Stopping with no cap but the pool", ("k",), measures, rows, notes)
 
 
@@ -287,6 +290,8 @@ def efficiency(study: Study) -> Table:
         Measure("Change, %", "change", 1, interval=True, signed=True),
     ]
     notes = (
+        *told(study.main),
+        *study.main.unlogged(study.setting.verifier).values(),
         "hours: of latency_s, one call after the other",
         *(note for note in study.notes if note.startswith("cost_eur")),
         "change: against exhaustive best-of-N",
@@ -308,6 +313,6 @@ def sensitivity_table(study: Study) -> Table:
         values: dict[str, Value] = {"macro_f1_pct": _percent(f1), "operations": operations["estimate"]}
         rows.append(Row((r["margin"], r["cap"], r["min_valid"], r["bootstrap"]), values))
     measures = [Measure("Macro-F1, %", "macro_f1_pct", interval=True), Measure("Operations/claim", "operations", 2)]
-    notes = ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none",)
+    notes = ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none", *study.missing["sensitivity"])
     heads = ("Margin", "Cap", "Minimum", "Bootstrap")
     return sheet(study, "", "Sensitivity to the settings", heads, measures, rows, notes)

@@ -19,7 +19,9 @@ REFERENCES = {"random, expected": "random, all orders", "score": "top-k by score
 
 def figures(study: Study) -> dict[str, Figure]:
     """The figures by the names of their files."""
-    made = {"figure_5_1": trade_off(study)}
+    made = {}
+    if any(study.main.cell(name, "verifications") is not None for name in (BEST, ADAPTIVE, SURROGATE)):
+        made["figure_5_1"] = trade_off(study)
     if study.budgets:
         made["figure_5_2"] = budget_curves(study, "Macro-F1 under fixed verifier budgets", LINES)
         title = "Fixed budgets with the verifier-score reference"
@@ -31,7 +33,7 @@ def figures(study: Study) -> dict[str, Figure]:
 
 
 def trade_off(study: Study) -> Figure:
-    """Verifier calls against macro-F1 (figure 5.1)."""
+    """Verifier calls against macro-F1 (figure 5.1), of the methods that the log can serve."""
     points = []
     for name in (BEST, ADAPTIVE, SURROGATE):
         f1, calls = study.main.cell(name, "macro_f1"), study.main.cell(name, "verifications")

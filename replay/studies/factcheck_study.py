@@ -9,7 +9,15 @@ import polars as pl
 
 from replay.budgets import Budgets, budgets
 from replay.contents import read_contents
-from replay.studies.factcheck_analyses import Depth, gold_within, pool_depth, sensitivity, unresolved, wall_clock
+from replay.studies.factcheck_analyses import (
+    SENSITIVITY,
+    Depth,
+    gold_within,
+    pool_depth,
+    sensitivity,
+    unresolved,
+    wall_clock,
+)
 from replay.studies.factcheck_beyond import Beyond, beyond, check_development
 from replay.studies.factcheck_published import Published
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Methods, Setting, replay_if_served, replay_methods
@@ -17,13 +25,21 @@ from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect
 
 CAPS = (15, 20, 30, 40)
+MAIN = ("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "B.1", "B.2", "B.3")
+OTHER, LARGER = ("5.8", "5.9", "5.10"), ("5.11", "5.12", "5.13")
+"""Tables of the main comparison, of another verifier, and of larger caps."""
+SECONDS = ("trace seconds", "verification seconds")
 CLASSES = {"supports": "T", "true": "T", "refutes": "F", "false": "F", "conflicting": "C"}
 """The thesis's letters for its three classes, by what a log calls them."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """Results on one log. `missing`: why numbers of a table could not be computed, by the table's number."""
+    """Results on one log.
+
+    `missing`: why numbers of a table could not be computed, by the table's number. `warnings`: what must be said above
+    it; "" those of the main comparison, for every table that has none of its own.
+    """
 
     name: str
     simulated: bool
@@ -46,6 +62,7 @@ class Study:
     eur_per_kwh: float
     notes: tuple[str, ...] = ()
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def dataset(self) -> str:
@@ -90,7 +107,7 @@ def study_factcheck(
     if dev is not None:
         check_development(log, setting, dev)
     main = replay_methods(log, setting)
-    missing = {f"5.{i}": told(main) for i in range(1, 8)}
+    missing = {number: told(main) for number in MAIN}
     depth = pool_depth(log, setting)
     other = Methods(None, setting.cap)
     others = sorted(contents.verifiers - {setting.verifier})
@@ -99,11 +116,18 @@ def study_factcheck(
     if other_verifier is not None:
         other = replay_if_served(log, replace(setting, verifier=other_verifier))
     whole = told(other) if other_verifier is not None else [_nothing_compared(others)]
-    missing |= dict.fromkeys(("5.8", "5.9", "5.10"), whole)
+    missing |= dict.fromkeys(OTHER, whole)
     by_cap = {cap: replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in dict.fromkeys(caps)}
     lacking = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in told(methods)]
-    missing |= dict.fromkeys(("5.11", "5.12", "5.13"), lacking)
+    missing |= dict.fromkeys(LARGER, lacking)
+    for number in ("5.5", "5.7", "B.2"):
+        _add_unlogged(missing, number, main.unlogged(setting.verifier), SECONDS)
+    _add_unlogged(missing, "5.4", main.unlogged(setting.verifier), ("trace tokens",))
+    _add_unlogged(missing, "5.10", other.unlogged(other_verifier or ""), SECONDS)
+    for methods in by_cap.values():
+        _add_unlogged(missing, "5.13", methods.unlogged(setting.verifier), SECONDS)
     fixed, missing["B.4"] = _budgets(log, setting, sorted({setting.cap, depth.size}))
+    settings, missing["sensitivity"] = _sensitivity(log, setting, depth.size)
     spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
     return Study(
         name=log.name,
@@ -118,7 +142,7 @@ def study_factcheck(
         budgets=fixed,
         gold=gold_within(log, setting, depth.size),
         unresolved=unresolved(log, setting, depth.size),
-        sensitivity=sensitivity(log, setting, depth.size),
+        sensitivity=settings,
         beyond=beyond(log, setting, orders, dev),
         wall_s=wall_clock(log, setting),
         surrogate_s=spent.get(SURROGATE),
@@ -127,7 +151,25 @@ def study_factcheck(
         eur_per_kwh=eur_per_kwh,
         notes=main.result.notes if main.result is not None else (),
         missing=missing,
+        warnings={
+            "": main.warnings,
+            **dict.fromkeys(OTHER, other.warnings),
+            **dict.fromkeys(LARGER, tuple(dict.fromkeys(w for methods in by_cap.values() for w in methods.warnings))),
+        },
     )
+
+
+def _add_unlogged(missing: dict[str, list[str]], number: str, why: Mapping[str, str], kinds: Sequence[str]) -> None:
+    """Add the reasons of these kinds to a table's, each once."""
+    missing[number] = list(dict.fromkeys([*missing[number], *(why[kind] for kind in kinds if kind in why)]))
+
+
+def _sensitivity(log: Log, setting: Setting, size: int) -> tuple[pl.DataFrame, list[str]]:
+    """The settings, or why there are none."""
+    try:
+        return sensitivity(log, setting, size), []
+    except ThinkbackError as error:
+        return pl.DataFrame(schema=SENSITIVITY), [str(error)]
 
 
 def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> tuple[tuple[Budgets, ...], list[str]]:
@@ -178,12 +220,21 @@ def shared_labels(log: Log) -> tuple[str, ...]:
     return tuple(spaces["labels"][0].split("\0"))
 
 
+NONE_KNOWN = {
+    "pool": "the log has no pool of first attempts",
+    "verifier": "the log has no verifications, and the study is about them; `thinkback generate RECIPE --on LOG` adds "
+    "a verifier's",
+}
+
+
 def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:
     """A pool or verifier by name, or the only one. Raises ThinkbackError otherwise."""
     if name is None and len(known) == 1:
         return next(iter(known))
     if name is None and known:
         raise ThinkbackError(f"the log has {len(known)} {what}s, so name one with `--{what}`; {suggest('', known)}")
+    if not known:
+        raise ThinkbackError(NONE_KNOWN[what])
     if name is None or name not in known:
         raise ThinkbackError(f"the log has no {what} `{name or ''}`; {suggest(name or '', known)}")
     return name
