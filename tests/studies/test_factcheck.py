@@ -243,8 +243,9 @@ def test_a_log_without_seconds_or_tokens_has_dashes_and_says_why(study: Run, tmp
     done = study(written(tmp_path / "log", frames), "--verifier", "strong", "--cap", "15", "--caps", "15")
     assert done.exit_code == 0, done.output
     text = (tmp_path / "out" / "table_5_5.md").read_text()
-    assert "seconds are not logged for every call" in text
-    assert "tokens are not logged for every call" in (tmp_path / "out" / "table_5_4.md").read_text()
+    assert "seconds are not logged for every trace" in text
+    assert "verification" not in text.split("seconds are not logged")[1]  # those of the verifier are logged
+    assert "tokens are not logged for every trace" in (tmp_path / "out" / "table_5_4.md").read_text()
     best = rows(tmp_path / "out" / "table_5_5.csv")[0]
     assert best["runtime_h"] == ""
     assert "–" in text
@@ -260,10 +261,76 @@ def test_a_verifier_on_part_of_the_traces_is_left_out_and_named(study: Run, tmp_
     assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
     text = (tmp_path / "out" / "table_5_8.md").read_text()
     assert "verifier `weak` did not score a trace" in text
-    done = study(log, "--verifier", "weak", "--caps", "15")
+
+
+def test_with_a_verifier_on_part_of_the_traces_what_needs_none_is_shown(study: Run, tmp_path: Path) -> None:
+    """Top-1 and self-consistency need no verifier; all else is a dash, with the reason beneath it."""
+    frames = tables()
+    most = (pl.col("verifier") == "weak") & (pl.col("trace_id").hash() % 10 > 0)
+    few = (pl.col("verifier") == "weak") & ~most
+    frames["verifications"] = frames["verifications"].filter(~few)
+    assert 0 < frames["verifications"].filter(most).height < frames["traces"].height
+    done = study(written(tmp_path / "log", frames), "--verifier", "weak", "--caps", "15")
+    assert done.exit_code == 0, done.output
+    quality = {row["Method"]: row["accuracy_pct"] for row in rows(tmp_path / "out" / "table_5_1.csv")}
+    first = frames["traces"].filter(pl.col("sample_index") == 0)["correct"].mean()
+    assert float(quality["Top-1 decoding"]) == pytest.approx(100 * first)
+    assert float(quality["Self-consistency"]) > 0
+    assert quality["Exhaustive BoN (baseline)"] == ""
+    counts = rows(tmp_path / "out" / "table_5_3.csv")
+    assert [row["verifier_calls"] for row in counts] == ["", ""]
+    named = ("table_5_1", "table_5_3", "table_5_5", "table_5_6", "table_5_7", "table_5_11", "table_B_1", "table_B_4")
+    for name in (*named, "efficiency", "budgets", "orders", "variants", "sensitivity"):
+        assert "verifier `weak` did not score a trace" in (tmp_path / "out" / f"{name}.md").read_text(), name
+    assert float(rows(tmp_path / "out" / "gold_within.csv")[0]["n"]) == 40
+    assert "claims are left out: `weak` did not score" in (tmp_path / "out" / "unresolved.md").read_text()
+    assert [row["Method"] for row in rows(tmp_path / "out" / "table_5_9.csv")] != []  # `strong` scored all of them
+    assert float(rows(tmp_path / "out" / "table_5_9.csv")[0]["verifier_calls"]) > 0
+
+
+@pytest.mark.parametrize(("kept", "reason"), [((), "seconds"), (("latency_s",), "tokens")])
+def test_what_a_verifier_does_not_log_is_no_zero(kept: tuple, reason: str, study: Run, tmp_path: Path) -> None:
+    """Verifications without seconds: nothing that follows from them is known, and generation's own is."""
+    frames = tables()
+    gone = [c for c in ("prompt_tokens", "completion_tokens", "latency_s", "device_s") if c not in kept]
+    frames["verifications"] = frames["verifications"].drop(gone)
+    done = study(written(tmp_path / "log", frames), "--verifier", "strong", "--caps", "15")
+    assert done.exit_code == 0, done.output
+    out = tmp_path / "out"
+    why = f"{reason} are not logged for every verification by `strong`, so what follows from them is a dash"
+    seconds = {n: (out / f"{n}.md").read_text() for n in ("table_5_5", "table_5_7", "table_5_13", "table_B_2")}
+    assert all((why in text) == (reason == "seconds") for text in seconds.values())
+    assert why in (out / "efficiency.md").read_text()
+    assert why not in (out / "table_5_4.md").read_text()
+    for row in rows(out / "table_5_5.csv"):
+        assert float(row["generation_s_per_claim"]) > 0
+        follows = ("verification_s_per_claim", "total_s_per_claim", "runtime_h", "cost_eur")
+        assert all((row[name] == "") == (reason == "seconds") for name in follows)
+    told = {(row["Method"], row["Number"]): row["mean"] for row in rows(out / "efficiency.csv")}
+    assert told["Adaptive Stopping", "total_tokens, per claim"] == ""
+    assert float(told["Self-consistency", "total_tokens, per claim"]) > 0
+    assert (told["Adaptive Stopping", "latency_s, per claim"] == "") == (reason == "seconds")
+    assert float(told["Self-consistency", "latency_s, per claim"]) > 0
+
+
+def test_one_verifier_alone_is_not_compared(study: Run, tmp_path: Path) -> None:
+    """No rows of dashes, but the reason."""
+    frames = tables()
+    frames["verifications"] = frames["verifications"].filter(pl.col("verifier") == "strong")
+    log = written(tmp_path / "log", frames)
+    assert study(log, "--caps", "15").exit_code == 0
+    for name in ("table_5_8", "table_5_9", "table_5_10"):
+        assert "the log has one verifier, so nothing is compared" in (tmp_path / "out" / f"{name}.md").read_text()
+        assert rows(tmp_path / "out" / f"{name}.csv") == []
+        assert (tmp_path / "out" / f"{name}.tex").stat().st_size > 0
+
+
+def test_a_log_without_verifications_is_refused(study: Run, tmp_path: Path) -> None:
+    frames = tables()
+    del frames["verifications"]
+    done = study(written(tmp_path / "log", frames), "--caps", "15")
     assert done.exit_code == 2
-    assert "is dropped" in done.stderr
-    assert "verifier `weak` did not score a trace" in done.stderr
+    assert "the log has no verifications" in done.stderr
 
 
 def test_a_null_feature_makes_examples_partial_and_is_named(tmp_path: Path) -> None:
@@ -335,6 +402,10 @@ def test_no_valid_trace_at_all(study: Run, tmp_path: Path) -> None:
     assert [float(row["verifier_calls"]) for row in counts] == [0, 0]
     assert [float(row["missing_label_traces"]) for row in counts] == [600, 600]
     assert {row["accuracy_pct"] for row in rows(tmp_path / "out" / "table_5_1.csv")} == {"0.0"}
+    words = "no trace of `n15` has a valid answer"
+    assert words in " ".join(done.stdout.split())
+    for name in ("report", "table_5_1", "table_5_8", "table_5_12", "gold_within"):
+        assert words in (tmp_path / "out" / f"{name}.md").read_text(), name
 
 
 def test_labels_outside_the_label_space_are_invalid(study: Run, tmp_path: Path) -> None:
@@ -348,6 +419,33 @@ def test_labels_outside_the_label_space_are_invalid(study: Run, tmp_path: Path) 
     best = rows(tmp_path / "out" / "table_5_3.csv")[0]
     null = frames["traces"].filter(~odd)["answer"].null_count()
     assert float(best["missing_label_traces"]) == 40 + null
+    words = "40 traces give labels outside the label space (`perhaps`), which are no valid answers"
+    assert words in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_labels_outside_are_counted_and_the_most_frequent_named(tmp_path: Path) -> None:
+    """Of one label each for six: five are named. Only traces that are read count, and only answers of closed spaces."""
+    from replay import Sample, run
+
+    frames = tables()
+    odd = pl.col("sample_index") < 6
+    strange = pl.format("x{}", "sample_index")
+    frames["traces"] = frames["traces"].with_columns(
+        answer=pl.when(odd).then(strange).otherwise("answer"),
+        correct=pl.when(odd).then(pl.lit(False)).otherwise("correct"),
+    )
+    log = written(tmp_path / "log", frames)
+    policy = Sample(name="vote", max_traces=15, select="majority")
+    told = [note for note in run(log, policy, resamples=5).notes if "outside" in note]
+    assert told == [
+        "240 traces give labels outside the label space (`x0`, `x1`, `x2`, `x3`, `x4`, …), which are no valid answers"
+    ]
+    ids = frames["examples"]["example_id"].sort()
+    one = run(log, policy, resamples=5, where=f"example_id = '{ids[0]}'", block_examples=1).notes
+    assert any(note.startswith("6 traces give labels outside") for note in one)
+    open_ = frames["examples"].with_columns(labels=pl.lit(None, pl.List(pl.String)))
+    free = written(tmp_path / "open", frames | {"examples": open_})
+    assert not [note for note in run(free, policy, resamples=5).notes if "outside" in note]
 
 
 @pytest.mark.parametrize(
