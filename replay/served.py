@@ -18,6 +18,8 @@ ENOUGH = (9, 10)
 """A policy stays when it can serve at least this share of the examples that some policy can serve."""
 SHOWN = 5
 """Answers outside the label space that are named."""
+LEFT_OUT = "left out: "
+"""How the notes begin that say how many examples are left out, and why."""
 MANY = 0.01
 """A run that leaves out more than this share of its examples says so above its table."""
 
@@ -141,7 +143,7 @@ class Served:
                 "which are no valid answers"
             )
         for reason, count in Counter(self.excluded.values()).most_common(3):
-            yield f"left out: {count:,} example{'s' if count > 1 else ''} ({reason})"
+            yield f"{LEFT_OUT}{count:,} example{'s' if count > 1 else ''} ({reason})"
         for name, why in self.dropped.items():
             yield f"policy `{name}` is dropped: {why}"
         if self.negative:

@@ -18,8 +18,9 @@ from replay.rows import matching
 from replay.run import run
 from replay.stops import Margin
 from replay.store import resampling_units
-from replay.studies.factcheck_runs import Setting
+from replay.studies.factcheck_runs import Setting, warnings_of
 from replay.trajectory import Walk, walk_block
+from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 from toolkit.stats import OutcomeBlock, Settings, summarise
 
@@ -102,6 +103,18 @@ def unresolved(log: Log, setting: Setting, size: int) -> pl.DataFrame:
     )
 
 
+@dataclass(frozen=True)
+class Sensitivity:
+    """Columns of `table`: margin, cap, min_valid, bootstrap (null: adaptive stopping), metric, estimate, low, high.
+
+    `warnings`: what must be said above it; `missing`: why it is empty.
+    """
+
+    table: pl.DataFrame
+    warnings: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
 def sensitivity(
     log: Log,
     setting: Setting,
@@ -111,11 +124,8 @@ def sensitivity(
     caps: Sequence[int] | None = None,
     minima: Sequence[int] = MINIMA,
     bootstraps: Sequence[int] = BOOTSTRAPS,
-) -> pl.DataFrame:
-    """Macro-F1 and operations over margin, cap (at most `size`), minimum and bootstrap pool.
-
-    Columns: margin, cap, min_valid, bootstrap (null: adaptive stopping, which has none), metric, estimate, low, high.
-    """
+) -> Sensitivity:
+    """Macro-F1 and operations over margin, cap (at most `size`), minimum and bootstrap pool."""
     caps = [cap for cap in (caps or CAPS) if cap <= size] or [size]
     keys, policies = [], []
     for margin, cap, least, first in product(margins, caps, minima, (None, *bootstraps)):
@@ -125,12 +135,16 @@ def sensitivity(
         name = f"{margin}/{cap}/{least}/{first}"
         keys.append((name, margin, cap, least, first))
         policies.append(Sample(name=name, pool=setting.pool, verifier=setting.verifier, **own))
-    result = run(log, policies, **setting.asked)
+    try:
+        result = run(log, policies, **setting.asked)
+    except ThinkbackError as error:
+        return Sensitivity(pl.DataFrame(schema=SENSITIVITY), missing=(str(error),))
     swept = list(SENSITIVITY)[:4]
     schema = {"policy": pl.String} | {name: SENSITIVITY[name] for name in swept}
     table = pl.DataFrame(keys, schema=schema, orient="row")
     wanted = result.summary.filter(pl.col("metric").is_in(["macro_f1", "operations"]))
-    return table.join(wanted, on="policy", how="inner", maintain_order="left").select(*SENSITIVITY)
+    made = table.join(wanted, on="policy", how="inner", maintain_order="left").select(*SENSITIVITY)
+    return Sensitivity(made, warnings_of(result))
 
 
 def wall_clock(log: Log, setting: Setting) -> float | None:

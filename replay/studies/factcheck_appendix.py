@@ -186,7 +186,7 @@ def every_budget(study: Study) -> Table:
     heads = ("Candidate pool", "Order", "k", "Metric")
     measures = [Measure("Value, %", "value", interval=True)]
     notes = (f"random: seed {study.setting.random_seed}", "score: sees all scores, a diagnostic", *_unserved(study))
-    return sheet(study, "", "Every order at every budget", heads, measures, rows, notes)
+    return sheet(study, "", "Every order at every budget", heads, measures, rows, notes, study.warnings["B.4"])
 
 
 def pairs(study: Study) -> Table:
@@ -203,7 +203,7 @@ def pairs(study: Study) -> Table:
             rows.append(Row((f"{found.max_traces} traces", r["k"], r["metric"], r["order"], r["against"]), values))
     heads = ("Candidate pool", "k", "Metric", "Order", "Against")
     title = "Orders against each other at the same budget"
-    return sheet(study, "", title, heads, measures, rows, _unserved(study))
+    return sheet(study, "", title, heads, measures, rows, _unserved(study), study.warnings["B.4"])
 
 
 def _unserved(study: Study) -> Sequence[str]:
@@ -221,7 +221,8 @@ def smallest(study: Study) -> Table:
     measures = [Measure("Smallest k", "k", 0), Measure("Best-of-N, %", "best")]
     title = "Smallest budget within 0.5 points of best-of-N"
     notes = ("a dash: at no budget", *_unserved(study))
-    return sheet(study, "", title, ("Candidate pool", "Order", "Metric"), measures, rows, notes)
+    heads = ("Candidate pool", "Order", "Metric")
+    return sheet(study, "", title, heads, measures, rows, notes, study.warnings["B.4"])
 
 
 def gold_table(study: Study) -> Table:
@@ -301,7 +302,7 @@ def efficiency(study: Study) -> Table:
 
 def sensitivity_table(study: Study) -> Table:
     """Macro-F1 and operations for every setting."""
-    wide = study.sensitivity.pivot(
+    wide = study.sensitivity.table.pivot(
         on="metric", index=["margin", "cap", "min_valid", "bootstrap"], values=["estimate", "low", "high"]
     )
     rows = []
@@ -313,6 +314,7 @@ def sensitivity_table(study: Study) -> Table:
         values: dict[str, Value] = {"macro_f1_pct": _percent(f1), "operations": operations["estimate"]}
         rows.append(Row((r["margin"], r["cap"], r["min_valid"], r["bootstrap"]), values))
     measures = [Measure("Macro-F1, %", "macro_f1_pct", interval=True), Measure("Operations/claim", "operations", 2)]
-    notes = ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none", *study.missing["sensitivity"])
+    notes = ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none", *study.sensitivity.missing)
     heads = ("Margin", "Cap", "Minimum", "Bootstrap")
-    return sheet(study, "", "Sensitivity to the settings", heads, measures, rows, notes)
+    title = "Sensitivity to the settings"
+    return sheet(study, "", title, heads, measures, rows, notes, study.sensitivity.warnings)

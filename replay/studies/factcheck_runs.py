@@ -12,6 +12,7 @@ import polars as pl
 from replay.policies import Sample
 from replay.result import Result
 from replay.run import run
+from replay.served import LEFT_OUT
 from replay.stops import Margin
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
@@ -100,8 +101,7 @@ class Methods:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What must be said above a table of these."""
-        notes = self.result.notes if self.result is not None else ()
-        return tuple(note for note in notes if note.startswith(WARNING))
+        return warnings_of(self.result)
 
     def total(self, method: str, metric: str) -> float | None:
         """Sum over the claims."""
@@ -175,6 +175,12 @@ class Methods:
             if name not in self._memo:
                 self._memo[name] = result.draw(name)
         return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
+
+
+def warnings_of(result: Result | None) -> tuple[str, ...]:
+    """What a run says above its table: its warnings, and which examples are left out for which reason."""
+    notes = result.notes if result is not None else ()
+    return tuple(note for note in notes if note.startswith((WARNING, LEFT_OUT)))
 
 
 def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> Interval | None:

@@ -40,8 +40,14 @@ def sheet(
     measures: Sequence[Measure],
     rows: Sequence[Row],
     notes: Sequence[str] = (),
+    warnings: Sequence[str] | None = None,
 ) -> Table:
-    """Lay out a table. With published numbers, columns that the thesis has too get two more."""
+    """Lay out a table. With published numbers, columns that the thesis has too get two more.
+
+    `warnings` stand above it; by default those of the runs that the numbered table is made of.
+    """
+    if warnings is None:
+        warnings = study.warnings.get(number, study.warnings[""])
     known = {m.key for m in measures if any(_published(study, number, m, row) is not None for row in rows)}
     columns = [Column(head, Number(0) if head in ("Max traces", "k", "Claims") else Text()) for head in heads]
     for measure in measures:
@@ -56,7 +62,7 @@ def sheet(
         title=f"{_named(number)}{title}, {study.dataset}",
         columns=tuple(columns),
         rows=tuple(cells),
-        above=(*([SIMULATED] if study.simulated else []), *study.warnings.get(number, study.warnings[""])),
+        above=(*([SIMULATED] if study.simulated else []), *warnings),
         below=(*notes, *study.missing.get(number, ())),
     )
 

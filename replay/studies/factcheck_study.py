@@ -10,8 +10,8 @@ import polars as pl
 from replay.budgets import Budgets, budgets
 from replay.contents import read_contents
 from replay.studies.factcheck_analyses import (
-    SENSITIVITY,
     Depth,
+    Sensitivity,
     gold_within,
     pool_depth,
     sensitivity,
@@ -20,7 +20,16 @@ from replay.studies.factcheck_analyses import (
 )
 from replay.studies.factcheck_beyond import Beyond, beyond, check_development
 from replay.studies.factcheck_published import Published
-from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Methods, Setting, replay_if_served, replay_methods
+from replay.studies.factcheck_runs import (
+    ADAPTIVE,
+    BEST,
+    SURROGATE,
+    Methods,
+    Setting,
+    replay_if_served,
+    replay_methods,
+    warnings_of,
+)
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect
 
@@ -53,7 +62,7 @@ class Study:
     budgets: tuple[Budgets, ...]  # of the pool up to the cap, and of the whole pool where it is larger
     gold: pl.DataFrame
     unresolved: pl.DataFrame
-    sensitivity: pl.DataFrame
+    sensitivity: Sensitivity
     beyond: Beyond | None
     wall_s: float | None
     surrogate_s: float | None  # seconds per claim that replay spent on the surrogate
@@ -127,7 +136,6 @@ def study_factcheck(
     for methods in by_cap.values():
         _add_unlogged(missing, "5.13", methods.unlogged(setting.verifier), SECONDS)
     fixed, missing["B.4"] = _budgets(log, setting, sorted({setting.cap, depth.size}))
-    settings, missing["sensitivity"] = _sensitivity(log, setting, depth.size)
     spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
     return Study(
         name=log.name,
@@ -142,7 +150,7 @@ def study_factcheck(
         budgets=fixed,
         gold=gold_within(log, setting, depth.size),
         unresolved=unresolved(log, setting, depth.size),
-        sensitivity=settings,
+        sensitivity=sensitivity(log, setting, depth.size),
         beyond=beyond(log, setting, orders, dev),
         wall_s=wall_clock(log, setting),
         surrogate_s=spent.get(SURROGATE),
@@ -153,6 +161,7 @@ def study_factcheck(
         missing=missing,
         warnings={
             "": main.warnings,
+            "B.4": tuple(dict.fromkeys(warning for made in fixed for warning in warnings_of(made.result))),
             **dict.fromkeys(OTHER, other.warnings),
             **dict.fromkeys(LARGER, tuple(dict.fromkeys(w for methods in by_cap.values() for w in methods.warnings))),
         },
@@ -162,14 +171,6 @@ def study_factcheck(
 def _add_unlogged(missing: dict[str, list[str]], number: str, why: Mapping[str, str], kinds: Sequence[str]) -> None:
     """Add the reasons of these kinds to a table's, each once."""
     missing[number] = list(dict.fromkeys([*missing[number], *(why[kind] for kind in kinds if kind in why)]))
-
-
-def _sensitivity(log: Log, setting: Setting, size: int) -> tuple[pl.DataFrame, list[str]]:
-    """The settings, or why there are none."""
-    try:
-        return sensitivity(log, setting, size), []
-    except ThinkbackError as error:
-        return pl.DataFrame(schema=SENSITIVITY), [str(error)]
 
 
 def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> tuple[tuple[Budgets, ...], list[str]]:

@@ -232,7 +232,9 @@ def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Pa
 
 def test_sensitivity_has_every_combination(claims: Path) -> None:
     setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
-    frame = sensitivity(open_log(claims), setting, 15, margins=(0.1, 0.3), caps=(5, 15), minima=(2, 3), bootstraps=(2,))
+    frame = sensitivity(
+        open_log(claims), setting, 15, margins=(0.1, 0.3), caps=(5, 15), minima=(2, 3), bootstraps=(2,)
+    ).table
     assert frame.height == 2 * 2 * 2 * 2 * 2
     assert set(frame["metric"]) == {"macro_f1", "operations"}
 
