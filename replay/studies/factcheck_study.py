@@ -9,6 +9,7 @@ import polars as pl
 
 from replay.budgets import Budgets, budgets
 from replay.contents import read_contents
+from replay.rows import matching
 from replay.studies.factcheck_analyses import (
     Depth,
     Sensitivity,
@@ -112,7 +113,7 @@ def study_factcheck(
     main comparison cannot be replayed.
     """
     contents = read_contents(log)
-    labels = shared_labels(log)
+    labels = shared_labels(log, setting.asked.get("where"))
     if dev is not None:
         check_development(log, setting, dev)
     main = replay_methods(log, setting)
@@ -210,15 +211,22 @@ def _nothing_compared(others: Sequence[str]) -> str:
     return f"the log has {len(others)} other verifiers ({names}): name one with `--other-verifier`"
 
 
-def shared_labels(log: Log) -> tuple[str, ...]:
-    """The label space of all examples. Raises ThinkbackError where they share none."""
-    scan = log.scan("examples", ["labels"]).select(pl.col("labels").list.join("\0"), n=pl.col("labels").list.len())
-    spaces = collect(scan.unique(), log)
-    if len(spaces) != 1 or not spaces["n"][0]:
+def shared_labels(log: Log, where: str | None = None) -> tuple[str, ...]:
+    """The label space of the examples that are asked about. Raises ThinkbackError where they share none."""
+    scan = log.scan("examples", ["example_id", "dataset", "labels"])
+    if where is not None:
+        scan = scan.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    found = collect(scan.select("dataset", pl.col("labels").fill_null([])).unique(), log).sort("dataset")
+    spaces = {tuple(labels) for labels in found["labels"]}
+    if spaces == {()} or not spaces:
+        raise ThinkbackError("the study of fact checking needs claims with a label space: give `labels` of examples")
+    if len(spaces) > 1:
+        labelled = found.filter(pl.col("labels").list.len() > 0)["dataset"].unique().sort().to_list()
         raise ThinkbackError(
-            "the study of fact checking needs claims that share one label space: give `labels` of examples"
+            f"the study of fact checking needs claims that share one label space, and the log has {len(spaces)} (none "
+            f"counts as one): choose claims with `--where`, such as \"dataset = '{labelled[0]}'\""
         )
-    return tuple(spaces["labels"][0].split("\0"))
+    return spaces.pop()
 
 
 NONE_KNOWN = {

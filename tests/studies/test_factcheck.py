@@ -327,6 +327,23 @@ def test_one_verifier_alone_is_not_compared(study: Run, tmp_path: Path) -> None:
         assert (tmp_path / "out" / f"{name}.tex").stat().st_size > 0
 
 
+def test_claims_beside_other_questions_are_chosen_by_where(study: Run, tmp_path: Path) -> None:
+    """Ten of forty questions are open: they are no claims, and the others are studied alone."""
+    frames = tables()
+    other = pl.col("example_id").is_in(frames["examples"]["example_id"].sort()[:10].implode())
+    frames["examples"] = frames["examples"].with_columns(
+        dataset=pl.when(other).then(pl.lit("sums")).otherwise(pl.lit("claims")),
+        labels=pl.when(~other).then("labels"),
+    )
+    log = written(tmp_path / "log", frames)
+    done = study(log, "--verifier", "strong", "--caps", "15")
+    assert done.exit_code == 2
+    assert "choose claims with `--where`, such as \"dataset = 'claims'\"" in done.stderr
+    done = study(log, "--verifier", "strong", "--caps", "15", "--where", "dataset = 'claims'")
+    assert done.exit_code == 0, done.output
+    assert float(rows(tmp_path / "out" / "table_5_3.csv")[0]["trace_attempts"]) == 30 * 15
+
+
 def test_a_log_without_verifications_is_refused(study: Run, tmp_path: Path) -> None:
     frames = tables()
     del frames["verifications"]
