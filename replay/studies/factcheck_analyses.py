@@ -156,6 +156,13 @@ def wall_clock(log: Log, setting: Setting) -> float | None:
     return None if None in parts else sum(part for part in parts if part is not None)
 
 
+def verified_elsewhere(log: Log, setting: Setting) -> bool:
+    """Whether the verifier scored traces of other pools too, so that its wall-clock is not of this one alone."""
+    traces = log.scan("traces", ["trace_id", "pool"]).filter(pl.col("pool") != setting.pool)
+    scores = log.scan("verifications", ["trace_id", "verifier"]).filter(pl.col("verifier") == setting.verifier)
+    return not collect(scores.join(traces, on="trace_id", how="semi").select("trace_id").head(1), log).is_empty()
+
+
 def _seconds(source: Mapping[str, Any], kind: str, name: str) -> float | None:
     entries = source.get(kind)
     entry = entries.get(name) if isinstance(entries, Mapping) else None

@@ -100,7 +100,7 @@ def _whole_pool(study: Study) -> bool:
     """Whether exhaustive best-of-N is just what the log's own run made, so that its wall-clock is its."""
     depth = study.depth
     whole = depth.largest == study.setting.cap and depth.shorter == 0
-    return whole and study.setting.asked.get("where") is None
+    return whole and study.setting.asked.get("where") is None and not study.verified_elsewhere
 
 
 def _other_h(study: Study, generation: float | None, verification: float | None) -> float | None:
@@ -114,7 +114,7 @@ def _why_no_wall(study: Study) -> str:
     if study.wall_s is None:
         return NOT_SECONDS
     if not _whole_pool(study):
-        return "the log's wall-clock is of all its claims and traces, which this table is not"
+        return "the log's wall-clock is of all its claims and of every trace verified, which this table is not"
     generation, verification = (study.main.total(BEST, metric) for metric in ("generation_s", "verification_s"))
     if generation is not None and verification is not None and study.wall_s < generation + verification:
         return "calls ran side by side: the wall-clock is shorter than their sum, so there is no rest"

@@ -17,6 +17,7 @@ from replay.studies.factcheck_analyses import (
     pool_depth,
     sensitivity,
     unresolved,
+    verified_elsewhere,
     wall_clock,
 )
 from replay.studies.factcheck_beyond import Beyond, beyond, check_development
@@ -66,6 +67,7 @@ class Study:
     sensitivity: Sensitivity
     beyond: Beyond | None
     wall_s: float | None
+    verified_elsewhere: bool  # other pools' traces too, by the same verifier
     surrogate_s: float | None  # seconds per claim that replay spent on the surrogate
     published: Published | None
     kw: float
@@ -154,6 +156,7 @@ def study_factcheck(
         sensitivity=sensitivity(log, setting, depth.size),
         beyond=beyond(log, setting, orders, dev),
         wall_s=wall_clock(log, setting),
+        verified_elsewhere=verified_elsewhere(log, setting),
         surrogate_s=spent.get(SURROGATE),
         published=published,
         kw=kw,

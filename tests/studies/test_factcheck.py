@@ -12,7 +12,14 @@ from typer.testing import CliRunner, Result
 
 from generate.claims import simulate_claims
 from generate.simulate import simulate_tables
-from replay.studies.factcheck_analyses import Depth, gold_within, pool_depth, sensitivity, unresolved
+from replay.studies.factcheck_analyses import (
+    Depth,
+    gold_within,
+    pool_depth,
+    sensitivity,
+    unresolved,
+    verified_elsewhere,
+)
 from replay.studies.factcheck_buckets import trace_buckets
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Setting, replay_methods
 from thinkback.app import app
@@ -51,11 +58,15 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def tables(**settings: int) -> dict[str, pl.DataFrame]:
-    """A small log with two verifiers, its pool of samples alone."""
-    made = simulate_tables(examples=40, traces=15, labels=3, seed=2, **settings)
+def simulated() -> dict[str, pl.DataFrame]:
+    """A small log with two verifiers and two pools."""
+    return simulate_tables(examples=40, traces=15, labels=3, seed=2)
+
+
+def tables() -> dict[str, pl.DataFrame]:
+    """The same with its pool of samples alone."""
     probe = pl.col("trace_id").str.contains("/probe/")
-    return {name: frame if name == "examples" else frame.filter(~probe) for name, frame in made.items()}
+    return {name: frame if name == "examples" else frame.filter(~probe) for name, frame in simulated().items()}
 
 
 def written(folder: Path, frames: dict[str, pl.DataFrame]) -> Path:
@@ -313,6 +324,28 @@ def test_what_a_verifier_does_not_log_is_no_zero(kept: tuple, reason: str, study
     assert float(told["Self-consistency", "total_tokens, per claim"]) > 0
     assert (told["Adaptive Stopping", "latency_s, per claim"] == "") == (reason == "seconds")
     assert float(told["Self-consistency", "latency_s, per claim"]) > 0
+
+
+def test_the_rest_of_the_wall_clock(study: Run, tmp_path: Path) -> None:
+    """One hour and a half more than all calls together: the rest of exhaustive best-of-N, priced like the others."""
+    frames = tables()
+    ours = frames["verifications"].filter(pl.col("verifier") == "strong")
+    generation, verification = (float(t["latency_s"].cast(pl.Float64).sum()) for t in (frames["traces"], ours))
+    source = {
+        "pools": {"n15": {"wall_clock_s": generation + 3600}},
+        "verifiers": {"strong": {"wall_clock_s": verification + 1800}},
+    }
+    log = write_log(tmp_path / "log", name="small", tables=frames, source=source)
+    assert study(tmp_path / "log", "--verifier", "strong", "--caps", "15").exit_code == 0
+    best, adaptive, _ = rows(tmp_path / "out" / "table_B_2.csv")
+    assert float(best["other_h"]) == pytest.approx(1.5)
+    assert float(best["other_cost_eur"]) == pytest.approx(1.5 * 0.25 * 0.25)
+    assert float(best["total_h"]) == pytest.approx(1.5 + (generation + verification) / 3600)
+    assert adaptive["other_h"] == adaptive["total_h"] == ""
+    assert float(adaptive["generation_h"]) < float(best["generation_h"])
+    setting = Setting("n15", "strong")
+    assert not verified_elsewhere(log, setting)
+    assert verified_elsewhere(open_log(written(tmp_path / "both", simulated())), setting)
 
 
 def test_one_verifier_alone_is_not_compared(study: Run, tmp_path: Path) -> None:
