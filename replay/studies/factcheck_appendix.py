@@ -292,7 +292,7 @@ def efficiency(study: Study) -> Table:
     ]
     notes = (
         *told(study.main),
-        *study.main.unlogged(study.setting.verifier).values(),
+        *study.main.unlogged().values(),
         "hours: of latency_s, one call after the other",
         *(note for note in study.notes if note.startswith("cost_eur")),
         "change: against exhaustive best-of-N",

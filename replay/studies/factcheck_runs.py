@@ -62,6 +62,7 @@ class Methods:
 
     result: Result | None
     cap: int
+    verifier: str
     missing: Mapping[str, str] = field(default_factory=dict)
     free: frozenset[str] = frozenset()
     _memo: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
@@ -84,7 +85,7 @@ class Methods:
         euros = {cost for cost in self.free if any(note.startswith(f"cost_eur: {cost}") for note in notes)}
         return frozenset(metric for cost in self.free for metric in FOLLOWS[cost]) | ({"cost_eur"} if euros else set())
 
-    def unlogged(self, verifier: str) -> dict[str, str]:
+    def unlogged(self) -> dict[str, str]:
         """Why there are no `trace seconds`, `trace tokens`, `verification seconds`, `verification tokens`."""
         shown = [] if self.result is None else [policy.name for policy in self.result.policies]
         calls = {}
@@ -95,7 +96,7 @@ class Methods:
             if any(self.cell(name, generated) is None for name in shown):
                 calls[f"trace {what}"] = f"{what} are not logged for every trace"
             if verified in self.free:
-                calls[f"verification {what}"] = f"{what} are not logged for every verification by `{verifier}`"
+                calls[f"verification {what}"] = f"{what} are not logged for every verification by `{self.verifier}`"
         return {kind: f"{why}, so what follows from them is a dash" for kind, why in calls.items()}
 
     @property
@@ -220,7 +221,7 @@ def replay_methods(log: Log, setting: Setting, methods: Sequence[str] = METHODS,
         if BEST not in result.dropped or VOTE in result.dropped:
             raise
     free = frozenset(result.provenance["verifications_free"].get(setting.verifier, ()))
-    return Methods(result, setting.cap, dict(result.dropped), free)
+    return Methods(result, setting.cap, setting.verifier, dict(result.dropped), free)
 
 
 def replay_if_served(log: Log, setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
@@ -228,4 +229,4 @@ def replay_if_served(log: Log, setting: Setting, methods: Sequence[str] = METHOD
     try:
         return replay_methods(log, setting, methods, **keys)
     except ThinkbackError as error:
-        return Methods(None, setting.cap, dict.fromkeys(methods, str(error)))
+        return Methods(None, setting.cap, setting.verifier, dict.fromkeys(methods, str(error)))

@@ -119,25 +119,17 @@ def study_factcheck(
     if dev is not None:
         check_development(log, setting, dev)
     main = replay_methods(log, setting)
-    missing = {number: told(main) for number in MAIN}
     depth = pool_depth(log, setting)
-    other = Methods(None, setting.cap)
+    other = Methods(None, setting.cap, setting.verifier)
     others = sorted(contents.verifiers - {setting.verifier})
     if other_verifier is None and len(others) == 1:
         other_verifier = others[0]
     if other_verifier is not None:
         other = replay_if_served(log, replace(setting, verifier=other_verifier))
-    whole = told(other) if other_verifier is not None else [_nothing_compared(others)]
-    missing |= dict.fromkeys(OTHER, whole)
     by_cap = {cap: replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in dict.fromkeys(caps)}
-    lacking = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in told(methods)]
-    missing |= dict.fromkeys(LARGER, lacking)
-    for number in ("5.5", "5.7", "B.2"):
-        _add_unlogged(missing, number, main.unlogged(setting.verifier), SECONDS)
-    _add_unlogged(missing, "5.4", main.unlogged(setting.verifier), ("trace tokens",))
-    _add_unlogged(missing, "5.10", other.unlogged(other_verifier or ""), SECONDS)
-    for methods in by_cap.values():
-        _add_unlogged(missing, "5.13", methods.unlogged(setting.verifier), SECONDS)
+    missing = _missing(main, other, by_cap)
+    if other_verifier is None:
+        missing |= {number: [_nothing_compared(others)] for number in OTHER}
     fixed, missing["B.4"] = _budgets(log, setting, sorted({setting.cap, depth.size}))
     spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
     return Study(
@@ -172,9 +164,17 @@ def study_factcheck(
     )
 
 
-def _add_unlogged(missing: dict[str, list[str]], number: str, why: Mapping[str, str], kinds: Sequence[str]) -> None:
-    """Add the reasons of these kinds to a table's, each once."""
-    missing[number] = list(dict.fromkeys([*missing[number], *(why[kind] for kind in kinds if kind in why)]))
+def _missing(main: Methods, other: Methods, by_cap: Mapping[int, Methods]) -> dict[str, list[str]]:
+    """By table: methods that cannot be served, seconds and tokens that are not logged."""
+    capped = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in told(methods)]
+    missing = {number: told(main) for number in MAIN}
+    missing |= dict.fromkeys(OTHER, told(other)) | dict.fromkeys(LARGER, capped)
+    seconds = {"5.5": [main], "5.7": [main], "B.2": [main], "5.10": [other], "5.13": list(by_cap.values())}
+    wanted = [(number, kind, made) for number, all_of in seconds.items() for kind in SECONDS for made in all_of]
+    for number, kind, methods in (*wanted, ("5.4", "trace tokens", main)):
+        why = methods.unlogged().get(kind)
+        missing[number] = list(dict.fromkeys([*missing[number], *([why] if why else [])]))
+    return missing
 
 
 def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> tuple[tuple[Budgets, ...], list[str]]:
