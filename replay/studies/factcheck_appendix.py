@@ -274,8 +274,10 @@ def efficiency(study: Study) -> Table:
         for metric in metrics:
             change = study.main.change(name, metric) if name != BEST else None
             total = study.main.cell(name, metric, study.main.n)
-            values: dict[str, Value] = {"mean": study.main.cell(name, metric), "total": total, "change": change}
-            rows.append(Row((SHOWN[name], f"{metric}, per claim"), values))
+            many, claims = (1000, "1,000 claims") if metric == "cost_eur" else (1, "claim")
+            mean = study.main.cell(name, metric, many)
+            values: dict[str, Value] = {"mean": mean, "total": total, "change": change}
+            rows.append(Row((SHOWN[name], f"{metric}, per {claims}"), values))
         missing = counts(study.main, name)["missing_label_traces"]
         rows.append(Row((SHOWN[name], "missing-label traces"), {"total": missing}))
         for over, under, words in per:
