@@ -19,7 +19,8 @@ ENOUGH = (9, 10)
 SHOWN = 5
 """Answers outside the label space that are named."""
 LEFT_OUT = "left out: "
-"""How the notes begin that say how many examples are left out, and why."""
+FREE = "verifications without logged tokens or seconds count as free: "
+"""How the notes begin that say how many examples are left out, and why; and which verifiers count as free."""
 MANY = 0.01
 """A run that leaves out more than this share of its examples says so above its table."""
 
@@ -151,7 +152,7 @@ class Served:
             yield f"WARNING: negative scores count against an answer in a weighted vote: {named}"
         free = sorted(name for name, lacking in self.free.items() if lacking & {"verification_tokens", "latency_s"})
         if free:
-            yield f"verifications without logged tokens or seconds count as free: {_listed(free)}"
+            yield f"{FREE}{_listed(free)}"
         for name, count in self.exhausted.items():
             if count:
                 yield f"`{name}` ran out of log on {count:,} examples (`exhausted`), so it looks cheaper than it is"

@@ -10,6 +10,7 @@ import polars as pl
 from replay.budgets import Budgets, budgets
 from replay.contents import read_contents
 from replay.rows import matching
+from replay.served import FREE
 from replay.studies.factcheck_analyses import (
     Depth,
     Sensitivity,
@@ -153,7 +154,7 @@ def study_factcheck(
         published=published,
         kw=kw,
         eur_per_kwh=eur_per_kwh,
-        notes=main.result.notes if main.result is not None else (),
+        notes=_notes(main),
         missing=missing,
         warnings={
             "": main.warnings,
@@ -162,6 +163,12 @@ def study_factcheck(
             **dict.fromkeys(LARGER, tuple(dict.fromkeys(w for methods in by_cap.values() for w in methods.warnings))),
         },
     )
+
+
+def _notes(main: Methods) -> tuple[str, ...]:
+    """What the run says, but that costs count as free: here they are dashes, and said to be."""
+    notes = main.result.notes if main.result is not None else ()
+    return (*(note for note in notes if not note.startswith(FREE)), *main.unlogged().values())
 
 
 def _missing(main: Methods, other: Methods, by_cap: Mapping[int, Methods]) -> dict[str, list[str]]:

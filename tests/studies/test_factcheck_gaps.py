@@ -80,6 +80,9 @@ def test_what_a_verifier_does_not_log_is_no_zero(kept: tuple, reason: str, study
     seconds = {n: (out / f"{n}.md").read_text() for n in ("table_5_5", "table_5_7", "table_5_13", "table_B_2")}
     assert all((why in text) == (reason == "seconds") for text in seconds.values())
     assert why in (out / "efficiency.md").read_text()
+    report = (out / "report.md").read_text()
+    assert "count as free" not in report
+    assert f"- {why}" in report.partition("## Table")[0]
     assert why not in (out / "table_5_4.md").read_text()
     for row in rows(out / "table_5_5.csv"):
         assert float(row["generation_s_per_claim"]) > 0
