@@ -29,7 +29,12 @@ MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 MINIMA = (2, 3, 5)
 BOOTSTRAPS = (2, 3, 5)
 CAPS = (5, 10, 15, 20, 30, 40)
-SENSITIVITY = {"margin": pl.Float64, "cap": pl.Int64, "min_valid": pl.Int64, "bootstrap": pl.Int64}
+SENSITIVITY: dict[str, type[pl.DataType]] = {
+    "margin": pl.Float64,
+    "cap": pl.Int64,
+    "min_valid": pl.Int64,
+    "bootstrap": pl.Int64,
+}
 SENSITIVITY |= {"metric": pl.String, "estimate": pl.Float64, "low": pl.Float64, "high": pl.Float64}
 ENOUGH = 0.9
 """Share of the claims that must have a pool of a size for it to be the study's."""
