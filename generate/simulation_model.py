@@ -35,6 +35,8 @@ from statistics import NormalDist
 import numpy as np
 import polars as pl
 
+from toolkit.features import CLAIM_FEATURES
+
 BLOCK = 1_000  # examples drawn together; part of the model: another size gives another log
 
 
@@ -73,7 +75,7 @@ class Model:
     dev_share: float = 0.3
 
 
-FEATURES = ("claim_similarity", "evidence_similarity", "claim_numeric_coverage", "evidence_numeric_grounding")
+FEATURES = tuple(name for name in CLAIM_FEATURES if name != "length")  # fields of Model with their correlation
 VERIFIERS = ("strong", "weak")  # fields of Model with their AUC
 
 

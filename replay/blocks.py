@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -10,6 +10,9 @@ import polars as pl
 from replay.pool import SCORE_COSTS, TRACE_COSTS, Block, Pool, Prices, Request, Scores
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
+
+OUTSIDE, OUTSIDE_WORD = "answer outside", "word outside"
+"""Columns while a block is read: with a space, so that no column of a log is in their way."""
 
 
 def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
@@ -22,9 +25,12 @@ def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
     low, high = examples["example_id"][0], examples["example_id"][-1]
     within = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
     traces = _read_traces(log, examples, rows, within, request)
-    vocabulary = traces["answer"].unique().drop_nulls().sort()
+    vocabulary = pl.concat([traces["answer"], traces[OUTSIDE]]).unique().drop_nulls().sort()
     words = pl.DataFrame({"answer": vocabulary, "word": np.arange(len(vocabulary), dtype=np.int32)})
     traces = traces.join(words, on="answer", how="left", maintain_order="left")
+    if traces[OUTSIDE].null_count() < len(traces):
+        strange = words.rename({"answer": OUTSIDE, "word": OUTSIDE_WORD})
+        traces = traces.join(strange, on=OUTSIDE, how="left", maintain_order="left")
     scores, free = _read_scores(log, traces, within, request)
     pools = {}
     for name in sorted(traces["slice"].unique().to_list()):
@@ -120,24 +126,25 @@ def _up_to_gaps(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _valid_answers(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
-    """Null the answers that lie outside their example's label space; verdicts without answers stay."""
+    """Move answers outside their example's label space to a column of their own; verdicts without answers stay."""
     opaque = pl.col("opaque").fill_null(False)
     spaces = examples.select("labels").unique(maintain_order=True)["labels"].to_list()
     if all(not labels for labels in spaces):
-        return frame
+        return frame.with_columns(**{OUTSIDE: pl.lit(None, pl.String)})
     if len(spaces) == 1:
         inside = pl.col("answer").is_in(spaces[0]) | opaque
-        return frame.with_columns(answer=pl.when(inside).then("answer"))
+        return frame.with_columns(answer=pl.when(inside).then("answer"), **{OUTSIDE: pl.when(~inside).then("answer")})
     labels = examples.select("example_id", "labels")
     inside = pl.col("labels").list.len().fill_null(0).eq(0) | pl.col("labels").list.contains(pl.col("answer")) | opaque
     joined = frame.join(labels, on="example_id", how="left", maintain_order="left")
-    return joined.with_columns(answer=pl.when(inside).then("answer")).drop("labels")
+    moved = joined.with_columns(answer=pl.when(inside).then("answer"), **{OUTSIDE: pl.when(~inside).then("answer")})
+    return moved.drop("labels")
 
 
 def _read_scores(
     log: Log, traces: pl.DataFrame, within: pl.Expr, request: Request
-) -> tuple[pl.DataFrame, frozenset[str]]:
-    """Verifications of the block's traces with columns slice, verifier, e, s, and the verifiers with unlogged costs."""
+) -> tuple[pl.DataFrame, Mapping[str, frozenset[str]]]:
+    """Verifications of the block's traces with columns slice, verifier, e, s, and which costs of a verifier lack."""
     names = sorted(set().union(*request.verifiers.values())) if request.verifiers else []
     columns = [
         "trace_id",
@@ -158,18 +165,27 @@ def _read_scores(
             (pl.col("prompt_tokens").fill_null(0) + pl.col("completion_tokens").fill_null(0)).alias(
                 "verification_tokens"
             ),
-            pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens", "latency_s").is_null()).alias("free"),
+            pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens").is_null()).alias(_lacks(SCORE_COSTS[0])),
+            *(pl.col(name).is_null().alias(_lacks(name)) for name in SCORE_COSTS[1:]),
             pl.col("candidates").fill_null(0),
             pl.col("latency_s", "device_s").cast(pl.Float64).fill_null(0.0),
             *([request.prices.expr("verifier").alias("price")] if request.prices else []),
         )
     )
     frame = collect(scan, log)
-    free = frozenset(frame.filter("free")["verifier"].unique().to_list())
+    lacking = frame.group_by("verifier").agg(pl.col(*map(_lacks, SCORE_COSTS)).any())
+    free = {
+        row["verifier"]: frozenset(name for name in SCORE_COSTS if row[_lacks(name)])
+        for row in lacking.iter_rows(named=True)
+    }
     if request.prices:
         _all_priced(frame, "verifier", request.prices)
         frame = frame.with_columns(pl.col("price").fill_null(0.0))
     return frame, free
+
+
+def _lacks(cost: str) -> str:
+    return f"lacks {cost}"
 
 
 def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: Request) -> Pool:
@@ -209,6 +225,7 @@ def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, 
         credit=spread(traces["credit"], np.nan, np.float64),
         reads=np.where(spread(first.cast(pl.Int32), 1, np.int32) > 0, 0, spread(traces["reads"], 1, np.int32)),
         scores=verifiers,
+        outside=spread(traces[OUTSIDE_WORD], -1, np.int32) if OUTSIDE_WORD in traces.columns else None,
         signals={c: spread(traces[c], np.nan, np.float64) for c in signal_columns(request)},
         features={name: spread(traces[f"feature {name}"], np.nan, np.float64) for name in sorted(request.features)},
     )

@@ -12,9 +12,10 @@ from replay.blocks import read_block
 from replay.calibrated import fit_calibration
 from replay.conformal import fit_conformal
 from replay.contents import Contents, request
-from replay.policies import Policy, Sample, with_samples
+from replay.fits import FITS
+from replay.policies import Policy, Sample, nested, with_samples
 from replay.pool import Block
-from replay.rows import examples_of, matching, refuse_overlap, refuse_reuse
+from replay.rows import Judged, examples_of, matching, refuse_overlap, refuse_reuse
 from replay.surrogates_fitted import fit_prior
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
@@ -53,6 +54,25 @@ def fit_policies(
         return _fitted(sample, fitted, contents.whole)
 
     return tuple(with_samples(policy, one) for policy in policies)
+
+
+def refuse_learnt_on(log: Log, policies: Sequence[Policy], chosen_on: pl.Series, on: str) -> None:
+    """Raise where a policy learns on examples that settings are chosen on, which are those where `on` holds."""
+    judged = Judged(
+        f"that settings are chosen on (`on`: {on})",
+        "policies that learn need a third set of rows: one to learn from, one to choose on (`on`), one to report "
+        "(`report`)",
+    )
+    for policy in policies:
+        for part in nested(policy):
+            for key in FITS if isinstance(part, Sample) else ():
+                settings = getattr(part, key)
+                if settings is not None:
+                    try:
+                        ids = matching(log, settings.on, f"{key}.on")
+                        refuse_overlap(log, ids, chosen_on, f"{key}.on", settings.on, judged)
+                    except ThinkbackError as error:
+                        raise ThinkbackError(f"policy `{policy.name}`: {error}") from None
 
 
 def _check_apart(log: Log, policy: Sample) -> None:

@@ -72,6 +72,7 @@ class Pool:
     scores: Mapping[str, Scores]
     signals: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of traces that gates read: (E, T)
     features: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of `features`: (E, T)
+    outside: np.ndarray | None = None  # (E, T) number of an answer outside the label space; -1: none
 
     def slice(self, start: int, stop: int) -> Pool:
         """The examples from `start` up to `stop`, as views."""
@@ -87,6 +88,7 @@ class Pool:
             credit=self.credit[cut],
             reads=self.reads[cut],
             scores={name: scores.slice(start, stop) for name, scores in self.scores.items()},
+            outside=None if self.outside is None else self.outside[cut],
             signals={name: values[cut] for name, values in self.signals.items()},
             features={name: values[cut] for name, values in self.features.items()},
         )
@@ -110,9 +112,9 @@ class Block:
     """A slice of the log: examples in example_id order, and their pools."""
 
     examples: pl.DataFrame
-    vocabulary: pl.Series  # (V,) the answers that `word` numbers
+    vocabulary: pl.Series  # (V,) the answers that `word` and `outside` number
     pools: Mapping[str, Pool]
-    free: frozenset[str]  # verifiers with verifications whose tokens or seconds are not logged
+    free: Mapping[str, frozenset[str]]  # verifier -> which of its costs (`SCORE_COSTS`) some verification lacks
 
     def slice(self, start: int, stop: int) -> Block:
         """The examples from `start` up to `stop`, as views."""

@@ -178,6 +178,7 @@ def _provenance(
         "leader": statistics.leader,
         "examples": {"compared": statistics.n, "judged": statistics.judged, "excluded": dict(served.excluded)},
         "policies_dropped": dict(served.dropped),
+        "verifications_free": {name: sorted(lacking) for name, lacking in sorted(served.free.items()) if lacking},
         "surrogate_s_per_example": served.surrogate_s_per_example,
         "notes": list(notes),
         "versions": versions(),

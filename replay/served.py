@@ -16,6 +16,11 @@ from toolkit.errors import ThinkbackError
 
 ENOUGH = (9, 10)
 """A policy stays when it can serve at least this share of the examples that some policy can serve."""
+SHOWN = 5
+"""Answers outside the label space that are named."""
+LEFT_OUT = "left out: "
+FREE = "verifications without logged tokens or seconds count as free: "
+"""How the notes begin that say how many examples are left out, and why; and which verifiers count as free."""
 MANY = 0.01
 """A run that leaves out more than this share of its examples says so above its table."""
 
@@ -34,7 +39,9 @@ class Served:
     why: list[Counter[str]] = field(init=False)
     excluded: dict[str, str] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
-    free: set[str] = field(default_factory=set)
+    free: dict[str, frozenset[str]] = field(default_factory=dict)
+    valid: Counter[str] = field(default_factory=Counter)
+    outside: Counter[str] = field(default_factory=Counter)
     negative: set[str] = field(default_factory=set)
     behind_gaps: int = 0
     exhausted: Counter[str] = field(default_factory=Counter)
@@ -59,7 +66,9 @@ class Served:
         keep: np.ndarray = np.all(served, axis=0)
         self.kept += int(keep.sum())
         self.judged += int(np.isfinite(outcomes[0].correct[keep]).sum())
-        self.free |= block.free
+        for verifier, lacking in block.free.items():
+            self.free[verifier] = self.free.get(verifier, frozenset()) | lacking
+        self._count_answers(block)
         self.negative |= _negative_weights(block, self.policies)
         for policy, outcome in zip(self.policies, outcomes, strict=True):
             self.exhausted[policy.name] += int((outcome.ending[keep] == EXHAUSTED).sum())
@@ -75,6 +84,16 @@ class Served:
             reason = f"{self.policies[first[e]].name}: {outcome.reasons[outcome.reason[e]]}"
             self.excluded[str(ids[int(e)])] = reason
         return keep
+
+    def _count_answers(self, block: Block) -> None:
+        """Valid answers of each pool that has traces, and the answers outside the label space."""
+        for name, pool in block.pools.items():
+            if pool.size.any():
+                self.valid[name] += int((pool.code >= 0).sum())
+            if pool.outside is not None:
+                words, counts = np.unique(pool.outside[pool.outside >= 0], return_counts=True)
+                for word, count in zip(words, counts, strict=True):
+                    self.outside[block.vocabulary[int(word)]] += int(count)
 
     @property
     def surrogate_s_per_example(self) -> dict[str, float]:
@@ -112,14 +131,28 @@ class Served:
                 "the log lacks calls or values that some policy needs; if the logged run stopped or "
                 "accepted by a rule of its own, this biases every number below"
             )
+        for pool, count in sorted(self.valid.items()):
+            if not count:
+                yield (
+                    f"WARNING: no trace of `{pool}` has a valid answer, so every prediction made of them is null and "
+                    "counts as wrong"
+                )
+        if self.outside:
+            most_first = sorted(self.outside, key=lambda answer: (-self.outside[answer], answer))
+            yield (
+                f"{self.outside.total():,} traces give labels outside the label space ({_listed(most_first, SHOWN)}), "
+                "which are no valid answers"
+            )
         for reason, count in Counter(self.excluded.values()).most_common(3):
-            yield f"left out: {count:,} example{'s' if count > 1 else ''} ({reason})"
+            yield f"{LEFT_OUT}{count:,} example{'s' if count > 1 else ''} ({reason})"
         for name, why in self.dropped.items():
             yield f"policy `{name}` is dropped: {why}"
         if self.negative:
-            yield f"WARNING: negative scores count against an answer in a weighted vote: {_listed(self.negative)}"
-        if self.free:
-            yield f"verifications without logged tokens or seconds count as free: {_listed(self.free)}"
+            named = _listed(sorted(self.negative))
+            yield f"WARNING: negative scores count against an answer in a weighted vote: {named}"
+        free = sorted(name for name, lacking in self.free.items() if lacking & {"verification_tokens", "latency_s"})
+        if free:
+            yield f"{FREE}{_listed(free)}"
         for name, count in self.exhausted.items():
             if count:
                 yield f"`{name}` ran out of log on {count:,} examples (`exhausted`), so it looks cheaper than it is"
@@ -127,8 +160,9 @@ class Served:
             yield f"traces behind a gap in their sample indices, which are not replayed: {self.behind_gaps:,}"
 
 
-def _listed(names: set[str]) -> str:
-    return ", ".join(f"`{name}`" for name in sorted(names))
+def _listed(names: Sequence[str], most: int | None = None) -> str:
+    more = ", …" if most is not None and len(names) > most else ""
+    return ", ".join(f"`{name}`" for name in names[:most]) + more
 
 
 def _negative_weights(block: Block, policies: Sequence[Policy]) -> set[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from replay.fitting import refuse_learnt_on
 from replay.policies import Policy
 from replay.reading import PolicyFile, load_policies
 from replay.result import Result
@@ -134,7 +135,9 @@ def tune(
     file = load_policies(policies, rules)
     if baseline is None and any(limit.relative for limit in wanted.limits):
         raise ThinkbackError("`goal` names the baseline, so name the policy that it is: `baseline`")
-    refuse_overlap(log, matching(log, on, "on"), matching(log, report, "report"), "on", on)
+    chosen_on = matching(log, on, "on")
+    refuse_overlap(log, chosen_on, matching(log, report, "report"), "on", on)
+    refuse_learnt_on(log, file.policies, chosen_on, on)
     development = run(log, file, baseline=baseline, where=on, **asked)
     _known_metrics(wanted, development)
     chosen = _choose(wanted, development, baseline)

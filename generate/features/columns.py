@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from generate.additions import Features
 from toolkit.errors import ThinkbackError, suggest
+from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
 
-CLAIMS = ("claim_similarity", "evidence_similarity", "claim_numeric_coverage", "evidence_numeric_grounding", "length")
-SERVING = (
-    "difficulty", "verification_need", "constraint_density", "answer_length", "answer_format",
-    "prompt_words", "prompt_numbers", "response_words", "response_numbers", "response_lines",
-)  # fmt: skip
+SERVING = {
+    "difficulty": "question",
+    "verification_need": "question",
+    "constraint_density": "question",
+    "answer_length": "answer",
+    "answer_format": "answer",
+    "prompt_words": "question",
+    "prompt_numbers": "question",
+    "response_words": "text",
+    "response_numbers": "text",
+    "response_lines": "text",
+}
+"""What each is made of: the function of its name in `generate.features.serving` says how."""
 
 
 def columns_of(step: Features, log: Log) -> tuple[str, ...]:
     """The columns that a step writes. ThinkbackError where the log lacks a column that they are made of."""
     names = {
-        "claims": CLAIMS,
-        "serving": SERVING,
+        "claims": CLAIM_FEATURES,
+        "serving": tuple(SERVING),
         "peers": ("peer_similarity" if step.peers == "others" else "earlier_similarity",),
         "contradiction": ("peer_contradiction" if step.peers == "others" else "earlier_contradiction",),
     }[step.kind]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,6 @@ from toolkit.log import Log
 PER_BLOCK = 16_384
 PAIRS = 4_096
 """Pairs of texts held as tokens at once."""
-OF_QUESTION = ("difficulty", "verification_need", "constraint_density", "prompt_words", "prompt_numbers")
-OF_TEXT = ("response_words", "response_numbers", "response_lines")
 
 
 class FeaturesWorker:
@@ -109,12 +108,9 @@ class FeaturesWorker:
         wanted = ["example_id", "question", *(["labels"] if "labels" in block.examples.columns else [])]
         both = rows.join(block.examples.select(wanted), on="example_id", how="left", maintain_order="left")
         labels = both["labels"] if "labels" in both.columns else pl.Series([None] * rows.height)
-        functions: Mapping[str, Callable[[pl.Series], pl.Series]] = vars(serving)
-        values: dict[str, Any] = {name: functions[name](both["question"]) for name in OF_QUESTION}
-        values |= {name: functions[name](both["text"]) for name in OF_TEXT}
-        values["answer_length"] = serving.answer_length(both["answer"])
-        values["answer_format"] = serving.answer_format(both["answer"], labels)
-        return {name: values[name] for name in SERVING}
+        functions: dict[str, Callable[[pl.Series], pl.Series]] = dict(vars(serving))
+        functions["answer_format"] = partial(serving.answer_format, labels=labels)
+        return {name: functions[name](both[source]) for name, source in SERVING.items()}
 
     def _peers(self, block: Block, rows: pl.DataFrame) -> dict[str, Any]:
         """Similarity to the example's other traces."""

@@ -18,8 +18,9 @@ from replay.rows import matching
 from replay.run import run
 from replay.stops import Margin
 from replay.store import resampling_units
-from replay.studies.factcheck_runs import Setting
+from replay.studies.factcheck_runs import Setting, warnings_of
 from replay.trajectory import Walk, walk_block
+from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 from toolkit.stats import OutcomeBlock, Settings, summarise
 
@@ -28,6 +29,13 @@ MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 MINIMA = (2, 3, 5)
 BOOTSTRAPS = (2, 3, 5)
 CAPS = (5, 10, 15, 20, 30, 40)
+SENSITIVITY: dict[str, type[pl.DataType]] = {
+    "margin": pl.Float64,
+    "cap": pl.Int64,
+    "min_valid": pl.Int64,
+    "bootstrap": pl.Int64,
+}
+SENSITIVITY |= {"metric": pl.String, "estimate": pl.Float64, "low": pl.Float64, "high": pl.Float64}
 ENOUGH = 0.9
 """Share of the claims that must have a pool of a size for it to be the study's."""
 
@@ -100,6 +108,18 @@ def unresolved(log: Log, setting: Setting, size: int) -> pl.DataFrame:
     )
 
 
+@dataclass(frozen=True)
+class Sensitivity:
+    """Columns of `table`: margin, cap, min_valid, bootstrap (null: adaptive stopping), metric, estimate, low, high.
+
+    `warnings`: what must be said above it; `missing`: why it is empty.
+    """
+
+    table: pl.DataFrame
+    warnings: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
 def sensitivity(
     log: Log,
     setting: Setting,
@@ -109,11 +129,8 @@ def sensitivity(
     caps: Sequence[int] | None = None,
     minima: Sequence[int] = MINIMA,
     bootstraps: Sequence[int] = BOOTSTRAPS,
-) -> pl.DataFrame:
-    """Macro-F1 and operations over margin, cap (at most `size`), minimum and bootstrap pool.
-
-    Columns: margin, cap, min_valid, bootstrap (null: adaptive stopping, which has none), metric, estimate, low, high.
-    """
+) -> Sensitivity:
+    """Macro-F1 and operations over margin, cap (at most `size`), minimum and bootstrap pool."""
     caps = [cap for cap in (caps or CAPS) if cap <= size] or [size]
     keys, policies = [], []
     for margin, cap, least, first in product(margins, caps, minima, (None, *bootstraps)):
@@ -123,13 +140,16 @@ def sensitivity(
         name = f"{margin}/{cap}/{least}/{first}"
         keys.append((name, margin, cap, least, first))
         policies.append(Sample(name=name, pool=setting.pool, verifier=setting.verifier, **own))
-    result = run(log, policies, **setting.asked)
-    schema = {"policy": pl.String, "margin": pl.Float64, "cap": pl.Int64, "min_valid": pl.Int64, "bootstrap": pl.Int64}
+    try:
+        result = run(log, policies, **setting.asked)
+    except ThinkbackError as error:
+        return Sensitivity(pl.DataFrame(schema=SENSITIVITY), missing=(str(error),))
+    swept = list(SENSITIVITY)[:4]
+    schema = {"policy": pl.String} | {name: SENSITIVITY[name] for name in swept}
     table = pl.DataFrame(keys, schema=schema, orient="row")
     wanted = result.summary.filter(pl.col("metric").is_in(["macro_f1", "operations"]))
-    return table.join(wanted, on="policy", how="inner", maintain_order="left").select(
-        "margin", "cap", "min_valid", "bootstrap", "metric", "estimate", "low", "high"
-    )
+    made = table.join(wanted, on="policy", how="inner", maintain_order="left").select(*SENSITIVITY)
+    return Sensitivity(made, warnings_of(result))
 
 
 def wall_clock(log: Log, setting: Setting) -> float | None:
@@ -139,6 +159,13 @@ def wall_clock(log: Log, setting: Setting) -> float | None:
         return None
     parts = [_seconds(source, "pools", setting.pool), _seconds(source, "verifiers", setting.verifier)]
     return None if None in parts else sum(part for part in parts if part is not None)
+
+
+def verified_elsewhere(log: Log, setting: Setting) -> bool:
+    """Whether the verifier scored traces of other pools too, so that its wall-clock is not of this one alone."""
+    traces = log.scan("traces", ["trace_id", "pool"]).filter(pl.col("pool") != setting.pool)
+    scores = log.scan("verifications", ["trace_id", "verifier"]).filter(pl.col("verifier") == setting.verifier)
+    return not collect(scores.join(traces, on="trace_id", how="semi").select("trace_id").head(1), log).is_empty()
 
 
 def _seconds(source: Mapping[str, Any], kind: str, name: str) -> float | None:

@@ -10,7 +10,7 @@ from replay.studies.factcheck_buckets import trace_buckets
 from replay.studies.factcheck_further import averaged, coverage, paired, variants
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, METHODS, SHOWN, SURROGATE
 from replay.studies.factcheck_sheets import Measure, Row, Value, sheet
-from replay.studies.factcheck_study import Study
+from replay.studies.factcheck_study import Study, told
 from replay.studies.factcheck_tables import counts, price_note
 from toolkit.show import Interval, Table
 
@@ -100,7 +100,7 @@ def _whole_pool(study: Study) -> bool:
     """Whether exhaustive best-of-N is just what the log's own run made, so that its wall-clock is its."""
     depth = study.depth
     whole = depth.largest == study.setting.cap and depth.shorter == 0
-    return whole and study.setting.asked.get("where") is None
+    return whole and study.setting.asked.get("where") is None and not study.verified_elsewhere
 
 
 def _other_h(study: Study, generation: float | None, verification: float | None) -> float | None:
@@ -114,7 +114,7 @@ def _why_no_wall(study: Study) -> str:
     if study.wall_s is None:
         return NOT_SECONDS
     if not _whole_pool(study):
-        return "the log's wall-clock is of all its claims and traces, which this table is not"
+        return "the log's wall-clock is of all its claims and of every trace verified, which this table is not"
     generation, verification = (study.main.total(BEST, metric) for metric in ("generation_s", "verification_s"))
     if generation is not None and verification is not None and study.wall_s < generation + verification:
         return "calls ran side by side: the wall-clock is shorter than their sum, so there is no rest"
@@ -186,7 +186,7 @@ def every_budget(study: Study) -> Table:
     heads = ("Candidate pool", "Order", "k", "Metric")
     measures = [Measure("Value, %", "value", interval=True)]
     notes = (f"random: seed {study.setting.random_seed}", "score: sees all scores, a diagnostic", *_unserved(study))
-    return sheet(study, "", "Every order at every budget", heads, measures, rows, notes)
+    return sheet(study, "", "Every order at every budget", heads, measures, rows, notes, study.warnings["B.4"])
 
 
 def pairs(study: Study) -> Table:
@@ -203,7 +203,7 @@ def pairs(study: Study) -> Table:
             rows.append(Row((f"{found.max_traces} traces", r["k"], r["metric"], r["order"], r["against"]), values))
     heads = ("Candidate pool", "k", "Metric", "Order", "Against")
     title = "Orders against each other at the same budget"
-    return sheet(study, "", title, heads, measures, rows, _unserved(study))
+    return sheet(study, "", title, heads, measures, rows, _unserved(study), study.warnings["B.4"])
 
 
 def _unserved(study: Study) -> Sequence[str]:
@@ -221,7 +221,8 @@ def smallest(study: Study) -> Table:
     measures = [Measure("Smallest k", "k", 0), Measure("Best-of-N, %", "best")]
     title = "Smallest budget within 0.5 points of best-of-N"
     notes = ("a dash: at no budget", *_unserved(study))
-    return sheet(study, "", title, ("Candidate pool", "Order", "Metric"), measures, rows, notes)
+    heads = ("Candidate pool", "Order", "Metric")
+    return sheet(study, "", title, heads, measures, rows, notes, study.warnings["B.4"])
 
 
 def gold_table(study: Study) -> Table:
@@ -244,7 +245,10 @@ def unresolved_table(study: Study) -> Table:
         Measure("Median of the largest", "median", 4),
         Measure("Claims", "n", 0),
     ]
-    notes = ("margins: of the claims that have not stopped, the largest lead each has had by then", study.depth.note)
+    notes = ["margins: of the claims that have not stopped, the largest lead each has had by then", study.depth.note]
+    lacking = study.depth.claims - study.depth.shorter - (study.unresolved["n"].max() or 0)  # type: ignore[operator]
+    if lacking:
+        notes.append(f"{lacking:,} claims are left out: `{study.setting.verifier}` did not score every valid trace")
     return sheet(study, "", "Adaptive Stopping with no cap but the pool", ("k",), measures, rows, notes)
 
 
@@ -270,8 +274,10 @@ def efficiency(study: Study) -> Table:
         for metric in metrics:
             change = study.main.change(name, metric) if name != BEST else None
             total = study.main.cell(name, metric, study.main.n)
-            values: dict[str, Value] = {"mean": study.main.cell(name, metric), "total": total, "change": change}
-            rows.append(Row((SHOWN[name], f"{metric}, per claim"), values))
+            many, claims = (1000, "1,000 claims") if metric == "cost_eur" else (1, "claim")
+            mean = study.main.cell(name, metric, many)
+            values: dict[str, Value] = {"mean": mean, "total": total, "change": change}
+            rows.append(Row((SHOWN[name], f"{metric}, per {claims}"), values))
         missing = counts(study.main, name)["missing_label_traces"]
         rows.append(Row((SHOWN[name], "missing-label traces"), {"total": missing}))
         for over, under, words in per:
@@ -287,6 +293,8 @@ def efficiency(study: Study) -> Table:
         Measure("Change, %", "change", 1, interval=True, signed=True),
     ]
     notes = (
+        *told(study.main),
+        *study.main.unlogged().values(),
         "hours: of latency_s, one call after the other",
         *(note for note in study.notes if note.startswith("cost_eur")),
         "change: against exhaustive best-of-N",
@@ -296,7 +304,7 @@ def efficiency(study: Study) -> Table:
 
 def sensitivity_table(study: Study) -> Table:
     """Macro-F1 and operations for every setting."""
-    wide = study.sensitivity.pivot(
+    wide = study.sensitivity.table.pivot(
         on="metric", index=["margin", "cap", "min_valid", "bootstrap"], values=["estimate", "low", "high"]
     )
     rows = []
@@ -308,6 +316,7 @@ def sensitivity_table(study: Study) -> Table:
         values: dict[str, Value] = {"macro_f1_pct": _percent(f1), "operations": operations["estimate"]}
         rows.append(Row((r["margin"], r["cap"], r["min_valid"], r["bootstrap"]), values))
     measures = [Measure("Macro-F1, %", "macro_f1_pct", interval=True), Measure("Operations/claim", "operations", 2)]
-    notes = ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none",)
+    notes = ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none", *study.sensitivity.missing)
     heads = ("Margin", "Cap", "Minimum", "Bootstrap")
-    return sheet(study, "", "Sensitivity to the settings", heads, measures, rows, notes)
+    title = "Sensitivity to the settings"
+    return sheet(study, "", title, heads, measures, rows, notes, study.sensitivity.warnings)

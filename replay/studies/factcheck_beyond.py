@@ -77,11 +77,14 @@ def beyond(log: Log, setting: Setting, orders: int, dev: str | None) -> Beyond:
         variants = run(log, policies, baseline=ADAPTIVE, **setting.asked)
     except ThinkbackError as error:
         failing = _unfitted(log, setting, policies)
+        missing = (*failing.values(), *missing)
         if not failing:
             return Beyond(averaged, orders, None, (str(error), *missing))
-        missing = (*failing.values(), *missing)
         kept = [policy for policy in policies if policy.name not in failing]
-        variants = run(log, kept, baseline=ADAPTIVE, **setting.asked)
+        try:
+            variants = run(log, kept, baseline=ADAPTIVE, **setting.asked)
+        except ThinkbackError as other:
+            return Beyond(averaged, orders, None, (str(other), *missing))
     return Beyond(averaged, orders, variants, missing, tuple(_coverage(log, variants)))
 
 

@@ -10,7 +10,6 @@ from replay.studies.factcheck_published import Published, published
 from replay.studies.factcheck_runs import (
     ADAPTIVE,
     BEST,
-    FEATURES,
     SURROGATE,
     TOP,
     VOTE,
@@ -19,6 +18,7 @@ from replay.studies.factcheck_runs import (
     replay_methods,
 )
 from toolkit.errors import ThinkbackError
+from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
 from toolkit.show import SIMULATED, Column, Number, Table, Tick
 
@@ -58,7 +58,7 @@ def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
     Raises ThinkbackError where the pool is smaller than that.
     """
     numbers, factor = published(name), RELAXED.get(name, 1.0)
-    setting = Setting(pool, "lora", FEATURES, CAP, asked={"where": "split = 'test'", "resamples": 1})
+    setting = Setting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": "split = 'test'", "resamples": 1})
     main = replay_methods(log, setting)
     if main.missing:
         raise ThinkbackError(f"the published runs have {CAP} traces per claim: simulate at least as many `--traces`")

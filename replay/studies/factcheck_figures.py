@@ -19,19 +19,21 @@ REFERENCES = {"random, expected": "random, all orders", "score": "top-k by score
 
 def figures(study: Study) -> dict[str, Figure]:
     """The figures by the names of their files."""
-    made = {"figure_5_1": trade_off(study)}
+    made = {}
+    if any(study.main.cell(name, "verifications") is not None for name in (BEST, ADAPTIVE, SURROGATE)):
+        made["figure_5_1"] = trade_off(study)
     if study.budgets:
         made["figure_5_2"] = budget_curves(study, "Macro-F1 under fixed verifier budgets", LINES)
         title = "Fixed budgets with the verifier-score reference"
         made["figure_B_1"] = budget_curves(study, title, LINES | REFERENCES)
     for metric, words, decimals in (("macro_f1", "Macro-F1, %", 1), ("operations", "Operations per claim", 1)):
-        if not study.sensitivity.filter(pl.col("metric") == metric).is_empty():
+        if not study.sensitivity.table.filter(pl.col("metric") == metric).is_empty():
             made[f"sensitivity_{metric}"] = heat(study, metric, words, decimals)
     return made
 
 
 def trade_off(study: Study) -> Figure:
-    """Verifier calls against macro-F1 (figure 5.1)."""
+    """Verifier calls against macro-F1 (figure 5.1), of the methods that the log can serve."""
     points = []
     for name in (BEST, ADAPTIVE, SURROGATE):
         f1, calls = study.main.cell(name, "macro_f1"), study.main.cell(name, "verifications")
@@ -86,7 +88,7 @@ def budget_curves(study: Study, title: str, lines: dict[str, str]) -> Figure:
 
 def heat(study: Study, metric: str, words: str, decimals: int) -> Figure:
     """Margin by cap, a row of panels for each bootstrap pool and a column for each minimum."""
-    table = study.sensitivity.filter(pl.col("metric") == metric)
+    table = study.sensitivity.table.filter(pl.col("metric") == metric)
     scale = 100 if metric == "macro_f1" else 1
     margins, caps, minima, firsts = (
         table[column].unique(maintain_order=True).to_list() for column in ("margin", "cap", "min_valid", "bootstrap")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.studies.factcheck_beyond import Beyond
-from replay.studies.factcheck_runs import ADAPTIVE, BEST, SHOWN, SURROGATE, TOP, VOTE, Methods, cell
+from replay.studies.factcheck_runs import ADAPTIVE, BEST, SHOWN, SURROGATE, TOP, VOTE, Methods, cell, warnings_of
 from replay.studies.factcheck_sheets import Measure, Row, Value, sheet
 from replay.studies.factcheck_study import Study, told
 from toolkit.show import Table
@@ -69,7 +69,7 @@ def averaged(study: Study, made: Beyond) -> Table:
     ]
     title = f"Means over {made.orders} random orders of one pool"
     notes = ("differences: paired, against exhaustive best-of-N", *told(made.averaged))
-    return sheet(study, "", title, ("Method",), measures, rows, notes)
+    return sheet(study, "", title, ("Method",), measures, rows, notes, made.averaged.warnings)
 
 
 def variants(study: Study, made: Beyond) -> Table:
@@ -90,7 +90,7 @@ def variants(study: Study, made: Beyond) -> Table:
     whole = "conformal: of the whole pool, so that every label which some trace gives has a score"
     notes = [*([whole] if made.coverage else []), *made.missing]
     notes += [f"{name}: {why}" for name, why in result.dropped.items()] if result is not None else []
-    return sheet(study, "", "Further policies", ("Policy",), measures, rows, notes)
+    return sheet(study, "", "Further policies", ("Policy",), measures, rows, notes, warnings_of(result))
 
 
 def coverage(study: Study, made: Beyond) -> Table:
@@ -112,4 +112,5 @@ def coverage(study: Study, made: Beyond) -> Table:
         "a dash for a threshold: the class is in every set, since too few claims of it were learnt from, or a share "
         "alpha of them has no verified trace of their label",
     ]
-    return sheet(study, "", "Prediction sets by class", ("Policy", "Class"), measures, rows, notes)
+    title = "Prediction sets by class"
+    return sheet(study, "", title, ("Policy", "Class"), measures, rows, notes, warnings_of(made.variants))

@@ -12,10 +12,11 @@ import polars as pl
 from replay.policies import Sample
 from replay.result import Result
 from replay.run import run
+from replay.served import LEFT_OUT
 from replay.stops import Margin
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
-from toolkit.show import Interval
+from toolkit.show import WARNING, Interval
 from toolkit.stats import Summary
 from toolkit.stats.intervals import Sorted
 
@@ -23,10 +24,12 @@ TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
 ADAPTIVE, SURROGATE = "adaptive stopping", "surrogate-guided"
 METHODS = (TOP, VOTE, BEST, ADAPTIVE, SURROGATE)
 """As the published tables name them."""
-FEATURES = (
-    "claim_similarity", "evidence_similarity", "claim_numeric_coverage", "evidence_numeric_grounding", "length",
-)  # fmt: skip
-"""The surrogate's five (section 3.5)."""
+FOLLOWS = {
+    "verification_tokens": ("verification_tokens", "total_tokens"),
+    "latency_s": ("verification_s", "latency_s"),
+    "device_s": ("device_s",),
+}
+"""What follows from a cost of verifications."""
 SHOWN = {
     TOP: "Top-1 decoding",
     VOTE: "Self-consistency",
@@ -53,12 +56,15 @@ class Setting:
 class Methods:
     """Five methods replayed with one cap and one verifier, and cells of tables made of them.
 
-    `missing`: methods that the log cannot serve, with the reason.
+    `missing`: methods that the log cannot serve, with the reason. `free`: costs of the verifier that the log lacks;
+    replay counts them as nothing, and what a method that verifies paid of them is not known.
     """
 
     result: Result | None
     cap: int
+    verifier: str
     missing: Mapping[str, str] = field(default_factory=dict)
+    free: frozenset[str] = frozenset()
     _memo: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
@@ -68,7 +74,35 @@ class Methods:
 
     def cell(self, method: str, metric: str, scale: float = 1.0) -> Interval | None:
         """Estimate and interval of a metric, times `scale`."""
-        return cell(self.result.statistics, method, metric, scale) if self.result is not None else None
+        if self.result is None or (method not in (TOP, VOTE) and metric in self.unknown):
+            return None
+        return cell(self.result.statistics, method, metric, scale)
+
+    @property
+    def unknown(self) -> frozenset[str]:
+        """Metrics that follow from what the verifier's calls lack."""
+        notes = self.result.notes if self.result is not None else ()
+        euros = {cost for cost in self.free if any(note.startswith(f"cost_eur: {cost}") for note in notes)}
+        return frozenset(metric for cost in self.free for metric in FOLLOWS[cost]) | ({"cost_eur"} if euros else set())
+
+    def unlogged(self) -> dict[str, str]:
+        """Why there are no `trace seconds`, `trace tokens`, `verification seconds`, `verification tokens`."""
+        shown = [] if self.result is None else [policy.name for policy in self.result.policies]
+        calls = {}
+        for what, generated, verified in (
+            ("seconds", "generation_s", "latency_s"),
+            ("tokens", "prompt_tokens", "verification_tokens"),
+        ):
+            if any(self.cell(name, generated) is None for name in shown):
+                calls[f"trace {what}"] = f"{what} are not logged for every trace"
+            if verified in self.free:
+                calls[f"verification {what}"] = f"{what} are not logged for every verification by `{self.verifier}`"
+        return {kind: f"{why}, so what follows from them is a dash" for kind, why in calls.items()}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What must be said above a table of these."""
+        return warnings_of(self.result)
 
     def total(self, method: str, metric: str) -> float | None:
         """Sum over the claims."""
@@ -144,6 +178,12 @@ class Methods:
         return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
 
 
+def warnings_of(result: Result | None) -> tuple[str, ...]:
+    """What a run says above its table: its warnings, and which examples are left out for which reason."""
+    notes = result.notes if result is not None else ()
+    return tuple(note for note in notes if note.startswith((WARNING, LEFT_OUT)))
+
+
 def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> Interval | None:
     """One cell of a summary."""
     row = statistics.summary.filter((pl.col("policy") == method) & (pl.col("metric") == metric))
@@ -169,10 +209,19 @@ def method_policies(setting: Setting, methods: Sequence[str] = METHODS, **keys: 
 
 
 def replay_methods(log: Log, setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
-    """Replay the methods; what the log cannot serve is missing, with the reason."""
+    """Replay the methods; what the log cannot serve is missing, with the reason.
+
+    Where the verifier scored too few traces for exhaustive best-of-N, the others stand without differences to it.
+    """
     policies = method_policies(setting, methods, **keys)
-    result = run(log, policies, baseline=BEST, **setting.asked)
-    return Methods(result, setting.cap, dict(result.dropped))
+    try:
+        result = run(log, policies, baseline=BEST, **setting.asked)
+    except ThinkbackError:
+        result = run(log, policies, **setting.asked)
+        if BEST not in result.dropped or VOTE in result.dropped:
+            raise
+    free = frozenset(result.provenance["verifications_free"].get(setting.verifier, ()))
+    return Methods(result, setting.cap, setting.verifier, dict(result.dropped), free)
 
 
 def replay_if_served(log: Log, setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
@@ -180,4 +229,4 @@ def replay_if_served(log: Log, setting: Setting, methods: Sequence[str] = METHOD
     try:
         return replay_methods(log, setting, methods, **keys)
     except ThinkbackError as error:
-        return Methods(None, setting.cap, dict.fromkeys(methods, str(error)))
+        return Methods(None, setting.cap, setting.verifier, dict.fromkeys(methods, str(error)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,8 +40,14 @@ def sheet(
     measures: Sequence[Measure],
     rows: Sequence[Row],
     notes: Sequence[str] = (),
+    warnings: Sequence[str] | None = None,
 ) -> Table:
-    """Lay out a table. With published numbers, columns that the thesis has too get two more."""
+    """Lay out a table. With published numbers, columns that the thesis has too get two more.
+
+    `warnings` stand above it; by default those of the runs that the numbered table is made of.
+    """
+    if warnings is None:
+        warnings = study.warnings.get(number, study.warnings[""])
     known = {m.key for m in measures if any(_published(study, number, m, row) is not None for row in rows)}
     columns = [Column(head, Number(0) if head in ("Max traces", "k", "Claims") else Text()) for head in heads]
     for measure in measures:
@@ -56,8 +62,8 @@ def sheet(
         title=f"{_named(number)}{title}, {study.dataset}",
         columns=tuple(columns),
         rows=tuple(cells),
-        above=(SIMULATED,) if study.simulated else (),
-        below=(*notes, *_dashes(study, number, measures, rows)),
+        above=(*([SIMULATED] if study.simulated else []), *warnings),
+        below=(*notes, *study.missing.get(number, ())),
     )
 
 
@@ -91,18 +97,3 @@ def _published(study: Study, number: str, measure: Measure, row: Row) -> float |
     if study.published is None or not row.keys or not number:
         return None
     return study.published.value(number, measure.key, **row.keys)
-
-
-def _dashes(study: Study, number: str, measures: Sequence[Measure], rows: Sequence[Row]) -> Iterator[str]:
-    """Why there are dashes, where there are any among a table's own numbers."""
-    yield from study.missing.get(number, ())
-    empty = [m.key for m in measures if rows and all(row.values.get(m.key) is None for row in rows)]
-    for what, words in (("seconds", ("_s_per_", "_h", "cost_eur")), ("tokens", ("tokens",))):
-        metric = {"seconds": "latency_s", "tokens": "prompt_tokens"}[what]
-        told = any(word in key for key in empty for word in words)
-        if told and all(study.main.cell(name, metric) is None for name in _methods(study)):
-            yield f"{what} are not logged for every call, so what follows from them is a dash"
-
-
-def _methods(study: Study) -> list[str]:
-    return [] if study.main.result is None else [policy.name for policy in study.main.result.policies]

@@ -9,21 +9,49 @@ import polars as pl
 
 from replay.budgets import Budgets, budgets
 from replay.contents import read_contents
-from replay.studies.factcheck_analyses import Depth, gold_within, pool_depth, sensitivity, unresolved, wall_clock
+from replay.rows import matching
+from replay.served import FREE
+from replay.studies.factcheck_analyses import (
+    Depth,
+    Sensitivity,
+    gold_within,
+    pool_depth,
+    sensitivity,
+    unresolved,
+    verified_elsewhere,
+    wall_clock,
+)
 from replay.studies.factcheck_beyond import Beyond, beyond, check_development
 from replay.studies.factcheck_published import Published
-from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Methods, Setting, replay_if_served, replay_methods
+from replay.studies.factcheck_runs import (
+    ADAPTIVE,
+    BEST,
+    SURROGATE,
+    Methods,
+    Setting,
+    replay_if_served,
+    replay_methods,
+    warnings_of,
+)
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect
 
 CAPS = (15, 20, 30, 40)
+MAIN = ("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "B.1", "B.2", "B.3")
+OTHER, LARGER = ("5.8", "5.9", "5.10"), ("5.11", "5.12", "5.13")
+"""Tables of the main comparison, of another verifier, and of larger caps."""
+SECONDS = ("trace seconds", "verification seconds")
 CLASSES = {"supports": "T", "true": "T", "refutes": "F", "false": "F", "conflicting": "C"}
 """The thesis's letters for its three classes, by what a log calls them."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """Results on one log. `missing`: why numbers of a table could not be computed, by the table's number."""
+    """Results on one log.
+
+    `missing`: why numbers of a table could not be computed, by the table's number. `warnings`: what must be said above
+    it; "" those of the main comparison, for every table that has none of its own.
+    """
 
     name: str
     simulated: bool
@@ -37,15 +65,17 @@ class Study:
     budgets: tuple[Budgets, ...]  # of the pool up to the cap, and of the whole pool where it is larger
     gold: pl.DataFrame
     unresolved: pl.DataFrame
-    sensitivity: pl.DataFrame
+    sensitivity: Sensitivity
     beyond: Beyond | None
     wall_s: float | None
+    verified_elsewhere: bool  # other pools' traces too, by the same verifier
     surrogate_s: float | None  # seconds per claim that replay spent on the surrogate
     published: Published | None
     kw: float
     eur_per_kwh: float
     notes: tuple[str, ...] = ()
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def dataset(self) -> str:
@@ -86,23 +116,21 @@ def study_factcheck(
     main comparison cannot be replayed.
     """
     contents = read_contents(log)
-    labels = shared_labels(log)
+    labels = shared_labels(log, setting.asked.get("where"))
     if dev is not None:
         check_development(log, setting, dev)
     main = replay_methods(log, setting)
-    missing = {f"5.{i}": told(main) for i in range(1, 8)}
     depth = pool_depth(log, setting)
-    other = Methods(None, setting.cap)
+    other = Methods(None, setting.cap, setting.verifier)
     others = sorted(contents.verifiers - {setting.verifier})
     if other_verifier is None and len(others) == 1:
         other_verifier = others[0]
     if other_verifier is not None:
         other = replay_if_served(log, replace(setting, verifier=other_verifier))
-    whole = told(other) if other_verifier is not None else [_nothing_compared(others)]
-    missing |= dict.fromkeys(("5.8", "5.9", "5.10"), whole)
     by_cap = {cap: replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in dict.fromkeys(caps)}
-    lacking = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in told(methods)]
-    missing |= dict.fromkeys(("5.11", "5.12", "5.13"), lacking)
+    missing = _missing(main, other, by_cap)
+    if other_verifier is None:
+        missing |= {number: [_nothing_compared(others)] for number in OTHER}
     fixed, missing["B.4"] = _budgets(log, setting, sorted({setting.cap, depth.size}))
     spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
     return Study(
@@ -121,13 +149,39 @@ def study_factcheck(
         sensitivity=sensitivity(log, setting, depth.size),
         beyond=beyond(log, setting, orders, dev),
         wall_s=wall_clock(log, setting),
+        verified_elsewhere=verified_elsewhere(log, setting),
         surrogate_s=spent.get(SURROGATE),
         published=published,
         kw=kw,
         eur_per_kwh=eur_per_kwh,
-        notes=main.result.notes if main.result is not None else (),
+        notes=_notes(main),
         missing=missing,
+        warnings={
+            "": main.warnings,
+            "B.4": tuple(dict.fromkeys(warning for made in fixed for warning in warnings_of(made.result))),
+            **dict.fromkeys(OTHER, other.warnings),
+            **dict.fromkeys(LARGER, tuple(dict.fromkeys(w for methods in by_cap.values() for w in methods.warnings))),
+        },
     )
+
+
+def _notes(main: Methods) -> tuple[str, ...]:
+    """What the run says, but that costs count as free: here they are dashes, and said to be."""
+    notes = main.result.notes if main.result is not None else ()
+    return (*(note for note in notes if not note.startswith(FREE)), *main.unlogged().values())
+
+
+def _missing(main: Methods, other: Methods, by_cap: Mapping[int, Methods]) -> dict[str, list[str]]:
+    """By table: methods that cannot be served, seconds and tokens that are not logged."""
+    capped = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in told(methods)]
+    missing = {number: told(main) for number in MAIN}
+    missing |= dict.fromkeys(OTHER, told(other)) | dict.fromkeys(LARGER, capped)
+    seconds = {"5.5": [main], "5.7": [main], "B.2": [main], "5.10": [other], "5.13": list(by_cap.values())}
+    wanted = [(number, kind, made) for number, all_of in seconds.items() for kind in SECONDS for made in all_of]
+    for number, kind, methods in (*wanted, ("5.4", "trace tokens", main)):
+        why = methods.unlogged().get(kind)
+        missing[number] = list(dict.fromkeys([*missing[number], *([why] if why else [])]))
+    return missing
 
 
 def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> tuple[tuple[Budgets, ...], list[str]]:
@@ -167,15 +221,29 @@ def _nothing_compared(others: Sequence[str]) -> str:
     return f"the log has {len(others)} other verifiers ({names}): name one with `--other-verifier`"
 
 
-def shared_labels(log: Log) -> tuple[str, ...]:
-    """The label space of all examples. Raises ThinkbackError where they share none."""
-    scan = log.scan("examples", ["labels"]).select(pl.col("labels").list.join("\0"), n=pl.col("labels").list.len())
-    spaces = collect(scan.unique(), log)
-    if len(spaces) != 1 or not spaces["n"][0]:
+def shared_labels(log: Log, where: str | None = None) -> tuple[str, ...]:
+    """The label space of the examples that are asked about. Raises ThinkbackError where they share none."""
+    scan = log.scan("examples", ["example_id", "dataset", "labels"])
+    if where is not None:
+        scan = scan.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    found = collect(scan.select("dataset", pl.col("labels").fill_null([])).unique(), log).sort("dataset")
+    spaces = {tuple(labels) for labels in found["labels"]}
+    if spaces == {()} or not spaces:
+        raise ThinkbackError("the study of fact checking needs claims with a label space: give `labels` of examples")
+    if len(spaces) > 1:
+        labelled = found.filter(pl.col("labels").list.len() > 0)["dataset"].unique().sort().to_list()
         raise ThinkbackError(
-            "the study of fact checking needs claims that share one label space: give `labels` of examples"
+            f"the study of fact checking needs claims that share one label space, and the log has {len(spaces)} (none "
+            f"counts as one): choose claims with `--where`, such as \"dataset = '{labelled[0]}'\""
         )
-    return tuple(spaces["labels"][0].split("\0"))
+    return spaces.pop()
+
+
+NONE_KNOWN = {
+    "pool": "the log has no pool of first attempts",
+    "verifier": "the log has no verifications, and the study is about them; `thinkback generate RECIPE --on LOG` adds "
+    "a verifier's",
+}
 
 
 def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:
@@ -184,6 +252,8 @@ def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -
         return next(iter(known))
     if name is None and known:
         raise ThinkbackError(f"the log has {len(known)} {what}s, so name one with `--{what}`; {suggest('', known)}")
+    if not known:
+        raise ThinkbackError(NONE_KNOWN[what])
     if name is None or name not in known:
         raise ThinkbackError(f"the log has no {what} `{name or ''}`; {suggest(name or '', known)}")
     return name

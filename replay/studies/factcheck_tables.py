@@ -16,6 +16,7 @@ def main_tables(study: Study) -> dict[str, Table]:
     """The tables by the names of their files."""
     main, other = study.main, study.other
     verifier = study.other_verifier or "none"
+    others = () if study.other_verifier is None else (BEST, ADAPTIVE, SURROGATE)
     return {
         "table_5_1": quality(study, "5.1", "Baseline comparison", main, (TOP, VOTE, BEST)),
         "table_5_2": quality(study, "5.2", "Exhaustive BoN and Adaptive Stopping", main, (BEST, ADAPTIVE)),
@@ -24,15 +25,9 @@ def main_tables(study: Study) -> dict[str, Table]:
         "table_5_5": seconds(study, "5.5", "Latency, summed runtime and cost", main, (BEST, ADAPTIVE)),
         "table_5_6": calls(study),
         "table_5_7": runtime(study),
-        "table_5_8": quality(
-            study, "5.8", f"Verifier ablation ({verifier}): performance", other, (BEST, ADAPTIVE, SURROGATE)
-        ),
-        "table_5_9": operations(
-            study, "5.9", f"Verifier ablation ({verifier}): efficiency", other, (BEST, ADAPTIVE, SURROGATE)
-        ),
-        "table_5_10": seconds(
-            study, "5.10", f"Verifier ablation ({verifier}): latency and cost", other, (BEST, ADAPTIVE, SURROGATE)
-        ),
+        "table_5_8": quality(study, "5.8", f"Verifier ablation ({verifier}): performance", other, others),
+        "table_5_9": operations(study, "5.9", f"Verifier ablation ({verifier}): efficiency", other, others),
+        "table_5_10": seconds(study, "5.10", f"Verifier ablation ({verifier}): latency and cost", other, others),
         "table_5_11": cap_quality(study),
         "table_5_12": cap_operations(study),
         "table_5_13": cap_seconds(study),

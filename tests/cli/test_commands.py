@@ -294,3 +294,22 @@ def test_tune_prints_what_it_chose_and_how_many_it_tried(thinkback: Callable, lo
     assert done.exit_code == 0, done.output
     assert "5 settings tried" in done.stdout  # the oracle is no setting
     assert "stop early[stop.margin=0.1]" in done.stdout
+
+
+def test_tune_says_what_its_runs_say(thinkback: Callable, tmp_path: Path) -> None:
+    """Simulated claims log no tokens of verifications, so a goal in tokens takes them for free: said of both runs."""
+    assert thinkback("simulate", "claimdecomp", "--traces", "4", "--dev", "20", "--out", "claims").exit_code == 0
+    text = '[[policy]]\nname = "best"\nkind = "sample"\nmax_traces = [2, {}]\nverifier = "lora"\n'
+    (tmp_path / "p.toml").write_text(text.format(4))
+    words = ["tune", "claims", "--policies", "p.toml", "--on", "split = 'dev'", "--report", "split = 'test'"]
+    words += ["--goal", "min total_tokens", "--resamples", "20"]
+    done = thinkback(*words)
+    assert done.exit_code == 0, done.output
+    told = " ".join(done.stdout.split())
+    for rows_of in ("development", "reported"):
+        assert f"{rows_of}: verifications without logged tokens or seconds count as free: `lora`" in told
+    assert "cost_eur:" not in told  # no column of the table
+    (tmp_path / "p.toml").write_text(text.format(5))  # more traces than are logged: no setting that could be chosen
+    told = " ".join(thinkback(*words).stdout.split())
+    assert "1 settings tried" in told
+    assert "development: policy `best[max_traces=5]` is dropped: it can serve 0 of the 20 examples" in told

@@ -12,9 +12,10 @@ import pytest
 from generate.additions import Asked, Classifier, Features, LogProb, Random, States
 from generate.classifier.settings import Training
 from generate.features import contradiction, numeric, serving, similarity
-from generate.features.columns import CLAIMS, SERVING
+from generate.features.columns import SERVING
 from generate.recipe_file import read_toml, shipped_recipes
 from tests.docs.test_reference import section
+from toolkit.features import CLAIM_FEATURES
 
 COMMON = ("pools", "split", "dataset", "answered")
 SECTIONS: dict[str, tuple[Any, tuple[str, ...]]] = {
@@ -57,7 +58,7 @@ def test_every_setting_is_listed_with_its_default(heading: str) -> None:
             assert listed[name].strip("`") == field.default, name
 
 
-@pytest.mark.parametrize("name", [*CLAIMS, *SERVING, "peer_similarity", "peer_contradiction"])
+@pytest.mark.parametrize("name", [*CLAIM_FEATURES, *SERVING, "peer_similarity", "peer_contradiction"])
 def test_every_feature_says_what_it_is_its_range_and_its_source(name: str) -> None:
     (made,) = (getattr(module, name) for module in MODULES if getattr(module, name, None) is not None)
     assert "Range" in made.__doc__

@@ -11,9 +11,10 @@ import pytest
 
 import replay
 from generate.claims import simulate_claims
-from replay.fits import Calibration, Conformal, Prior
+from replay.fits import PRIORS, Calibration, Conformal, Prior
 from replay.pool import Block
 from replay.surrogate import Surrogate, pick
+from tests.replay import small
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, write_log
 
@@ -85,6 +86,41 @@ def test_priors_do_not_depend_on_the_units_of_features(model: str) -> None:
     scaled = MODELS[model](rows * scale + shift, scores)(new * scale + shift)
     np.testing.assert_allclose(scaled, plain, atol=1e-4)
     assert np.corrcoef(plain, new[:, 0])[0, 1] > 0.95
+
+
+def test_where_scores_curve_only_the_curved_priors_find_the_best_trace(tmp_path: Path) -> None:
+    """score = (2x - 1)^2, right where it is the claim's highest: a line in x foretells nothing, a process and trees do.
+
+    One of eight traces is verified, the one foretold best.
+    """
+    rng = np.random.default_rng(5)
+    names = [f"{split}{i:02}" for split in ("dev", "test") for i in range(60)]
+    x = rng.random((len(names), 8))
+    score = (2 * x - 1) ** 2
+    best = score.argmax(axis=1)
+    rows = {
+        n: [("A" if j == b else "B", float(s[j])) for j in range(8)] for n, b, s in zip(names, best, score, strict=True)
+    }
+    frames = small.tables({"p": rows}, dict.fromkeys(names, "A"), ["A", "B"])
+    frames["examples"] = frames["examples"].with_columns(split=pl.col("example_id").str.head(-2))
+    kept = frames["traces"].select("trace_id", "example_id")
+    assert kept["example_id"].to_list() == [name for name in names for _ in range(8)]
+    frames["features"] = kept.with_columns(x=pl.Series(x.reshape(-1)), noise=pl.Series(rng.random(x.size)))
+    log = write_log(tmp_path / "log", name="curved", tables=frames)
+    keys = {
+        "pool": "p",
+        "verifier": "v",
+        "max_traces": 8,
+        "order": "surrogate",
+        "mode": "pool",
+        "features": ("x", "noise"),
+    }
+    stop = replay.Budget(verifications=1)
+    policies = [replay.Sample(name=m, prior=Prior(m, DEV), stop=stop, **keys) for m in PRIORS]  # type: ignore[arg-type]
+    result = replay.run(log, policies, where=TEST, resamples=5)
+    assert value(result, "linear", "accuracy") < 0.5
+    assert value(result, "trees", "accuracy") > 0.75
+    assert value(result, "gp", "accuracy") > 0.9
 
 
 def test_the_upper_confidence_order_prefers_what_is_unlike_the_seen() -> None:
@@ -165,7 +201,7 @@ def test_thresholds_by_hand() -> None:
     ones = np.ones(n, dtype=np.int32)
     code = np.zeros((n, 1), dtype=np.int32)
     pool = Pool("n8", ones, 0 * ones, code, code, costs, zero + 1, zero, 0 * ones, {"lora": scores}, {})
-    block = Block(examples, pl.Series(["A"]), {"n8": pool}, frozenset())
+    block = Block(examples, pl.Series(["A"]), {"n8": pool}, {})
     policy = sample(max_traces=1, stop=replay.Never())
     assert fit_conformal(block, policy, Conformal(0.25, DEV)) == pytest.approx({"A": 0.2})
     assert fit_conformal(block, policy, Conformal(0.05, DEV)) == {"A": -np.inf}

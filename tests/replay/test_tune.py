@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -172,3 +173,26 @@ then = { kind = "sample", max_traces = 8, verifier = "lora" }
     assert frozen.startswith("again[gate.below=")
     assert [p.name for p in tuned.report.policies] == ["one", frozen]
     assert tuned.report.thresholds is None
+
+
+def test_what_learns_needs_rows_of_its_own_beside_those_that_settings_are_chosen_on(log: Log) -> None:
+    """The fault is `on`'s, and a third set of rows mends it."""
+    conformal = replay.Conformal(0.2, DEV)
+    learnt = replay.Sample(name="sets", pool="n8", verifier="lora", max_traces=8, conformal=conformal)
+    with pytest.raises(ThinkbackError) as error:
+        tune(log, learnt, on=DEV, report=TEST, goal="min traces", resamples=5)
+    text = str(error.value)
+    assert "policy `sets`: `conformal.on` (split = 'dev') holds on 100 of the examples that settings are chosen" in text
+    assert "on (`on`: split = 'dev')" in text
+    assert "a third set of rows" in text
+    assert "report other rows" not in text
+    ids = collect(log.scan("examples", ["example_id", "split"]), log).filter(pl.col("split") == "dev")["example_id"]
+    middle = ids.sort()[50]
+    apart = replace(learnt, conformal=replay.Conformal(0.2, f"{DEV} AND example_id < '{middle}'"))
+    on = f"{DEV} AND example_id >= '{middle}'"
+    assert tune(log, apart, on=on, report=TEST, goal="min traces", resamples=5).tried == 1
+
+
+def test_a_condition_that_matches_nothing_is_told_the_splits(log: Log) -> None:
+    with pytest.raises(ThinkbackError, match=r"`on` matches no example .*; its splits are `dev`, `test`"):
+        tune(log, POLICIES, on="split = 'dve'", report=TEST, goal="min traces", resamples=5)

@@ -197,3 +197,17 @@ def test_pareto_front_is_what_nothing_beats(points: dict[str, tuple[float, float
         return any(c <= cost and a >= accuracy and (c, a) != (cost, accuracy) for c, a in points.values())
 
     assert pareto_front(points) == {name for name in points if not beaten(name)}
+
+
+def test_prediction_sets_have_columns_where_a_policy_makes_them(results: RankedInput) -> None:
+    """Coverage, share answered and accuracy among these in per cent; the size of the sets as a number."""
+    sets = {"coverage": 0.875, "answer_rate": 0.5, "accuracy_answered": 0.75, "set_size": 1.25}
+    first = results.summary.filter(pl.col("metric") == "accuracy").head(1)
+    more = [first.with_columns(metric=pl.lit(m), estimate=pl.lit(value)) for m, value in sets.items()]
+    made = replace(results, summary=pl.concat([results.summary, *more]))
+    row = next(r for r in csv.DictReader(io.StringIO(ranked_table(made).csv({}))) if r["policy"] == first["policy"][0])
+    assert {name: float(row[name]) for name in sets} == sets
+    text = ranked_table(made).markdown()
+    for head in ("coverage %", "answered %", "right of answered %", "set size", "87.5", "75.0", "1.25"):
+        assert head in text
+    assert "coverage" not in ranked_table(results).csv({})

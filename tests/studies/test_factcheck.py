@@ -1,66 +1,30 @@
-"""`thinkback study factcheck`: every table and figure, on logs that lack what logs lack."""
+"""`thinkback study factcheck`: every table and figure, and that their numbers are those of replay."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from generate.claims import simulate_claims
-from generate.simulate import simulate_tables
-from replay.studies.factcheck_analyses import Depth, gold_within, pool_depth, sensitivity, unresolved
+from replay.studies.factcheck_analyses import (
+    Depth,
+    gold_within,
+    pool_depth,
+    sensitivity,
+    unresolved,
+    verified_elsewhere,
+)
 from replay.studies.factcheck_buckets import trace_buckets
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Setting, replay_methods
-from thinkback.app import app
+from tests.studies.claims import rows, simulated, tables, written
 from toolkit.log import collect, open_log, write_log
 
 TABLES = [f"table_5_{i}" for i in range(1, 14)] + [f"table_B_{i}" for i in range(1, 5)]
 FIGURES = ("figure_5_1", "figure_5_2", "figure_B_1", "sensitivity_macro_f1", "sensitivity_operations")
-QUICK = ("--resamples", "50", "--orders", "2", "--force")
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(log: object, *options: object) -> Result:
-        words = ["study", "factcheck", log, "--out", "out", *QUICK, *options]
-        done = CliRunner().invoke(app, [str(word) for word in words], prog_name="thinkback")
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
-        return done
-
-    return run
-
-
-@pytest.fixture(scope="module")
-def claims(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("study") / "claims"
-    simulate_claims(path, "claimdecomp", dev=60)
-    return path
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def tables(**settings: int) -> dict[str, pl.DataFrame]:
-    """A small log with two verifiers, its pool of samples alone."""
-    made = simulate_tables(examples=40, traces=15, labels=3, seed=2, **settings)
-    probe = pl.col("trace_id").str.contains("/probe/")
-    return {name: frame if name == "examples" else frame.filter(~probe) for name, frame in made.items()}
-
-
-def written(folder: Path, frames: dict[str, pl.DataFrame]) -> Path:
-    write_log(folder, name="small", tables=frames)
-    return folder
 
 
 def test_everything_is_written_in_every_format(claims: Path, study: Run, tmp_path: Path) -> None:
@@ -232,195 +196,30 @@ def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Pa
 
 def test_sensitivity_has_every_combination(claims: Path) -> None:
     setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
-    frame = sensitivity(open_log(claims), setting, 15, margins=(0.1, 0.3), caps=(5, 15), minima=(2, 3), bootstraps=(2,))
+    frame = sensitivity(
+        open_log(claims), setting, 15, margins=(0.1, 0.3), caps=(5, 15), minima=(2, 3), bootstraps=(2,)
+    ).table
     assert frame.height == 2 * 2 * 2 * 2 * 2
     assert set(frame["metric"]) == {"macro_f1", "operations"}
 
 
-def test_a_log_without_seconds_or_tokens_has_dashes_and_says_why(study: Run, tmp_path: Path) -> None:
+def test_the_rest_of_the_wall_clock(study: Run, tmp_path: Path) -> None:
+    """One hour and a half more than all calls together: the rest of exhaustive best-of-N, priced like the others."""
     frames = tables()
-    frames["traces"] = frames["traces"].drop("latency_s", "device_s", "prompt_tokens", "completion_tokens")
-    done = study(written(tmp_path / "log", frames), "--verifier", "strong", "--cap", "15", "--caps", "15")
-    assert done.exit_code == 0, done.output
-    text = (tmp_path / "out" / "table_5_5.md").read_text()
-    assert "seconds are not logged for every call" in text
-    assert "tokens are not logged for every call" in (tmp_path / "out" / "table_5_4.md").read_text()
-    best = rows(tmp_path / "out" / "table_5_5.csv")[0]
-    assert best["runtime_h"] == ""
-    assert "–" in text
-    assert float(rows(tmp_path / "out" / "table_5_3.csv")[0]["trace_attempts"]) == 600
-    assert "the log has no wall-clock" in (tmp_path / "out" / "table_B_2.md").read_text()
-
-
-def test_a_verifier_on_part_of_the_traces_is_left_out_and_named(study: Run, tmp_path: Path) -> None:
-    frames = tables()
-    half = (pl.col("verifier") == "weak") & (pl.col("trace_id").hash() % 2 == 0)
-    frames["verifications"] = frames["verifications"].filter(~half)
-    log = written(tmp_path / "log", frames)
-    assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
-    text = (tmp_path / "out" / "table_5_8.md").read_text()
-    assert "verifier `weak` did not score a trace" in text
-    done = study(log, "--verifier", "weak", "--caps", "15")
-    assert done.exit_code == 2
-    assert "is dropped" in done.stderr
-    assert "verifier `weak` did not score a trace" in done.stderr
-
-
-def test_a_null_feature_makes_examples_partial_and_is_named(tmp_path: Path) -> None:
-    from replay import Margin, Sample, run
-
-    frames = tables()
-    hole = pl.col("trace_id") == frames["features"]["trace_id"].sort()[1]
-    frames["features"] = frames["features"].with_columns(length=pl.when(~hole).then("length"))
-    log = written(tmp_path / "log", frames)
-    keys = {"max_traces": 15, "verifier": "strong", "order": "surrogate", "stop": Margin()}
-    result = run(log, Sample(name="s", features=("claim_similarity", "length"), **keys), resamples=5)
-    assert list(result.excluded.values()) == ["s: feature `length` is null for a trace that the surrogate reads"]
-    assert run(log, Sample(name="s", features=("claim_similarity",), **keys), resamples=5).excluded == {}
-
-
-def test_the_null_feature_that_is_named_is_the_one_that_was_read(tmp_path: Path) -> None:
-    """`claim_similarity` is null for a trace beyond the cap, `length` for one that the surrogate chooses from."""
-    from replay import Budget, Sample, run
-
-    frames = tables()
-    claim = frames["examples"]["example_id"].sort()[0]
-    valid = frames["traces"].filter((pl.col("example_id") == claim) & pl.col("answer").is_not_null())
-    ids = valid.sort("sample_index")["trace_id"].to_list()
-    late, soon = pl.col("trace_id") == ids[-1], pl.col("trace_id") == ids[1]
-    frames["features"] = frames["features"].with_columns(
-        claim_similarity=pl.when(~late).then("claim_similarity"), length=pl.when(~soon).then("length")
-    )
-    keys = {"max_traces": 5, "verifier": "strong", "order": "surrogate", "stop": Budget(verifications=3)}
-    policy = Sample(name="s", features=("claim_similarity", "length"), **keys)
-    result = run(written(tmp_path / "log", frames), policy, resamples=5)
-    assert list(result.excluded.values()) == ["s: feature `length` is null for a trace that the surrogate reads"]
-
-
-def test_a_study_names_the_null_feature(study: Run, tmp_path: Path) -> None:
-    """One claim of 40 is left out; where most are, the surrogate goes and the other methods stay."""
-    frames = tables()
-    whole = frames["features"]
-    hole = pl.col("trace_id") == whole["trace_id"].sort()[1]
-    frames["features"] = whole.with_columns(length=pl.when(~hole).then("length"))
-    words = ("--verifier", "strong", "--caps", "15", "--features", "claim_similarity,length")
-    done = study(written(tmp_path / "few", frames), *words)
-    assert done.exit_code == 0, done.output
-    report = (tmp_path / "out" / "report.md").read_text()
-    assert "1 of 40" in report
-    assert "feature `length` is null" in report
-
-    half = pl.col("trace_id").hash() % 2 == 0
-    frames["features"] = whole.with_columns(length=pl.when(~half).then("length"))
-    done = study(written(tmp_path / "many", frames), *words)
-    assert done.exit_code == 0, done.output
-    calls = {row["Method"]: row["verifier_calls"] for row in rows(tmp_path / "out" / "table_5_6.csv")}
-    assert calls["Surrogate-Guided Selective Verification"] == ""
-    assert float(calls["Exhaustive BoN (baseline)"]) > 0
-    for name in ("table_5_6", "table_B_4", "orders", "variants", "budget_smallest"):
-        assert "feature `length` is null" in (tmp_path / "out" / f"{name}.md").read_text()
-    budgets = rows(tmp_path / "out" / "table_B_4.csv")
-    assert {row["surrogate_macro_f1_pct"] for row in budgets} == {""}
-    assert all(float(row["generation_order_macro_f1_pct"]) >= 0 for row in budgets)
-    assert (tmp_path / "out" / "figure_5_2.svg").exists()
-
-
-def test_no_valid_trace_at_all(study: Run, tmp_path: Path) -> None:
-    frames = tables()
-    frames["traces"] = frames["traces"].with_columns(answer=pl.lit(None, pl.String), correct=pl.lit(False))
-    log = written(tmp_path / "log", frames)
-    done = study(log, "--verifier", "strong", "--caps", "15")
-    assert done.exit_code == 0, done.output
-    counts = rows(tmp_path / "out" / "table_5_3.csv")
-    assert [float(row["verifier_calls"]) for row in counts] == [0, 0]
-    assert [float(row["missing_label_traces"]) for row in counts] == [600, 600]
-    assert {row["accuracy_pct"] for row in rows(tmp_path / "out" / "table_5_1.csv")} == {"0.0"}
-
-
-def test_labels_outside_the_label_space_are_invalid(study: Run, tmp_path: Path) -> None:
-    frames = tables()
-    odd = pl.col("sample_index") == 2
-    frames["traces"] = frames["traces"].with_columns(
-        answer=pl.when(odd).then(pl.lit("perhaps")).otherwise("answer"),
-        correct=pl.when(odd).then(pl.lit(False)).otherwise("correct"),
-    )
-    assert study(written(tmp_path / "log", frames), "--verifier", "strong", "--caps", "15").exit_code == 0
-    best = rows(tmp_path / "out" / "table_5_3.csv")[0]
-    null = frames["traces"].filter(~odd)["answer"].null_count()
-    assert float(best["missing_label_traces"]) == 40 + null
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--published", "quantemq"), ("quantemp",)),
-        (("--pool", "n51"), ("n15",)),
-        (("--verifier", "loro"), ("lora",)),
-        (("--features", "claim_similarty"), ("claim_similarity",)),
-        (("--caps", "15,x"), ("--caps",)),
-        (("--where", "splt = 'test'"), ("where",)),
-        (("--dev", "split = 'dev'", "--where", "true"), ("`dev`", "reported")),
-        (("--dev", "splt = 'dev'"), ("`dev` (splt = 'dev')", "split")),
-        (("--dev", "split = 'x'"), ("`dev` matches no example",)),
-        (("--other-verifier", "deepseek"), ("deepseek",)),
-        (("--cap", "16"), ("fewer than 16",)),
-    ],
-)
-def test_mistakes_are_one_line(claims: Path, study: Run, tmp_path: Path, options: tuple, words: tuple) -> None:
-    done = study(claims, *options)
-    assert done.exit_code == 2
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    for word in words:
-        assert word in done.stderr
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_variant_that_cannot_be_fitted_is_missing_and_the_others_stay(study: Run, tmp_path: Path) -> None:
-    """Ten claims to learn from, all traces right on them: no calibration, and no class but theirs for thresholds."""
-    frames = tables()
-    dev = pl.col("example_id").is_in(frames["examples"]["example_id"].sort()[:10].implode())
-    frames["examples"] = frames["examples"].with_columns(
-        split=pl.when(dev).then(pl.lit("dev")).otherwise(pl.lit("test"))
-    )
-    gold = dict(frames["examples"].select("example_id", "gold").iter_rows())
-    right = pl.col("example_id").replace_strict(gold, return_dtype=pl.String)
-    valid = pl.col("answer").is_not_null()
-    frames["traces"] = frames["traces"].with_columns(
-        answer=pl.when(dev & valid).then(right).otherwise("answer"),
-        correct=pl.when(dev & valid).then(True).otherwise("correct"),
-    )
-    words = ("--verifier", "strong", "--caps", "15", "--dev", "split = 'dev'")
-    done = study(written(tmp_path / "log", frames), *words)
-    assert done.exit_code == 0, done.output
-    text = (tmp_path / "out" / "variants.md").read_text()
-    assert "`margin of platt scores`: `calibration.on` (split = 'dev') needs right and wrong traces" in text
-    names = {row["Policy"] for row in rows(tmp_path / "out" / "variants.csv")}
-    assert {"adaptive stopping", "prior: linear", "prior: gp"} <= names
-    assert "margin of platt scores" not in names
-
-
-def test_open_answers_are_refused(study: Run, tmp_path: Path) -> None:
-    frames = simulate_tables(examples=20, traces=15, labels=0, seed=1)
-    done = study(written(tmp_path / "log", frames), "--pool", "n15", "--verifier", "strong")
-    assert done.exit_code == 2
-    assert "label" in done.stderr
-
-
-@pytest.mark.parametrize("forgetting", ["0", "1.5", "-1", "true", '"x"'])
-def test_forgetting_outside_its_range_is_refused(claims: Path, tmp_path: Path, forgetting: str) -> None:
-    text = f"""
-[[policy]]
-name = "s"
-kind = "sample"
-max_traces = 15
-verifier = "lora"
-order = "surrogate"
-forgetting = {forgetting}
-"""
-    (tmp_path / "p.toml").write_text(text)
-    words = ["replay", str(claims), "--policies", str(tmp_path / "p.toml"), "--out", str(tmp_path / "o")]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 2
-    assert "`forgetting`" in done.stderr
-    assert "above 0 and at most 1" in done.stderr
+    ours = frames["verifications"].filter(pl.col("verifier") == "strong")
+    generation, verification = (float(t["latency_s"].cast(pl.Float64).sum()) for t in (frames["traces"], ours))
+    source = {
+        "pools": {"n15": {"wall_clock_s": generation + 3600}},
+        "verifiers": {"strong": {"wall_clock_s": verification + 1800}},
+    }
+    log = write_log(tmp_path / "log", name="small", tables=frames, source=source)
+    assert study(tmp_path / "log", "--verifier", "strong", "--caps", "15").exit_code == 0
+    best, adaptive, _ = rows(tmp_path / "out" / "table_B_2.csv")
+    assert float(best["other_h"]) == pytest.approx(1.5)
+    assert float(best["other_cost_eur"]) == pytest.approx(1.5 * 0.25 * 0.25)
+    assert float(best["total_h"]) == pytest.approx(1.5 + (generation + verification) / 3600)
+    assert adaptive["other_h"] == adaptive["total_h"] == ""
+    assert float(adaptive["generation_h"]) < float(best["generation_h"])
+    setting = Setting("n15", "strong")
+    assert not verified_elsewhere(log, setting)
+    assert verified_elsewhere(open_log(written(tmp_path / "both", simulated())), setting)

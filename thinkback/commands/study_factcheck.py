@@ -76,9 +76,10 @@ def factcheck(
     """
     from replay.contents import read_contents
     from replay.studies.factcheck_published import published as numbers
-    from replay.studies.factcheck_runs import FEATURES, Setting
+    from replay.studies.factcheck_runs import Setting
     from replay.studies.factcheck_study import choose, study_factcheck
     from thinkback import console
+    from toolkit.features import CLAIM_FEATURES
     from toolkit.files import check_replaceable
     from toolkit.log import check_log, open_log
 
@@ -95,7 +96,7 @@ def factcheck(
     setting = Setting(
         pool=choose(pool, contents.pools, "pool"),
         verifier=choose(verifier, contents.verifiers, "verifier"),
-        features=tuple(n for n in FEATURES if n in contents.features) if named is None else named,
+        features=tuple(n for n in CLAIM_FEATURES if n in contents.features) if named is None else named,
         cap=cap,
         random_seed=random_seed,
         asked={

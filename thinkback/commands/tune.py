@@ -100,7 +100,7 @@ def tune(
 
 def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     """One row a family: what was chosen, and the goal's metrics on both sets of rows."""
-    from toolkit.show import SIMULATED, Column, Estimate, Number, Table
+    from toolkit.show import SIMULATED, WARNING, Column, Estimate, Number, Table
 
     metrics = list(dict.fromkeys((tuned.goal.metric, *(limit.metric for limit in tuned.goal.limits), "accuracy")))
     columns = [Column("family"), Column("tried", Number(0)), Column("feasible", Number(0)), Column("chosen")]
@@ -123,9 +123,17 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     ]
     if tuned.report.baseline is not None:
         notes.append(f"baseline: {tuned.report.baseline}")
-    simulated = tuned.report.simulated
+    told = [
+        f"{rows_of}: {note}"
+        for rows_of, result in (("development", tuned.development), ("reported", tuned.report))
+        for note in result.notes
+        if note.partition(":")[0] not in set(result.summary["metric"]) - set(metrics)
+    ]
+    above = [SIMULATED] if tuned.report.simulated else []
+    above += [note for note in told if WARNING in note]
+    notes += [note for note in told if WARNING not in note]
     title = "Settings chosen on development rows"
-    return Table(title, tuple(columns), tuple(rows), above=(SIMULATED,) if simulated else (), below=tuple(notes))
+    return Table(title, tuple(columns), tuple(rows), above=tuple(above), below=tuple(notes))
 
 
 def _cell(summary: object, policy: str | None, metric: str) -> object:

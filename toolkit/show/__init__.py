@@ -8,6 +8,7 @@ from toolkit.show.interventions import Band, bands_figure, outcomes_figure, reli
 from toolkit.show.report import write_report
 from toolkit.show.results import (
     SIMULATED,
+    WARNING,
     PolicyRow,
     Ranked,
     RankedInput,
@@ -22,6 +23,7 @@ from toolkit.show.table import Column, Estimate, Interval, Number, Table, Text, 
 
 __all__ = [
     "SIMULATED",
+    "WARNING",
     "Band",
     "Column",
     "Curve",

@@ -21,7 +21,7 @@ COST_NAMES = {"total_tokens": "tokens"}  # of costs that are not called as their
 FEW_EVENTS = {"wilson", "newcombe"}  # methods of intervals over columns with fewer than ten events of a kind
 SHOWN = (
     "total_tokens", "calls", "operations", "verifications", "latency_s", "cost_eur", "cost_per_1000", "fix_rate",
-    "flip_rate",
+    "flip_rate", "coverage", "set_size", "answer_rate", "accuracy_answered",
 )  # metrics with a column of means  # fmt: skip
 WARNING = "WARNING: "  # a note of the run that begins so is said above the table
 
@@ -311,6 +311,12 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> tuple[tuple[Colu
     for metric, name in (("fix_rate", "fixes %"), ("flip_rate", "flips %")):
         if known(metric):
             parts.append((Column(name, Number(1, scale=100), metric, drop=9), mean(metric)))
+    shares = (("coverage", "coverage %"), ("answer_rate", "answered %"), ("accuracy_answered", "right of answered %"))
+    for metric, name in shares:
+        if known(metric):
+            parts.append((Column(name, Number(1, scale=100), metric, drop=9), mean(metric)))
+    if known("set_size"):
+        parts.append((Column("set size", Number(2), "set_size", drop=9), mean("set_size")))
     if results.margin is not None:
         tick = Tick("yes", "no")
         parts.append((Column("not worse", tick, "not_worse"), lambda r: r.not_worse))

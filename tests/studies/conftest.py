@@ -1,0 +1,36 @@
+"""The study of fact checking as a command, and a simulated log of claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from generate.claims import simulate_claims
+from thinkback.app import app
+
+QUICK = ("--resamples", "50", "--orders", "2", "--force")
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(log: object, *options: object) -> Result:
+        words = ["study", "factcheck", log, "--out", "out", *QUICK, *options]
+        done = CliRunner().invoke(app, [str(word) for word in words], prog_name="thinkback")
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def claims(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("study") / "claims"
+    simulate_claims(path, "claimdecomp", dev=60)
+    return path

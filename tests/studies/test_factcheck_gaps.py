@@ -1,0 +1,323 @@
+"""`thinkback study factcheck` on logs that lack what logs lack, and on mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from generate.simulate import simulate_tables
+from tests.studies.claims import rows, tables, written
+from thinkback.app import app
+
+Run = Callable[..., Result]
+
+
+def test_a_log_without_seconds_or_tokens_has_dashes_and_says_why(study: Run, tmp_path: Path) -> None:
+    frames = tables()
+    frames["traces"] = frames["traces"].drop("latency_s", "device_s", "prompt_tokens", "completion_tokens")
+    done = study(written(tmp_path / "log", frames), "--verifier", "strong", "--cap", "15", "--caps", "15")
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "out" / "table_5_5.md").read_text()
+    assert "seconds are not logged for every trace" in text
+    assert "verification" not in text.split("seconds are not logged")[1]  # those of the verifier are logged
+    assert "tokens are not logged for every trace" in (tmp_path / "out" / "table_5_4.md").read_text()
+    best = rows(tmp_path / "out" / "table_5_5.csv")[0]
+    assert best["runtime_h"] == ""
+    assert "–" in text
+    assert float(rows(tmp_path / "out" / "table_5_3.csv")[0]["trace_attempts"]) == 600
+    assert "the log has no wall-clock" in (tmp_path / "out" / "table_B_2.md").read_text()
+
+
+def test_a_verifier_on_part_of_the_traces_is_left_out_and_named(study: Run, tmp_path: Path) -> None:
+    frames = tables()
+    half = (pl.col("verifier") == "weak") & (pl.col("trace_id").hash() % 2 == 0)
+    frames["verifications"] = frames["verifications"].filter(~half)
+    log = written(tmp_path / "log", frames)
+    assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
+    text = (tmp_path / "out" / "table_5_8.md").read_text()
+    assert "verifier `weak` did not score a trace" in text
+
+
+def test_with_a_verifier_on_part_of_the_traces_what_needs_none_is_shown(study: Run, tmp_path: Path) -> None:
+    """Top-1 and self-consistency need no verifier; all else is a dash, with the reason beneath it."""
+    frames = tables()
+    most = (pl.col("verifier") == "weak") & (pl.col("trace_id").hash() % 10 > 0)
+    few = (pl.col("verifier") == "weak") & ~most
+    frames["verifications"] = frames["verifications"].filter(~few)
+    assert 0 < frames["verifications"].filter(most).height < frames["traces"].height
+    done = study(written(tmp_path / "log", frames), "--verifier", "weak", "--caps", "15")
+    assert done.exit_code == 0, done.output
+    quality = {row["Method"]: row["accuracy_pct"] for row in rows(tmp_path / "out" / "table_5_1.csv")}
+    first = frames["traces"].filter(pl.col("sample_index") == 0)["correct"].mean()
+    assert float(quality["Top-1 decoding"]) == pytest.approx(100 * first)
+    assert float(quality["Self-consistency"]) > 0
+    assert quality["Exhaustive BoN (baseline)"] == ""
+    counts = rows(tmp_path / "out" / "table_5_3.csv")
+    assert [row["verifier_calls"] for row in counts] == ["", ""]
+    named = ("table_5_1", "table_5_3", "table_5_5", "table_5_6", "table_5_7", "table_5_11", "table_B_1", "table_B_4")
+    for name in (*named, "efficiency", "budgets", "orders", "variants", "sensitivity"):
+        assert "verifier `weak` did not score a trace" in (tmp_path / "out" / f"{name}.md").read_text(), name
+    assert float(rows(tmp_path / "out" / "gold_within.csv")[0]["n"]) == 40
+    assert "claims are left out: `weak` did not score" in (tmp_path / "out" / "unresolved.md").read_text()
+    assert [row["Method"] for row in rows(tmp_path / "out" / "table_5_9.csv")] != []  # `strong` scored all of them
+    assert float(rows(tmp_path / "out" / "table_5_9.csv")[0]["verifier_calls"]) > 0
+
+
+@pytest.mark.parametrize(("kept", "reason"), [((), "seconds"), (("latency_s",), "tokens")])
+def test_what_a_verifier_does_not_log_is_no_zero(kept: tuple, reason: str, study: Run, tmp_path: Path) -> None:
+    """Verifications without seconds: nothing that follows from them is known, and generation's own is."""
+    frames = tables()
+    gone = [c for c in ("prompt_tokens", "completion_tokens", "latency_s", "device_s") if c not in kept]
+    frames["verifications"] = frames["verifications"].drop(gone)
+    done = study(written(tmp_path / "log", frames), "--verifier", "strong", "--caps", "15")
+    assert done.exit_code == 0, done.output
+    out = tmp_path / "out"
+    why = f"{reason} are not logged for every verification by `strong`, so what follows from them is a dash"
+    seconds = {n: (out / f"{n}.md").read_text() for n in ("table_5_5", "table_5_7", "table_5_13", "table_B_2")}
+    assert all((why in text) == (reason == "seconds") for text in seconds.values())
+    assert why in (out / "efficiency.md").read_text()
+    report = (out / "report.md").read_text()
+    assert "count as free" not in report
+    assert f"- {why}" in report.partition("## Table")[0]
+    assert why not in (out / "table_5_4.md").read_text()
+    for row in rows(out / "table_5_5.csv"):
+        assert float(row["generation_s_per_claim"]) > 0
+        follows = ("verification_s_per_claim", "total_s_per_claim", "runtime_h", "cost_eur")
+        assert all((row[name] == "") == (reason == "seconds") for name in follows)
+    told = {(row["Method"], row["Number"]): row["mean"] for row in rows(out / "efficiency.csv")}
+    assert told["Adaptive Stopping", "total_tokens, per claim"] == ""
+    assert float(told["Self-consistency", "total_tokens, per claim"]) > 0
+    assert (told["Adaptive Stopping", "latency_s, per claim"] == "") == (reason == "seconds")
+    assert float(told["Self-consistency", "latency_s, per claim"]) > 0
+
+
+def test_one_verifier_alone_is_not_compared(study: Run, tmp_path: Path) -> None:
+    """No rows of dashes, but the reason."""
+    frames = tables()
+    frames["verifications"] = frames["verifications"].filter(pl.col("verifier") == "strong")
+    log = written(tmp_path / "log", frames)
+    assert study(log, "--caps", "15").exit_code == 0
+    for name in ("table_5_8", "table_5_9", "table_5_10"):
+        assert "the log has one verifier, so nothing is compared" in (tmp_path / "out" / f"{name}.md").read_text()
+        assert rows(tmp_path / "out" / f"{name}.csv") == []
+        assert (tmp_path / "out" / f"{name}.tex").stat().st_size > 0
+
+
+def test_claims_beside_other_questions_are_chosen_by_where(study: Run, tmp_path: Path) -> None:
+    """Ten of forty questions are open: they are no claims, and the others are studied alone."""
+    frames = tables()
+    other = pl.col("example_id").is_in(frames["examples"]["example_id"].sort()[:10].implode())
+    frames["examples"] = frames["examples"].with_columns(
+        dataset=pl.when(other).then(pl.lit("sums")).otherwise(pl.lit("claims")),
+        labels=pl.when(~other).then("labels"),
+    )
+    log = written(tmp_path / "log", frames)
+    done = study(log, "--verifier", "strong", "--caps", "15")
+    assert done.exit_code == 2
+    assert "choose claims with `--where`, such as \"dataset = 'claims'\"" in done.stderr
+    done = study(log, "--verifier", "strong", "--caps", "15", "--where", "dataset = 'claims'")
+    assert done.exit_code == 0, done.output
+    assert float(rows(tmp_path / "out" / "table_5_3.csv")[0]["trace_attempts"]) == 30 * 15
+
+
+def test_a_log_without_verifications_is_refused(study: Run, tmp_path: Path) -> None:
+    frames = tables()
+    del frames["verifications"]
+    done = study(written(tmp_path / "log", frames), "--caps", "15")
+    assert done.exit_code == 2
+    assert "the log has no verifications" in done.stderr
+
+
+def test_a_null_feature_makes_examples_partial_and_is_named(tmp_path: Path) -> None:
+    from replay import Margin, Sample, run
+
+    frames = tables()
+    hole = pl.col("trace_id") == frames["features"]["trace_id"].sort()[1]
+    frames["features"] = frames["features"].with_columns(length=pl.when(~hole).then("length"))
+    log = written(tmp_path / "log", frames)
+    keys = {"max_traces": 15, "verifier": "strong", "order": "surrogate", "stop": Margin()}
+    result = run(log, Sample(name="s", features=("claim_similarity", "length"), **keys), resamples=5)
+    assert list(result.excluded.values()) == ["s: feature `length` is null for a trace that the surrogate reads"]
+    assert run(log, Sample(name="s", features=("claim_similarity",), **keys), resamples=5).excluded == {}
+
+
+def test_the_null_feature_that_is_named_is_the_one_that_was_read(tmp_path: Path) -> None:
+    """`claim_similarity` is null for a trace beyond the cap, `length` for one that the surrogate chooses from."""
+    from replay import Budget, Sample, run
+
+    frames = tables()
+    claim = frames["examples"]["example_id"].sort()[0]
+    valid = frames["traces"].filter((pl.col("example_id") == claim) & pl.col("answer").is_not_null())
+    ids = valid.sort("sample_index")["trace_id"].to_list()
+    late, soon = pl.col("trace_id") == ids[-1], pl.col("trace_id") == ids[1]
+    frames["features"] = frames["features"].with_columns(
+        claim_similarity=pl.when(~late).then("claim_similarity"), length=pl.when(~soon).then("length")
+    )
+    keys = {"max_traces": 5, "verifier": "strong", "order": "surrogate", "stop": Budget(verifications=3)}
+    policy = Sample(name="s", features=("claim_similarity", "length"), **keys)
+    result = run(written(tmp_path / "log", frames), policy, resamples=5)
+    assert list(result.excluded.values()) == ["s: feature `length` is null for a trace that the surrogate reads"]
+
+
+def test_a_study_names_the_null_feature(study: Run, tmp_path: Path) -> None:
+    """One claim of 40 is left out; where most are, the surrogate goes and the other methods stay."""
+    frames = tables()
+    whole = frames["features"]
+    hole = pl.col("trace_id") == whole["trace_id"].sort()[1]
+    frames["features"] = whole.with_columns(length=pl.when(~hole).then("length"))
+    words = ("--verifier", "strong", "--caps", "15", "--features", "claim_similarity,length")
+    done = study(written(tmp_path / "few", frames), *words)
+    assert done.exit_code == 0, done.output
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "1 of 40" in report
+    assert "feature `length` is null" in report
+
+    half = pl.col("trace_id").hash() % 2 == 0
+    frames["features"] = whole.with_columns(length=pl.when(~half).then("length"))
+    done = study(written(tmp_path / "many", frames), *words)
+    assert done.exit_code == 0, done.output
+    calls = {row["Method"]: row["verifier_calls"] for row in rows(tmp_path / "out" / "table_5_6.csv")}
+    assert calls["Surrogate-Guided Selective Verification"] == ""
+    assert float(calls["Exhaustive BoN (baseline)"]) > 0
+    for name in ("table_5_6", "table_B_4", "orders", "variants", "budget_smallest"):
+        assert "feature `length` is null" in (tmp_path / "out" / f"{name}.md").read_text()
+    budgets = rows(tmp_path / "out" / "table_B_4.csv")
+    assert {row["surrogate_macro_f1_pct"] for row in budgets} == {""}
+    assert all(float(row["generation_order_macro_f1_pct"]) >= 0 for row in budgets)
+    assert (tmp_path / "out" / "figure_5_2.svg").exists()
+
+
+def test_no_valid_trace_at_all(study: Run, tmp_path: Path) -> None:
+    frames = tables()
+    frames["traces"] = frames["traces"].with_columns(answer=pl.lit(None, pl.String), correct=pl.lit(False))
+    log = written(tmp_path / "log", frames)
+    done = study(log, "--verifier", "strong", "--caps", "15")
+    assert done.exit_code == 0, done.output
+    counts = rows(tmp_path / "out" / "table_5_3.csv")
+    assert [float(row["verifier_calls"]) for row in counts] == [0, 0]
+    assert [float(row["missing_label_traces"]) for row in counts] == [600, 600]
+    assert {row["accuracy_pct"] for row in rows(tmp_path / "out" / "table_5_1.csv")} == {"0.0"}
+    words = "no trace of `n15` has a valid answer"
+    assert words in " ".join(done.stdout.split())
+    for name in ("report", "table_5_1", "table_5_8", "table_5_12", "gold_within"):
+        assert words in (tmp_path / "out" / f"{name}.md").read_text(), name
+
+
+def test_labels_outside_the_label_space_are_invalid(study: Run, tmp_path: Path) -> None:
+    frames = tables()
+    odd = pl.col("sample_index") == 2
+    frames["traces"] = frames["traces"].with_columns(
+        answer=pl.when(odd).then(pl.lit("perhaps")).otherwise("answer"),
+        correct=pl.when(odd).then(pl.lit(False)).otherwise("correct"),
+    )
+    assert study(written(tmp_path / "log", frames), "--verifier", "strong", "--caps", "15").exit_code == 0
+    best = rows(tmp_path / "out" / "table_5_3.csv")[0]
+    null = frames["traces"].filter(~odd)["answer"].null_count()
+    assert float(best["missing_label_traces"]) == 40 + null
+    words = "40 traces give labels outside the label space (`perhaps`), which are no valid answers"
+    assert words in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_labels_outside_are_counted_and_the_most_frequent_named(tmp_path: Path) -> None:
+    """Of one label each for six: five are named. Only traces that are read count, and only answers of closed spaces."""
+    from replay import Sample, run
+
+    frames = tables()
+    odd = pl.col("sample_index") < 6
+    strange = pl.format("x{}", "sample_index")
+    frames["traces"] = frames["traces"].with_columns(
+        answer=pl.when(odd).then(strange).otherwise("answer"),
+        correct=pl.when(odd).then(pl.lit(False)).otherwise("correct"),
+    )
+    log = written(tmp_path / "log", frames)
+    policy = Sample(name="vote", max_traces=15, select="majority")
+    told = [note for note in run(log, policy, resamples=5).notes if "outside" in note]
+    assert told == [
+        "240 traces give labels outside the label space (`x0`, `x1`, `x2`, `x3`, `x4`, …), which are no valid answers"
+    ]
+    ids = frames["examples"]["example_id"].sort()
+    one = run(log, policy, resamples=5, where=f"example_id = '{ids[0]}'", block_examples=1).notes
+    assert any(note.startswith("6 traces give labels outside") for note in one)
+    open_ = frames["examples"].with_columns(labels=pl.lit(None, pl.List(pl.String)))
+    free = written(tmp_path / "open", frames | {"examples": open_})
+    assert not [note for note in run(free, policy, resamples=5).notes if "outside" in note]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--published", "quantemq"), ("quantemp",)),
+        (("--pool", "n51"), ("n15",)),
+        (("--verifier", "loro"), ("lora",)),
+        (("--features", "claim_similarty"), ("claim_similarity",)),
+        (("--caps", "15,x"), ("--caps",)),
+        (("--where", "splt = 'test'"), ("where",)),
+        (("--dev", "split = 'dev'", "--where", "true"), ("`dev`", "reported")),
+        (("--dev", "splt = 'dev'"), ("`dev` (splt = 'dev')", "split")),
+        (("--dev", "split = 'x'"), ("`dev` matches no example",)),
+        (("--other-verifier", "deepseek"), ("deepseek",)),
+        (("--cap", "16"), ("fewer than 16",)),
+    ],
+)
+def test_mistakes_are_one_line(claims: Path, study: Run, tmp_path: Path, options: tuple, words: tuple) -> None:
+    done = study(claims, *options)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    for word in words:
+        assert word in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_variant_that_cannot_be_fitted_is_missing_and_the_others_stay(study: Run, tmp_path: Path) -> None:
+    """Ten claims to learn from, all traces right on them: no calibration, and no class but theirs for thresholds."""
+    frames = tables()
+    dev = pl.col("example_id").is_in(frames["examples"]["example_id"].sort()[:10].implode())
+    frames["examples"] = frames["examples"].with_columns(
+        split=pl.when(dev).then(pl.lit("dev")).otherwise(pl.lit("test"))
+    )
+    gold = dict(frames["examples"].select("example_id", "gold").iter_rows())
+    right = pl.col("example_id").replace_strict(gold, return_dtype=pl.String)
+    valid = pl.col("answer").is_not_null()
+    frames["traces"] = frames["traces"].with_columns(
+        answer=pl.when(dev & valid).then(right).otherwise("answer"),
+        correct=pl.when(dev & valid).then(True).otherwise("correct"),
+    )
+    words = ("--verifier", "strong", "--caps", "15", "--dev", "split = 'dev'")
+    done = study(written(tmp_path / "log", frames), *words)
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "out" / "variants.md").read_text()
+    assert "`margin of platt scores`: `calibration.on` (split = 'dev') needs right and wrong traces" in text
+    names = {row["Policy"] for row in rows(tmp_path / "out" / "variants.csv")}
+    assert {"adaptive stopping", "prior: linear", "prior: gp"} <= names
+    assert "margin of platt scores" not in names
+
+
+def test_open_answers_are_refused(study: Run, tmp_path: Path) -> None:
+    frames = simulate_tables(examples=20, traces=15, labels=0, seed=1)
+    done = study(written(tmp_path / "log", frames), "--pool", "n15", "--verifier", "strong")
+    assert done.exit_code == 2
+    assert "label" in done.stderr
+
+
+@pytest.mark.parametrize("forgetting", ["0", "1.5", "-1", "true", '"x"'])
+def test_forgetting_outside_its_range_is_refused(claims: Path, tmp_path: Path, forgetting: str) -> None:
+    text = f"""
+[[policy]]
+name = "s"
+kind = "sample"
+max_traces = 15
+verifier = "lora"
+order = "surrogate"
+forgetting = {forgetting}
+"""
+    (tmp_path / "p.toml").write_text(text)
+    words = ["replay", str(claims), "--policies", str(tmp_path / "p.toml"), "--out", str(tmp_path / "o")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "`forgetting`" in done.stderr
+    assert "above 0 and at most 1" in done.stderr
