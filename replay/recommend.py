@@ -194,7 +194,9 @@ class _Judge:
         if fewer:
             loss = f"more than {100 * self.margin:g} points"
             return f"it halves flips at no loss (of {loss})" if kept else f"it halves flips, but may lose {loss}"
-        return "neither more accuracy nor half the flips is shown" if flipping else "it is not shown to be more accurate"
+        return (
+            "neither more accuracy nor half the flips is shown" if flipping else "it is not shown to be more accurate"
+        )
 
     def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[Evidence]:
         found = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)

@@ -73,7 +73,7 @@ def test_the_study_needs_no_more_than_recovery_rows(recovery: Path, thinkback: R
     done = thinkback("study", "recovery", "back", "--out", "o", "--resamples", "50")
     assert done.exit_code == 0, done.output
     policies = {row["policy"] for row in read(tmp_path / "o" / "budget_matched.csv")}
-    assert {"base: base", "always active_verify", "selective active_verify"} <= policies
+    assert {"base: short", "always active_verify", "selective active_verify"} <= policies
     assert "Recommendation" in (tmp_path / "o" / "report.md").read_text()
 
 

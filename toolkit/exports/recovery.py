@@ -17,6 +17,8 @@ ACCEPT = "accept"
 def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None = None) -> int:
     """Write an accept row for each base attempt (sample 0 of pool `base`) and one for each revision of it.
 
+    Beside SeVRA's fields stand `base_pool` and, where the log is simulated, `simulated`, which the import reads.
+
     Of an action with several pools of revisions, those of `pool`. Returns the number of rows. ThinkbackError where
     the log has no judged revision of the base, or several pools of them and none is named.
     """
@@ -24,7 +26,7 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
     features = {row["trace_id"]: row for row in collect(log.scan("features"), log).iter_rows(named=True)}
     rows = []
     for attempt in attempts.iter_rows(named=True):
-        shared = _attempt(attempt, features.get(attempt["trace_id"], {}))
+        shared = _attempt(attempt, features.get(attempt["trace_id"], {})) | _marks(log)
         accept = {"action": ACCEPT, "final_correct": attempt["correct"], "helpful_fix": False, "harmful_flip": False}
         rows.append({**shared, **accept, "action_actual_tokens": 0, "sample_index": 0})
         for one in revisions.get(attempt["trace_id"], []):
@@ -35,6 +37,8 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
                 "helpful_fix": one["correct"] and not attempt["correct"],
                 "harmful_flip": attempt["correct"] and not one["correct"],
                 "action_actual_tokens": _tokens(one),
+                "action_finalizer_used": one["finalizer_used"],
+                "action_done_reason": one["finish_reason"],
                 "sample_index": one["sample_index"],
                 "intervention_response": one["text"],
                 "intervention_response_empty": not one["text"] if one["text"] is not None else None,
@@ -59,6 +63,7 @@ def export_replay(log: Log, base: str | None, action: str, verifier: str, out: P
                 "verified_correct": taken[0]["correct"],
                 "gate_score": scores[attempt["trace_id"]],
                 "verification_tokens": _tokens(taken[0]),
+                **_marks(log),
             })  # fmt: skip
     if not rows:
         raise ThinkbackError(f"no base attempt has both a revision by `{action}` and a score by `{verifier}`")
@@ -110,6 +115,7 @@ def _attempt(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any
         "task_type": attempt["dataset"],
         "split": attempt["split"],
         "query": attempt["question"],
+        "base_pool": attempt["pool"],
         "base_response": attempt["text"],
         "base_correct": attempt["correct"],
         "base_actual_tokens": _tokens(attempt),
@@ -117,6 +123,11 @@ def _attempt(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any
         "base_usage": {"done_reason": attempt["finish_reason"]},
         "features": known,
     }
+
+
+def _marks(log: Log) -> dict[str, bool]:
+    """What every row of a simulated log says of itself."""
+    return {"simulated": True} if log.simulated else {}
 
 
 def _tokens(trace: dict[str, Any]) -> int | None:

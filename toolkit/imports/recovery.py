@@ -20,7 +20,7 @@ from toolkit.imports.sources import PLACES, read_sources
 from toolkit.log import write_log
 
 ACCEPT = "accept"
-BASE = "base"
+BASE, SPLIT = "base", "test"
 NEEDED = ("example_id", "action", "base_correct", "final_correct")
 INDEX = ("sample_index", "rollout", "sample")
 SHOWN = 3
@@ -40,42 +40,50 @@ def import_recovery(
     out: str | Path,
     *,
     name: str | None = None,
-    split: str = "test",
+    split: str | None = None,
     exclude: bool = False,
     drop_repeats: bool = False,
+    base: str | None = None,
 ) -> RecoveryReport:
-    """Recovery rows into a log with the pool `base` and a revision of it for each other action.
+    """Recovery rows into a log with a pool of base attempts and a revision of each for every other action.
 
+    That pool is called `base`, by default what the rows' `base_pool` says, else "base"; examples whose rows name no
+    split are in `split`, by default "test".
     Rows of one example, action and sample index are repeats, of which the first wins; rows without an index are
     rollouts in their order, and of those that are equal throughout the first wins with `drop_repeats`. `exclude`
     leaves out examples without an accept row or without an action that others have; otherwise they are an error.
     ThinkbackError, and nothing is written, for that, missing columns, values of another type, verdicts that
-    contradict each other, or base attempts that differ within an example.
+    contradict each other, accept rows that spend tokens, or base attempts that differ within an example.
     """
     check_replaceable(out, force=False)
     rows = _rows(sources, NEEDED)
     check_verdicts(rows)
     _one_base(rows)
+    pool = base or _base_pool(rows)
     rows, repeats = _first_wins(rows, drop_repeats)
     rows, gone = _complete(rows, exclude)
-    base = rows.filter(pl.col("action") == ACCEPT).unique("example_id", keep="first", maintain_order=True)
+    attempts = rows.filter(pl.col("action") == ACCEPT).unique("example_id", keep="first", maintain_order=True)
     revisions = rows.filter(pl.col("action") != ACCEPT)
-    examples = base.select(
+    _check_pools(revisions, pool)
+    examples = attempts.select(
         "example_id",
-        dataset=_text(base, ("dataset", "task_type"), "recovery"),
-        split=_text(base, ("split",), split),
-        question=_text(base, ("query", "question"), ""),
+        dataset=_text(attempts, ("dataset", "task_type"), "recovery"),
+        split=_text(attempts, ("split",), split or SPLIT),
+        question=_text(attempts, ("query", "question"), ""),
     )
-    traces = pl.concat([_base_traces(base), _revision_traces(revisions)], how="diagonal")
+    traces = pl.concat([_base_traces(attempts, pool), _revision_traces(revisions)], how="diagonal")
     tables = {"examples": examples, "traces": traces}
-    found = _features(base)
+    found = _features(attempts)
     if found is not None:
         tables["features"] = found
     origin = {"imported": "recovery rows", "files": [Path(source).name for source in sources]}
-    write_log(out, name=name or "recovery", tables=tables, source=origin)
+    simulated = _simulated(rows)
+    write_log(out, name=name or "recovery", tables=tables, source=origin, simulated=simulated)
     notes = [
+        "the rows are simulated, and so is the log" if simulated else "",
         *repeats,
         *gone,
+        _unsplit(attempts, split),
         "the rows hold verdicts and no answers: votes are refused",
         "tokens are sums of prompt and completion; they stand in completion_tokens",
     ]
@@ -110,7 +118,7 @@ def import_replay(
     )
     origin = {"imported": "replay rows", "files": [Path(source).name for source in sources]}
     tables = {"examples": examples, "traces": traces, "verifications": scores}
-    write_log(out, name=name or "replay rows", tables=tables, source=origin)
+    write_log(out, name=name or "replay rows", tables=tables, source=origin, simulated=_simulated(rows))
     note = "the rows have no ids, so examples are named by line: pairing with other files is impossible"
     return RecoveryReport(len(examples), len(traces), (note, "tokens of the base attempts are not in the rows"))
 
@@ -139,6 +147,10 @@ def _first_wins(rows: pl.DataFrame, drop_equal: bool) -> tuple[pl.DataFrame, lis
     first = pl.struct("example_id", "action", *([index] if index is not None else [])).is_first_distinct()
     again = rows.select(~first).to_series() & known
     notes = []
+    accepts = rows.filter(~again & (rows["action"] == ACCEPT))
+    more = accepts.filter(~accepts["example_id"].is_first_distinct())
+    if len(more):
+        notes.append(f"dropped {len(more):,} accept rows: their examples have one before ({_listed(more)})")
     if again.any():
         told = _listed(rows.filter(again))
         notes.append(
@@ -153,6 +165,42 @@ def _first_wins(rows: pl.DataFrame, drop_equal: bool) -> tuple[pl.DataFrame, lis
         kept = f"{what}: kept as rollouts of their own; `--drop-repeats` drops them"
         notes.append(f"dropped {what}" if drop_equal else kept)
     return rows.filter(~again & ~equal if drop_equal else ~again), notes
+
+
+def _simulated(rows: pl.DataFrame) -> bool:
+    """Whether any row says that it comes of a simulated log."""
+    return "simulated" in rows.columns and bool(rows["simulated"].any())
+
+
+def _base_pool(rows: pl.DataFrame) -> str:
+    """The name that the rows have for the pool of the base attempts."""
+    if "base_pool" not in rows.columns:
+        return BASE
+    named = rows["base_pool"].drop_nulls().unique().sort()
+    if len(named) > 1:
+        listed = ", ".join(f"`{name}`" for name in named[:SHOWN])
+        raise ThinkbackError(
+            f"the rows' base attempts are of {len(named):,} pools ({listed}), and an example has one base attempt: "
+            "import the rows of each by themselves, or name one for all with `--base`"
+        )
+    return str(named[0]) if len(named) else BASE
+
+
+def _check_pools(revisions: pl.DataFrame, base: str) -> None:
+    """Refuse an action called as the pool of the base attempts: revisions' pools have the names of their actions."""
+    if (revisions["action"] == base).any():
+        raise ThinkbackError(f"the rows have an action `{base}`, as the pool of base attempts: name that with `--base`")
+
+
+def _unsplit(attempts: pl.DataFrame, split: str | None) -> str:
+    """A note on examples that were put into a split because their rows name none; empty where that was asked for."""
+    count = attempts["split"].null_count() if "split" in attempts.columns else len(attempts)
+    if not count or split is not None:
+        return ""
+    return (
+        f"{count:,} of {len(attempts):,} examples name no split and are in `{SPLIT}`: a gate is fitted and tuned on "
+        "other examples; give the rows a column `split`, or import them apart with `--split` and merge"
+    )
 
 
 def _one_base(rows: pl.DataFrame) -> None:
@@ -211,13 +259,13 @@ def _column(frame: pl.DataFrame, name: str, dtype: Any) -> pl.Expr:
     return pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype)
 
 
-def _base_traces(base: pl.DataFrame) -> pl.DataFrame:
+def _base_traces(base: pl.DataFrame, pool: str) -> pl.DataFrame:
     trace = pl.col("example_id") + " base"
     tokens = _column(base, "base_actual_tokens", pl.Int32)
     return base.select(
         "example_id",
         trace_id=trace,
-        pool=pl.lit(BASE),
+        pool=pl.lit(pool),
         action=pl.lit("solve"),
         sample_index=pl.lit(0, pl.Int32),
         model=_text(base, ("base_model", "model"), "unknown"),
