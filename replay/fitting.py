@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from replay.blocks import read_block
 from replay.calibrated import fit_calibration
 from replay.conformal import fit_conformal
 from replay.contents import Contents, request
-from replay.policies import Policy, Sample, with_samples
+from replay.policies import Policy, Sample, nested, with_samples
 from replay.pool import Block
 from replay.rows import examples_of, matching, refuse_overlap, refuse_reuse
 from replay.surrogates_fitted import fit_prior
@@ -53,6 +53,15 @@ def fit_policies(
         return _fitted(sample, fitted, contents.whole)
 
     return tuple(with_samples(policy, one) for policy in policies)
+
+
+def learnt_on(policy: Policy) -> Iterator[tuple[str, str]]:
+    """(setting, condition) of all rows that a policy or a part of it learns from."""
+    for part in nested(policy):
+        for key in ("prior", "calibration", "conformal") if isinstance(part, Sample) else ():
+            settings = getattr(part, key)
+            if settings is not None:
+                yield f"{key}.on", settings.on
 
 
 def _check_apart(log: Log, policy: Sample) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 import replay
 from generate.claims import simulate_claims
+from generate.simulate_recovery import simulate_recovery
+from replay.gate_fitting import fit_gate
 from replay.tune import Goal, Limit, read_goal, tune
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, write_log
@@ -146,6 +148,29 @@ def test_a_cost_that_is_not_logged_is_told_apart_from_a_misspelt_one(log: Log, t
         tune(bare, one, on=DEV, report=TEST, goal="min total_tokens", resamples=5)
     with pytest.raises(ThinkbackError, match="`on` and `report` name the examples"):
         tune(log, one, on=DEV, report=TEST, goal="min traces", where="true", resamples=5)
+
+
+def test_a_policy_that_learns_needs_rows_of_its_own(log: Log) -> None:
+    common = {"pool": "n8", "verifier": "lora", "max_traces": 8, "order": "surrogate", "features": ("length",)}
+    policy = replay.Sample(name="lazy", prior=replay.Prior("linear", DEV), **common)
+    with pytest.raises(ThinkbackError) as caught:
+        tune(log, policy, on=DEV, report=TEST, goal="max accuracy", resamples=5)
+    told = str(caught.value)
+    assert told.startswith("policy `lazy`: `prior.on` (split = 'dev') holds on 100 of the examples of `on`, which")
+    assert "needs three sets of rows: to learn on, to choose on (`on`), to report (`report`)" in told
+    assert "`--report`" not in told
+
+
+def test_a_gate_is_not_tuned_on_what_it_has_seen(tmp_path: Path) -> None:
+    made = simulate_recovery(tmp_path / "log", examples=300, seed=11)
+    gate = fit_gate(
+        made, action="active_verify", on=None, tune="split <> 'test'", kind="score", features=["completion_tokens"]
+    )
+    first = replay.Sample(name="first", pool="short", max_traces=1, select="first")
+    act = replay.Act(name="act", action="active_verify", base="short")
+    policy = replay.When(name="gated", base=first, gate=replay.Reading(file=gate.gate, at_least=0.0), then=act)
+    with pytest.raises(ThinkbackError, match="was fitted or tuned on 60 of the examples of `on`.*three sets of rows"):
+        tune(made, policy, on=DEV, report=TEST, goal="max accuracy", resamples=5)
 
 
 def test_tune_is_there_from_python() -> None:
