@@ -21,7 +21,7 @@ from replay.reuse import question_hashes
 from replay.run import select_examples
 from replay.signals import read_feature
 from replay.store import chunk_size
-from replay.wants import check_inputs, revision_pool
+from replay.wants import ANSWER_SIGNALS, check_answered, check_inputs, revision_pool
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, open_log
 
@@ -104,20 +104,22 @@ def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: st
             f"{', '.join(f'`{name}`' for name in bases) or 'no first attempt'}: where one of these is the same, "
             "name it with `--base`"
         )
-    check_inputs(gate, contents)
+    check_inputs(gate, own, contents)
     pools = {one for action, of, one in contents.revisions if (action, of) == (gate.action, own)}
     return setting(log, gate.action, own, pool or (gate.pool if len(pools) > 1 else None))
 
 
 def available_features(at: Setting) -> tuple[Feature, ...]:
     """Every signal that a server sees, and every column of `features`."""
-    logged = [Feature("signal", name) for name in FILE_SIGNALS if _logged(name, at.contents)]
+    logged = [Feature("signal", name) for name in FILE_SIGNALS if _logged(name, at)]
     return (*logged, *(Feature("feature", name) for name in sorted(at.contents.features)))
 
 
-def _logged(signal: str, contents: Contents) -> bool:
+def _logged(signal: str, at: Setting) -> bool:
+    if signal in ANSWER_SIGNALS:
+        return at.base.pool not in at.contents.opaque
     column = {"truncated": "finish_reason"}.get(signal, signal)
-    return signal in ("invalid", "answer_length", "question_length") or column in contents.trace_columns
+    return signal == "question_length" or column in at.contents.trace_columns
 
 
 def parse_features(names: Sequence[str], at: Setting) -> tuple[Feature, ...]:
@@ -131,6 +133,7 @@ def parse_features(names: Sequence[str], at: Setting) -> tuple[Feature, ...]:
                 raise ThinkbackError(f"the log has no {source} `{rest}`; {suggest(rest, known)}")
             found.append(Feature(source, rest))
         elif name in FILE_SIGNALS:
+            check_answered(name, str(at.base.pool), at.contents)
             found.append(Feature("signal", name))
         elif name in at.contents.features:
             found.append(Feature("feature", name))

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 COLUMN_SIGNALS = {"sum_logprob": ("sum_logprob",), "near_limit": ("max_tokens",)}
 """Columns of traces that a signal reads beside those that every run reads."""
 
+ANSWER_SIGNALS = frozenset({"invalid", "answer_length"})
+"""Signals of the answer itself, which opaque traces do not have."""
+
 
 @dataclass
 class Wanted:
@@ -217,12 +220,26 @@ def check_gate_file(gate: GateFile, base: Policy, then: Policy, contents: Conten
             f"gate file `{gate.path}` was fitted on revisions of pool `{gate.pool}`; `then` has {listed}; fit "
             "one for it"
         )
-    check_inputs(gate, contents)
+    check_inputs(gate, gate.base, contents)
 
 
-def check_inputs(gate: GateFile, contents: Contents) -> None:
-    """Raise unless the log has every feature and verifier that the gate reads."""
+def check_answered(signal: str, pool: str, contents: Contents) -> None:
+    """Raise where a signal of the answer itself is asked of a pool that has verdicts but no answers."""
+    if signal in ANSWER_SIGNALS and pool in contents.opaque:
+        raise ThinkbackError(
+            f"pool `{pool}` has verdicts but no answers (opaque), so the signal `{signal}` means nothing there"
+        )
+
+
+def check_inputs(gate: GateFile, base: str, contents: Contents) -> None:
+    """Raise unless the log has every feature and verifier that the gate reads, and answers where it reads them."""
     for feature in gate.features:
+        try:
+            check_answered(str(feature), base, contents)
+        except ThinkbackError as error:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` cannot be read here: {error}; fit one without it by `--features`"
+            ) from None
         known = contents.verifiers if feature.source == "verifier" else contents.features
         if feature.source != "signal" and feature.name not in known:
             raise ThinkbackError(

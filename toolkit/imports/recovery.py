@@ -1,6 +1,7 @@
 """SeVRA's logged outcomes: recovery rows (one per example and action) and replay rows (one per example, no id).
 
-The rows hold verdicts and no answers, so their traces are opaque; prompt and completion tokens come as one sum.
+Rows hold verdicts and, unless we exported them, no answers, so their traces are opaque; prompt and completion tokens
+come as one sum, unless the usage tells them apart.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ BASE, SPLIT = "base", "test"
 NEEDED = ("example_id", "action", "base_correct", "final_correct")
 INDEX = ("sample_index", "rollout", "sample")
 SHOWN = 3
+SUMS = "tokens are sums of prompt and completion; they stand in completion_tokens"
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def import_recovery(
         split=_text(attempts, ("split",), split or SPLIT),
         question=_text(attempts, ("query", "question"), ""),
     )
-    traces = pl.concat([_base_traces(attempts, pool), _revision_traces(revisions)], how="diagonal")
+    answered = _answered(rows)
+    traces = pl.concat([_base_traces(attempts, pool, answered), _revision_traces(revisions, answered)], how="diagonal")
     tables = {"examples": examples, "traces": traces}
     found = _features(attempts)
     if found is not None:
@@ -84,8 +87,8 @@ def import_recovery(
         *repeats,
         *gone,
         _unsplit(attempts, split),
-        "the rows hold verdicts and no answers: votes are refused",
-        "tokens are sums of prompt and completion; they stand in completion_tokens",
+        "" if answered else "the rows hold verdicts and no answers: votes are refused",
+        "" if "prompt_tokens" in _told(rows, "base_usage") else SUMS,
     ]
     return RecoveryReport(len(examples), len(traces), tuple(note for note in notes if note))
 
@@ -248,20 +251,49 @@ def _text(frame: pl.DataFrame, names: Sequence[str], default: str) -> pl.Expr:
     return pl.coalesce(*found, pl.lit(default))
 
 
-def _usage(frame: pl.DataFrame, key: str) -> pl.Expr:
-    """A field of `base_usage`, null where there is none."""
-    usage = frame.schema.get("base_usage")
-    known = isinstance(usage, pl.Struct) and key in {field.name for field in usage.fields}
-    return pl.col("base_usage").struct.field(key).cast(pl.String) if known else pl.lit(None, pl.String)
+def _told(frame: pl.DataFrame, column: str) -> set[str]:
+    """Fields of a column of objects; none where the rows have no such column."""
+    usage = frame.schema.get(column)
+    return {field.name for field in usage.fields} if isinstance(usage, pl.Struct) else set()
+
+
+def _usage(frame: pl.DataFrame, column: str, key: str, dtype: Any = pl.String) -> pl.Expr:
+    """A field of `base_usage` or `action_usage`, null where there is none."""
+    known = key in _told(frame, column)
+    return pl.col(column).struct.field(key).cast(dtype, strict=False) if known else pl.lit(None, dtype)
+
+
+def _prompt(frame: pl.DataFrame, column: str, total: pl.Expr) -> pl.Expr:
+    """Prompt tokens as the usage tells them, where they and the completion's make the total; else 0 of a total."""
+    parts = [_usage(frame, column, f"{one}_tokens", pl.Int32) for one in ("prompt", "completion")]
+    told = pl.when(parts[0] + parts[1] == total).then(parts[0])
+    return pl.coalesce(told, pl.when(total.is_not_null()).then(0)).cast(pl.Int32)
+
+
+def _done(frame: pl.DataFrame, whose: str) -> pl.Expr:
+    """Why the base's or the action's call ended, from its usage or a column of its own."""
+    own = _column(frame, f"{whose}_done_reason", pl.String)
+    return pl.coalesce(_usage(frame, f"{whose}_usage", "done_reason"), own)
+
+
+def _answered(rows: pl.DataFrame) -> bool:
+    """Whether the rows hold answers: both columns, and no right verdict without one."""
+    if not {"base_answer", "final_answer"} <= set(rows.columns):
+        return False
+    lacking = (pl.col("base_correct") & pl.col("base_answer").is_null()) | (
+        pl.col("final_correct") & pl.col("final_answer").is_null()
+    )
+    return not rows.select(lacking.any()).item()
 
 
 def _column(frame: pl.DataFrame, name: str, dtype: Any) -> pl.Expr:
     return pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype)
 
 
-def _base_traces(base: pl.DataFrame, pool: str) -> pl.DataFrame:
+def _base_traces(base: pl.DataFrame, pool: str, answered: bool) -> pl.DataFrame:
     trace = pl.col("example_id") + " base"
     tokens = _column(base, "base_actual_tokens", pl.Int32)
+    prompt = _prompt(base, "base_usage", tokens)
     return base.select(
         "example_id",
         trace_id=trace,
@@ -270,20 +302,21 @@ def _base_traces(base: pl.DataFrame, pool: str) -> pl.DataFrame:
         sample_index=pl.lit(0, pl.Int32),
         model=_text(base, ("base_model", "model"), "unknown"),
         text=_column(base, "base_response", pl.String),
-        answer=trace,
+        answer=pl.col("base_answer") if answered else trace,
         correct=pl.col("base_correct"),
-        opaque=pl.lit(True),
-        prompt_tokens=pl.when(tokens.is_not_null()).then(0).cast(pl.Int32),
-        completion_tokens=tokens,
-        finish_reason=pl.coalesce(_usage(base, "done_reason"), _column(base, "base_done_reason", pl.String)),
+        opaque=pl.lit(not answered),
+        prompt_tokens=prompt,
+        completion_tokens=tokens - prompt,
+        finish_reason=_done(base, "base"),
         finalizer_used=_column(base, "base_finalizer_used", pl.Boolean),
     )
 
 
-def _revision_traces(rows: pl.DataFrame) -> pl.DataFrame:
+def _revision_traces(rows: pl.DataFrame, answered: bool) -> pl.DataFrame:
     index = pl.int_range(pl.len()).over("example_id", "action").cast(pl.Int32)
     trace = pl.col("example_id") + " " + pl.col("action") + " " + index.cast(pl.String)
     tokens = _column(rows, "action_actual_tokens", pl.Int32)
+    prompt = _prompt(rows, "action_usage", tokens)
     response = next(
         (c for c in ("intervention_response", "final_response", "action_response") if c in rows.columns), ""
     )
@@ -296,12 +329,12 @@ def _revision_traces(rows: pl.DataFrame) -> pl.DataFrame:
         sample_index=index,
         model=_text(rows, ("model",), "unknown"),
         text=_column(rows, response, pl.String),
-        answer=trace,
+        answer=pl.col("final_answer") if answered else trace,
         correct=pl.col("final_correct"),
-        opaque=pl.lit(True),
-        prompt_tokens=pl.when(tokens.is_not_null()).then(0).cast(pl.Int32),
-        completion_tokens=tokens,
-        finish_reason=_column(rows, "action_done_reason", pl.String),
+        opaque=pl.lit(not answered),
+        prompt_tokens=prompt,
+        completion_tokens=tokens - prompt,
+        finish_reason=_done(rows, "action"),
         finalizer_used=_column(rows, "action_finalizer_used", pl.Boolean),
         response_empty=_column(rows, "intervention_response_empty", pl.Boolean),
     )

@@ -17,6 +17,7 @@ FEATURES = ("difficulty", "verification_need", "constraint_density", "ambiguity_
 TEXTS = (
     "action", "base_pool", "dataset", "task_type", "split", "query", "question", "model", "base_model", "base_response",
     "base_done_reason", "action_done_reason", "intervention_response", "final_response", "action_response",
+    "base_answer", "final_answer",
 )  # fmt: skip
 WORDS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 MOST = 2**31 - 1
