@@ -321,16 +321,16 @@ def sweep(studies: Sequence[DatasetStudy]) -> Table:
         places = np.unique(np.abs(rates["estimate"].to_numpy()[:, None] - np.linspace(0, 1, 11)).argmin(axis=0))
         for place in places:
             threshold, rate = rates["threshold"][int(place)], rates["estimate"][int(place)]
-            flips = wide.get((threshold, "flip_rate"))
-            among = None if flips is None or not rate else flips.estimate / rate
             rows.append((
-                study.dataset, rate, _threshold(threshold), wide.get((threshold, "accuracy")), flips, among,
+                study.dataset, rate, _threshold(threshold), wide.get((threshold, "accuracy")),
+                wide.get((threshold, "flip_rate")), wide.get((threshold, "flips_among")),
                 wide.get((threshold, "total_tokens")),
             ))  # fmt: skip
     columns = [
         DATASET, Column("acts on %", PERCENT, "intervention_rate"),
         Column("threshold"), Column("accuracy %", Estimate(1, 100), "accuracy"),
-        Column("flips %", Estimate(2, 100), "flip_rate"), Column("flips among those %", Number(2, 100), "flips_among"),
+        Column("flips %", Estimate(2, 100), "flip_rate"),
+        Column("flips among those %", Estimate(1, 100), "flips_among"),
         Column("total tokens", Estimate(0), "total_tokens"),
     ]  # fmt: skip
     return layout(

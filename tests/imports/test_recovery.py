@@ -17,6 +17,10 @@ from toolkit.imports import import_recovery, import_replay
 from toolkit.log import collect, open_log, validate_log, write_log
 
 Row = dict[str, Any]
+COLUMNS = (
+    "example_id", "answer", "correct", "fix", "flip", "intervened", "action_tokens", "total_tokens", "finalizers",
+    "calls", "prompt_tokens", "completion_tokens", "truncated",
+)  # fmt: skip
 FIRST = '{ kind = "sample", pool = "base", max_traces = 1, select = "first" }'
 GATED = f"""
 [[policy]]
@@ -245,19 +249,8 @@ def test_recovery_rows_go_out_and_come_back(tmp_path: Path) -> None:
         replay.run(tmp_path / name, text, resamples=20).outcomes.filter(policy="gated").sort("example_id")
         for name in ("sim", "back")
     )
-    told = (
-        "example_id",
-        "correct",
-        "fix",
-        "flip",
-        "intervened",
-        "action_tokens",
-        "total_tokens",
-        "finalizers",
-        "calls",
-    )
     for one, other in zip(own.iter_rows(named=True), back.iter_rows(named=True), strict=True):
-        for key in told:
+        for key in COLUMNS:
             assert one[key] == other[key], key
 
 

@@ -50,6 +50,21 @@ def test_nobody_flips_and_the_band_is_still_open_above() -> None:
     assert (found.band_high > 0.02).all()
 
 
+def test_a_share_among_those_let_through_is_a_ratio_of_two_means() -> None:
+    """Four examples, of which the second and the third flip: none, 0 of 1, 1 of 2, 2 of 3, 2 of 4."""
+    flips, zero, one = np.array([0.0, 1.0, 1.0, 0.0]), np.zeros(4), np.ones(4)
+    steps = Steps(
+        np.arange(1, 5), np.arange(4), {"flip": zero, "on": zero}, {"flip": flips, "on": one},
+        frozenset({"flip", "on"}), among={"share": ("flip", "on")},
+    )  # fmt: skip
+    found = bands(steps, Settings(resamples=300))["share"]
+    np.testing.assert_allclose(found.estimate, [np.nan, 0, 1 / 2, 2 / 3, 1 / 2])
+    assert np.isnan(found.band_low[0])
+    assert (found.band_low[1:] <= found.estimate[1:]).all()
+    assert (found.estimate[1:] <= found.band_high[1:]).all()
+    assert found.band_high[1] > 0.9  # one example without a flip tells nearly nothing
+
+
 def test_one_unit_has_no_band() -> None:
     one = Steps(np.array([1]), np.array([0]), {"correct": np.array([0.0])}, {"correct": np.array([1.0])}, RATES)
     found = bands(one, Settings(resamples=10))["correct"]
