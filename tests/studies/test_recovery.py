@@ -66,6 +66,14 @@ def test_all_of_the_study_is_over_the_examples_that_its_run_compares(holed: Data
     assert f"matched random at rate {rate:.3f}" in holed.policies
 
 
+def test_rules_are_explained_under_their_table(holed: DatasetStudy) -> None:
+    notes = COST_TABLES["rules_and_headroom"]([holed]).below
+    assert "completed only: acts where the fitted gate fires and the base attempt was not cut off." in notes[-1]
+    assert notes[-1].startswith("truncation only: acts where the base attempt was cut off; near limit: acts")
+    bare = replace(holed, named=replace(holed.named, rules=("difficulty",)))
+    assert not any("cut off" in note for note in COST_TABLES["rules_and_headroom"]([bare]).below)
+
+
 def test_every_table_of_a_log_with_a_hole_can_be_made(holed: DatasetStudy) -> None:
     for name, layout in {**TABLES, **COST_TABLES}.items():
         assert layout([holed]).rows, name
