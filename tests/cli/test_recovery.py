@@ -262,6 +262,6 @@ def test_a_verdict_without_rows_held_back_has_a_caveat(recovery: Path, thinkback
 def test_rows_that_are_refused_leave_nothing(thinkback: Run, tmp_path: Path) -> None:
     row = {"example_id": "a", "action": "active_verify", "base_correct": True, "final_correct": True}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
-    refused(thinkback("import", "recovery", "rows.jsonl", "--out", "o"), "no row of action `accept`")
+    refused(thinkback("import", "recovery", "rows.jsonl", "--out", "o"), "no example has a row of action `accept`")
     refused(thinkback("import", "replay", "rows.jsonl", "--out", "o"), "verified_correct")
     assert files(tmp_path) == {"rows.jsonl"}

@@ -159,8 +159,8 @@ def test_incomplete_examples_are_left_out_by_name_when_asked(tmp_path: Path) -> 
     lacking = [*rows(), row("c", "accept", True, True), row("d", "active_verify", True, True, 5)]
     report = import_recovery([write(tmp_path / "rows.jsonl", lacking)], tmp_path / "log", exclude=True)
     told = " ".join(report.notes)
-    assert "1 examples have no row of action `accept` (`d`)" in told
-    assert "1 examples have no row of action `active_verify` (`c`)" in told
+    assert "1 example has no row of action `accept` (`d`)" in told
+    assert "1 example has no row of action `active_verify` (`c`)" in told
     assert report.examples == 2
 
 
@@ -170,11 +170,16 @@ def changed(place: int, **values: Any) -> list[Row]:
 
 
 BAD = {
-    "no accept row": ([row("a", "active_verify", False, True, 4)], "no row of action `accept` (`a`)"),
+    "no accept row": (
+        [*rows(), row("c", "active_verify", False, True, 4)],
+        "1 example has no row of action `accept` (`c`)",
+    ),
+    "no accept row at all": ([row("a", "active_verify", False, True, 4)], "no example has a row of action `accept`"),
+    "another verdict on the base": (changed(2, base_correct=True), "(`a`): their rows differ in `base_correct`"),
     "an action missing": ([*rows(), row("c", "accept", True, True)], "no row of action `active_verify` (`c`)"),
     "several base samples": (
         [*rows(), row("a", "continue", True, True), row("b", "continue", True, True)],
-        "1 examples have several base samples (`a`): their rows differ in `base_correct`",
+        "1 example has several base samples (`a`): their rows differ in `base_correct`",
     ),
     "no action": ([row("a", "accept", False, False)], "no action but `accept`"),
     "no column": ([{k: v for k, v in r.items() if k != "final_correct"} for r in rows()], "no column `final_correct`"),
@@ -193,7 +198,7 @@ BAD = {
         changed(4, features={"difficulty": "hard"}),
         "`features.difficulty` of the rows holds `hard` in row 5",
     ),
-    "actions by number": ([{**one, "action": 1} for one in rows()], "no row of action `accept`"),
+    "actions by number": ([{**one, "action": 1} for one in rows()], "no example has a row of action `accept`"),
     "an accept row that changes": (
         changed(0, final_correct=True, helpful_fix=True),
         "row 1 of the rows (example `a`, action `accept`): it accepts",

@@ -59,8 +59,8 @@ def import_recovery(
     """
     check_replaceable(out, force=False)
     rows = _rows(sources, NEEDED)
-    check_verdicts(rows)
     _one_base(rows)
+    check_verdicts(rows)
     pool = base or _base_pool(rows)
     rows, repeats = _first_wins(rows, drop_repeats)
     rows, gone = _complete(rows, exclude)
@@ -219,7 +219,7 @@ def _refuse_several(rows: pl.DataFrame, told: Sequence[str]) -> None:
     odd = distinct.filter(pl.any_horizontal(pl.col(told) > 1)) if told else distinct.clear()
     if len(odd):
         raise ThinkbackError(
-            f"{len(odd):,} examples have several base samples ({_listed(odd)}): their rows differ in "
+            f"{_examples(odd)} several base samples ({_listed(odd)}): their rows differ in "
             f"{', '.join(f'`{c}`' for c in told if (odd[c] > 1).any())}; give each base attempt an example of its own"
         )
 
@@ -232,14 +232,20 @@ def _complete(rows: pl.DataFrame, exclude: bool) -> tuple[pl.DataFrame, list[str
         lacking = actions.filter(~pl.col("action").list.contains(action))
         if lacking.is_empty():
             continue
-        what = f"{len(lacking):,} examples have no row of action `{action}` ({_listed(lacking)})"
-        if not exclude or len(lacking) == len(actions):
+        if len(lacking) == len(actions):
+            raise ThinkbackError(f"no example has a row of action `{action}`: add one for each base attempt")
+        what = f"{_examples(lacking)} no row of action `{action}` ({_listed(lacking)})"
+        if not exclude:
             raise ThinkbackError(f"{what}: complete the rows, or leave those examples out with `--exclude-incomplete`")
         notes.append(f"left out: {what}")
         rows = rows.filter(~pl.col("example_id").is_in(lacking["example_id"].implode()))
     if set(rows["action"]) <= {ACCEPT}:
         raise ThinkbackError("the rows have no action but `accept`, so there is nothing to intervene with")
     return rows, notes
+
+
+def _examples(frame: pl.DataFrame) -> str:
+    return f"{len(frame):,} example{'s have' if len(frame) > 1 else ' has'}"
 
 
 def _listed(frame: pl.DataFrame) -> str:
