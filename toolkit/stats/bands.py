@@ -100,7 +100,7 @@ def _ratio(top: Floats, of: Floats) -> Floats:
 def _banded(values: Floats, estimate: Floats, trials: Floats | None, level: float) -> Band:
     """A band from draws (B, P + 1); `trials` (P + 1,) is what a rate is a share of. NaN where there is no estimate."""
     limits = np.full((4, len(estimate)), np.nan)
-    on = np.isfinite(estimate)
+    on = np.isfinite(estimate) & np.isfinite(values).any(axis=0)
     if on.any():
         tail = (1 - level) / 2
         limits[:2, on] = np.nanquantile(values[:, on], [tail, 1 - tail], axis=0)
@@ -148,19 +148,24 @@ def _draws(steps: Steps, names: list[str], units: int, settings: Settings) -> di
 
 
 def _band(values: Floats, estimate: Floats, trials: Floats | None, level: float) -> tuple[Floats, Floats]:
-    """Limits that hold the whole curve, from draws (B, points)."""
+    """Limits that hold the whole curve, from draws (B, points): never narrower than what holds one point alone."""
+    from scipy.special import ndtri
+
     spread = np.nanstd(values, axis=0)
     moves = spread > 1e-12
     if not moves.any() and trials is None:
         return estimate.copy(), estimate.copy()
     deviation = np.abs(values[:, moves] - estimate[moves]) / spread[moves]
     largest = np.fmax.reduce(deviation, axis=1, initial=0.0)
-    critical = float(np.quantile(largest, level)) if moves.any() else 1.959964
+    alone = float(ndtri((1 + level) / 2))
+    critical = max(float(np.quantile(largest, level)), alone) if moves.any() else alone
     if trials is None:
         return estimate - critical * spread, estimate + critical * spread
     with np.errstate(invalid="ignore", divide="ignore"):
         dispersion = trials * spread**2 / (estimate * (1 - estimate))
-    trials = trials / np.where(moves & np.isfinite(dispersion) & (dispersion > 0), dispersion, 1.0)
+    known = moves & np.isfinite(dispersion) & (dispersion > 0)
+    most = float(dispersion[known].max()) if known.any() else 1.0  # where nothing has happened, none is seen
+    trials = trials / np.where(known, dispersion, most)
     return _exact(np.clip(estimate, 0.0, 1.0) * trials, trials, critical)
 
 
