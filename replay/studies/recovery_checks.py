@@ -88,4 +88,4 @@ def caveats(cast: Cast) -> tuple[str, ...]:
         )
     if not found:
         return ()
-    return (*found, "before relying on the verdict, hold examples back for `--on` and `--tune` and ask again")
+    return (*found, "before relying on the verdict, hold more examples back for `--on` and `--tune` and ask again")
