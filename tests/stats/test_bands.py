@@ -140,4 +140,6 @@ def test_the_band_holds_the_whole_curve_in_93_to_97_per_cent(name: str) -> None:
             hits[metric] += not out.any()
     shares = {metric: count / repetitions for metric, count in hits.items()}
     noise = 3 * np.sqrt(0.95 * 0.05 / repetitions) - 0.02  # what Monte Carlo adds to the promise
-    assert all(0.93 - noise <= share <= 0.97 + noise for share in shares.values()), shares
+    assert all(share >= 0.93 - noise for share in shares.values()), shares
+    exact = {"flip", "flips among"} if "rare" in name else set()  # exact limits of a handful of events hold more often
+    assert all(share <= 0.97 + noise for metric, share in shares.items() if metric not in exact), shares
