@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from replay.contents import Contents, request
 from replay.fits import FITS
 from replay.policies import Policy, Sample, nested, with_samples
 from replay.pool import Block
-from replay.rows import Judged, examples_of, matching, refuse_overlap, refuse_reuse
+from replay.rows import examples_of, matching, refuse_overlap, refuse_reuse
 from replay.surrogates_fitted import fit_prior
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
@@ -56,23 +56,13 @@ def fit_policies(
     return tuple(with_samples(policy, one) for policy in policies)
 
 
-def refuse_learnt_on(log: Log, policies: Sequence[Policy], chosen_on: pl.Series, on: str) -> None:
-    """Raise where a policy learns on examples that settings are chosen on, which are those where `on` holds."""
-    judged = Judged(
-        f"that settings are chosen on (`on`: {on})",
-        "policies that learn need a third set of rows: one to learn from, one to choose on (`on`), one to report "
-        "(`report`)",
-    )
-    for policy in policies:
-        for part in nested(policy):
-            for key in FITS if isinstance(part, Sample) else ():
-                settings = getattr(part, key)
-                if settings is not None:
-                    try:
-                        ids = matching(log, settings.on, f"{key}.on")
-                        refuse_overlap(log, ids, chosen_on, f"{key}.on", settings.on, judged)
-                    except ThinkbackError as error:
-                        raise ThinkbackError(f"policy `{policy.name}`: {error}") from None
+def learnt_on(policy: Policy) -> Iterator[tuple[str, str]]:
+    """(setting, condition) of all rows that a policy or a part of it learns from."""
+    for part in nested(policy):
+        for key in FITS if isinstance(part, Sample) else ():
+            settings = getattr(part, key)
+            if settings is not None:
+                yield f"{key}.on", settings.on
 
 
 def _check_apart(log: Log, policy: Sample) -> None:

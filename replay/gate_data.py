@@ -21,6 +21,7 @@ from replay.reuse import question_hashes
 from replay.run import select_examples
 from replay.signals import read_feature
 from replay.store import chunk_size
+from replay.wants import ANSWER_SIGNALS, check_answered, check_inputs, revision_pool
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, open_log
 
@@ -73,6 +74,7 @@ def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> 
         listed = ", ".join(f"`{name}`" for name in bases) or "no pool's first trace"
         raise ThinkbackError(f"action `{action}` revises {listed}: name the pool of the base attempts with `--base`")
     name = base or bases[0]
+    revision_pool(action, name, pool, contents)
     first = Sample(name="base", pool=name, max_traces=1, select="first")
     act = Act(name=action, action=action, base=name, pool=pool)
     resolved = resolve([first, act], contents)
@@ -81,22 +83,43 @@ def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> 
     return Setting(log, contents, resolved[0], resolved[1])
 
 
-def setting_of(log: Log | str, gate: GateFile) -> Setting:
-    """Open a log for a fitted gate; of several pools of revisions, that which it was fitted on."""
+def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: str | None = None) -> Setting:
+    """Open a log for a fitted gate; of several pools of revisions, that which it was fitted on.
+
+    `base` and `pool` are the names that the gate's pools have in this log, where they are others. Raises
+    ThinkbackError, which names the gate, where the log has no such pools or lacks what the gate reads.
+    """
     log = open_log(log) if isinstance(log, str) else log
-    pools = {pool for action, base, pool in read_contents(log).revisions if (action, base) == (gate.action, gate.base)}
-    return setting(log, gate.action, gate.base, gate.pool if len(pools) > 1 else None)
+    contents = read_contents(log)
+    if gate.action not in contents.actions:
+        raise ThinkbackError(
+            f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which the log lacks; "
+            f"{suggest(gate.action, contents.actions)}"
+        )
+    bases = sorted({one for action, one, _ in contents.revisions if action == gate.action})
+    own = base or gate.base
+    if base is None and own not in bases:
+        raise ThinkbackError(
+            f"gate file `{gate.path}` was fitted on base attempts of pool `{own}`; here `{gate.action}` revises "
+            f"{', '.join(f'`{name}`' for name in bases) or 'no first attempt'}: where one of these is the same, "
+            "name it with `--base`"
+        )
+    check_inputs(gate, own, contents)
+    pools = {one for action, of, one in contents.revisions if (action, of) == (gate.action, own)}
+    return setting(log, gate.action, own, pool or (gate.pool if len(pools) > 1 else None))
 
 
 def available_features(at: Setting) -> tuple[Feature, ...]:
     """Every signal that a server sees, and every column of `features`."""
-    logged = [Feature("signal", name) for name in FILE_SIGNALS if _logged(name, at.contents)]
+    logged = [Feature("signal", name) for name in FILE_SIGNALS if _logged(name, at)]
     return (*logged, *(Feature("feature", name) for name in sorted(at.contents.features)))
 
 
-def _logged(signal: str, contents: Contents) -> bool:
+def _logged(signal: str, at: Setting) -> bool:
+    if signal in ANSWER_SIGNALS:
+        return at.base.pool not in at.contents.opaque
     column = {"truncated": "finish_reason"}.get(signal, signal)
-    return signal in ("invalid", "answer_length", "question_length") or column in contents.trace_columns
+    return signal == "question_length" or column in at.contents.trace_columns
 
 
 def parse_features(names: Sequence[str], at: Setting) -> tuple[Feature, ...]:
@@ -110,6 +133,7 @@ def parse_features(names: Sequence[str], at: Setting) -> tuple[Feature, ...]:
                 raise ThinkbackError(f"the log has no {source} `{rest}`; {suggest(rest, known)}")
             found.append(Feature(source, rest))
         elif name in FILE_SIGNALS:
+            check_answered(name, str(at.base.pool), at.contents)
             found.append(Feature("signal", name))
         elif name in at.contents.features:
             found.append(Feature("feature", name))

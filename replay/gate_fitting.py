@@ -32,6 +32,7 @@ from replay.gate_file import (
 )
 from replay.gate_models import fit_model, folds
 from replay.reuse import listed
+from replay.rows import matching
 from replay.thresholds import Branches, best_threshold, chosen_points, curve, gather
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
@@ -79,6 +80,9 @@ def fit_gate(
     at = setting(log, action, base, pool)
     inputs = parse_features(features, at) if features else available_features(at)
     _check_settings(kind, inputs, on, tune, n_folds, below)
+    for key, condition in (("--on", on), ("--tune", tune)):
+        if condition is not None:
+            matching(at.log, condition, key)
     left_out: tuple[str, ...] = ()
     if not features:
         inputs, left_out = known_features(at, [on, tune] if n_folds is None else [on])
@@ -150,15 +154,12 @@ def _check_apart(fitted: GateData, tuned: GateData) -> None:
 
 
 def _check_classes(repair: np.ndarray, where: str, least: int) -> None:
-    fixes = int((repair > 0).sum())
+    fixes, count = int((repair > 0).sum()), len(repair)
+    told = f"{where}: of {count:,} example{'s' if count > 1 else ''} with a judged revision the action fixes {fixes:,}"
     if fixes == 0 or (repair >= 1).all():
-        raise ThinkbackError(
-            f"the examples of {where} are of one class ({fixes:,} fixes of {len(repair):,}): take others"
-        )
+        raise ThinkbackError(f"{told}, so they are of one class: take others")
     if fixes < least:
-        raise ThinkbackError(
-            f"the examples of {where} have {fixes} fixes of {len(repair):,}; at least {least} are needed: take more"
-        )
+        raise ThinkbackError(f"{told}; at least {least} are needed: take more")
 
 
 def _out_of_fold(data: GateData, kind: str, count: int, seed: int) -> np.ndarray:

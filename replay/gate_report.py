@@ -44,14 +44,18 @@ def transfer_report(
     ids: pl.Series | None = None,
     reuse: bool = False,
     settings: Settings | None = None,
+    base: str | None = None,
+    pool: str | None = None,
 ) -> GateReport:
     """Report a frozen gate on the examples of `where`, and of those only on `ids` where they are given.
+
+    `base` and `pool` name what stands in this log for the pools of attempts and of revisions that it was fitted on.
 
     Raises ThinkbackError where the log lacks what the gate reads, or the gate has seen some of the questions and
     `reuse` does not allow that.
     """
     settings = settings or Settings()
-    at = setting_of(log, gate)
+    at = setting_of(log, gate, base, pool)
     data = read_data(at, where, gate.features, ids)
     seen = overlap(data.plan.universe.examples, gate.seen(), at.log.digest())
     told = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({listed(seen)})"

@@ -9,24 +9,33 @@ import polars as pl
 
 from replay.gate_data import read_data, setting_of
 from replay.gate_file import GateFile
+from replay.reuse import overlap
 from replay.thresholds import gather
 from toolkit.log import Log, collect
 
 
-def predictions(log: Log | str, gate: GateFile, where: str | None = None) -> list[dict[str, Any]]:
-    """A row for each example that has the gate's inputs and its action, in example_id order."""
-    at = setting_of(log, gate)
+def predictions(
+    log: Log | str, gate: GateFile, where: str | None = None, *, base: str | None = None, pool: str | None = None
+) -> list[dict[str, Any]]:
+    """A row for each example that has the gate's inputs and its action, in example_id order.
+
+    `seen_by_gate` marks those whose question it was fitted or tuned on. `base` and `pool` name what stands in this
+    log for the pools that it was fitted on.
+    """
+    at = setting_of(log, gate, base, pool)
     data = read_data(at, where, gate.features)
     branches = gather(data.plan, at.when(gate))
     score = branches.signal
     fires = score < gate.threshold if gate.direction == "below" else score >= gate.threshold
     columns = ["example_id", "pool", "action", "sample_index", "finish_reason", "finalizer_used", "prompt_tokens"]
     traces = at.log.scan("traces", [*columns, "completion_tokens"])
-    own = (pl.col("pool") == gate.base) & (pl.col("action") == "solve") & (pl.col("sample_index") == 0)
-    base = {row["example_id"]: row for row in collect(traces.filter(own), at.log).iter_rows(named=True)}
+    own = (pl.col("pool") == at.base.pool) & (pl.col("action") == "solve") & (pl.col("sample_index") == 0)
+    attempts = {row["example_id"]: row for row in collect(traces.filter(own), at.log).iter_rows(named=True)}
+    seen = set(overlap(data.plan.universe.examples, gate.seen(), at.log.digest()))
+    marks = {"simulated": True} if at.log.simulated else {}
     rows = []
     for e, name in enumerate(branches.ids.to_list()):
-        attempt = base[name]
+        attempt = attempts[name]
         counts = (attempt["prompt_tokens"], attempt["completion_tokens"])
         tokens = float(branches.fired["action_tokens"][e])
         rows.append({
@@ -43,5 +52,7 @@ def predictions(log: Log | str, gate: GateFile, where: str | None = None) -> lis
             "base_finalizer_used": attempt["finalizer_used"],
             "base_done_reason": attempt["finish_reason"],
             "base_actual_tokens": None if None in counts else sum(counts),
+            "seen_by_gate": name in seen,
+            **marks,
         })  # fmt: skip
     return rows

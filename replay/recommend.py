@@ -25,6 +25,7 @@ Outcomes = Mapping[str, np.ndarray]
 
 TUNE, INTERVENE, DISABLE, UNDECIDED = "tune the budget", "intervene", "disable", "undecided"
 MOST_EXAMPLES = 10_000_000
+UNSHOWN = "flips are not shown to exceed its fixes"
 POWER = 0.8
 """Chance of a decision at the number of examples that is said to be needed."""
 
@@ -173,28 +174,40 @@ class _Judge:
             gained = next(found)
             beats = gained.low is not None and gained.low > 0
             sentence = f"`{name}` against the best budget, `{name_of}`: accuracy {_points(gained)}"
-            needs, halves = [self.needed(gained, 0.0, above=True)], False
+            needs, fewer, kept = [self.needed(gained, 0.0, above=True)], False, self._not_worse(gained)
             if flipping:
                 flips = next(found)
-                halves = flips.high is not None and flips.high < 0 and self._not_worse(gained)
-                own, half = (100 * float(np.nanmean(one["flip"])) for one in (policy, pool))
-                sentence += f"; flips {own:.2f} %, half of the budget's {half / 2:.2f} %"
+                fewer = flips.high is not None and flips.high < 0
+                own, its = (100 * float(np.nanmean(one["flip"])) for one in (policy, pool))
+                sentence += f"; flips {own:.2f} % to the budget's {its:.2f} %, {_points(flips)} from half of these"
                 both = [self.needed(flips, 0.0, above=False), self.needed(gained, -self.margin, above=True)]
                 needs.append(_all_of(both))
-            quiet = f"it halves flips at no loss (of more than {100 * self.margin:g} points)"
-            told = "it is more accurate" if beats else quiet if halves else "neither is shown"
+            told = self._halving(beats, fewer, kept, flipping)
             known = [n for n in needs if n is not None]
             sentence = f"{sentence}: {told}{_together(len(pairs))}."
-            yield Evidence(INTERVENE, name, sentence, beats or halves, min(known) if known else None)
+            yield Evidence(INTERVENE, name, sentence, beats or (fewer and kept), min(known) if known else None)
+
+    def _halving(self, beats: bool, fewer: bool, kept: bool, flipping: bool) -> str:
+        """What a gated policy was shown to do; where it halves flips and may lose accuracy, that it decides nothing."""
+        if beats:
+            return "it is more accurate"
+        if fewer:
+            loss = f"more than {100 * self.margin:g} points"
+            return f"it halves flips at no loss (of {loss})" if kept else f"it halves flips, but may lose {loss}"
+        return (
+            "neither more accuracy nor half the flips is shown" if flipping else "it is not shown to be more accurate"
+        )
 
     def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[Evidence]:
         found = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
         for (name, policy), worse in zip(actions.items(), found, strict=True):
             holds = worse.low is not None and worse.low > 0
+            helps = worse.high is not None and worse.high < 0
+            told = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
             fix, flip = (100 * float(np.nanmean(policy[key])) for key in ("fix", "flip"))
             sentence = (
-                f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse)}: its flips "
-                f"{'exceed' if holds else 'are not shown to exceed'} its fixes{_together(len(actions))}."
+                f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse)}: its {told}"
+                f"{_together(len(actions))}."
             )
             yield Evidence(DISABLE, name, sentence, holds, self.needed(worse, 0.0, above=True))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
 
 from toolkit.errors import ThinkbackError
@@ -17,11 +15,15 @@ def matching(log: Log, condition: str, key: str) -> pl.Series:
     except ThinkbackError as error:
         raise ThinkbackError(f"`{key}` ({condition}) cannot be evaluated on examples: {error}") from None
     if found.is_empty():
-        splits = query_log(log, "SELECT DISTINCT split FROM examples ORDER BY split")["split"].drop_nulls().to_list()
-        raise ThinkbackError(
-            f"`{key}` matches no example of the log: {condition}; its splits are {', '.join(f'`{s}`' for s in splits)}"
-        )
+        raise ThinkbackError(f"`{key}` matches no example of the log: {condition}; its splits are {_splits(log)}")
     return found.sort()
+
+
+def _splits(log: Log) -> str:
+    """The splits of a log, as messages list them."""
+    splits = collect(log.scan("examples", ["split"]).select(pl.col("split").unique().sort()), log)["split"]
+    listed = ", ".join(f"`{name}`" for name in splits.drop_nulls()[:SHOWN])
+    return (listed + (", …" if len(splits) > SHOWN else "")) or "not named"
 
 
 def examples_of(log: Log, ids: pl.Series) -> pl.DataFrame:
@@ -30,32 +32,34 @@ def examples_of(log: Log, ids: pl.Series) -> pl.DataFrame:
     return collect(scan.filter(pl.col("example_id").is_in(ids.implode())), log).sort("example_id")
 
 
-@dataclass(frozen=True)
-class Judged:
-    """What examples are for on which nothing may be learnt, and what a user can do about an overlap."""
-
-    what: str = "that are reported"
-    advice: str = "report other rows (`where`, `--report`)"
-
-
-REPORTED = Judged()
+SHOWN = 10
+REPORTED = ("the examples that are reported", "report other rows (`where`, `--report`)")
 
 
 def refuse_overlap(
-    log: Log, development: pl.Series, reported: pl.Series, key: str, condition: str, judged: Judged = REPORTED
+    log: Log,
+    development: pl.Series,
+    reported: pl.Series,
+    key: str,
+    condition: str,
+    judged: tuple[str, str] = REPORTED,
 ) -> None:
-    """Raise when an example, or a cluster of examples, is both fitted on and reported."""
+    """Raise when an example, or a cluster of examples, is both fitted on and reported.
+
+    `judged` is what the message calls the second set, and what it advises.
+    """
+    whom, advice = judged
     both = development.filter(development.is_in(reported.implode()))
     if not both.is_empty():
         raise ThinkbackError(
-            f"`{key}` ({condition}) holds on {len(both):,} of the examples {judged.what}, `{both[0]}` among them: "
-            f"what is fitted or chosen on rows must not be judged on them; {judged.advice}"
+            f"`{key}` ({condition}) holds on {len(both):,} of {whom}, `{both[0]}` among them: "
+            f"what is fitted or chosen on rows must not be judged on them; {advice}"
         )
     clusters = _clusters(log, development)
     shared = clusters.filter(clusters.is_in(_clusters(log, reported).implode()))
     if not shared.is_empty():
         raise ThinkbackError(
-            f"`{key}` ({condition}) shares {len(shared):,} clusters with the examples {judged.what}, `{shared[0]}` "
+            f"`{key}` ({condition}) shares {len(shared):,} clusters with {whom}, `{shared[0]}` "
             "among them: examples of a cluster go together, so what is learnt on one must not be judged on another; "
             "split by `cluster`"
         )

@@ -28,6 +28,8 @@ MOST_POINTS = 200
 """Thresholds with intervals, evenly spread over those that there are; never and always among them."""
 RATES = frozenset({"correct", "fix", "flip", "intervened"})
 BANDED = ("correct", "fix", "flip", "intervened", "total_tokens")
+AMONG, ACTED = "flips_among", "acted"
+"""Flips among the examples acted on, over the share that is: equation 19 of Dip, Zhou and Zhang."""
 CURVE = ("correct", "fix", "flip", "intervened", "action_tokens", "total_tokens", "calls", "latency_s")
 
 
@@ -168,11 +170,11 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
     """Estimate, pointwise limits and the limits of the whole curve at some thresholds, one row a metric.
 
     `thresholds` run from never to always; by default they are up to 200 of all. Columns: threshold, metric, estimate,
-    low, high, band_low, band_high.
+    low, high, band_low, band_high. The metric `flips_among` is the flip rate among the examples acted on.
     """
     every = branches.thresholds()
     thresholds = every[chosen_points(len(every))] if thresholds is None else thresholds
-    made = bands(branches.steps(thresholds, BANDED), settings)
+    made = bands(_among(branches.steps(thresholds, BANDED)), settings)
     frames = [
         pl.DataFrame(
             {
@@ -183,8 +185,20 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
             nan_to_null=True,
         )
         for name, band in made.items()
+        if name != ACTED
     ]
     return pl.concat(frames)
+
+
+def _among(steps: Steps) -> Steps:
+    """The steps with the flips among the examples acted on, those of them that are judged."""
+    if "flip" not in steps.kept:
+        return steps
+    unjudged = np.isnan(steps.kept["flip"]) | np.isnan(steps.fired["flip"])
+    kept, fired = (
+        {**side, ACTED: np.where(unjudged, np.nan, side["intervened"])} for side in (steps.kept, steps.fired)
+    )
+    return replace(steps, kept=kept, fired=fired, rate=steps.rate | {ACTED}, among={AMONG: ("flip", ACTED)})
 
 
 @dataclass(frozen=True, eq=False)

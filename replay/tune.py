@@ -11,15 +11,16 @@ from typing import Any
 
 import polars as pl
 
-from replay.fitting import refuse_learnt_on
+from replay.fitting import learnt_on
 from replay.policies import Policy
 from replay.reading import PolicyFile, load_policies
 from replay.result import Result
+from replay.reuse import gate_files, listed, overlap
 from replay.rows import matching, refuse_overlap
 from replay.run import run
 from replay.stops import Rule
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.log import Log, check_log, open_log
+from toolkit.log import Log, check_log, collect, open_log
 from toolkit.stats.metrics import COST_ORDER
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -135,9 +136,8 @@ def tune(
     file = load_policies(policies, rules)
     if baseline is None and any(limit.relative for limit in wanted.limits):
         raise ThinkbackError("`goal` names the baseline, so name the policy that it is: `baseline`")
-    chosen_on = matching(log, on, "on")
-    refuse_overlap(log, chosen_on, matching(log, report, "report"), "on", on)
-    refuse_learnt_on(log, file.policies, chosen_on, on)
+    refuse_overlap(log, matching(log, on, "on"), matching(log, report, "report"), "on", on)
+    _refuse_learnt(log, file.policies, on)
     development = run(log, file, baseline=baseline, where=on, **asked)
     _known_metrics(wanted, development)
     chosen = _choose(wanted, development, baseline)
@@ -150,6 +150,27 @@ def tune(
     left = PolicyFile(tuple(p for p in frozen if p.name in kept), file.measure, file.prices)
     reported = run(log, left, baseline=baseline, where=report, **asked)
     return Tuned(wanted, chosen, development, reported, int(chosen["tried"].sum()))
+
+
+def _refuse_learnt(log: Log, policies: Sequence[Policy], on: str) -> None:
+    """Raise where settings would be chosen on rows that a policy learns from, or that its gate has seen."""
+    ids = matching(log, on, "on")
+    three = "a policy that learns needs three sets of rows: to learn on, to choose on (`on`), to report (`report`)"
+    whom = "the examples of `on`, which settings are chosen on"
+    for policy in policies:
+        for key, condition in learnt_on(policy):
+            try:
+                refuse_overlap(log, matching(log, condition, key), ids, key, condition, (whom, three))
+            except ThinkbackError as error:
+                raise policy.refuse(str(error)) from None
+    scan = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
+    examples = collect(scan, log).sort("example_id")
+    for gate, allowed in gate_files(policies).items():
+        seen = overlap(examples, gate.seen(), log.digest())
+        if seen and not allowed:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` was fitted or tuned on {len(seen):,} of {whom} ({listed(seen)}): {three}"
+            )
 
 
 def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:

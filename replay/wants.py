@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 COLUMN_SIGNALS = {"sum_logprob": ("sum_logprob",), "near_limit": ("max_tokens",)}
 """Columns of traces that a signal reads beside those that every run reads."""
 
+ANSWER_SIGNALS = frozenset({"invalid", "answer_length"})
+"""Signals of the answer itself, which opaque traces do not have."""
+
 
 @dataclass
 class Wanted:
@@ -101,21 +104,30 @@ def resolve_act(policy: Act, contents: Contents) -> Act:
         )
     if policy.action not in contents.actions:
         raise policy.refuse(f"the log has no action `{policy.action}`; {suggest(policy.action, contents.actions)}")
-    own = sorted(pool for action, base, pool in contents.revisions if (action, base) == (policy.action, policy.base))
+    try:
+        pool = revision_pool(policy.action, policy.base, policy.pool, contents)
+    except ThinkbackError as error:
+        raise policy.refuse(str(error)) from None
+    return replace(policy, pool=pool)
+
+
+def revision_pool(action: str, base: str, pool: str | None, contents: Contents) -> str | None:
+    """The pool of the revisions of a base by an action, None where there is one alone.
+
+    Raises ThinkbackError where there is none, or several and none of them is named.
+    """
+    own = sorted(pool for act, one, pool in contents.revisions if (act, one) == (action, base))
     if not own:
-        bases = sorted({base for action, base, _ in contents.revisions if action == policy.action})
-        raise policy.refuse(
-            f"`{policy.action}` does not revise sample 0 of pool `{policy.base}`; {suggest(policy.base, bases)}"
-        )
-    if policy.pool is None and len(own) > 1:
+        bases = sorted({one for act, one, _ in contents.revisions if act == action})
+        raise ThinkbackError(f"`{action}` does not revise sample 0 of pool `{base}`; {suggest(base, bases)}")
+    if pool is None and len(own) > 1:
         listed = ", ".join(f"`{name}`" for name in own)
-        raise policy.refuse(
-            f"action `{policy.action}` of pool `{policy.base}` has several pools of revisions ({listed}); "
-            "name one with `pool`"
+        raise ThinkbackError(
+            f"action `{action}` of pool `{base}` has several pools of revisions ({listed}); name one with `pool`"
         )
-    if policy.pool is not None and policy.pool not in own:
-        raise policy.refuse(f"`{policy.action}` has no pool `{policy.pool}` of revisions; {suggest(policy.pool, own)}")
-    return replace(policy, pool=None) if len(own) == 1 else policy
+    if pool is not None and pool not in own:
+        raise ThinkbackError(f"`{action}` has no pool `{pool}` of revisions; {suggest(pool, own)}")
+    return None if len(own) == 1 else pool
 
 
 def check_route(policy: Route, contents: Contents) -> None:
@@ -208,7 +220,26 @@ def check_gate_file(gate: GateFile, base: Policy, then: Policy, contents: Conten
             f"gate file `{gate.path}` was fitted on revisions of pool `{gate.pool}`; `then` has {listed}; fit "
             "one for it"
         )
+    check_inputs(gate, gate.base, contents)
+
+
+def check_answered(signal: str, pool: str, contents: Contents) -> None:
+    """Raise where a signal of the answer itself is asked of a pool that has verdicts but no answers."""
+    if signal in ANSWER_SIGNALS and pool in contents.opaque:
+        raise ThinkbackError(
+            f"pool `{pool}` has verdicts but no answers (opaque), so the signal `{signal}` means nothing there"
+        )
+
+
+def check_inputs(gate: GateFile, base: str, contents: Contents) -> None:
+    """Raise unless the log has every feature and verifier that the gate reads, and answers where it reads them."""
     for feature in gate.features:
+        try:
+            check_answered(str(feature), base, contents)
+        except ThinkbackError as error:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` cannot be read here: {error}; fit one without it by `--features`"
+            ) from None
         known = contents.verifiers if feature.source == "verifier" else contents.features
         if feature.source != "signal" and feature.name not in known:
             raise ThinkbackError(

@@ -53,6 +53,21 @@ Where = Annotated[
     str | None,
     typer.Option("--where", metavar="SQL", help="Condition on the columns of examples.", show_default=False),
 ]
+StandsForBase = Annotated[
+    str | None,
+    typer.Option(
+        "--base",
+        metavar="POOL",
+        help="Pool of the base attempts, if not called as the gate's.",
+        show_default=False,
+    ),
+]
+StandsForPool = Annotated[
+    str | None,
+    typer.Option(
+        "--pool", metavar="POOL", help="Pool of the revisions, if not called as the gate's.", show_default=False
+    ),
+]
 GateFile = Annotated[
     Path,
     typer.Option(

@@ -19,8 +19,10 @@ from replay.pool import Prices
 from replay.reading import PolicyFile
 from replay.recommend import Recommendation, recommend
 from replay.result import Result
+from replay.rows import matching
 from replay.run import run
 from replay.store import resampling_units
+from replay.studies.recovery_checks import check_gate, refuse_seen
 from replay.studies.recovery_policies import Cast, Named, cast_policies, matched_policies
 from replay.thresholds import Branches, band_table, curve, gather
 from toolkit.errors import ThinkbackError, suggest
@@ -99,9 +101,15 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
     bases = sorted({base for _, base, _ in contents.revisions})
     if not bases:
         raise ThinkbackError(f"{log.address} has no revision of a first attempt: there is nothing to intervene with")
+    if asked.gate is not None:
+        own = {action for action, one, _ in contents.revisions if one == asked.gate.base}
+        check_gate(asked.gate, asked.base, asked.action, bases, own)
     base = asked.base or (asked.gate.base if asked.gate is not None else bases[0] if len(bases) == 1 else None)
-    if base is None or base not in bases:
-        raise ThinkbackError(f"name the pool of the base attempts with `--base`; {suggest(base or '', bases)}")
+    if base is None:
+        listed = ", ".join(f"`{name}`" for name in bases)
+        raise ThinkbackError(f"the log has revisions of {listed}: name the pool of the base attempts with `--base`")
+    if base not in bases:
+        raise ThinkbackError(f"`--base`: pool `{base}` has no revisions; {suggest(base, bases)}")
     actions = tuple(sorted({action for action, one, _ in contents.revisions if one == base}))
     if asked.action is not None and asked.action not in actions:
         raise ThinkbackError(f"pool `{base}` has no revisions by `{asked.action}`; {suggest(asked.action, actions)}")
@@ -114,6 +122,7 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
     limits = _limits(log)
     longer, note = _longer(log, base, limits, samples) if not asked.budgets else (asked.budgets, "")
     screened, notes = _screen(log, base, actions, asked)
+    apart = not notes
     notes += [note] if note else []
     acting = screened.filter(pl.col("action").is_in(actions))
     best = max(acting.iter_rows(named=True), key=lambda row: (row["accuracy"], row["fix_rate"] - row["flip_rate"]))
@@ -128,7 +137,11 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
     for name, feature in HEURISTICS.items():
         if feature in contents.features:
             _try_fit(rules, name, notes, log, asked, base, action, "score", (f"feature:{feature}",))
-    cast = Cast(base, _by_limit(longer, limits), action, actions, gates, found.get("trees"), rules, samples, limits)
+    refuse_seen(log, [*gates.values(), *found.values(), *rules.values()], asked.gate, asked.where)
+    cast = Cast(
+        base, _by_limit(longer, limits), action, actions, gates, found.get("trees"), rules, samples, limits,
+        screened_apart=apart,
+    )  # fmt: skip
     return cast, screened, tuple(notes)
 
 
@@ -188,6 +201,7 @@ def _screen(log: Log, base: str, actions: tuple[str, ...], asked: Asked) -> tupl
     notes: list[str] = []
     chosen = asked.action or (asked.gate.action if asked.gate is not None else None)
     try:
+        matching(log, asked.on, "--on")
         result = run(log, policies, where=asked.on, **_asked(asked.settings))
     except ThinkbackError as error:
         if chosen is None and len(actions) > 1:

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from replay.studies.recovery import DatasetStudy
+from replay.studies.recovery_policies import NEAR
 from replay.studies.recovery_published import (
     published_action,
     published_budget,
@@ -36,6 +37,13 @@ from replay.studies.recovery_tables import (
 )
 from toolkit.show import Column, Estimate, Interval, Number, Table
 from toolkit.stats import paired_interval
+
+RULES = {
+    "truncation only": "where the base attempt was cut off",
+    "near limit": f"where it used {100 * NEAR:g} % of its tokens, or a finalizer",
+    "completed only": "where the fitted gate fires and the base attempt was not cut off",
+}
+"""Routing rules without a model, and the gate among completed attempts alone."""
 
 
 def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
@@ -74,8 +82,15 @@ def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
     ]  # fmt: skip
     return layout(
         "Routing rules and headroom", columns, rows, studies,
-        "Diagnostics see gold and could not be run. Ahead of the gate: headroom, paired.",
+        "Diagnostics see gold and could not be run. Ahead of the gate: headroom, paired.", *_told_rules(studies),
     )  # fmt: skip
+
+
+def _told_rules(studies: Sequence[DatasetStudy]) -> list[str]:
+    """What the rules without a model act on, those that are there."""
+    shown = {policy.partition(" (")[0] for study in studies for policy in study.named.rules if policy in study.policies}
+    told = [f"{name}: acts {meaning}" for name, meaning in RULES.items() if name in shown]
+    return [f"{'; '.join(told)}."] if told else []
 
 
 def _paper_rule(study: DatasetStudy, policy: str) -> str:
@@ -321,16 +336,16 @@ def sweep(studies: Sequence[DatasetStudy]) -> Table:
         places = np.unique(np.abs(rates["estimate"].to_numpy()[:, None] - np.linspace(0, 1, 11)).argmin(axis=0))
         for place in places:
             threshold, rate = rates["threshold"][int(place)], rates["estimate"][int(place)]
-            flips = wide.get((threshold, "flip_rate"))
-            among = None if flips is None or not rate else flips.estimate / rate
             rows.append((
-                study.dataset, rate, _threshold(threshold), wide.get((threshold, "accuracy")), flips, among,
+                study.dataset, rate, _threshold(threshold), wide.get((threshold, "accuracy")),
+                wide.get((threshold, "flip_rate")), wide.get((threshold, "flips_among")),
                 wide.get((threshold, "total_tokens")),
             ))  # fmt: skip
     columns = [
         DATASET, Column("acts on %", PERCENT, "intervention_rate"),
         Column("threshold"), Column("accuracy %", Estimate(1, 100), "accuracy"),
-        Column("flips %", Estimate(2, 100), "flip_rate"), Column("flips among those %", Number(2, 100), "flips_among"),
+        Column("flips %", Estimate(2, 100), "flip_rate"),
+        Column("flips among those %", Estimate(1, 100), "flips_among"),
         Column("total tokens", Estimate(0), "total_tokens"),
     ]  # fmt: skip
     return layout(

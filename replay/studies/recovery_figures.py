@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -21,6 +22,10 @@ from toolkit.show import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+FEW = 5.0
+"""Per cent of the examples, among fewer of which a share of flips is open to nearly 100 %: its band leaves the axis."""
 
 
 def cost_accuracy(study: DatasetStudy) -> Figure | None:
@@ -69,23 +74,42 @@ def fixes_and_flips(study: DatasetStudy) -> Figure | None:
 
 def threshold_sweep(study: DatasetStudy) -> Figure | None:
     """Accuracy, flips and tokens over the rate of the primary gate, in bands that hold the whole curve."""
-    if study.band is None:
+    shown = (("accuracy", "accuracy, %", 100.0), ("flip_rate", "flips, %", 100.0), ("total_tokens", "tokens", 1.0))
+    panels = [panel for one in shown if (panel := _panel(study, *one)) is not None]
+    if not panels:
         return None
-    rate = study.band.filter(pl.col("metric") == "intervention_rate").sort("estimate")
-    place = dict(zip(rate["threshold"], rate["estimate"], strict=True))
-    panels = []
-    for metric, label, scale in (
-        ("accuracy", "accuracy, %", 100.0), ("flip_rate", "flips, %", 100.0), ("total_tokens", "tokens", 1.0),
-    ):  # fmt: skip
-        own = study.band.filter((pl.col("metric") == metric) & pl.col("estimate").is_not_null())
-        if own.is_empty():
-            continue
-        rows = sorted(own.iter_rows(named=True), key=lambda row: place[row["threshold"]])
-        x = tuple(100 * place[row["threshold"]] for row in rows)
-        numbers = (tuple(scale * row[c] for row in rows) for c in ("estimate", "band_low", "band_high"))
-        panels.append(Band(label, x, *numbers))
     title = f"Sweep of the gate's threshold, {study.dataset}"
     return bands_figure(panels, title=title, x="acts on, %", simulated=study.result.simulated)
+
+
+def _panel(study: DatasetStudy, metric: str, label: str, scale: float) -> Band | None:
+    """A metric over the share of examples that the primary gate acts on; None where it is not known."""
+    if study.band is None:
+        return None
+    rate = study.band.filter(pl.col("metric") == "intervention_rate")
+    place = dict(zip(rate["threshold"], rate["estimate"], strict=True))
+    own = study.band.filter((pl.col("metric") == metric) & pl.col("estimate").is_not_null())
+    rows = sorted(own.iter_rows(named=True), key=lambda row: place[row["threshold"]])
+    if not rows:
+        return None
+    x = tuple(100 * place[row["threshold"]] for row in rows)
+
+    def column(name: str) -> tuple[float | None, ...]:
+        return tuple(None if row[name] is None else scale * row[name] for row in rows)
+
+    estimate = tuple(scale * float(row["estimate"]) for row in rows)
+    return Band(label, x, estimate, column("band_low"), column("band_high"))
+
+
+def flips_among(study: DatasetStudy) -> Figure | None:
+    """Flips among the top share of examples that the primary gate would verify (the paper's equation 19), banded."""
+    panel = _panel(study, "flips_among", "flips among those acted on, %", 100.0)
+    if panel is None:
+        return None
+    high = [high for x, high in zip(panel.x, panel.high, strict=True) if high is not None and x >= FEW]
+    panel = replace(panel, top=1.1 * max([*high, *panel.estimate]) or None)
+    title = f"Flips among the examples acted on, {study.dataset}"
+    return bands_figure([panel], title=title, x="acts on the top, %", simulated=study.result.simulated)
 
 
 def calibration(study: DatasetStudy) -> Figure | None:
@@ -103,5 +127,6 @@ FIGURES: Mapping[str, Callable[[DatasetStudy], Figure | None]] = {
     "cost_accuracy": cost_accuracy,
     "fixes_and_flips": fixes_and_flips,
     "threshold_sweep": threshold_sweep,
+    "flips_among": flips_among,
     "calibration": calibration,
 }

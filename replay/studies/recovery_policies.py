@@ -20,7 +20,8 @@ class Cast:
     """Who plays in the study: pools and actions by name, gates by action.
 
     `heuristics` are gates on one logged feature, their thresholds tuned; `samples` maps pools of several samples to
-    their size, `limits` pools to the token limit of their first attempts, where it is logged.
+    their size, `limits` pools to the token limit of their first attempts, where it is logged. `screened_apart`: the
+    actions were screened on other examples than those that are reported.
     """
 
     base: str
@@ -33,6 +34,7 @@ class Cast:
     samples: Mapping[str, int]
     limits: Mapping[str, int] = field(default_factory=dict)
     width: int = 1
+    screened_apart: bool = True
 
 
 @dataclass(frozen=True)

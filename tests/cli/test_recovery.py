@@ -16,7 +16,7 @@ from toolkit.log import write_log
 from toolkit.show import SIMULATED
 
 FIT = ("fit-gate", "LOG", "--action", "active_verify", "--on", "split='train'", "--tune", "split='dev'")
-FIGURES = ("cost_accuracy", "fixes_and_flips", "threshold_sweep", "calibration")
+FIGURES = ("cost_accuracy", "fixes_and_flips", "threshold_sweep", "flips_among", "calibration")
 TABLES = (
     "budget_matched", "paired", "gates", "subgroups", "rules_and_headroom", "screening", "budgets", "joint_frontier",
     "threshold_sweep", "tokens", "prices", "per_1000_requests", "seconds",
@@ -73,7 +73,7 @@ def test_the_study_needs_no_more_than_recovery_rows(recovery: Path, thinkback: R
     done = thinkback("study", "recovery", "back", "--out", "o", "--resamples", "50")
     assert done.exit_code == 0, done.output
     policies = {row["policy"] for row in read(tmp_path / "o" / "budget_matched.csv")}
-    assert {"base: base", "always active_verify", "selective active_verify"} <= policies
+    assert {"base: short", "always active_verify", "selective active_verify"} <= policies
     assert "Recommendation" in (tmp_path / "o" / "report.md").read_text()
 
 
@@ -131,6 +131,19 @@ MISTAKES = {
         ("fit-gate", "LOG", "--action", "active_verfy", "--on", "true", "--tune", "true", *FOLDER),
         ("active_verify",),
     ),
+    "mistyped rows to tune on": ((*FIT[:6], "--tune", "split='dve'", *FOLDER), ("`--tune`", "`dev`, `test`, `train`")),
+    "a study of mistyped rows": (
+        ("study", "recovery", "LOG", "--tune", "split = 'dve'", *FOLDER),
+        ("`--tune` matches no example", "`dev`, `test`, `train`"),
+    ),
+    "a study that fits and tunes on the same": (
+        ("study", "recovery", "LOG", "--on", "true", "--tune", "split = 'dev'", *FOLDER),
+        ("`--on` (true) and `--tune` (split = 'dev') share 120 examples", "`q000300`"),
+    ),
+    "a study that reports what it fits on": (
+        ("study", "recovery", "LOG", "--action", "active_verify", "--where", "split='train'", *FOLDER),
+        ("300 of the 300 examples of `--where`", "gates are fitted or tuned on here", "`--on` and `--tune`"),
+    ),
     "a study without a test split": (("study", "recovery", "LOG", "--where", "split = 'tset'", *FOLDER), ("--where",)),
     "a study of no such action": (("study", "recovery", "LOG", "--action", "verify", *FOLDER), ("active_verify",)),
     "a study of no such pool": (("study", "recovery", "LOG", "--base", "shrt", *FOLDER), ("`short`",)),
@@ -156,7 +169,8 @@ def test_a_study_on_what_a_frozen_gate_has_seen_is_refused(recovery: Path, think
     before = files(tmp_path)
     where = ("--where", "split <> 'test'")
     reused = thinkback("study", "recovery", recovery, "--gate", "gate.json", *where, "--out", "o")
-    refused(reused, "gate.json", "fitted or tuned on 420 of 420 examples")
+    refused(reused, "gate.json", "fitted or tuned on 420 of the 420 examples of `--where`")
+    assert "reuse" not in reused.output
     document = json.loads((tmp_path / "gate.json").read_text())
     (tmp_path / "gate.json").write_text(json.dumps(document | {"threshold": 0.5}))
     refused(
@@ -165,9 +179,89 @@ def test_a_study_on_what_a_frozen_gate_has_seen_is_refused(recovery: Path, think
     assert files(tmp_path) == before
 
 
+def test_a_study_with_a_gate_for_another_base_says_so_first(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
+    thinkback(*given(FIT, recovery), "--out", "gate.json")
+    thinkback("export", "recovery", recovery, "--out", "rows.jsonl")
+    thinkback("import", "recovery", "rows.jsonl", "--base", "first", "--out", "renamed")
+    before = files(tmp_path)
+    study = ("study", "recovery", "renamed", "--gate", "gate.json", "--out", "o")
+    for asked in ((), ("--base", "first")):
+        done = thinkback(*study, *asked)
+        refused(done, "gate file `gate.json` was fitted on base attempts of pool `short`", "`--base short`")
+    other = thinkback("study", "recovery", recovery, "--gate", "gate.json", "--action", "continue", "--out", "o")
+    refused(other, "gate file `gate.json` is for `--action active_verify`, not for `continue`")
+    assert files(tmp_path) == before
+
+
+def test_a_gate_is_carried_to_rows_that_came_back(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
+    """The pool of the base attempts keeps its name; where it was renamed, `--base` says what it is called."""
+    thinkback(*given(FIT, recovery), "--out", "gate.json")
+    thinkback("export", "recovery", recovery, "--out", "rows.jsonl")
+    move = ("--gate", "gate.json", "--where", "split='test'", "--resamples", "50")
+    told = thinkback("transfer", recovery, *move).stdout.splitlines()[2:]
+    for name, base in (("back", ()), ("renamed", ("--base", "first"))):
+        assert thinkback("import", "recovery", "rows.jsonl", *base, "--out", name).exit_code == 0
+        moved = thinkback("transfer", name, *move, *base)
+        assert moved.exit_code == 0, moved.output
+        assert SIMULATED in moved.stdout
+        assert moved.stdout.splitlines()[2:] == told
+    refused(
+        thinkback("transfer", "renamed", *move), "gate file `gate.json` was fitted on base attempts of pool `short`"
+    )
+    out = ("export", "predictions", "renamed", "--gate", "gate.json", "--base", "first", "--out", "p.jsonl")
+    done = thinkback(*out)
+    assert "WARNING: 420 of them are of questions that gate.json was fitted or tuned on" in done.stdout
+
+
+def test_a_gate_that_reads_answers_is_not_moved_to_rows_without(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
+    thinkback(*given(FIT, recovery), "--out", "gate.json")
+    thinkback("export", "recovery", recovery, "--out", "rows.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    bare = [{k: v for k, v in line.items() if k not in ("base_answer", "final_answer")} for line in lines]
+    (tmp_path / "bare.jsonl").write_text("".join(json.dumps(line) + "\n" for line in bare))
+    assert "verdicts and no answers" in thinkback("import", "recovery", "bare.jsonl", "--out", "bare").stdout
+    moved = thinkback("transfer", "bare", "--gate", "gate.json", "--where", "split='test'")
+    refused(
+        moved,
+        "gate file `gate.json` cannot be read here: pool `short` has verdicts but no answers (opaque)",
+        "`--features`",
+    )
+    asked = (*given(FIT, tmp_path / "bare"), "--out", "o.json")
+    refused(thinkback(*asked, "--features", "answer_length"), "so the signal `answer_length` means nothing there")
+    assert thinkback(*asked).exit_code == 0
+    features = json.loads((tmp_path / "o.json").read_text())["features"]
+    assert not {"answer_length", "invalid"} & {feature["name"] for feature in features}
+
+
+def test_a_score_that_is_no_chance_says_why_it_has_no_reliability(recovery: Path, thinkback: Run) -> None:
+    done = thinkback(
+        "fit-gate", recovery, "--action", "active_verify", "--kind", "score", "--features", "completion_tokens",
+        "--tune", "split='dev'", "--out", "gate.json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "some scores lie outside 0 to 1, so they are no chances: no Brier score" in done.stdout
+    assert "mean score" not in done.stdout
+
+
+@pytest.mark.slow
+def test_a_verdict_without_rows_held_back_has_a_caveat(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
+    thinkback("export", "recovery", recovery, "--out", "rows.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    bare = [{k: v for k, v in line.items() if k not in ("split", "simulated")} for line in lines]
+    (tmp_path / "bare.jsonl").write_text("".join(json.dumps(line) + "\n" for line in bare))
+    assert "600 of 600 examples name no split" in thinkback("import", "recovery", "bare.jsonl", "--out", "bare").stdout
+    done = thinkback("study", "recovery", "bare", "--action", "active_verify", "--out", "o", "--resamples", "50")
+    assert done.exit_code == 0, done.output
+    told = (tmp_path / "o" / "report.md").read_text()
+    for text in (done.stdout, told):
+        assert "CAVEAT: the actions were screened on the reported examples" in text
+        assert "CAVEAT: no gate for `active_verify` was fitted and tuned on other examples" in text
+    assert "`--on` matches no example of the log: split = 'train'; its splits are `test`" in told
+
+
 def test_rows_that_are_refused_leave_nothing(thinkback: Run, tmp_path: Path) -> None:
     row = {"example_id": "a", "action": "active_verify", "base_correct": True, "final_correct": True}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
-    refused(thinkback("import", "recovery", "rows.jsonl", "--out", "o"), "no row of action `accept`")
+    refused(thinkback("import", "recovery", "rows.jsonl", "--out", "o"), "no example has a row of action `accept`")
     refused(thinkback("import", "replay", "rows.jsonl", "--out", "o"), "verified_correct")
     assert files(tmp_path) == {"rows.jsonl"}

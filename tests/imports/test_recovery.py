@@ -17,6 +17,10 @@ from toolkit.imports import import_recovery, import_replay
 from toolkit.log import collect, open_log, validate_log, write_log
 
 Row = dict[str, Any]
+COLUMNS = (
+    "example_id", "answer", "correct", "fix", "flip", "intervened", "action_tokens", "total_tokens", "finalizers",
+    "calls", "prompt_tokens", "completion_tokens", "truncated",
+)  # fmt: skip
 FIRST = '{ kind = "sample", pool = "base", max_traces = 1, select = "first" }'
 GATED = f"""
 [[policy]]
@@ -106,12 +110,57 @@ def test_rows_whose_index_is_null_are_rollouts(tmp_path: Path) -> None:
     assert outcomes(tmp_path / "log", "always")[0]["correct"] == 0.5
 
 
+def test_a_second_accept_row_is_dropped_and_counted(tmp_path: Path) -> None:
+    """One with another sample index, and one without any; the example `a` has one base attempt all the same."""
+    lines = [{**rows()[0], "sample_index": 0}, *rows()[1:], {**rows()[0], "sample_index": 1}, rows()[3]]
+    report = import_recovery([write(tmp_path / "rows.jsonl", lines)], tmp_path / "log")
+    assert "dropped 2 accept rows: their examples have one before (`a`, `b`)" in report.notes
+    assert (report.examples, report.traces) == (2, 5)
+
+
+def test_rows_that_name_no_split_are_said_to_be_in_one(tmp_path: Path) -> None:
+    source = write(tmp_path / "rows.jsonl", rows())
+    told = import_recovery([source], tmp_path / "log").notes
+    assert any(note.startswith("2 of 2 examples name no split and are in `test`") for note in told)
+    asked = import_recovery([source], tmp_path / "asked", split="dev").notes
+    named = [{**one, "split": "dev"} for one in rows()]
+    split = import_recovery([write(tmp_path / "named.jsonl", named)], tmp_path / "named").notes
+    assert not any("name no split" in note for note in (*asked, *split))
+
+
+def test_the_pool_of_the_base_attempts_keeps_its_name(tmp_path: Path) -> None:
+    simulate_recovery(tmp_path / "sim", examples=20, seed=4)
+    export_recovery(open_log(tmp_path / "sim"), "short", tmp_path / "rows.jsonl")
+    source = str(tmp_path / "rows.jsonl")
+    for name, base, pool in (("kept", None, "short"), ("named", "first", "first")):
+        import_recovery([source], tmp_path / name, base=base)
+        log = open_log(tmp_path / name)
+        solves = collect(log.scan("traces", ["pool", "action"]).filter(pl.col("action") == "solve"), log)
+        assert set(solves["pool"]) == {pool}
+    import_recovery([write(tmp_path / "bare.jsonl", rows())], tmp_path / "bare")
+    assert outcomes(tmp_path / "bare", "accept")[0]["correct"] == 0.0  # of the pool `base`
+
+
+def test_the_mark_of_a_simulated_log_goes_out_and_comes_back(tmp_path: Path) -> None:
+    simulate_recovery(tmp_path / "sim", examples=20, seed=4)
+    export_recovery(open_log(tmp_path / "sim"), "short", tmp_path / "rows.jsonl")
+    report = import_recovery([str(tmp_path / "rows.jsonl")], tmp_path / "back")
+    assert open_log(tmp_path / "back").simulated
+    assert report.notes[0] == "the rows are simulated, and so is the log"
+    import_recovery([write(tmp_path / "real.jsonl", rows())], tmp_path / "real")
+    assert not open_log(tmp_path / "real").simulated
+    line = {"base_correct": True, "verified_correct": True, "gate_score": 0.1, "verification_tokens": 4}
+    import_replay([write(tmp_path / "replay.jsonl", [{**line, "simulated": True}])], tmp_path / "replay")
+    export_replay(open_log(tmp_path / "replay"), None, "active_verify", "gate", tmp_path / "again.jsonl")
+    assert json.loads((tmp_path / "again.jsonl").read_text()) == {**line, "simulated": True}
+
+
 def test_incomplete_examples_are_left_out_by_name_when_asked(tmp_path: Path) -> None:
     lacking = [*rows(), row("c", "accept", True, True), row("d", "active_verify", True, True, 5)]
     report = import_recovery([write(tmp_path / "rows.jsonl", lacking)], tmp_path / "log", exclude=True)
     told = " ".join(report.notes)
-    assert "1 examples have no row of action `accept` (`d`)" in told
-    assert "1 examples have no row of action `active_verify` (`c`)" in told
+    assert "1 example has no row of action `accept` (`d`)" in told
+    assert "1 example has no row of action `active_verify` (`c`)" in told
     assert report.examples == 2
 
 
@@ -121,11 +170,16 @@ def changed(place: int, **values: Any) -> list[Row]:
 
 
 BAD = {
-    "no accept row": ([row("a", "active_verify", False, True, 4)], "no row of action `accept` (`a`)"),
+    "no accept row": (
+        [*rows(), row("c", "active_verify", False, True, 4)],
+        "1 example has no row of action `accept` (`c`)",
+    ),
+    "no accept row at all": ([row("a", "active_verify", False, True, 4)], "no example has a row of action `accept`"),
+    "another verdict on the base": (changed(2, base_correct=True), "(`a`): their rows differ in `base_correct`"),
     "an action missing": ([*rows(), row("c", "accept", True, True)], "no row of action `active_verify` (`c`)"),
     "several base samples": (
         [*rows(), row("a", "continue", True, True), row("b", "continue", True, True)],
-        "1 examples have several base samples (`a`): their rows differ in `base_correct`",
+        "1 example has several base samples (`a`): their rows differ in `base_correct`",
     ),
     "no action": ([row("a", "accept", False, False)], "no action but `accept`"),
     "no column": ([{k: v for k, v in r.items() if k != "final_correct"} for r in rows()], "no column `final_correct`"),
@@ -144,10 +198,22 @@ BAD = {
         changed(4, features={"difficulty": "hard"}),
         "`features.difficulty` of the rows holds `hard` in row 5",
     ),
-    "actions by number": ([{**one, "action": 1} for one in rows()], "no row of action `accept`"),
+    "actions by number": ([{**one, "action": 1} for one in rows()], "no example has a row of action `accept`"),
     "an accept row that changes": (
         changed(0, final_correct=True, helpful_fix=True),
         "row 1 of the rows (example `a`, action `accept`): it accepts",
+    ),
+    "an accept row that spends": (
+        changed(3, action_actual_tokens=5),
+        "row 4 of the rows (example `b`, action `accept`): it accepts, which spends nothing",
+    ),
+    "base attempts of two pools": (
+        [{**one, "base_pool": one["example_id"]} for one in rows()],
+        "base attempts are of 2 pools (`a`, `b`)",
+    ),
+    "an action called as the base": (
+        [{**one, "action": "base" if one["action"] != "accept" else "accept"} for one in rows()],
+        "an action `base`, as the pool of base attempts",
     ),
     "a fix that is none": (
         changed(2, helpful_fix=True),
@@ -183,11 +249,13 @@ def test_recovery_rows_go_out_and_come_back(tmp_path: Path) -> None:
     assert count == 80 * (1 + 3 * 2)
     import_recovery([str(tmp_path / "rows.jsonl")], tmp_path / "back")
     gate = 'feature = "difficulty", at_least = 0.5'
-    back = outcomes(tmp_path / "back", "gated", gate)
     text = GATED.replace("GATE", gate).replace('"base"', '"short"')
-    own = replay.run(tmp_path / "sim", text, resamples=20).outcomes.filter(policy="gated").sort("example_id")
-    for one, other in zip(own.iter_rows(named=True), back, strict=True):
-        for key in ("example_id", "correct", "fix", "flip", "intervened", "action_tokens", "total_tokens"):
+    own, back = (
+        replay.run(tmp_path / name, text, resamples=20).outcomes.filter(policy="gated").sort("example_id")
+        for name in ("sim", "back")
+    )
+    for one, other in zip(own.iter_rows(named=True), back.iter_rows(named=True), strict=True):
+        for key in COLUMNS:
             assert one[key] == other[key], key
 
 

@@ -239,17 +239,68 @@ def test_a_gate_that_never_fires_where_it_was_tuned_never_fires_elsewhere(below:
     assert predictions(str(tmp_path / "there"), gate)[0]["threshold"] is None
 
 
+def test_a_gate_is_carried_to_a_log_that_calls_its_pools_otherwise(log: Path, gate: Path, tmp_path: Path) -> None:
+    """The same examples with the pools renamed: the same report, once both names are given."""
+    tables = recovery_tables(900, 11, RecoveryModel())
+    named = {"short": "first", "active_verify": "checked"}
+    tables["traces"] = tables["traces"].with_columns(pl.col("pool").replace(named))
+    write_log(tmp_path / "log", name="renamed", tables=tables)
+    with pytest.raises(ThinkbackError) as caught:
+        transfer_report(str(tmp_path / "log"), load_gate(gate), where=TEST)
+    told = str(caught.value)
+    assert told.startswith(f"gate file `{gate}` was fitted on base attempts of pool `short`; here `active_verify`")
+    assert "revises `first`: where one of these is the same, name it with `--base`" in told
+    settings = Settings(resamples=20)
+    own = transfer_report(str(log), load_gate(gate), where=TEST, settings=settings)
+    there = transfer_report(str(tmp_path / "log"), load_gate(gate), where=TEST, settings=settings, base="first")
+    assert there.rows.equals(own.rows)
+    rows = predictions(str(tmp_path / "log"), load_gate(gate), TEST, base="first")
+    expected = predictions(str(log), load_gate(gate), TEST)
+    assert rows == [{key: value for key, value in row.items() if key != "simulated"} for row in expected]
+    with pytest.raises(ThinkbackError, match="does not revise sample 0 of pool `frst`; did you mean `first`"):
+        transfer_report(str(tmp_path / "log"), load_gate(gate), where=TEST, base="frst")
+
+
+def test_a_gate_is_not_moved_to_a_log_that_lacks_what_it_reads(gate: Path, tmp_path: Path) -> None:
+    tables = recovery_tables(30, 99, RecoveryModel())
+    tables["features"] = tables["features"].drop("difficulty")
+    write_log(tmp_path / "bare", name="bare", tables=tables)
+    with pytest.raises(ThinkbackError, match="reads feature `difficulty`, which the log lacks"):
+        transfer_report(str(tmp_path / "bare"), load_gate(gate))
+    tables["traces"] = tables["traces"].filter(pl.col("action") != "active_verify")
+    write_log(tmp_path / "other", name="other", tables=tables)
+    with pytest.raises(ThinkbackError, match="predicts repairs by action `active_verify`, which the log lacks"):
+        transfer_report(str(tmp_path / "other"), load_gate(gate))
+
+
+def test_predictions_say_which_rows_the_gate_has_seen(log: Path, gate: Path) -> None:
+    rows = predictions(str(log), load_gate(gate))
+    assert sum(row["seen_by_gate"] for row in rows) == 630  # 450 it was fitted and 180 it was tuned on
+    assert not any(row["seen_by_gate"] for row in predictions(str(log), load_gate(gate), TEST))
+    assert all(row["simulated"] for row in rows)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"on": TRAIN, "tune": TRAIN}, "share 450 examples (`q000000`, `q000001`, `q000002`)"),
         ({"on": TRAIN, "tune": None}, "name the examples on which the threshold is chosen"),
         ({"on": None, "tune": DEV}, "name the examples to fit on"),
-        ({"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000470'"}, "at least 20 are needed"),
-        ({"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000451'"}, "of one class"),
-        ({"on": TRAIN, "tune": "split = 'def'"}, "matches no example"),
+        (
+            {"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000470'"},
+            "of 20 examples with a judged revision the action fixes 7; at least 20 are needed",
+        ),
+        (
+            {"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000451'"},
+            "of 1 example with a judged revision the action fixes 0, so they are of one class",
+        ),
+        (
+            {"on": TRAIN, "tune": "split = 'def'"},
+            "`--tune` matches no example of the log: split = 'def'; its splits are `dev`, `test`, `train`",
+        ),
+        ({"on": "split = 'trian'", "tune": DEV}, "`--on` matches no example of the log"),
         ({"on": TRAIN, "tune": DEV, "features": ["dificulty"]}, "did you mean `difficulty`"),
-        ({"on": TRAIN, "tune": DEV, "base": "votes"}, "does not revise sample 0"),
+        ({"on": TRAIN, "tune": DEV, "base": "votes"}, "`active_verify` does not revise sample 0 of pool `votes`"),
         ({"on": None, "tune": DEV, "kind": "score", "features": []}, "takes one score"),
         ({"on": TRAIN, "tune": None, "n_folds": 1}, "at least 2"),
     ],

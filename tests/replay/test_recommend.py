@@ -97,7 +97,32 @@ def test_halving_flips_at_no_loss_is_a_reason_to_intervene() -> None:
     gated = flat(0.8, 0.02, 0.12, 200.0)
     found = recommend(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
     assert found.verdict == INTERVENE
-    assert "flips 2.00 %, half of the budget's 10.00 %: it halves flips at no loss" in found.sentences[0]
+    # 2 % - 20 % / 2 = -8 points; on the 2 % of examples where both flip, 1 - 1/2, else 0 - 1/2 or 0
+    assert "flips 2.00 % to the budget's 20.00 %, -8.00 [" in found.sentences[0]
+    assert "] points (p 0.0040) from half of these: it halves flips at no loss" in found.sentences[0]
+
+
+def test_half_the_flips_at_a_loss_is_said_and_no_reason_to_intervene() -> None:
+    """The gated policy flips 2 % where the long pool flips 20 %, and is right on 72 % where that is on 80 %."""
+    base, long = flat(0.7, 0.0, 0.0, 100.0), flat(0.8, 0.2, 0.3, 300.0)
+    gated = flat(0.72, 0.02, 0.04, 200.0)
+    found = recommend(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
+    own = next(e for e in found.evidence if e.verdict == INTERVENE)
+    assert not own.holds
+    assert "accuracy -8.00 [" in own.sentence
+    assert "it halves flips, but may lose more than 1 points" in own.sentence
+
+
+def test_an_action_that_mends_more_than_it_spoils_is_said_to() -> None:
+    """Of 400 examples 20 % fixed and 2 % flipped; then 3 % and 2 %, which decides nothing."""
+    base, settings = flat(0.7, 0.0, 0.0, 100.0), Settings(resamples=500)
+    told = [
+        recommend(("base", base), {}, {}, {"act": flat(0.8, 0.02, fix, 100.0)}, settings=settings).evidence[-1].sentence
+        for fix in (0.2, 0.03)
+    ]
+    assert "a difference of -18.00 [" in told[0]
+    assert told[0].endswith("its fixes exceed its flips.")
+    assert told[1].endswith("its flips are not shown to exceed its fixes.")
 
 
 def test_a_longer_pool_must_cost_fewer_tokens() -> None:

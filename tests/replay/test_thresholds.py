@@ -106,6 +106,23 @@ def test_all_is_a_sweep_over_every_value(log: Path, gate: str) -> None:
     assert (band["estimate"] <= band["band_high"]).all()
 
 
+def test_flips_among_those_acted_on_are_of_judged_examples(tmp_path: Path) -> None:
+    """Always acting: every flip over every example that is judged, of which a third is not."""
+    tables = recovery_tables(60, 5, RecoveryModel())
+    unjudged = pl.col("example_id").is_in(tables["examples"]["example_id"][:20].implode())
+    tables["traces"] = tables["traces"].with_columns(correct=pl.when(~unjudged).then("correct"))
+    write_log(tmp_path / "log", name="partly judged", tables=tables)
+    gate = '{ signal = "completion_tokens", at_least = "all" }'
+    policy = f'[[policy]]\nname = "x"\nkind = "when"\nbase = {FIRST}\nthen = {ACT}\ngate = {gate}\n'
+    found = replay.run(tmp_path / "log", policy, resamples=50).bands
+    assert found is not None
+    ends = {row["metric"]: row["estimate"] for row in found.filter(threshold=found["threshold"].min()).to_dicts()}
+    assert ends["flips_among"] == pytest.approx(ends["flip_rate"])
+    among = found.filter(metric="flips_among")
+    assert among.filter(threshold=np.inf)["estimate"].to_list() == [None]
+    assert "acted" not in set(found["metric"])
+
+
 def test_curves_and_bands_are_over_the_examples_of_the_table(tmp_path: Path) -> None:
     """The example with the least signal lacks a vote, which another policy needs: its threshold lets nobody through."""
     tables = recovery_tables(120, 11, RecoveryModel(votes=3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +9,8 @@ import pytest
 
 import replay
 from generate.claims import simulate_claims
+from generate.simulate_recovery import simulate_recovery
+from replay.gate_fitting import fit_gate
 from replay.tune import Goal, Limit, read_goal, tune
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, write_log
@@ -149,6 +150,29 @@ def test_a_cost_that_is_not_logged_is_told_apart_from_a_misspelt_one(log: Log, t
         tune(log, one, on=DEV, report=TEST, goal="min traces", where="true", resamples=5)
 
 
+def test_a_policy_that_learns_needs_rows_of_its_own(log: Log) -> None:
+    common = {"pool": "n8", "verifier": "lora", "max_traces": 8, "order": "surrogate", "features": ("length",)}
+    policy = replay.Sample(name="lazy", prior=replay.Prior("linear", DEV), **common)
+    with pytest.raises(ThinkbackError) as caught:
+        tune(log, policy, on=DEV, report=TEST, goal="max accuracy", resamples=5)
+    told = str(caught.value)
+    assert told.startswith("policy `lazy`: `prior.on` (split = 'dev') holds on 100 of the examples of `on`, which")
+    assert "needs three sets of rows: to learn on, to choose on (`on`), to report (`report`)" in told
+    assert "`--report`" not in told
+
+
+def test_a_gate_is_not_tuned_on_what_it_has_seen(tmp_path: Path) -> None:
+    made = simulate_recovery(tmp_path / "log", examples=300, seed=11)
+    gate = fit_gate(
+        made, action="active_verify", on=None, tune="split <> 'test'", kind="score", features=["completion_tokens"]
+    )
+    first = replay.Sample(name="first", pool="short", max_traces=1, select="first")
+    act = replay.Act(name="act", action="active_verify", base="short")
+    policy = replay.When(name="gated", base=first, gate=replay.Reading(file=gate.gate, at_least=0.0), then=act)
+    with pytest.raises(ThinkbackError, match="was fitted or tuned on 60 of the examples of `on`.*three sets of rows"):
+        tune(made, policy, on=DEV, report=TEST, goal="max accuracy", resamples=5)
+
+
 def test_tune_is_there_from_python() -> None:
     assert replay.tune is tune
 
@@ -175,22 +199,13 @@ then = { kind = "sample", max_traces = 8, verifier = "lora" }
     assert tuned.report.thresholds is None
 
 
-def test_what_learns_needs_rows_of_its_own_beside_those_that_settings_are_chosen_on(log: Log) -> None:
-    """The fault is `on`'s, and a third set of rows mends it."""
-    conformal = replay.Conformal(0.2, DEV)
-    learnt = replay.Sample(name="sets", pool="n8", verifier="lora", max_traces=8, conformal=conformal)
-    with pytest.raises(ThinkbackError) as error:
-        tune(log, learnt, on=DEV, report=TEST, goal="min traces", resamples=5)
-    text = str(error.value)
-    assert "policy `sets`: `conformal.on` (split = 'dev') holds on 100 of the examples that settings are chosen" in text
-    assert "on (`on`: split = 'dev')" in text
-    assert "a third set of rows" in text
-    assert "report other rows" not in text
+def test_a_third_set_of_rows_is_enough_for_a_policy_that_learns(log: Log) -> None:
     ids = collect(log.scan("examples", ["example_id", "split"]), log).filter(pl.col("split") == "dev")["example_id"]
     middle = ids.sort()[50]
-    apart = replace(learnt, conformal=replay.Conformal(0.2, f"{DEV} AND example_id < '{middle}'"))
+    conformal = replay.Conformal(0.2, f"{DEV} AND example_id < '{middle}'")
+    learnt = replay.Sample(name="sets", pool="n8", verifier="lora", max_traces=8, conformal=conformal)
     on = f"{DEV} AND example_id >= '{middle}'"
-    assert tune(log, apart, on=on, report=TEST, goal="min traces", resamples=5).tried == 1
+    assert tune(log, learnt, on=on, report=TEST, goal="min traces", resamples=5).tried == 1
 
 
 def test_a_condition_that_matches_nothing_is_told_the_splits(log: Log) -> None:

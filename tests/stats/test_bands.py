@@ -8,24 +8,40 @@ import pytest
 from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.bands import Steps, bands, means
 
-RATES = frozenset({"correct", "flip"})
+RATES = frozenset({"correct", "flip", "on"})
 GRID = np.round(np.arange(5, 96) / 100, 2)
+AMONG = {"flips among": ("flip", "on")}
+WORLDS: dict[str, dict[str, float]] = {
+    "two rollouts": {},
+    "rare flips": {"flip": 0.006, "rollouts": 1},
+    "rare flips, two rollouts": {"flip": 0.006},
+    "clusters, four rollouts": {"cluster": 5, "rollouts": 4},
+    "rare flips in clusters, four rollouts": {"cluster": 5, "rollouts": 4, "flip": 0.01},
+}
 
 
-def world(rng: np.random.Generator, size: int, rollouts: int = 2) -> Steps:
-    """Examples whose chance of being wrong, and of being repaired, grows with the gate's signal."""
-    signal = np.round(rng.random(size) * 0.9 + 0.05, 2)
-    base = (rng.random(size) < 0.85 - 0.6 * signal**1.5).astype(float)
-    drawn = [
-        np.where(base == 1, rng.random(size) < 0.96, rng.random(size) < 0.1 + 0.6 * signal) for _ in range(rollouts)
-    ]
-    after = np.mean(drawn, axis=0)
+def world(rng: np.random.Generator, size: int, rollouts: int = 2, flip: float = 0.04, cluster: int = 1) -> Steps:
+    """Examples whose chance of being wrong, and of being repaired, grows with the gate's signal.
+
+    Examples of a cluster have half of their signals in common, and how hard they are; they and their rollouts how prone
+    they are to flip.
+    """
+    groups, alone = size // cluster, cluster == 1
+    signal = rng.random(size)
+    if not alone:
+        signal = np.where(rng.random(size) < 0.5, np.repeat(rng.random(groups), cluster), signal)
+    signal = np.round(signal * 0.9 + 0.05, 2)
+    hard = np.zeros(size) if alone else np.repeat(rng.normal(size=groups), cluster)
+    prone = np.ones(size) if alone else np.repeat(rng.gamma(2, 1 / 2, groups), cluster) * rng.gamma(2, 1 / 2, size)
+    base = (rng.random(size) < np.clip(0.85 - 0.6 * signal**1.5 - 0.15 * hard, 0, 1)).astype(float)
+    repaired = np.clip(0.1 + 0.6 * signal - 0.1 * hard, 0, 1)
+    draws = rng.random((2, rollouts, size))
+    after = np.where(base == 1, draws[0] >= flip * prone, draws[1] < repaired).mean(axis=0)
     tokens, extra = rng.gamma(3, 300, size), rng.gamma(3, 400, size)
-    group = np.searchsorted(-GRID[::-1], -signal) + 1
-    kept = {"correct": base, "flip": 0 * base, "tokens": tokens}
-    return Steps(
-        group, np.arange(size), kept, {"correct": after, "flip": base * (1 - after), "tokens": tokens + extra}, RATES
-    )
+    zero, group = np.zeros(size), np.searchsorted(-GRID[::-1], -signal) + 1
+    fired = {"correct": after, "flip": base * (1 - after), "on": zero + 1, "tokens": tokens + extra}
+    kept = {"correct": base, "flip": zero, "on": zero, "tokens": tokens}
+    return Steps(group, np.repeat(np.arange(groups), cluster), kept, fired, RATES, among=AMONG)
 
 
 def test_pointwise_limits_are_those_of_summarise() -> None:
@@ -50,6 +66,21 @@ def test_nobody_flips_and_the_band_is_still_open_above() -> None:
     assert (found.band_high > 0.02).all()
 
 
+def test_a_share_among_those_let_through_is_a_ratio_of_two_means() -> None:
+    """Four examples, of which the second and the third flip: none, 0 of 1, 1 of 2, 2 of 3, 2 of 4."""
+    flips, zero, one = np.array([0.0, 1.0, 1.0, 0.0]), np.zeros(4), np.ones(4)
+    steps = Steps(
+        np.arange(1, 5), np.arange(4), {"flip": zero, "on": zero}, {"flip": flips, "on": one},
+        frozenset({"flip", "on"}), among={"share": ("flip", "on")},
+    )  # fmt: skip
+    found = bands(steps, Settings(resamples=300))["share"]
+    np.testing.assert_allclose(found.estimate, [np.nan, 0, 1 / 2, 2 / 3, 1 / 2])
+    assert np.isnan(found.band_low[0])
+    assert (found.band_low[1:] <= found.estimate[1:]).all()
+    assert (found.estimate[1:] <= found.band_high[1:]).all()
+    assert found.band_high[1] > 0.9  # one example without a flip tells nearly nothing
+
+
 def test_one_unit_has_no_band() -> None:
     one = Steps(np.array([1]), np.array([0]), {"correct": np.array([0.0])}, {"correct": np.array([1.0])}, RATES)
     found = bands(one, Settings(resamples=10))["correct"]
@@ -65,18 +96,50 @@ def test_clusters_are_drawn_together() -> None:
     assert not np.allclose(alone.band_low, joined.band_low)
 
 
+def test_a_band_of_one_point_is_that_points_interval() -> None:
+    """6 of 200 by Clopper and Pearson: 1.1 to 6.4 %; a lumpy bootstrap makes it no narrower. Clusters widen it."""
+    flips = np.zeros(200)
+    flips[[0, 1, 2, 3, 4, 100]] = 1.0
+    alone, joined = (
+        bands(
+            Steps(np.ones(200, np.int64), unit, {"flip": np.zeros(200)}, {"flip": flips}, frozenset({"flip"})),
+            Settings(resamples=2_000),
+        )["flip"]
+        for unit in (np.arange(200), np.repeat(np.arange(40), 5))
+    )
+    assert (alone.band_low[1], alone.band_high[1]) == pytest.approx((0.0111, 0.0642), abs=0.003)
+    assert joined.band_high[1] > 1.5 * alone.band_high[1]
+
+
+def test_where_nothing_has_happened_a_band_is_no_wider_than_what_happens_later_allows() -> None:
+    """Halves of flips at the last of three points: a rollout of two is what happens, so each example counts twice."""
+    flips = np.zeros(60)
+    flips[40:46] = 0.5
+    steps = Steps(np.repeat([1, 2, 3], 20), np.arange(60), {"flip": np.zeros(60)}, {"flip": flips}, frozenset({"flip"}))
+    found = bands(steps, Settings(resamples=1_000))["flip"]
+    assert found.band_high[2] < found.band_high[3]
+    assert found.band_high[2] < 1 - 0.025 ** (1 / 60)  # of 60 examples that are 0 or 1
+
+
 @pytest.mark.slow
-def test_the_band_holds_the_whole_curve_in_93_to_97_per_cent() -> None:
-    truth = {name: means(world(np.random.default_rng(99), 2_000_000), name) for name in ("correct", "flip", "tokens")}
-    hits, repetitions = dict.fromkeys(truth, 0), 600
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_band_holds_the_whole_curve_in_93_to_97_per_cent(name: str) -> None:
+    def made(seed: int, size: int) -> Steps:
+        return world(np.random.default_rng(seed), size, **WORLDS[name])  # type: ignore[arg-type]
+
+    shown, large, repetitions = ("correct", "flip", "tokens", "flips among"), made(99, 1_000_000), 600
+    truth = {metric: means(large, metric) for metric in shown}
+    hits = dict.fromkeys(truth, 0)
     for seed in range(repetitions):
-        found = bands(world(np.random.default_rng(seed), 500), Settings(resamples=600, seed=seed))
-        for name, curve in truth.items():
-            size = min(len(curve), len(found[name].estimate))
-            inside = (found[name].band_low[:size] <= curve[:size] + 1e-9) & (
-                curve[:size] - 1e-9 <= found[name].band_high[:size]
+        found = bands(made(seed, 500), Settings(resamples=600, seed=seed))
+        for metric, curve in truth.items():
+            size = min(len(curve), len(found[metric].estimate))
+            out = (found[metric].band_low[:size] > curve[:size] + 1e-9) | (
+                curve[:size] - 1e-9 > found[metric].band_high[:size]
             )
-            hits[name] += bool(inside.all())
-    shares = {name: count / repetitions for name, count in hits.items()}
+            hits[metric] += not out.any()
+    shares = {metric: count / repetitions for metric, count in hits.items()}
     noise = 3 * np.sqrt(0.95 * 0.05 / repetitions) - 0.02  # what Monte Carlo adds to the promise
-    assert all(0.93 - noise <= share <= 0.97 + noise for share in shares.values()), shares
+    assert all(share >= 0.93 - noise for share in shares.values()), shares
+    exact = {"flip", "flips among"} if "rare" in name else set()  # exact limits of a handful of events hold more often
+    assert all(share <= 0.97 + noise for metric, share in shares.items() if metric not in exact), shares

@@ -14,9 +14,11 @@ from generate.simulate_recovery import RecoveryModel, recovery_tables
 from replay.policies import Policy
 from replay.studies.recovery import Asked, DatasetStudy, cast_of, study_dataset
 from replay.studies.recovery_costs import COST_TABLES
+from replay.studies.recovery_figures import FIGURES
 from replay.studies.recovery_tables import TABLES, comparisons, limit
 from toolkit.errors import ThinkbackError
 from toolkit.log import open_log, write_log
+from toolkit.show import SIMULATED
 from toolkit.stats import Settings
 
 Tables = dict[str, pl.DataFrame]
@@ -64,9 +66,31 @@ def test_all_of_the_study_is_over_the_examples_that_its_run_compares(holed: Data
     assert f"matched random at rate {rate:.3f}" in holed.policies
 
 
+def test_rules_are_explained_under_their_table(holed: DatasetStudy) -> None:
+    notes = COST_TABLES["rules_and_headroom"]([holed]).below
+    assert "completed only: acts where the fitted gate fires and the base attempt was not cut off." in notes[-1]
+    assert notes[-1].startswith("truncation only: acts where the base attempt was cut off; near limit: acts")
+    bare = replace(holed, named=replace(holed.named, rules=("difficulty",)))
+    assert not any("cut off" in note for note in COST_TABLES["rules_and_headroom"]([bare]).below)
+
+
 def test_every_table_of_a_log_with_a_hole_can_be_made(holed: DatasetStudy) -> None:
     for name, layout in {**TABLES, **COST_TABLES}.items():
         assert layout([holed]).rows, name
+
+
+def test_flips_among_those_acted_on_are_drawn_over_the_top_share(holed: DatasetStudy) -> None:
+    """Equation 19: at 100 % the flip rate of always acting; at the frozen gate's rate its flips over that rate."""
+    figure = FIGURES["flips_among"](holed)
+    assert figure is not None
+    line = figure.axes[0].get_lines()[0]
+    drawn = dict(zip(*np.round(np.asarray(line.get_xydata(), float).T, 9), strict=True))
+    always, gated = (holed.values(f"{name} active_verify") for name in ("always", "selective"))
+    assert drawn[100.0] == pytest.approx(100 * always["flip"].mean())
+    rate = gated["intervened"].mean()
+    assert drawn[round(100 * rate, 9)] == pytest.approx(100 * gated["flip"].mean() / rate)
+    assert min(drawn) > 0  # where nobody is acted on there is no share
+    assert SIMULATED.lower()[:9] in " ".join(text.get_text() for text in figure.texts).lower()
 
 
 @pytest.fixture(scope="module")

@@ -71,6 +71,8 @@ def predictions(
     out: OutFile,
     gate: options.GateFile,
     where: options.Where = None,
+    base: options.StandsForBase = None,
+    pool: options.StandsForPool = None,
     force: options.Force = False,
 ) -> None:
     """Write what a gate decides on each example.
@@ -79,13 +81,23 @@ def predictions(
     """
     from replay.gate_file import load_gate
     from replay.predictions import predictions as compute
+    from thinkback import console
+
+    seen = 0
 
     def write(path: Path) -> int:
-        rows = compute(log, load_gate(gate), where)
+        nonlocal seen
+        rows = compute(log, load_gate(gate), where, base=base, pool=pool)
+        seen = sum(row["seen_by_gate"] for row in rows)
         path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
         return len(rows)
 
     _write(out, force, log, write)
+    if seen:
+        console.say(
+            f"WARNING: {seen:,} of them are of questions that {gate} was fitted or tuned on (`seen_by_gate`), which "
+            "flatter it: leave them out with `--where`"
+        )
 
 
 def _write(out: Path, force: bool, log: str, write: Callable[[Path], int]) -> None:

@@ -105,7 +105,7 @@ def fit_gate(
             fitted.out_of_fold.write_csv(path)
     for note in fitted.notes:
         console.say(note)
-    console.show(_calibration(fitted.calibration, "How its scores tell repairs, where its threshold was chosen"))
+    _show_calibration(fitted.calibration, "How its scores tell repairs, where its threshold was chosen")
     chosen = fitted.gate
     side, frozen = "below" if chosen.direction == "below" else "at least", chosen.content["threshold"]
     fires = frozen if isinstance(frozen, str) else f"where the score is {side} {frozen:.6g}"
@@ -116,6 +116,8 @@ def transfer(
     log: options.Log,
     gate: options.GateFile,
     where: options.Where = None,
+    base: options.StandsForBase = None,
+    pool: options.StandsForPool = None,
     reuse: Annotated[
         bool, typer.Option("--reuse", help="Allow questions that the gate was fitted or tuned on, and say so.")
     ] = False,
@@ -134,10 +136,12 @@ def transfer(
     from toolkit.stats import Settings
 
     settings = Settings(seed=seed, resamples=resamples, level=level)
-    found = transfer_report(log, load_gate(gate), where=where, reuse=reuse, settings=settings)
+    found = transfer_report(
+        log, load_gate(gate), where=where, reuse=reuse, settings=settings, base=base, pool=pool
+    )  # fmt: skip
     console.show(_report(found.rows.to_dicts(), found.log, found.examples, found.simulated, found.notes, level))
     console.say()
-    console.show(_calibration(found.calibration, "How its scores tell repairs there"))
+    _show_calibration(found.calibration, "How its scores tell repairs there")
 
 
 def _report(
@@ -170,22 +174,24 @@ def _report(
     )  # fmt: skip
 
 
-def _calibration(found: Calibration, title: str) -> Table:
+def _show_calibration(found: Calibration, title: str) -> None:
+    """Print the reliability curve over its numbers; where scores are no chances, the numbers that they have."""
+    from thinkback import console
     from toolkit.show import Column, Number, Table
 
-    brier, error = ("–" if one != one else f"{one:.4f}" for one in (found.brier, found.ece))
+    area, precision = ("–" if one != one else f"{one:.3f}" for one in (found.auroc, found.auprc))
+    told = f"AUROC {area}, AUPRC {precision}"
+    repaired = f"{100 * found.rate:.1f} % of {found.n:,} are repaired"
+    if not found.bins:
+        console.say(f"{title}: {told}; {repaired}")
+        console.say("some scores lie outside 0 to 1, so they are no chances: no Brier score, no calibration error")
+        return
     rows = tuple((f"{one.low:.1f} to {one.high:.1f}", one.n, one.score, one.label) for one in found.bins)
-    return Table(
-        title=title,
-        columns=(
-            Column("scores"),
-            Column("examples", Number(0)),
-            Column("mean score", Number(3)),
-            Column("repaired", Number(3)),
-        ),
-        rows=rows,
-        below=(
-            f"AUROC {found.auroc:.3f}, AUPRC {found.auprc:.3f}, Brier {brier}, expected calibration error "
-            f"{error}; {100 * found.rate:.1f} % of {found.n:,} are repaired.",
-        ),
-    )  # fmt: skip
+    columns = (
+        Column("scores"),
+        Column("examples", Number(0)),
+        Column("mean score", Number(3)),
+        Column("repaired", Number(3)),
+    )
+    told = f"{told}, Brier {found.brier:.4f}, expected calibration error {found.ece:.4f}; {repaired}."
+    console.show(Table(title=title, columns=columns, rows=rows, below=(told,)))

@@ -66,7 +66,21 @@ def recovery(
     sources: Rows,
     out: options.OutLog,
     name: Name = None,
-    split: Annotated[str, typer.Option("--split", help="Split of the examples, where the rows name none.")] = "test",
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split", metavar="NAME", help="Split of the examples, where the rows name none.", show_default="test"
+        ),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base",
+            metavar="POOL",
+            help="Name of the pool of base attempts; by default the rows' base_pool, or base.",
+            show_default=False,
+        ),
+    ] = None,
     exclude_incomplete: Annotated[
         bool,
         typer.Option("--exclude-incomplete", help="Leave out examples that lack an action, and name them."),
@@ -81,14 +95,14 @@ def recovery(
 ) -> None:
     """Import SeVRA's recovery rows.
 
-    They are one row per example and action, with an accept row for each base attempt. The log has the pool `base` and,
+    They are one row per example and action, with an accept row for each base attempt. The log has a pool of these and,
     for each other action, revisions of it. Of rows with the same sample index the first wins.
     """
     from toolkit.imports import import_recovery
 
     def write(folder: Path) -> RecoveryReport:
         return import_recovery(
-            sources, folder, name=name, split=split, exclude=exclude_incomplete, drop_repeats=drop_repeats
+            sources, folder, name=name, split=split, exclude=exclude_incomplete, drop_repeats=drop_repeats, base=base
         )
 
     _import(sources, out, force, write)

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 def recovery(
     log: options.Log,
     out: options.OutFolder,
-    on: Annotated[str, typer.Option("--on", metavar="SQL", help="Examples that gates are fitted on.")] = (
-        "split = 'train'"
-    ),
-    tune: Annotated[str, typer.Option("--tune", metavar="SQL", help="Examples that thresholds are chosen on.")] = (
-        "split = 'dev'"
-    ),
+    on: Annotated[
+        str | None,
+        typer.Option("--on", metavar="SQL", help="Examples that gates are fitted on.", show_default="split = 'train'"),
+    ] = None,
+    tune: Annotated[
+        str | None,
+        typer.Option(
+            "--tune", metavar="SQL", help="Examples that thresholds are chosen on.", show_default="split = 'dev'"
+        ),
+    ] = None,
     where: Annotated[
         str, typer.Option("--where", metavar="SQL", help="Examples that are reported.")
     ] = "split = 'test'",
@@ -89,6 +93,7 @@ def recovery(
     from replay.gate_file import load_gate, write_text
     from replay.reading import load_prices
     from replay.studies.recovery import Asked, cast_of, datasets, study_dataset
+    from replay.studies.recovery_checks import ON, TUNE, check_rows
     from thinkback import console
     from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable, replacing
@@ -106,8 +111,8 @@ def recovery(
         action=action,
         base=base,
         budgets=tuple(name.strip() for name in budgets.split(",")) if budgets else (),
-        on=on,
-        tune=tune,
+        on=on or ON,
+        tune=tune or TUNE,
         where=where,
         gate=load_gate(gate) if gate is not None else None,
         margin=margin,
@@ -115,6 +120,7 @@ def recovery(
         settings=Settings(resamples=resamples, level=level, seed=seed),
     )
     names = datasets(opened, where)
+    check_rows(opened, on, tune, where)
     cast, screening, notes = cast_of(opened, asked)
     cast = replace(cast, width=width)
     studies = [study_dataset(opened, cast, screening, asked, name) for name in names]
@@ -124,7 +130,7 @@ def recovery(
             (folder / f"gate-{name}.json").write_text(write_text(fitted.content), encoding="utf-8")
     for study in studies:
         console.say(f"{study.dataset}: {study.recommendation.verdict}")
-        for sentence in study.recommendation.sentences:
+        for sentence in (*_caveats(study), *study.recommendation.sentences):
             console.say(f"  {sentence}")
     for note in notes:
         console.say(note)
@@ -147,7 +153,7 @@ def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, f
     simulated = any(study.result.simulated for study in studies)
     words = {"Simulated": SIMULATED} if simulated else {}
     for study in studies:
-        told = "\n".join(f"- {sentence}" for sentence in study.recommendation.sentences)
+        told = "\n".join(f"- {sentence}" for sentence in (*_caveats(study), *study.recommendation.sentences))
         words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = told
         words[f"Notes, {study.dataset}"] = "\n".join(f"- {note}" for note in study.notes)
     if notes:
@@ -156,6 +162,13 @@ def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, f
         folder, title=f"Think again or think longer, on {name}", tables=tables, figures=figures, words=words,
         simulated=simulated,
     )  # fmt: skip
+
+
+def _caveats(study: DatasetStudy) -> list[str]:
+    """What stands beside the verdict, before its sentences."""
+    from replay.studies.recovery_checks import caveats
+
+    return [f"CAVEAT: {one}." for one in caveats(study.cast)]
 
 
 def _file_name(text: str) -> str:

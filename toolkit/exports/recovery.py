@@ -17,6 +17,9 @@ ACCEPT = "accept"
 def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None = None) -> int:
     """Write an accept row for each base attempt (sample 0 of pool `base`) and one for each revision of it.
 
+    Beside SeVRA's fields stand what the import reads to make the same log again: `base_pool`, `base_answer` and
+    `final_answer` where there are answers, prompt and completion tokens, and `simulated` where the log is.
+
     Of an action with several pools of revisions, those of `pool`. Returns the number of rows. ThinkbackError where
     the log has no judged revision of the base, or several pools of them and none is named.
     """
@@ -24,8 +27,9 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
     features = {row["trace_id"]: row for row in collect(log.scan("features"), log).iter_rows(named=True)}
     rows = []
     for attempt in attempts.iter_rows(named=True):
-        shared = _attempt(attempt, features.get(attempt["trace_id"], {}))
+        shared = _attempt(attempt, features.get(attempt["trace_id"], {})) | _marks(log)
         accept = {"action": ACCEPT, "final_correct": attempt["correct"], "helpful_fix": False, "harmful_flip": False}
+        accept |= _answer("final_answer", attempt)
         rows.append({**shared, **accept, "action_actual_tokens": 0, "sample_index": 0})
         for one in revisions.get(attempt["trace_id"], []):
             rows.append({
@@ -34,7 +38,10 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
                 "final_correct": one["correct"],
                 "helpful_fix": one["correct"] and not attempt["correct"],
                 "harmful_flip": attempt["correct"] and not one["correct"],
+                **_answer("final_answer", one),
                 "action_actual_tokens": _tokens(one),
+                "action_finalizer_used": one["finalizer_used"],
+                "action_usage": _usage(one),
                 "sample_index": one["sample_index"],
                 "intervention_response": one["text"],
                 "intervention_response_empty": not one["text"] if one["text"] is not None else None,
@@ -59,6 +66,7 @@ def export_replay(log: Log, base: str | None, action: str, verifier: str, out: P
                 "verified_correct": taken[0]["correct"],
                 "gate_score": scores[attempt["trace_id"]],
                 "verification_tokens": _tokens(taken[0]),
+                **_marks(log),
             })  # fmt: skip
     if not rows:
         raise ThinkbackError(f"no base attempt has both a revision by `{action}` and a score by `{verifier}`")
@@ -68,7 +76,7 @@ def export_replay(log: Log, base: str | None, action: str, verifier: str, out: P
 def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, dict[str, list[dict[str, Any]]]]:
     """Judged base attempts with what their examples say, and the judged revisions of each by trace id."""
     columns = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text", "correct"]
-    columns += ["prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used"]
+    columns += ["prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used", "answer", "opaque"]
     traces = collect(log.scan("traces", columns), log).filter(pl.col("correct").is_not_null())
     first = traces.filter((pl.col("action") == "solve") & (pl.col("sample_index") == 0))
     revised = traces.filter(pl.col("action") != "solve").sort("example_id", "action", "pool", "sample_index")
@@ -110,13 +118,30 @@ def _attempt(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any
         "task_type": attempt["dataset"],
         "split": attempt["split"],
         "query": attempt["question"],
+        "base_pool": attempt["pool"],
         "base_response": attempt["text"],
         "base_correct": attempt["correct"],
         "base_actual_tokens": _tokens(attempt),
         "base_finalizer_used": attempt["finalizer_used"],
-        "base_usage": {"done_reason": attempt["finish_reason"]},
+        "base_usage": _usage(attempt),
         "features": known,
+        **_answer("base_answer", attempt),
     }
+
+
+def _usage(trace: dict[str, Any]) -> dict[str, Any]:
+    tokens = {name: trace[name] for name in ("prompt_tokens", "completion_tokens")}
+    return {"done_reason": trace["finish_reason"], **tokens}
+
+
+def _answer(name: str, trace: dict[str, Any]) -> dict[str, Any]:
+    """The trace's answer under a name, where it has one to show."""
+    return {} if trace["opaque"] else {name: trace["answer"]}
+
+
+def _marks(log: Log) -> dict[str, bool]:
+    """What every row of a simulated log says of itself."""
+    return {"simulated": True} if log.simulated else {}
 
 
 def _tokens(trace: dict[str, Any]) -> int | None:

@@ -1,6 +1,7 @@
 """SeVRA's logged outcomes: recovery rows (one per example and action) and replay rows (one per example, no id).
 
-The rows hold verdicts and no answers, so their traces are opaque; prompt and completion tokens come as one sum.
+Rows hold verdicts and, unless we exported them, no answers, so their traces are opaque; prompt and completion tokens
+come as one sum, unless the usage tells them apart.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from toolkit.imports.sources import PLACES, read_sources
 from toolkit.log import write_log
 
 ACCEPT = "accept"
-BASE = "base"
+BASE, SPLIT = "base", "test"
 NEEDED = ("example_id", "action", "base_correct", "final_correct")
 INDEX = ("sample_index", "rollout", "sample")
 SHOWN = 3
+SUMS = "tokens are sums of prompt and completion; they stand in completion_tokens"
 
 
 @dataclass(frozen=True)
@@ -40,44 +42,53 @@ def import_recovery(
     out: str | Path,
     *,
     name: str | None = None,
-    split: str = "test",
+    split: str | None = None,
     exclude: bool = False,
     drop_repeats: bool = False,
+    base: str | None = None,
 ) -> RecoveryReport:
-    """Recovery rows into a log with the pool `base` and a revision of it for each other action.
+    """Recovery rows into a log with a pool of base attempts and a revision of each for every other action.
 
+    That pool is called `base`, by default what the rows' `base_pool` says, else "base"; examples whose rows name no
+    split are in `split`, by default "test".
     Rows of one example, action and sample index are repeats, of which the first wins; rows without an index are
     rollouts in their order, and of those that are equal throughout the first wins with `drop_repeats`. `exclude`
     leaves out examples without an accept row or without an action that others have; otherwise they are an error.
     ThinkbackError, and nothing is written, for that, missing columns, values of another type, verdicts that
-    contradict each other, or base attempts that differ within an example.
+    contradict each other, accept rows that spend tokens, or base attempts that differ within an example.
     """
     check_replaceable(out, force=False)
     rows = _rows(sources, NEEDED)
-    check_verdicts(rows)
     _one_base(rows)
+    check_verdicts(rows)
+    pool = base or _base_pool(rows)
     rows, repeats = _first_wins(rows, drop_repeats)
     rows, gone = _complete(rows, exclude)
-    base = rows.filter(pl.col("action") == ACCEPT).unique("example_id", keep="first", maintain_order=True)
+    attempts = rows.filter(pl.col("action") == ACCEPT).unique("example_id", keep="first", maintain_order=True)
     revisions = rows.filter(pl.col("action") != ACCEPT)
-    examples = base.select(
+    _check_pools(revisions, pool)
+    examples = attempts.select(
         "example_id",
-        dataset=_text(base, ("dataset", "task_type"), "recovery"),
-        split=_text(base, ("split",), split),
-        question=_text(base, ("query", "question"), ""),
+        dataset=_text(attempts, ("dataset", "task_type"), "recovery"),
+        split=_text(attempts, ("split",), split or SPLIT),
+        question=_text(attempts, ("query", "question"), ""),
     )
-    traces = pl.concat([_base_traces(base), _revision_traces(revisions)], how="diagonal")
+    answered = _answered(rows)
+    traces = pl.concat([_base_traces(attempts, pool, answered), _revision_traces(revisions, answered)], how="diagonal")
     tables = {"examples": examples, "traces": traces}
-    found = _features(base)
+    found = _features(attempts)
     if found is not None:
         tables["features"] = found
     origin = {"imported": "recovery rows", "files": [Path(source).name for source in sources]}
-    write_log(out, name=name or "recovery", tables=tables, source=origin)
+    simulated = _simulated(rows)
+    write_log(out, name=name or "recovery", tables=tables, source=origin, simulated=simulated)
     notes = [
+        "the rows are simulated, and so is the log" if simulated else "",
         *repeats,
         *gone,
-        "the rows hold verdicts and no answers: votes are refused",
-        "tokens are sums of prompt and completion; they stand in completion_tokens",
+        _unsplit(attempts, split),
+        "" if answered else "the rows hold verdicts and no answers: votes are refused",
+        "" if "prompt_tokens" in _told(rows, "base_usage") else SUMS,
     ]
     return RecoveryReport(len(examples), len(traces), tuple(note for note in notes if note))
 
@@ -110,7 +121,7 @@ def import_replay(
     )
     origin = {"imported": "replay rows", "files": [Path(source).name for source in sources]}
     tables = {"examples": examples, "traces": traces, "verifications": scores}
-    write_log(out, name=name or "replay rows", tables=tables, source=origin)
+    write_log(out, name=name or "replay rows", tables=tables, source=origin, simulated=_simulated(rows))
     note = "the rows have no ids, so examples are named by line: pairing with other files is impossible"
     return RecoveryReport(len(examples), len(traces), (note, "tokens of the base attempts are not in the rows"))
 
@@ -139,6 +150,10 @@ def _first_wins(rows: pl.DataFrame, drop_equal: bool) -> tuple[pl.DataFrame, lis
     first = pl.struct("example_id", "action", *([index] if index is not None else [])).is_first_distinct()
     again = rows.select(~first).to_series() & known
     notes = []
+    accepts = rows.filter(~again & (rows["action"] == ACCEPT))
+    more = accepts.filter(~accepts["example_id"].is_first_distinct())
+    if len(more):
+        notes.append(f"dropped {len(more):,} accept rows: their examples have one before ({_listed(more)})")
     if again.any():
         told = _listed(rows.filter(again))
         notes.append(
@@ -155,6 +170,42 @@ def _first_wins(rows: pl.DataFrame, drop_equal: bool) -> tuple[pl.DataFrame, lis
     return rows.filter(~again & ~equal if drop_equal else ~again), notes
 
 
+def _simulated(rows: pl.DataFrame) -> bool:
+    """Whether any row says that it comes of a simulated log."""
+    return "simulated" in rows.columns and bool(rows["simulated"].any())
+
+
+def _base_pool(rows: pl.DataFrame) -> str:
+    """The name that the rows have for the pool of the base attempts."""
+    if "base_pool" not in rows.columns:
+        return BASE
+    named = rows["base_pool"].drop_nulls().unique().sort()
+    if len(named) > 1:
+        listed = ", ".join(f"`{name}`" for name in named[:SHOWN])
+        raise ThinkbackError(
+            f"the rows' base attempts are of {len(named):,} pools ({listed}), and an example has one base attempt: "
+            "import the rows of each by themselves, or name one for all with `--base`"
+        )
+    return str(named[0]) if len(named) else BASE
+
+
+def _check_pools(revisions: pl.DataFrame, base: str) -> None:
+    """Refuse an action called as the pool of the base attempts: revisions' pools have the names of their actions."""
+    if (revisions["action"] == base).any():
+        raise ThinkbackError(f"the rows have an action `{base}`, as the pool of base attempts: name that with `--base`")
+
+
+def _unsplit(attempts: pl.DataFrame, split: str | None) -> str:
+    """A note on examples that were put into a split because their rows name none; empty where that was asked for."""
+    count = attempts["split"].null_count() if "split" in attempts.columns else len(attempts)
+    if not count or split is not None:
+        return ""
+    return (
+        f"{count:,} of {len(attempts):,} examples name no split and are in `{SPLIT}`: a gate is fitted and tuned on "
+        "other examples; give the rows a column `split`, or import them apart with `--split` and merge"
+    )
+
+
 def _one_base(rows: pl.DataFrame) -> None:
     """Refuse examples whose rows tell of different base attempts."""
     told = ("base_correct", "base_response", "base_actual_tokens", "base_finalizer_used")
@@ -168,7 +219,7 @@ def _refuse_several(rows: pl.DataFrame, told: Sequence[str]) -> None:
     odd = distinct.filter(pl.any_horizontal(pl.col(told) > 1)) if told else distinct.clear()
     if len(odd):
         raise ThinkbackError(
-            f"{len(odd):,} examples have several base samples ({_listed(odd)}): their rows differ in "
+            f"{_examples(odd)} several base samples ({_listed(odd)}): their rows differ in "
             f"{', '.join(f'`{c}`' for c in told if (odd[c] > 1).any())}; give each base attempt an example of its own"
         )
 
@@ -181,14 +232,20 @@ def _complete(rows: pl.DataFrame, exclude: bool) -> tuple[pl.DataFrame, list[str
         lacking = actions.filter(~pl.col("action").list.contains(action))
         if lacking.is_empty():
             continue
-        what = f"{len(lacking):,} examples have no row of action `{action}` ({_listed(lacking)})"
-        if not exclude or len(lacking) == len(actions):
+        if len(lacking) == len(actions):
+            raise ThinkbackError(f"no example has a row of action `{action}`: add one for each base attempt")
+        what = f"{_examples(lacking)} no row of action `{action}` ({_listed(lacking)})"
+        if not exclude:
             raise ThinkbackError(f"{what}: complete the rows, or leave those examples out with `--exclude-incomplete`")
         notes.append(f"left out: {what}")
         rows = rows.filter(~pl.col("example_id").is_in(lacking["example_id"].implode()))
     if set(rows["action"]) <= {ACCEPT}:
         raise ThinkbackError("the rows have no action but `accept`, so there is nothing to intervene with")
     return rows, notes
+
+
+def _examples(frame: pl.DataFrame) -> str:
+    return f"{len(frame):,} example{'s have' if len(frame) > 1 else ' has'}"
 
 
 def _listed(frame: pl.DataFrame) -> str:
@@ -200,42 +257,72 @@ def _text(frame: pl.DataFrame, names: Sequence[str], default: str) -> pl.Expr:
     return pl.coalesce(*found, pl.lit(default))
 
 
-def _usage(frame: pl.DataFrame, key: str) -> pl.Expr:
-    """A field of `base_usage`, null where there is none."""
-    usage = frame.schema.get("base_usage")
-    known = isinstance(usage, pl.Struct) and key in {field.name for field in usage.fields}
-    return pl.col("base_usage").struct.field(key).cast(pl.String) if known else pl.lit(None, pl.String)
+def _told(frame: pl.DataFrame, column: str) -> set[str]:
+    """Fields of a column of objects; none where the rows have no such column."""
+    usage = frame.schema.get(column)
+    return {field.name for field in usage.fields} if isinstance(usage, pl.Struct) else set()
+
+
+def _usage(frame: pl.DataFrame, column: str, key: str, dtype: Any = pl.String) -> pl.Expr:
+    """A field of `base_usage` or `action_usage`, null where there is none."""
+    known = key in _told(frame, column)
+    return pl.col(column).struct.field(key).cast(dtype, strict=False) if known else pl.lit(None, dtype)
+
+
+def _prompt(frame: pl.DataFrame, column: str, total: pl.Expr) -> pl.Expr:
+    """Prompt tokens as the usage tells them, where they and the completion's make the total; else 0 of a total."""
+    parts = [_usage(frame, column, f"{one}_tokens", pl.Int32) for one in ("prompt", "completion")]
+    told = pl.when(parts[0] + parts[1] == total).then(parts[0])
+    return pl.coalesce(told, pl.when(total.is_not_null()).then(0)).cast(pl.Int32)
+
+
+def _done(frame: pl.DataFrame, whose: str) -> pl.Expr:
+    """Why the base's or the action's call ended, from its usage or a column of its own."""
+    own = _column(frame, f"{whose}_done_reason", pl.String)
+    return pl.coalesce(_usage(frame, f"{whose}_usage", "done_reason"), own)
+
+
+def _answered(rows: pl.DataFrame) -> bool:
+    """Whether the rows hold answers: both columns, and no right verdict without one."""
+    if not {"base_answer", "final_answer"} <= set(rows.columns):
+        return False
+    lacking = (pl.col("base_correct") & pl.col("base_answer").is_null()) | (
+        pl.col("final_correct") & pl.col("final_answer").is_null()
+    )
+    return not rows.select(lacking.any()).item()
 
 
 def _column(frame: pl.DataFrame, name: str, dtype: Any) -> pl.Expr:
     return pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype)
 
 
-def _base_traces(base: pl.DataFrame) -> pl.DataFrame:
+def _base_traces(base: pl.DataFrame, pool: str, answered: bool) -> pl.DataFrame:
     trace = pl.col("example_id") + " base"
     tokens = _column(base, "base_actual_tokens", pl.Int32)
+    prompt = _prompt(base, "base_usage", tokens)
     return base.select(
         "example_id",
         trace_id=trace,
-        pool=pl.lit(BASE),
+        pool=pl.lit(pool),
         action=pl.lit("solve"),
         sample_index=pl.lit(0, pl.Int32),
         model=_text(base, ("base_model", "model"), "unknown"),
         text=_column(base, "base_response", pl.String),
-        answer=trace,
+        answer=pl.col("base_answer") if answered else trace,
         correct=pl.col("base_correct"),
-        opaque=pl.lit(True),
-        prompt_tokens=pl.when(tokens.is_not_null()).then(0).cast(pl.Int32),
-        completion_tokens=tokens,
-        finish_reason=pl.coalesce(_usage(base, "done_reason"), _column(base, "base_done_reason", pl.String)),
+        opaque=pl.lit(not answered),
+        prompt_tokens=prompt,
+        completion_tokens=tokens - prompt,
+        finish_reason=_done(base, "base"),
         finalizer_used=_column(base, "base_finalizer_used", pl.Boolean),
     )
 
 
-def _revision_traces(rows: pl.DataFrame) -> pl.DataFrame:
+def _revision_traces(rows: pl.DataFrame, answered: bool) -> pl.DataFrame:
     index = pl.int_range(pl.len()).over("example_id", "action").cast(pl.Int32)
     trace = pl.col("example_id") + " " + pl.col("action") + " " + index.cast(pl.String)
     tokens = _column(rows, "action_actual_tokens", pl.Int32)
+    prompt = _prompt(rows, "action_usage", tokens)
     response = next(
         (c for c in ("intervention_response", "final_response", "action_response") if c in rows.columns), ""
     )
@@ -248,12 +335,12 @@ def _revision_traces(rows: pl.DataFrame) -> pl.DataFrame:
         sample_index=index,
         model=_text(rows, ("model",), "unknown"),
         text=_column(rows, response, pl.String),
-        answer=trace,
+        answer=pl.col("final_answer") if answered else trace,
         correct=pl.col("final_correct"),
-        opaque=pl.lit(True),
-        prompt_tokens=pl.when(tokens.is_not_null()).then(0).cast(pl.Int32),
-        completion_tokens=tokens,
-        finish_reason=_column(rows, "action_done_reason", pl.String),
+        opaque=pl.lit(not answered),
+        prompt_tokens=prompt,
+        completion_tokens=tokens - prompt,
+        finish_reason=_done(rows, "action"),
         finalizer_used=_column(rows, "action_finalizer_used", pl.Boolean),
         response_empty=_column(rows, "intervention_response_empty", pl.Boolean),
     )

@@ -10,13 +10,14 @@ from toolkit.errors import ThinkbackError
 
 VERDICTS = (
     "base_correct", "final_correct", "verified_correct", "helpful_fix", "harmful_flip", "base_finalizer_used",
-    "action_finalizer_used", "intervention_response_empty",
+    "action_finalizer_used", "intervention_response_empty", "simulated",
 )  # fmt: skip
 COUNTS = ("action_actual_tokens", "base_actual_tokens", "verification_tokens")
 FEATURES = ("difficulty", "verification_need", "constraint_density", "ambiguity_score", "retrieval_need")
 TEXTS = (
-    "action", "dataset", "task_type", "split", "query", "question", "model", "base_model", "base_response",
+    "action", "base_pool", "dataset", "task_type", "split", "query", "question", "model", "base_model", "base_response",
     "base_done_reason", "action_done_reason", "intervention_response", "final_response", "action_response",
+    "base_answer", "final_answer",
 )  # fmt: skip
 WORDS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 MOST = 2**31 - 1
@@ -79,10 +80,14 @@ def _checked(read: pl.Series, values: pl.Series, name: str, advice: str) -> pl.S
 
 
 def check_verdicts(rows: pl.DataFrame) -> None:
-    """Raise where an accept row changes the verdict, or helpful_fix or harmful_flip contradict the verdicts."""
+    """Raise where an accept row changes the verdict or spends tokens, or a fix or flip contradicts the verdicts."""
     base, final = pl.col("base_correct"), pl.col("final_correct")
     changed = rows.select(((pl.col("action") == "accept") & (final != base)).fill_null(False)).to_series()
     _refuse(rows, changed, "it accepts, and its `final_correct` differs from its `base_correct`")
+    if "action_actual_tokens" in rows.columns:
+        spent = pl.col("action_actual_tokens")
+        odd = rows.select(((pl.col("action") == "accept") & (spent > 0)).fill_null(False)).to_series()
+        _refuse(rows, odd, "it accepts, which spends nothing, and its `action_actual_tokens` is not 0")
     for name, meant in (("helpful_fix", ~base & final), ("harmful_flip", base & ~final)):
         if name in rows.columns:
             odd = rows.select((pl.col(name) != meant).fill_null(False)).to_series()

@@ -18,13 +18,14 @@ _COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 
 @dataclass(frozen=True)
 class Band:
-    """One panel of a sweep: a line with its band, in the unit of the axis."""
+    """One panel of a sweep: a line with its band, in the unit of the axis; `top` is where the axis ends, if given."""
 
     label: str
     x: tuple[float, ...]
     estimate: tuple[float, ...]
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]
+    top: float | None = None
 
 
 def outcomes_figure(
@@ -73,6 +74,8 @@ def bands_figure(panels: Sequence[Band], *, title: str, x: str, simulated: bool 
             axes.fill_between(panel.x, low, high, color=BLUE, alpha=0.15, linewidth=0)
             axes.set_title(panel.label, fontsize=9, loc="left", parse_math=False)
             axes.set_xlabel(x)
+            if panel.top is not None:
+                axes.set_ylim(top=panel.top)
             calm(axes)
         heading(figure, title, simulated)
         footnotes(figure, "bands hold the whole curve at once (sup-t)")

@@ -9,7 +9,7 @@ The band is the sup-t band: the critical value is the quantile of the largest st
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,7 +26,8 @@ class Steps:
 
     `group` (N,): the point (1 to P) from which an example is let through. `kept` and `fired` (metrics, N): values
     before and after. `unit` (N,): resampling unit, numbered from 0. `rate` names the metrics that are shares of
-    examples, within 0 and 1. An unjudged example has NaN in both and is left out of that metric.
+    examples, within 0 and 1. An unjudged example has NaN in both and is left out of that metric. `among` names ratios
+    of two of them, such as flips among those acted on; they are NaN where the second is 0.
     """
 
     group: Ints
@@ -35,6 +36,7 @@ class Steps:
     fired: Mapping[str, Floats]
     rate: frozenset[str]
     least: int = 0  # points there are at least, where the last ones let nobody new through
+    among: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def points(self) -> int:
@@ -55,6 +57,8 @@ class Band:
 
 def means(steps: Steps, metric: str) -> Floats:
     """Mean of a metric at every point, 0 (nothing let through) to P: (P + 1,), NaN where none is known."""
+    if metric in steps.among:
+        return _ratio(*(means(steps, name) for name in steps.among[metric]))
     kept, fired = steps.kept[metric], steps.fired[metric]
     known = ~np.isnan(kept) & ~np.isnan(fired)
     gained = np.bincount(steps.group[known], weights=(fired - kept)[known], minlength=steps.points + 1)
@@ -72,19 +76,36 @@ def bands(steps: Steps, settings: Settings) -> dict[str, Band]:
     resampling units the limits are NaN.
     """
     names = list(steps.kept)
-    estimates = {name: means(steps, name) for name in names}
+    estimates = {name: means(steps, name) for name in (*names, *steps.among)}
     units = int(steps.unit.max(initial=-1)) + 1
     empty = np.full(steps.points + 1, np.nan)
     if units < 2:
-        return {name: Band(estimates[name], empty, empty, empty, empty) for name in names}
+        return {name: Band(one, empty, empty, empty, empty) for name, one in estimates.items()}
     draws = _draws(steps, names, units, settings)
-    tail = (1 - settings.level) / 2
     made = {}
     for name, values in draws.items():
-        low, high = np.nanquantile(values, [tail, 1 - tail], axis=0)
-        wide = _band(values, estimates[name], name in steps.rate, units, settings.level)
-        made[name] = Band(estimates[name], low, high, *wide)
+        trials = np.full(steps.points + 1, float(units)) if name in steps.rate else None
+        made[name] = _banded(values, estimates[name], trials, settings.level)
+    for name, (top, of) in steps.among.items():
+        trials = units * estimates[of] if top in steps.rate else None
+        made[name] = _banded(_ratio(draws[top], draws[of]), estimates[name], trials, settings.level)
     return made
+
+
+def _ratio(top: Floats, of: Floats) -> Floats:
+    """One over the other, NaN where that is 0."""
+    return np.divide(top, of, out=np.full(top.shape, np.nan), where=of > 0)
+
+
+def _banded(values: Floats, estimate: Floats, trials: Floats | None, level: float) -> Band:
+    """A band from draws (B, P + 1); `trials` (P + 1,) is what a rate is a share of. NaN where there is no estimate."""
+    limits = np.full((4, len(estimate)), np.nan)
+    on = np.isfinite(estimate) & np.isfinite(values).any(axis=0)
+    if on.any():
+        tail = (1 - level) / 2
+        limits[:2, on] = np.nanquantile(values[:, on], [tail, 1 - tail], axis=0)
+        limits[2:, on] = _band(values[:, on], estimate[on], None if trials is None else trials[on], level)
+    return Band(estimate, *limits)
 
 
 def _draws(steps: Steps, names: list[str], units: int, settings: Settings) -> dict[str, Floats]:
@@ -126,20 +147,25 @@ def _draws(steps: Steps, names: list[str], units: int, settings: Settings) -> di
     return made
 
 
-def _band(values: Floats, estimate: Floats, rate: bool, units: int, level: float) -> tuple[Floats, Floats]:
-    """Limits that hold the whole curve, from draws (B, P + 1)."""
+def _band(values: Floats, estimate: Floats, trials: Floats | None, level: float) -> tuple[Floats, Floats]:
+    """Limits that hold the whole curve, from draws (B, points): never narrower than what holds one point alone."""
+    from scipy.special import ndtri
+
     spread = np.nanstd(values, axis=0)
     moves = spread > 1e-12
-    if not moves.any() and not rate:
+    if not moves.any() and trials is None:
         return estimate.copy(), estimate.copy()
     deviation = np.abs(values[:, moves] - estimate[moves]) / spread[moves]
-    largest = deviation.max(axis=1, initial=0.0)
-    critical = float(np.quantile(largest[~np.isnan(largest)], level)) if moves.any() else 1.959964
-    if not rate:
+    largest = np.fmax.reduce(deviation, axis=1, initial=0.0)
+    alone = float(ndtri((1 + level) / 2))
+    critical = max(float(np.quantile(largest, level)), alone) if moves.any() else alone
+    if trials is None:
         return estimate - critical * spread, estimate + critical * spread
     with np.errstate(invalid="ignore", divide="ignore"):
-        dispersion = units * spread**2 / (estimate * (1 - estimate))
-    trials = units / np.where(moves & np.isfinite(dispersion) & (dispersion > 0), dispersion, 1.0)
+        dispersion = trials * spread**2 / (estimate * (1 - estimate))
+    known = moves & np.isfinite(dispersion) & (dispersion > 0)
+    most = float(dispersion[known].max()) if known.any() else 1.0  # where nothing has happened, none is seen
+    trials = trials / np.where(known, dispersion, most)
     return _exact(np.clip(estimate, 0.0, 1.0) * trials, trials, critical)
 
 

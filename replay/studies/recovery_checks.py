@@ -1,0 +1,91 @@
+"""What the study on thinking again refuses before it starts, and what its verdict must be read with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import polars as pl
+
+from replay.gate_file import GateFile
+from replay.reuse import listed, overlap
+from replay.rows import matching
+from replay.studies.recovery_policies import Cast
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import Log, collect
+
+ON, TUNE = "split = 'train'", "split = 'dev'"
+"""Where gates are fitted and tuned unless other conditions are given."""
+
+
+def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
+    """Refuse conditions that were given and hold nowhere, and sets of examples that overlap.
+
+    `on` and `tune` are None where their defaults stand: a log without such splits is one without fitted gates.
+    """
+    told = {"--on": on, "--tune": tune, "--where": where}
+    found = {key: set(matching(log, condition, key)) for key, condition in told.items() if condition is not None}
+    for first, second in (("--on", "--tune"), ("--on", "--where"), ("--tune", "--where")):
+        both = sorted(found.get(first, set()) & found.get(second, set()))
+        if both:
+            raise ThinkbackError(
+                f"`{first}` ({told[first]}) and `{second}` ({told[second]}) share {len(both):,} examples "
+                f"({listed(both)}): fit, tune and report on disjoint ones"
+            )
+
+
+def check_gate(
+    gate: GateFile, base: str | None, action: str | None, bases: Collection[str], actions: Collection[str]
+) -> None:
+    """Refuse a frozen gate that stands for another base or another action than the study's, before anything else."""
+    if gate.base not in bases:
+        raise ThinkbackError(
+            f"gate file `{gate.path}` was fitted on base attempts of pool `{gate.base}`, of which this log has no "
+            f"revision ({suggest(gate.base, bases)}); fit one on this log, or import its rows with `--base {gate.base}`"
+        )
+    for option, asked, own in (("--base", base, gate.base), ("--action", action, gate.action)):
+        if asked is not None and asked != own:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` is for `{option} {own}`, not for `{asked}`: fit another one, or leave out "
+                f"`{option}`"
+            )
+    if gate.action not in actions:
+        raise ThinkbackError(
+            f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which pool `{gate.base}` has no "
+            f"revisions by; {suggest(gate.action, actions)}"
+        )
+
+
+def refuse_seen(log: Log, gates: Iterable[GateFile], frozen: GateFile | None, where: str) -> None:
+    """Refuse to report on questions that a gate was fitted or tuned on: `frozen` is the user's, the others our own."""
+    ids = matching(log, where, "--where")
+    scan = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
+    examples = collect(scan, log).sort("example_id")
+    for gate in gates:
+        seen = overlap(examples, gate.seen(), log.digest())
+        if not seen:
+            continue
+        told = f"{len(seen):,} of the {len(examples):,} examples of `--where` ({where})"
+        if gate is frozen:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` was fitted or tuned on {told}, such as {listed(seen)}: report on others with "
+                "`--where`"
+            )
+        raise ThinkbackError(
+            f"{told} ask questions that gates are fitted or tuned on here ({listed(seen)}): report on others with "
+            "`--where`, or fit and tune on others with `--on` and `--tune`"
+        )
+
+
+def caveats(cast: Cast) -> tuple[str, ...]:
+    """Why a verdict may be too good: what was chosen on the very examples that it is reported on."""
+    found = []
+    if not cast.screened_apart:
+        found.append("the actions were screened on the reported examples, because those of `--on` could not be used")
+    if cast.action not in cast.gates:
+        found.append(
+            f"no gate for `{cast.action}` was fitted and tuned on other examples, so rules without a fit are compared, "
+            "on the reported examples alone"
+        )
+    if not found:
+        return ()
+    return (*found, "before relying on the verdict, hold more examples back for `--on` and `--tune` and ask again")
