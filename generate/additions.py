@@ -190,8 +190,8 @@ class States(TeacherForced):
 
     layers: as transformers' `hidden_states`, 0 the embeddings and -1 the last. tokens: from the start (0 is the first)
     or from the end (-1), a list or `{ first = -16, last = -1 }`. store: float16, or float32 where float16 has no room
-    for a model's states. bits: keep so many bits of the fraction, of float16's 10; a state is then off by one part in
-    2**(bits + 1) at most, and takes less room.
+    for a model's states. grid: round states to multiples of it, so that they are off by half of it at most and take
+    less room.
     """
 
     model: str = setting(identity=False)
@@ -199,11 +199,7 @@ class States(TeacherForced):
     tokens: tuple[int, ...] = setting(read=read_tokens)
     name: str = setting("")
     store: str = setting("float16", choices=STORED)
-    bits: int | None = setting(None, low=1, high=9)
-
-    def __post_init__(self) -> None:
-        if self.bits is not None and self.store != "float16":
-            raise ThinkbackError("`states.bits` shortens float16: leave it out, or `store`")
+    grid: float | None = setting(None, low=1e-6)
 
     kind = "states"
 

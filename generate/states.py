@@ -46,7 +46,7 @@ class StatesWorker:
             "layers": list(self.step.layers),
             "tokens": list(self.step.tokens),
             "stored_as": self.step.store,
-            "bits": self.step.bits,
+            "grid": self.step.grid,
         }
 
     def run(self, block: Block, advance: Advance) -> Made:
@@ -79,10 +79,11 @@ class StatesWorker:
         half = self.step.store == "float16"
         width = states.shape[-1]
         row, layer, token = np.nonzero(np.broadcast_to(there[:, None, :], states.shape[:3]))
+        taken = states[row, layer, token]  # (rows, d)
+        if self.step.grid is not None:
+            taken = np.round(taken / self.step.grid) * self.step.grid
         with np.errstate(over="ignore"):
-            taken = states[row, layer, token].astype(np.float16 if half else np.float32)  # (rows, d)
-        if half and self.step.bits is not None:
-            taken = rounded(taken, self.step.bits)
+            taken = taken.astype(np.float16 if half else np.float32)
         if not np.isfinite(taken).all():
             hint = ': set `store = "float32"`' if half else ": choose another `dtype`"
             raise ThinkbackError(f"`states.{self.step.name}`: a state is too large for {self.step.store}, or NaN{hint}")
@@ -113,10 +114,3 @@ class StatesWorker:
                     f"`states.{self.step.name}.layers`: the model has {last} layers, so {layer} is none of them:"
                     f" 0 is the embeddings and {last}, or -1, the last"
                 )
-
-
-def rounded(states: np.ndarray, bits: int) -> np.ndarray:
-    """float16 numbers with `bits` of their 10 bits of fraction left, to the nearest, ties away from zero."""
-    cut = 10 - bits
-    whole = (states.view(np.uint16).astype(np.uint32) + (1 << (cut - 1))) >> cut << cut
-    return whole.astype(np.uint16).view(np.float16)
