@@ -216,7 +216,7 @@ def test_a_heat_map_is_readable() -> None:
     colors = colormaps["cividis"]
     one = heat_figure([Heat("one", ("a", "b"), ("c",), ((6.0, None),))], columns=1, title="t", x="x", y="y").axes[0]
     assert one.images[0].norm(6.0) == pytest.approx(0.5)
-    assert [text.get_text() for text in one.texts] == ["6.0"]
+    assert [text.get_text() for text in one.texts] == ["–", "6.0"]
     line = tuple(float(i) for i in range(21))
     axes = heat_figure([Heat("many", tuple("a" * 21), ("c",), (line,))], columns=1, title="t", x="x", y="y").axes[0]
     shown = [text.get_color() for text in axes.texts]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.style import blank, footnotes, heading, readable_on, style
+from toolkit.show.style import GREY, blank, footnotes, heading, readable_on, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,6 +73,8 @@ def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int) -> No
     axes.set_yticks(range(len(panel.y)), panel.y)
     axes.tick_params(length=0)
     axes.set_title(panel.name, fontsize=8, loc="left", parse_math=False)
+    for i, j in np.argwhere(np.isnan(values)):
+        axes.text(j, i, "–", ha="center", va="center", fontsize=6.5, color=GREY)
     for i, j in np.argwhere(~np.isnan(values)):
         color = readable_on(tuple(image.to_rgba(values[i, j])))
         axes.text(j, i, f"{values[i, j]:.{decimals}f}", ha="center", va="center", fontsize=6.5, color=color)
