@@ -8,14 +8,19 @@ import pytest
 
 from toolkit.errors import ThinkbackError
 from toolkit.show import (
+    Band,
     Curve,
     FrontierPoint,
     Heat,
+    Interval,
     RankedInput,
+    bands_figure,
     curves_figure,
     frontier,
     frontier_points,
     heat_figure,
+    outcomes_figure,
+    reliability_figure,
     save_figure,
     warned,
 )
@@ -248,3 +253,16 @@ def test_warnings_stand_below_a_figure_and_move_nothing() -> None:
     rest = [text.get_window_extent() for text in told.texts[: len(plain.texts)] if text.get_text()]
     assert all(top <= box.y0 for box in rest)
     assert not any(a.overlaps(b) for a, b in itertools.combinations(strip, 2))
+
+
+def test_axes_of_rates_of_interventions_end_too() -> None:
+    """A sweep's rate ends at 0 and 100 %, its tokens do not; fixes of every example end at 100 %."""
+    sweep = Band("accuracy, %", (0.0, 50.0), (100.0, 90.0), (98.0, 0.0), (100.0, 100.0), rate=True)
+    tokens = Band("tokens", (0.0, 50.0), (100.0, 400.0), (90.0, 380.0), (110.0, 420.0))
+    rate, other = bands_figure([sweep, tokens], title="t", x="acts on, %").axes
+    assert rate.get_ylim() == (0, 100)
+    assert other.get_ylim()[1] > 420
+    whole = Interval(1.0, 0.99, 1.0)
+    axes = outcomes_figure([("revise", whole, whole)]).axes[0]
+    assert axes.get_xlim() == (-100, 100)
+    assert reliability_figure({"gate": [(0.1, 0.0, 3), (0.9, 1.0, 3)]}, title="t").axes[0].get_ylim() == (0, 1)
