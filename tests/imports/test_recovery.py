@@ -117,6 +117,19 @@ def test_objects_without_fields_tell_nothing(tmp_path: Path) -> None:
     assert not open_log(tmp_path / "log").has("features")
 
 
+def test_answers_in_numbers_are_taken_as_they_are_written(tmp_path: Path) -> None:
+    """`18` beside `18.50` stays `18`, as it is where all answers are whole."""
+    answers = ("18", "18.50", "18", "7", "7")
+    lines = [{**one, "base_answer": "x", "final_answer": "y"} for one in rows()]
+    text = "".join(json.dumps(line).replace('"y"', a) + "\n" for line, a in zip(lines, answers, strict=True))
+    (tmp_path / "rows.jsonl").write_text(text)
+    import_recovery([str(tmp_path / "rows.jsonl")], tmp_path / "log")
+    log = open_log(tmp_path / "log")
+    own = collect(log.scan("traces", ["example_id", "action", "sample_index", "answer"]), log)
+    revised = own.filter(pl.col("action") != "solve").sort("example_id", "sample_index")
+    assert revised["answer"].to_list() == ["18.50", "18", "7"]
+
+
 def test_a_second_accept_row_is_dropped_and_counted(tmp_path: Path) -> None:
     """One with another sample index, and one without any; the example `a` has one base attempt all the same."""
     lines = [{**rows()[0], "sample_index": 0}, *rows()[1:], {**rows()[0], "sample_index": 1}, rows()[3]]

@@ -50,7 +50,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     traces = traces.filter((pl.col("pool") == "short") | (pl.col("action") != "solve"))
     own = examples.with_columns(cluster=pl.col("example_id").str.slice(-1))
     path = tmp_path_factory.mktemp("real") / "log"
-    write_log(path, name="real", tables={"examples": own, "traces": traces})
+    scores = traces.select("trace_id", "example_id", verifier=pl.lit("length"), score=pl.col("completion_tokens") / 160)
+    write_log(path, name="real", tables={"examples": own, "traces": traces, "verifications": scores})
     return path
 
 
@@ -65,6 +66,7 @@ def test_a_real_log_returns_in_all_that_rows_tell(real: Path, tmp_path: Path) ->
 
 def test_single_log_probabilities_and_verifications_stay_behind(real: Path, tmp_path: Path) -> None:
     assert "token_logprobs" in open_log(real).columns("traces")
+    assert open_log(real).has("verifications")
     back = open_log(carried(real, tmp_path))
     assert "token_logprobs" not in back.columns("traces")
     assert not back.has("verifications")
