@@ -116,7 +116,8 @@ def _ratio(top: Floats, of: Floats) -> Floats:
 def _limits(values: Floats, estimate: Floats, trials: Floats | None, units: int, level: float) -> Floats:
     """Pointwise limits and those of the whole curve (4, P + 1) from draws (B, P + 1), NaN where there is no estimate.
 
-    `trials` (P + 1,) is what a rate is a share of. The band takes in the pointwise limits.
+    `trials` (P + 1,) is what a rate is a share of. Other metrics' bands take in the pointwise limits; a rate's exact
+    limits have the level of one point or a higher one, and percentiles of a handful of events would add to it.
     """
     limits = np.full((4, len(estimate)), np.nan)
     on = np.isfinite(estimate) & np.isfinite(values).any(axis=0)
@@ -124,7 +125,8 @@ def _limits(values: Floats, estimate: Floats, trials: Floats | None, units: int,
         tail = (1 - level) / 2
         low, high = np.nanquantile(values[:, on], [tail, 1 - tail], axis=0)
         whole = _band(values[:, on], estimate[on], None if trials is None else trials[on], units, level)
-        limits[:, on] = low, high, np.fmin(low, whole[0]), np.fmax(high, whole[1])
+        limits[:2, on] = low, high
+        limits[2:, on] = whole if trials is not None else (np.fmin(low, whole[0]), np.fmax(high, whole[1]))
     return limits
 
 
