@@ -143,9 +143,20 @@ MISTAKES = {
     ),
     "a study that reports what it fits on": (
         ("study", "recovery", "LOG", "--action", "active_verify", "--where", "split='train'", *FOLDER),
-        ("300 of the 300 examples of `--where`", "gates are fitted or tuned on here", "`--on` and `--tune`"),
+        ("`--on` (split = 'train', the default) and `--where` (split='train') share 300 examples", "disjoint"),
     ),
-    "a study without a test split": (("study", "recovery", "LOG", "--where", "split = 'tset'", *FOLDER), ("--where",)),
+    "a study that reports what it tunes on": (
+        ("study", "recovery", "LOG", "--where", "split <> 'train'", *FOLDER),
+        ("`--tune` (split = 'dev', the default) and `--where` (split <> 'train') share 120 examples",),
+    ),
+    "a study without a test split": (
+        ("study", "recovery", "LOG", "--where", "split = 'tset'", *FOLDER),
+        ("`--where` matches no example of the log: split = 'tset'; its splits are `dev`, `test`, `train`",),
+    ),
+    "a study of a misspelt column": (
+        ("study", "recovery", "LOG", "--where", "splt = 'test'", *FOLDER),
+        ("`--where` (splt = 'test') cannot be",),
+    ),
     "a study of no such action": (("study", "recovery", "LOG", "--action", "verify", *FOLDER), ("active_verify",)),
     "a study of no such pool": (("study", "recovery", "LOG", "--base", "shrt", *FOLDER), ("`short`",)),
     "a study of no such budget": (("study", "recovery", "LOG", "--budgets", "lon", *FOLDER), ("`long`",)),
