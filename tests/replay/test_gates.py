@@ -292,7 +292,7 @@ def test_predictions_say_which_rows_the_gate_has_seen(log: Path, gate: Path) -> 
         ),
         (
             {"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000451'"},
-            "of 1 example with a judged revision the action fixes 0, so they are of one class",
+            "of 1 example with a judged revision the action fixes 1, so they are of one class",
         ),
         (
             {"on": TRAIN, "tune": "split = 'def'"},

@@ -120,6 +120,39 @@ def test_what_a_verifier_does_not_log_is_no_zero(kept: tuple, reason: str, study
     assert float(told["Self-consistency", "latency_s, per claim"]) > 0
 
 
+def test_a_call_that_no_method_pays_may_lack_its_seconds(study: Run, tmp_path: Path) -> None:
+    """With a cap of 10 nobody verifies sample 14 of a claim; with one of 15 somebody does."""
+    frames = tables()
+    last = frames["traces"].filter((pl.col("sample_index") == 14) & pl.col("answer").is_not_null())["trace_id"][0]
+    seconds = pl.when(pl.col("trace_id") != last).then("latency_s")
+    frames["verifications"] = frames["verifications"].with_columns(latency_s=seconds)
+    log = written(tmp_path / "log", frames)
+    for cap in (10, 15):
+        assert study(log, "--verifier", "strong", "--cap", cap, "--caps", "15", "--force").exit_code == 0
+        told = {(row["Method"], row["Number"]): row["mean"] for row in rows(tmp_path / "out" / "efficiency.csv")}
+        for number in ("verification_s, per claim", "latency_s, per claim"):
+            assert (told["Adaptive Stopping", number] == "") == (cap == 15), number
+        text = (tmp_path / "out" / "table_5_5.md").read_text()
+        assert ("seconds are not logged for every verification" in text) == (cap == 15)
+
+
+def test_a_verifier_without_device_seconds_has_no_euros_and_says_why(study: Run, tmp_path: Path) -> None:
+    """Euros come from device seconds where traces have them; self-consistency verifies nothing and keeps its own."""
+    frames = tables()
+    frames["verifications"] = frames["verifications"].with_columns(device_s=pl.lit(None, pl.Float32))
+    assert frames["traces"]["device_s"].null_count() == 0
+    assert study(written(tmp_path / "log", frames), "--verifier", "strong", "--caps", "15").exit_code == 0
+    told = {(row["Method"], row["Number"]): row["mean"] for row in rows(tmp_path / "out" / "efficiency.csv")}
+    assert told["Adaptive Stopping", "cost_eur, per 1,000 claims"] == ""
+    assert float(told["Self-consistency", "cost_eur, per 1,000 claims"]) > 0
+    assert float(told["Adaptive Stopping", "latency_s, per claim"]) > 0
+    why = "device seconds are not logged for every verification by `strong`, so what follows from them is a dash"
+    text = (tmp_path / "out" / "efficiency.md").read_text()
+    assert why in text
+    assert "not logged for every trace" not in text
+    assert f"- {why}" in (tmp_path / "out" / "report.md").read_text().partition("## Table")[0]
+
+
 def test_one_verifier_alone_is_not_compared(study: Run, tmp_path: Path) -> None:
     """No rows of dashes, but the reason."""
     frames = tables()

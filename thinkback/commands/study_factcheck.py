@@ -75,6 +75,7 @@ def factcheck(
     LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
     """
     from replay.contents import read_contents
+    from replay.rows import matching
     from replay.studies.factcheck_published import published as numbers
     from replay.studies.factcheck_runs import Setting
     from replay.studies.factcheck_study import choose, study_factcheck
@@ -91,6 +92,8 @@ def factcheck(
     if verifier is None and "lora" in contents.verifiers:
         verifier = "lora"
     named = tuple(n.strip() for n in features.split(",")) if features else None
+    if dev is not None:
+        matching(opened, dev, "dev")  # its own mistakes are told before those of a condition made of it
     if dev is not None and where is None:
         where = f"NOT coalesce(({dev}), false)"
     setting = Setting(
