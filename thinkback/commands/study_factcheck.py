@@ -139,6 +139,7 @@ def _write(study: Study, out: Path, force: bool) -> None:
     from replay.studies.factcheck_appendix import appendix_tables
     from replay.studies.factcheck_figures import figures
     from replay.studies.factcheck_tables import main_tables
+    from replay.studies.gaps import told_left_out, write_left_out
     from thinkback import console
     from toolkit.files import replacing
     from toolkit.show import write_report
@@ -153,6 +154,9 @@ def _write(study: Study, out: Path, force: bool) -> None:
             words={"What was replayed": "\n".join(f"- {note}" for note in study.notes)} if study.notes else None,
             simulated=study.simulated,
         )
+        write_left_out(folder, "comparison", study.left_out, study.simulated)
+    for told in told_left_out(study.left_out.get("main", {})):
+        console.say(told)
     shown = main_tables(replace(study, published=None))  # a terminal has no room for three numbers in place of one
     for name in ("table_5_2", "table_5_3", "table_5_6"):
         console.show(shown[name])
