@@ -137,7 +137,7 @@ def _caps(text: str) -> list[int]:
 
 def _write(study: Study, out: Path, force: bool) -> None:
     from replay.studies.factcheck_appendix import appendix_tables
-    from replay.studies.factcheck_figures import figures
+    from replay.studies.factcheck_figures import figures, undone
     from replay.studies.factcheck_tables import main_tables
     from replay.studies.gaps import told_left_out, write_left_out
     from thinkback import console
@@ -145,13 +145,14 @@ def _write(study: Study, out: Path, force: bool) -> None:
     from toolkit.show import write_report
 
     tables = main_tables(study) | appendix_tables(study)
+    told = {"What was replayed": study.notes, "What could not be done": undone(study)}
     with replacing(out, force) as folder:
         write_report(
             folder,
             title=f"Fact checking under a verifier budget: {study.dataset}",
             tables=tables,
             figures=figures(study),
-            words={"What was replayed": "\n".join(f"- {note}" for note in study.notes)} if study.notes else None,
+            words={name: "\n".join(f"- {note}" for note in notes) for name, notes in told.items() if notes},
             simulated=study.simulated,
         )
         write_left_out(folder, "comparison", study.left_out, study.simulated)
