@@ -156,8 +156,8 @@ def _write(study: Study, out: Path, force: bool) -> None:
             simulated=study.simulated,
         )
         write_left_out(folder, "comparison", study.left_out, study.simulated)
-    for told in told_left_out(study.left_out.get("main", {})):
-        console.say(told)
+    for line in told_left_out(study.left_out.get("main", {})):
+        console.say(line)
     shown = main_tables(replace(study, published=None))  # a terminal has no room for three numbers in place of one
     for name in ("table_5_2", "table_5_3", "table_5_6"):
         console.show(shown[name])
