@@ -14,6 +14,7 @@ from replay.result import Result
 from replay.run import run
 from replay.served import LEFT_OUT
 from replay.stops import Margin
+from replay.studies.gaps import unlogged
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 from toolkit.show import WARNING, Interval
@@ -106,10 +107,10 @@ class Methods:
             kinds.append(("device seconds", "device_s", "device_s"))
         for what, generated, verified in kinds:
             if any(self.cell(name, generated) is None for name in shown if not self._unpaid(name, generated)):
-                calls[f"trace {what}"] = f"{what} are not logged for every trace"
+                calls[f"trace {what}"] = unlogged(what, "trace")
             if verified in self.free:
-                calls[f"verification {what}"] = f"{what} are not logged for every verification by `{self.verifier}`"
-        return {kind: f"{why}, so what follows from them is a dash" for kind, why in calls.items()}
+                calls[f"verification {what}"] = unlogged(what, f"verification by `{self.verifier}`")
+        return calls
 
     @property
     def warnings(self) -> tuple[str, ...]:

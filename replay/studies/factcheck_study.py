@@ -34,6 +34,7 @@ from replay.studies.factcheck_runs import (
     replay_methods,
     warnings_of,
 )
+from replay.studies.gaps import told_left_out
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect
 
@@ -82,6 +83,14 @@ class Study:
     def dataset(self) -> str:
         """The log's name, and that it is simulated where it is."""
         return f"{self.name} (simulated)" if self.simulated else self.name
+
+    @property
+    def left_out(self) -> dict[str, Mapping[str, str]]:
+        """Claims that each comparison leaves out, with the reason."""
+        runs = {"main": self.main.result, f"verifier {self.other_verifier}": self.other.result}
+        runs |= {f"cap {cap}": methods.result for cap, methods in self.caps.items()}
+        runs |= {f"budgets, {made.max_traces} traces": made.result for made in self.budgets}
+        return {name: result.excluded for name, result in runs.items() if result is not None}
 
     @property
     def classes(self) -> tuple[tuple[str, str, str], ...]:
@@ -177,7 +186,8 @@ def _claims(log: Log, main: Methods, depth: Depth, dev: str | None) -> Iterator[
 def _notes(main: Methods) -> tuple[str, ...]:
     """What the run says, but that costs count as free: here they are dashes, and said to be."""
     notes = main.result.notes if main.result is not None else ()
-    return (*(note for note in notes if not note.startswith(FREE)), *main.unlogged().values())
+    left_out = told_left_out(main.result.excluded) if main.result is not None else ()
+    return (*left_out, *(note for note in notes if not note.startswith(FREE)), *main.unlogged().values())
 
 
 def _missing(main: Methods, other: Methods, by_cap: Mapping[int, Methods]) -> dict[str, list[str]]:

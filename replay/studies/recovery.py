@@ -221,7 +221,8 @@ def _screen(
     frame = means.with_columns(
         pl.lit(None, pl.Float64).alias(name) for name in wanted if name not in means.columns
     ).select(wanted)
-    frame = frame.with_columns(pl.col("fix_rate", "flip_rate", "action_tokens").fill_null(0.0))
+    spent = pl.when(pl.col("action") == "accept").then(0.0).otherwise("action_tokens")
+    frame = frame.with_columns(pl.col("fix_rate", "flip_rate").fill_null(0.0), action_tokens=spent)
     joined = frame.join(rates, on="action", how="left", maintain_order="left")
     examples = collect(log.scan("examples", ["example_id", "dataset"]), log)
     screened = examples.filter(pl.col("example_id").is_in(result.outcomes["example_id"].unique().implode()))

@@ -203,6 +203,7 @@ def tokens(studies: Sequence[DatasetStudy]) -> Table:
 def prices(studies: Sequence[DatasetStudy]) -> Table:
     """What 1,000 requests cost at several prices per million tokens (the paper's table 28)."""
     rows = []
+    priced = any((study.result.summary["metric"] == "cost_per_1000").any() for study in studies)
     for study in studies:
         base = number(means(study, study.named.base), "total_tokens")
         for policy, part, what in headline(study):
@@ -210,12 +211,14 @@ def prices(studies: Sequence[DatasetStudy]) -> Table:
             tokens = number(cells, "total_tokens")
             costs = [None if tokens is None else tokens * price / 1000 for price in PRICES]
             relative = tokens / base if tokens is not None and base else None
-            rows.append((study.dataset, policy, tokens, *costs, relative, cells.get("cost_per_1000"),
+            own = [cells.get("cost_per_1000")] if priced else []
+            rows.append((study.dataset, policy, tokens, *costs, relative, *own,
                          other.get("usd_per_1000_requests"), other.get("relative_cost")))  # fmt: skip
     columns = [
         DATASET, Column("policy"), Column("total tokens", TOKENS, "total_tokens"),
         *(Column(f"at {price:g} per million", Number(2), f"per_1000_at_{price:g}") for price in PRICES),
-        Column("relative", Number(2)), Column("at the models' prices", Estimate(2), "per_1000_priced"),
+        Column("relative", Number(2)),
+        *([Column("at the models' prices", Estimate(2), "per_1000_priced")] if priced else []),
         Column("published at 0.5", Number(2), "published_per_1000_at_0.5"),
         Column("published relative", Number(2), "published_relative"),
     ]  # fmt: skip
@@ -307,8 +310,8 @@ def joint(studies: Sequence[DatasetStudy]) -> Table:
                 gap = paired_interval(one, two, cluster=study.cluster, settings=settings_of(study))
                 regret = None if gap.difference is None else Interval(gap.difference, gap.low, gap.high)
             on_front = best is not None and best[0] == policy
-            better = "" if on_front or best is None else best[0]
-            rows.append((study.dataset, policy, accuracy, tokens, regret, better, "●" if on_front else ""))
+            better, front = (None, None) if best is None else ("", "●") if on_front else (best[0], "")
+            rows.append((study.dataset, policy, accuracy, tokens, regret, better, front))
     columns = [
         DATASET, Column("budget, action, gate", key="policy"),
         Column("accuracy %", PERCENT, "accuracy"), Column("total tokens", TOKENS, "total_tokens"),

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from replay.studies.recovery import DatasetStudy
+from replay.studies.recovery_gaps import told_gaps, warnings_of
 from replay.studies.recovery_published import (
     Row,
     published_comparison,
@@ -37,17 +38,23 @@ PRICES = (0.1, 0.5, 2.0, 10.0)
 def layout(
     title: str, columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], study: Sequence[DatasetStudy], *notes: str
 ) -> Table:
-    """A table of the study, with what every one of them must say, without the columns that no row has a value for."""
-    kept = [i for i in range(len(columns)) if not rows or any(row[i] is not None for row in rows)]
+    """A table of the study, with what every one of them must say; why cells are dashes stands beneath.
+
+    Published columns are there where some row has a published number.
+    """
+    keys = [column.key or column.name for column in columns]
+    empty = {key for i, key in enumerate(keys) if all(row[i] is None for row in rows)}
+    dashed = {key for i, key in enumerate(keys) if any(row[i] is None for row in rows)}
+    kept = [i for i, key in enumerate(keys) if not (key in empty and key.startswith("published"))]
     simulated = any(one.result.simulated for one in study)
-    warned = dict.fromkeys(note for one in study for note in one.notes if note.startswith("WARNING"))
+    warned = dict.fromkeys(warning for one in study for warning in warnings_of(one, len(study) == 1))
     told = [f"{one.dataset}: {one.result.statistics.n:,} examples" for one in study]
     made = study[0].result.provenance
     drawn = f"{100 * made['level']:g} % intervals, {made['resamples']:,} paired resamples, seed {made['seed']}."
     counted = f"{'; '.join(told)}. {drawn}"
     return Table(
         title, tuple(columns[i] for i in kept), tuple(tuple(row[i] for i in kept) for row in rows),
-        ((SIMULATED,) if simulated else ()) + tuple(warned), (counted, *notes),
+        ((SIMULATED,) if simulated else ()) + tuple(warned), (counted, *notes, *told_gaps(study, dashed)),
     )  # fmt: skip
 
 

@@ -139,6 +139,7 @@ def _write(study: Study, out: Path, force: bool) -> None:
     from replay.studies.factcheck_appendix import appendix_tables
     from replay.studies.factcheck_figures import figures, undone
     from replay.studies.factcheck_tables import main_tables
+    from replay.studies.gaps import told_left_out, write_left_out
     from thinkback import console
     from toolkit.files import replacing
     from toolkit.show import write_report
@@ -154,6 +155,9 @@ def _write(study: Study, out: Path, force: bool) -> None:
             words={name: "\n".join(f"- {note}" for note in notes) for name, notes in told.items() if notes},
             simulated=study.simulated,
         )
+        write_left_out(folder, "comparison", study.left_out, study.simulated)
+    for line in told_left_out(study.left_out.get("main", {})):
+        console.say(line)
     shown = main_tables(replace(study, published=None))  # a terminal has no room for three numbers in place of one
     for name in ("table_5_2", "table_5_3", "table_5_6"):
         console.show(shown[name])

@@ -100,6 +100,7 @@ def recovery(
     from replay.reading import load_prices
     from replay.studies.recovery import Asked, cast_of, datasets, study_dataset
     from replay.studies.recovery_checks import ON, TUNE, check_rows
+    from replay.studies.recovery_gaps import told_aside
     from thinkback import console
     from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable, replacing
@@ -132,43 +133,54 @@ def recovery(
     cast = replace(cast, width=width)
     studies = [study_dataset(opened, cast, screening, asked, name) for name in names]
     with replacing(out, force) as folder:
-        _write(studies, notes, opened.name, folder)
+        notes = _write(studies, notes, opened.name, folder)
         for name, fitted in cast.gates.items():
             (folder / f"gate-{name}.json").write_text(write_text(fitted.content), encoding="utf-8")
     for study in studies:
         console.say(f"{study.dataset}: {study.recommendation.verdict}")
         for sentence in (*_caveats(study), *study.recommendation.sentences):
             console.say(f"  {sentence}")
+    for told in (told for study in studies for told in told_aside(study, len(studies) == 1)):
+        console.say(told)
     for note in notes:
         console.say(note)
     console.say(f"{out}/report.md holds every table and figure; each is a file of its own too")
 
 
-def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, folder: Path) -> None:
+def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, folder: Path) -> tuple[str, ...]:
+    """Write the report; returns the notes, with what could not be drawn."""
+    from replay.studies.gaps import told_left_out, write_left_out
     from replay.studies.recovery_costs import COST_TABLES
     from replay.studies.recovery_figures import FIGURES
+    from replay.studies.recovery_gaps import missing_figures
     from replay.studies.recovery_tables import TABLES
     from toolkit.show import SIMULATED, write_report
 
     tables = {key: layout(studies) for key, layout in {**TABLES, **COST_TABLES}.items()}
     figures: dict[str, Figure] = {}
+    drawn: dict[str, list[str]] = {study.dataset: [] for study in studies}
     for key, draw in FIGURES.items():
         for study in studies:
             figure = draw(study)
             if figure is not None:
                 figures[key if len(studies) == 1 else f"{key}-{_file_name(study.dataset)}"] = figure
+                drawn[study.dataset].append(key)
+    notes += tuple(told for study in studies for told in missing_figures(study, drawn[study.dataset]))
     simulated = any(study.result.simulated for study in studies)
     words = {"Simulated": SIMULATED} if simulated else {}
     for study in studies:
         told = "\n".join(f"- {sentence}" for sentence in (*_caveats(study), *study.recommendation.sentences))
         words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = told
-        words[f"Notes, {study.dataset}"] = "\n".join(f"- {note}" for note in study.notes)
+        told_notes = (*told_left_out(study.result.excluded), *study.notes)
+        words[f"Notes, {study.dataset}"] = "\n".join(f"- {note}" for note in told_notes)
     if notes:
         words["What could not be done"] = "\n".join(f"- {note}" for note in notes)
     write_report(
         folder, title=f"Think again or think longer, on {name}", tables=tables, figures=figures, words=words,
         simulated=simulated,
     )  # fmt: skip
+    write_left_out(folder, "dataset", {study.dataset: study.result.excluded for study in studies}, simulated)
+    return notes
 
 
 def _caveats(study: DatasetStudy) -> list[str]:

@@ -1,0 +1,41 @@
+"""What a log lacks, as studies say it: a dash in the table with its reason beneath, and the examples left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from replay.reuse import listed
+from toolkit.show import table_of
+
+LEFT_OUT_FILE = "left_out.csv"
+
+
+def unlogged(what: str, of: str) -> str:
+    """Why cells are dashes: `what` (plural) is not logged for every call `of` a kind."""
+    return f"{what} are not logged for every {of}, so what follows from them is a dash"
+
+
+def told_left_out(excluded: Mapping[str, str]) -> tuple[str, ...]:
+    """How many examples a run leaves out, the first of them, and where all are named; nothing where none is."""
+    if not excluded:
+        return ()
+    one = len(excluded) == 1
+    such = listed(sorted(excluded)) if len(excluded) <= 3 else f"such as {listed(sorted(excluded))}"
+    which = f"{len(excluded):,} example{' is' if one else 's are'} left out, {such}"
+    return (f"{which}; `{LEFT_OUT_FILE}` names {'it' if one else 'all of them'} with the reason",)
+
+
+def write_left_out(folder: Path, key: str, excluded: Mapping[str, Mapping[str, str]], simulated: bool) -> None:
+    """Write the examples that runs leave out, one row each with its reason; no file where there are none.
+
+    `excluded` maps each run, which column `key` names, to reasons by example_id.
+    """
+    rows = [(run, name, why) for run, reasons in excluded.items() for name, why in sorted(reasons.items())]
+    if not rows:
+        return
+    frame = pl.DataFrame(rows, schema=[key, "example_id", "reason"], orient="row")
+    text = table_of(frame).csv({"simulated": "true"} if simulated else {})
+    (folder / LEFT_OUT_FILE).write_text(text, encoding="utf-8")

@@ -1,0 +1,127 @@
+"""What a log lacks: the study's tables keep their columns, with dashes and reasons, and name what is left out."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from generate.simulate_recovery import RecoveryModel, recovery_tables
+from replay.studies.gaps import told_left_out
+from replay.studies.recovery import DatasetStudy
+from replay.studies.recovery_costs import COST_TABLES
+from replay.studies.recovery_gaps import missing_figures
+from replay.studies.recovery_tables import TABLES
+from tests.studies.test_recovery import study
+from thinkback.app import app
+from toolkit.log import write_log
+from toolkit.show import Table
+
+COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "finalizer_used", "finalizer_tokens")
+TOKENS = "tokens are not logged for every trace, so what follows from them is a dash"
+SECONDS = TOKENS.replace("tokens", "seconds")
+
+
+def made(path: Path, without: tuple[str, ...]) -> DatasetStudy:
+    tables = recovery_tables(600, 11, RecoveryModel(votes=3))
+    tables["traces"] = tables["traces"].drop(without, strict=False)
+    return study(tables, path)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
+    return made(tmp_path_factory.mktemp("bare") / "log", COSTS)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
+    return made(tmp_path_factory.mktemp("whole") / "log", ())
+
+
+def column(table: Table, name: str) -> list[object]:
+    place = [one.key or one.name for one in table.columns].index(name)
+    return [row[place] for row in table.rows]
+
+
+def test_tables_keep_their_columns_where_costs_are_not_logged(bare: DatasetStudy, whole: DatasetStudy) -> None:
+    for name, layout in {**TABLES, **COST_TABLES}.items():
+        assert [one.name for one in layout([bare]).columns] == [one.name for one in layout([whole]).columns], name
+
+
+@pytest.mark.parametrize(
+    ("table", "names", "reason"),
+    [
+        ("seconds", ("mean", "p50", "p95", "p99"), SECONDS),
+        ("prices", ("total_tokens", "per_1000_at_0.5", "relative"), TOKENS),
+        ("budget_matched", ("total_tokens", "calls", "finalizers"), TOKENS),
+        ("budget_matched", ("finalizers",), SECONDS.replace("seconds", "uses of a finalizer")),
+        ("per_1000_requests", ("total_tokens_saved", "action_tokens_saved"), TOKENS),
+        ("joint_frontier", ("total_tokens", "regret", "best", "on_front"), TOKENS),
+        ("threshold_sweep", ("total_tokens",), TOKENS),
+    ],
+)
+def test_what_is_not_logged_is_a_dash_with_its_reason(
+    table: str, names: tuple[str, ...], reason: str, bare: DatasetStudy, whole: DatasetStudy
+) -> None:
+    layout = {**TABLES, **COST_TABLES}[table]
+    found = layout([bare])
+    assert reason in found.below
+    assert all(set(column(found, name)) == {None} for name in names)
+    assert reason not in layout([whole]).below
+
+
+def test_unlogged_tokens_of_actions_are_not_none_spent(bare: DatasetStudy) -> None:
+    screened = COST_TABLES["screening"]([bare])
+    spent = dict(zip(column(screened, "action"), column(screened, "action_tokens"), strict=True))
+    assert spent["accept"] == 0
+    assert spent["active_verify"] is None
+
+
+def test_figures_that_cannot_be_drawn_are_named(bare: DatasetStudy, whole: DatasetStudy) -> None:
+    drawn = ("fixes_and_flips", "threshold_sweep", "flips_among", "calibration")
+    told = list(missing_figures(bare, drawn))
+    assert told == [
+        "sim-a: no figure `cost_accuracy`: no policy's tokens are logged throughout",
+        "sim-a: figure `threshold_sweep` is without tokens, which are not logged throughout",
+    ]
+    assert not list(missing_figures(whole, ("cost_accuracy", *drawn)))
+
+
+def test_left_out_examples_are_told_with_the_first_of_them() -> None:
+    assert told_left_out({}) == ()
+    assert told_left_out({"b": "why"}) == ("1 example is left out, `b`; `left_out.csv` names it with the reason",)
+    many = dict.fromkeys("edcba", "why")
+    told = "5 examples are left out, such as `a`, `b`, `c`; `left_out.csv` names all of them with the reason"
+    assert told_left_out(many) == (told,)
+
+
+@pytest.mark.slow
+def test_left_out_examples_are_written_and_said_with_their_data_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of the reported examples of one data set, and none of the other, lack a revision."""
+    tables = recovery_tables(600, 11, RecoveryModel(votes=3))
+    number = pl.int_range(pl.len()) % 2
+    named = pl.when(number == 0).then(pl.lit("even")).otherwise(pl.lit("odd"))
+    examples = tables["examples"].with_columns(dataset=named)
+    gone = examples.filter((pl.col("split") == "test") & (pl.col("dataset") == "odd"))["example_id"].sort()[:2]
+    hole = pl.col("example_id").is_in(gone.implode()) & (pl.col("action") == "active_verify")
+    tables |= {"examples": examples, "traces": tables["traces"].filter(~hole)}
+    write_log(tmp_path / "log", name="made", tables=tables, simulated=True)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["study", "recovery", "log", "--out", "o", "--resamples", "20"])
+    assert done.exit_code == 0, done.output
+    said = f"odd: 2 examples are left out, `{gone[0]}`, `{gone[1]}`; `left_out.csv` names all of them with the reason"
+    assert said in done.output
+    assert "WARNING: odd: 2 of " in done.output
+    assert "even: " not in done.output.split("WARNING")[1]
+    report = (tmp_path / "o" / "report.md").read_text()
+    assert said.removeprefix("odd: ") in report
+    assert "> **WARNING: odd: 2 of " in report
+    with (tmp_path / "o" / "left_out.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["dataset"], row["example_id"]) for row in rows] == [("odd", name) for name in gone]
+    assert all("active_verify" in row["reason"] and row["simulated"] == "true" for row in rows)
