@@ -18,7 +18,7 @@ _COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 
 @dataclass(frozen=True)
 class Band:
-    """One panel of a sweep: a line with its band, in the unit of the axis; `top` is where the axis ends, if given."""
+    """One panel of a sweep: a line with its band, in the unit of the axis; `top` is where an axis from 0 ends."""
 
     label: str
     x: tuple[float, ...]
@@ -75,7 +75,7 @@ def bands_figure(panels: Sequence[Band], *, title: str, x: str, simulated: bool 
             axes.set_title(panel.label, fontsize=9, loc="left", parse_math=False)
             axes.set_xlabel(x)
             if panel.top is not None:
-                axes.set_ylim(top=panel.top)
+                axes.set_ylim(0.0, panel.top)
             calm(axes)
         heading(figure, title, simulated)
         footnotes(figure, "bands hold the whole curve at once (sup-t)")
