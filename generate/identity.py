@@ -24,9 +24,12 @@ def check_same(identity: Mapping[str, Any], out: Path) -> None:
         if not isinstance(before, Mapping):
             raise ThinkbackError(f"`{out}` is a log that no recipe made: name another --out")
         _compare(identity, before, out)
+        failed = len(source.get("failures") or ()) if isinstance(source, Mapping) else 0
+        calls = f"{failed:,} call{'s' if failed > 1 else ''} failed for good (`source.failures` of its manifest)"
+        but = f"; {calls}: another --out asks again" if failed else ""
         raise ThinkbackError(
             f"`{out}` is complete (shard {before['shard']}: {log.rows('examples'):,} examples,"
-            f" {log.rows('traces'):,} traces): nothing is left to generate"
+            f" {log.rows('traces'):,} traces): nothing is left to generate{but}"
         )
     if begun.exists():
         try:

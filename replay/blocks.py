@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
@@ -11,8 +11,8 @@ from replay.pool import SCORE_COSTS, TRACE_COSTS, Block, Pool, Prices, Request, 
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 
-OUTSIDE, OUTSIDE_WORD = "answer outside", "word outside"
-"""Columns while a block is read: with a space, so that no column of a log is in their way."""
+OUTSIDE = "answer outside"
+"""A column while a block is read: with a space, so that no column of a log is in its way."""
 
 
 def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
@@ -28,10 +28,7 @@ def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
     vocabulary = pl.concat([traces["answer"], traces[OUTSIDE]]).unique().drop_nulls().sort()
     words = pl.DataFrame({"answer": vocabulary, "word": np.arange(len(vocabulary), dtype=np.int32)})
     traces = traces.join(words, on="answer", how="left", maintain_order="left")
-    if traces[OUTSIDE].null_count() < len(traces):
-        strange = words.rename({"answer": OUTSIDE, "word": OUTSIDE_WORD})
-        traces = traces.join(strange, on=OUTSIDE, how="left", maintain_order="left")
-    scores, free = _read_scores(log, traces, within, request)
+    scores = _read_scores(log, traces, within, request)
     pools = {}
     for name in sorted(traces["slice"].unique().to_list()):
         pools[name] = _pool(name, len(examples), traces.filter(pl.col("slice") == name), scores, request)
@@ -39,7 +36,18 @@ def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
         pools[name] = _pool(name, len(examples), traces.clear(), scores, request)
     if request.measure is not None:
         _measured_alike(examples, pools.values(), request.measure)
-    return Block(examples, vocabulary, pools, free)
+    actions = {name: action for action, name in request.actions.items()}
+    return Block(examples, vocabulary, pools, actions, _outside(traces, words))
+
+
+def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> np.ndarray:
+    """Row of the example and number of the answer (N, 2) of each trace whose label is outside the space.
+
+    A trace counts once, however many slices it is in.
+    """
+    strange = traces.filter(pl.col(OUTSIDE).is_not_null()).unique("trace_id").select("e", answer=OUTSIDE)
+    found = strange.join(words, on="answer").select(pl.col("e", "word").cast(pl.Int64)).sort("e", "word")
+    return found.to_numpy().reshape(-1, 2)
 
 
 def _measured_alike(examples: pl.DataFrame, pools: Iterable[Pool], measure: str) -> None:
@@ -141,10 +149,8 @@ def _valid_answers(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
     return moved.drop("labels")
 
 
-def _read_scores(
-    log: Log, traces: pl.DataFrame, within: pl.Expr, request: Request
-) -> tuple[pl.DataFrame, Mapping[str, frozenset[str]]]:
-    """Verifications of the block's traces with columns slice, verifier, e, s, and which costs of a verifier lack."""
+def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: Request) -> pl.DataFrame:
+    """Verifications of the block's traces with columns slice, verifier, e, s, and which costs each lacks."""
     names = sorted(set().union(*request.verifiers.values())) if request.verifiers else []
     columns = [
         "trace_id",
@@ -173,15 +179,10 @@ def _read_scores(
         )
     )
     frame = collect(scan, log)
-    lacking = frame.group_by("verifier").agg(pl.col(*map(_lacks, SCORE_COSTS)).any())
-    free = {
-        row["verifier"]: frozenset(name for name in SCORE_COSTS if row[_lacks(name)])
-        for row in lacking.iter_rows(named=True)
-    }
     if request.prices:
         _all_priced(frame, "verifier", request.prices)
         frame = frame.with_columns(pl.col("price").fill_null(0.0))
-    return frame, free
+    return frame
 
 
 def _lacks(cost: str) -> str:
@@ -225,7 +226,6 @@ def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, 
         credit=spread(traces["credit"], np.nan, np.float64),
         reads=np.where(spread(first.cast(pl.Int32), 1, np.int32) > 0, 0, spread(traces["reads"], 1, np.int32)),
         scores=verifiers,
-        outside=spread(traces[OUTSIDE_WORD], -1, np.int32) if OUTSIDE_WORD in traces.columns else None,
         signals={c: spread(traces[c], np.nan, np.float64) for c in signal_columns(request)},
         features={name: spread(traces[f"feature {name}"], np.nan, np.float64) for name in sorted(request.features)},
     )
@@ -234,9 +234,9 @@ def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, 
 def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: Request) -> Scores:
     row, column = frame["e"].to_numpy(), frame["s"].to_numpy()
 
-    def spread(values: pl.Series, fill: float) -> np.ndarray:
-        out = np.full(shape, fill)
-        out[row, column] = values.cast(pl.Float64).to_numpy()
+    def spread(values: pl.Series, fill: float, dtype: type = np.float64) -> np.ndarray:
+        out: np.ndarray = np.full(shape, fill, dtype=dtype)
+        out[row, column] = values.to_numpy()
         return out
 
     names = SCORE_COSTS + (("price",) if request.prices else ())
@@ -244,6 +244,7 @@ def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: Request) -> Sc
         score=spread(frame["score"], np.nan),
         candidates=spread(frame["candidates"], 0),
         costs={c: spread(frame[c], 0.0) for c in names},
+        lacking={c: spread(frame[_lacks(c)], False, bool) for c in SCORE_COSTS if frame[_lacks(c)].any()},
     )
 
 

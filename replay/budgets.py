@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, takewhile
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from replay.policies import Sample
+from replay.policies import Sample, every_example
 from replay.result import Result
 from replay.run import run
 from replay.stops import Budget
@@ -42,7 +42,9 @@ class Budgets:
 
     `by_k`: order, k, metric, estimate, low, high, n, diagnostic. `pairs`: k, metric, order, against, difference, low,
     high, p_value. `smallest`: order, metric, k (null: never) at which the order lies within half a point of best-of-N.
-    `missing`: orders that the log cannot serve, which are left out of all three, with the reason.
+    `missing`: orders of which the log cannot serve every budget, and `best of N` where it cannot serve that, with the
+    reason; the numbers that it cannot give are null. A budget is served where at least nine tenths of the examples
+    asked about have what it needs.
     """
 
     by_k: pl.DataFrame
@@ -70,7 +72,7 @@ def budgets(
 
     `random_seed` is that of the random order; `settings` are further keys of the surrogate (ridge, forgetting, bonus,
     prior …). What else is `asked` (where, resamples, level …) goes to `replay.run`; its `seed` is the resamples'.
-    Raises ThinkbackError where the log cannot serve best-of-N, or no order at all.
+    Raises ThinkbackError for a budget that the pool cannot hold and for anything wrong with the log or the settings.
     """
     ks = list(budget if budget is not None else range(1, max_traces + 1))
     if not ks or min(ks) < 1 or max(ks) > max_traces:
@@ -93,26 +95,27 @@ def budgets(
                 )
             )
     best = Sample(name=BEST, pool=pool, max_traces=max_traces, verifier=verifier)
-    result = run(log, [*policies, best], **asked)
-    missing = _missing(result, orders, ks)
-    left = [name for name in orders if name not in missing]
-    if BEST in result.dropped or not left:
-        name, why = next(iter(result.dropped.items()))
-        raise ThinkbackError(f"`{name}` cannot be served: {why}")
+    result = run(log, [*policies, best, every_example(pool)], **asked)
+    named = list(orders)
     return Budgets(
-        by_k=_by_k(result, left, ks),
-        pairs=_pairs(result, left, ks),
-        smallest=_smallest(result, left, ks),
+        by_k=_by_k(result, named, ks),
+        pairs=_pairs(result, named, ks),
+        smallest=_smallest(result, named, ks),
         max_traces=max_traces,
         result=result,
-        missing=missing,
+        missing=_missing(result, orders, ks),
     )
 
 
 def _missing(result: Result, orders: Iterable[str], ks: Sequence[int]) -> dict[str, str]:
-    """Orders of which a budget was dropped, with the first reason."""
-    dropped = {name: [why for k in ks if (why := result.dropped.get(f"{name}, k = {k}"))] for name in orders}
-    return {name: reasons[0] for name, reasons in dropped.items() if reasons}
+    """Orders of which a budget was dropped, with the first reason; and best-of-N where it was."""
+    missing = {}
+    for name in orders:
+        dropped = [(k, why) for k in ks if (why := result.dropped.get(f"{name}, k = {k}"))]
+        if dropped:
+            of = "" if len(dropped) == len(ks) else f"{len(dropped)} of {len(ks)} budgets, "
+            missing[name] = f"{of}k = {dropped[0][0]}: {dropped[0][1]}"
+    return missing | ({BEST: result.dropped[BEST]} if BEST in result.dropped else {})
 
 
 def _metrics(result: Result) -> list[str]:
@@ -123,13 +126,12 @@ def _metrics(result: Result) -> list[str]:
 
 def _by_k(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
     keys = pl.DataFrame(
-        [(f"{name}, k = {k}", name, k) for name in orders for k in ks],
-        schema={"policy": pl.String, "order": pl.String, "k": pl.Int64},
+        [(f"{name}, k = {k}", name, k, metric) for name in orders for k in ks for metric in _metrics(result)],
+        schema={"policy": pl.String, "order": pl.String, "k": pl.Int64, "metric": pl.String},
         orient="row",
     )
     diagnostic = [name for name in orders if name == "score"]
-    found = result.summary.filter(pl.col("metric").is_in(_metrics(result)))
-    return keys.join(found, on="policy", how="left", maintain_order="left").select(
+    return keys.join(result.summary, on=["policy", "metric"], how="left", maintain_order="left").select(
         "order", "k", "metric", "estimate", "low", "high", "n", diagnostic=pl.col("order").is_in(diagnostic)
     )
 
@@ -142,13 +144,17 @@ def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
         drawn = result.draw(metric)
         value = dict(result.summary.filter(pl.col("metric") == metric).select("policy", "estimate").iter_rows())
         for first, second in combinations(orders, 2):
-            names = [(f"{first}, k = {k}", f"{second}, k = {k}") for k in ks]
-            one, two = (drawn[[place[pair[i]] for pair in names]] for i in (0, 1))
+            names = {k: (f"{first}, k = {k}", f"{second}, k = {k}") for k in ks}
+            served = [k for k in ks if all(name in place for name in names[k])]
+            rows += [(k, metric, first, second, *[None] * 4) for k in ks if k not in served]
+            if not served:
+                continue
+            one, two = (drawn[[place[names[k][i]] for k in served]] for i in (0, 1))
             ordered = Sorted.of(one - two)
             low, high = ordered.percentile(result.provenance["level"])
             p_values = ordered.p_values()
-            for i, k in enumerate(ks):
-                both = value[names[i][0]], value[names[i][1]]
+            for i, k in enumerate(served):
+                both = value[names[k][0]], value[names[k][1]]
                 difference = None if None in both else both[0] - both[1]
                 sure = bool(ordered.enough[i]) and difference is not None
                 ends = (float(low[i]), float(high[i]), float(p_values[i])) if sure else (None, None, None)
@@ -159,19 +165,15 @@ def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
 
 
 def _smallest(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
-    """The first k at which each order lies within half a point of best-of-N."""
+    """The first k at which each order lies within half a point of best-of-N; null where a lower one is not known."""
     value = {(p, m): e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows()}
     rows = []
     for metric in _metrics(result):
-        goal = value[BEST, metric]
+        goal = value.get((BEST, metric))
         for name in orders:
-            reached = [
-                k for k in ks if goal is not None and _known(value[f"{name}, k = {k}", metric]) >= goal - WITHIN - 1e-12
-            ]
-            rows.append((name, metric, min(reached, default=None), goal))
+            own = [(k, value.get((f"{name}, k = {k}", metric))) for k in sorted(ks)]
+            known = takewhile(lambda at: at[1] is not None, own)
+            least = np.inf if goal is None else goal - WITHIN - 1e-12
+            rows.append((name, metric, next((k for k, estimate in known if (estimate or 0.0) >= least), None), goal))
     schema = {"order": pl.String, "metric": pl.String, "k": pl.Int64, "best_of_n": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _known(value: float | None) -> float:
-    return -np.inf if value is None else value

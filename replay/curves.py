@@ -127,7 +127,7 @@ def _pool_curves(
     plan = [Curve(m, k) for m in ("avg", "pass") for k in steps]
     plan += [Curve("majority", k) for k in steps] if pool not in contents.opaque else []
     plan += [Curve("best", k, name) for name in asked for k in steps]
-    values, units = _measure(log, examples, wanted, pool, plan, subsets, settings.seed)
+    values = _measure(log, examples, wanted, pool, plan, subsets, settings.seed)
     scored = np.isnan(values).mean(axis=1) <= 1 - ENOUGH
     kept = [number for number, curve in enumerate(plan) if curve.metric != "best" or scored[number]]
     whole = ~np.isnan(values[kept]).any(axis=0)
@@ -135,9 +135,7 @@ def _pool_curves(
         raise ThinkbackError(
             f"verifier `{verifier}` did not score all valid traces of 95 % of pool `{pool}`'s examples"
         )
-    return _table(
-        pool, [plan[k] for k in kept], values[kept][:, whole], examples.filter(pl.Series(whole)), units[whole], settings
-    )
+    return _table(pool, [plan[k] for k in kept], values[kept][:, whole], examples.filter(pl.Series(whole)), settings)
 
 
 def _cap(sizes: pl.Series) -> int:
@@ -155,15 +153,15 @@ def _powers(most: int) -> list[int]:
 
 def _measure(
     log: Log, examples: pl.DataFrame, wanted: Request, pool: str, plan: Sequence[Curve], subsets: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Every curve's value on every example (curves, E), and the resampling units (E,)."""
+) -> np.ndarray:
+    """Every curve's value on every example (curves, E)."""
     parts = []
     with progress(f"curves of {pool}", len(examples), "examples") as advance:
         for start in range(0, len(examples), BLOCK_EXAMPLES):
             block = read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
             parts.append(np.stack(list(_values(block, block.pools[pool], plan, subsets, seed))))
             advance(len(block.examples))
-    return np.concatenate(parts, axis=1), unit_numbers(resampling_units(examples).to_numpy())
+    return np.concatenate(parts, axis=1)
 
 
 def _values(block: Block, pool: Pool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
@@ -229,11 +227,11 @@ def _vote(pool: Pool, seen: np.ndarray) -> np.ndarray:
 
 
 def _table(
-    pool: str, plan: Sequence[Curve], values: np.ndarray, examples: pl.DataFrame, units: np.ndarray, settings: Settings
+    pool: str, plan: Sequence[Curve], values: np.ndarray, examples: pl.DataFrame, settings: Settings
 ) -> pl.DataFrame:
     """Means and intervals of all curves of a pool, from one set of resamples."""
     names = [f"{curve.metric}@{curve.k} {curve.verifier or ''}" for curve in plan]
-    unit = unit_numbers(units)
+    unit = unit_numbers(resampling_units(examples))
     block = OutcomeBlock(examples["example_id"].to_numpy(), unit, {"correct": values})
     summary = summarise(partial(iter, [block]), names, settings=settings).summary
     accuracy = summary.filter(pl.col("metric") == "accuracy")

@@ -25,6 +25,7 @@ SELECTS = ("first", "majority", "best", "weighted")
 MISSING = ("partial", "use_available")
 ORACLE_RULES = ("any", "action", "expected_action", "matched_rate", "matched_random")
 MATCHED = ("matched_rate", "matched_random")
+EVERY = "every example"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,3 +319,12 @@ def with_samples(policy: Policy, make: Callable[[Sample], Sample]) -> Policy:
     inner = {f.name: part for f in fields(policy) if isinstance(part := getattr(policy, f.name), Policy)}
     made: dict[str, Any] = {name: with_samples(part, make) for name, part in inner.items()}
     return replace(policy, **made) if made else policy
+
+
+def every_example(pool: str | None) -> Sample:
+    """The first trace of each example, under the name `EVERY`: what serves every example that has a trace.
+
+    Beside it, a run counts the nine tenths that a policy must serve of all examples asked about, not just of those
+    that some other policy can serve.
+    """
+    return Sample(name=EVERY, pool=pool, max_traces=1, select="first")

@@ -18,6 +18,9 @@ from replay.orders import example_hashes
 TRACE_COSTS = ("finalizers", "truncated", "prompt_tokens", "completion_tokens", "latency_s", "device_s")
 SCORE_COSTS = ("verification_tokens", "latency_s", "device_s")
 
+Action = tuple[str, str, str | None]
+"""Action, base pool, own pool of its revisions; None: any."""
+
 
 @dataclass(frozen=True)
 class Prices:
@@ -43,12 +46,14 @@ class Scores:
     score: np.ndarray  # (E, T), NaN: not verified
     candidates: np.ndarray  # (E, T), 0: not listwise
     costs: Mapping[str, np.ndarray]  # SCORE_COSTS (and price): (E, T), unlogged counted as 0
+    lacking: Mapping[str, np.ndarray] = field(default_factory=dict)  # SCORE_COSTS that some call lacks: bool (E, T)
 
     def slice(self, start: int, stop: int) -> Scores:
         """The examples from `start` up to `stop`, as views."""
         cut = np.s_[start:stop]
         costs = {name: values[cut] for name, values in self.costs.items()}
-        return Scores(self.score[cut], self.candidates[cut], costs)
+        lacking = {name: values[cut] for name, values in self.lacking.items()}
+        return Scores(self.score[cut], self.candidates[cut], costs, lacking)
 
     @cached_property
     def listwise(self) -> np.ndarray:
@@ -72,7 +77,6 @@ class Pool:
     scores: Mapping[str, Scores]
     signals: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of traces that gates read: (E, T)
     features: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of `features`: (E, T)
-    outside: np.ndarray | None = None  # (E, T) number of an answer outside the label space; -1: none
 
     def slice(self, start: int, stop: int) -> Pool:
         """The examples from `start` up to `stop`, as views."""
@@ -88,7 +92,6 @@ class Pool:
             credit=self.credit[cut],
             reads=self.reads[cut],
             scores={name: scores.slice(start, stop) for name, scores in self.scores.items()},
-            outside=None if self.outside is None else self.outside[cut],
             signals={name: values[cut] for name, values in self.signals.items()},
             features={name: values[cut] for name, values in self.features.items()},
         )
@@ -114,12 +117,14 @@ class Block:
     examples: pl.DataFrame
     vocabulary: pl.Series  # (V,) the answers that `word` and `outside` number
     pools: Mapping[str, Pool]
-    free: Mapping[str, frozenset[str]]  # verifier -> which of its costs (`SCORE_COSTS`) some verification lacks
+    actions: Mapping[str, Action]  # what the slices of revisions among the pools hold
+    outside: np.ndarray  # (N, 2) example's row and answer's number of each trace whose label is outside the space
 
     def slice(self, start: int, stop: int) -> Block:
         """The examples from `start` up to `stop`, as views."""
         pools = {name: pool.slice(start, stop) for name, pool in self.pools.items()}
-        return replace(self, examples=self.examples[start:stop], pools=pools)
+        inside = self.outside[(self.outside[:, 0] >= start) & (self.outside[:, 0] < stop)]
+        return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside - (start, 0))
 
     @cached_property
     def hashes(self) -> np.ndarray:
@@ -133,7 +138,7 @@ class Request:
 
     pools: frozenset[str]
     verifiers: Mapping[str, frozenset[str]]
-    actions: Mapping[tuple[str, str, str | None], str]  # (action, base pool, own pool) -> name of the resulting slice
+    actions: Mapping[Action, str]  # -> name of the resulting slice
     measure: str | None = None
     prices: Prices | None = None
     columns: frozenset[str] = frozenset()  # further columns of traces

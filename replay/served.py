@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 
+from replay.interventions import When
 from replay.outcome import EXHAUSTED, SERVED, Outcome
 from replay.policies import Policy, Sample, nested
-from replay.pool import Block
+from replay.pool import Action, Block, slice_name
 from replay.store import OutcomeStore
 from toolkit.errors import ThinkbackError
 
@@ -42,6 +44,7 @@ class Served:
     free: dict[str, frozenset[str]] = field(default_factory=dict)
     valid: Counter[str] = field(default_factory=Counter)
     outside: Counter[str] = field(default_factory=Counter)
+    actions: dict[str, Action] = field(default_factory=dict)
     negative: set[str] = field(default_factory=set)
     behind_gaps: int = 0
     exhausted: Counter[str] = field(default_factory=Counter)
@@ -66,7 +69,7 @@ class Served:
         keep: np.ndarray = np.all(served, axis=0)
         self.kept += int(keep.sum())
         self.judged += int(np.isfinite(outcomes[0].correct[keep]).sum())
-        for verifier, lacking in block.free.items():
+        for verifier, lacking in _free(block, self.policies, keep):
             self.free[verifier] = self.free.get(verifier, frozenset()) | lacking
         self._count_answers(block)
         self.negative |= _negative_weights(block, self.policies)
@@ -86,14 +89,26 @@ class Served:
         return keep
 
     def _count_answers(self, block: Block) -> None:
-        """Valid answers of each pool that has traces, and the answers outside the label space."""
+        """Valid answers of each pool that has traces, and the answers outside the label space, once a trace."""
+        self.actions |= block.actions
         for name, pool in block.pools.items():
             if pool.size.any():
                 self.valid[name] += int((pool.code >= 0).sum())
-            if pool.outside is not None:
-                words, counts = np.unique(pool.outside[pool.outside >= 0], return_counts=True)
-                for word, count in zip(words, counts, strict=True):
-                    self.outside[block.vocabulary[int(word)]] += int(count)
+        for word, count in zip(*np.unique(block.outside[:, 1], return_counts=True), strict=True):
+            self.outside[block.vocabulary[int(word)]] += int(count)
+
+    def _without_answers(self) -> Iterator[str]:
+        """The pools, and the revisions, that have traces and no valid answer; revisions by their widest name."""
+        empty = {name for name, count in self.valid.items() if not count}
+        for name in sorted(empty):
+            if name not in self.actions:
+                yield f"trace of `{name}`"
+                continue
+            action, base, pool = self.actions[name]
+            if pool is None:
+                yield f"revision of `{base}` by `{action}`"
+            elif slice_name(action, base) not in empty:
+                yield f"revision of `{base}` by `{action}` in pool `{pool}`"
 
     @property
     def surrogate_s_per_example(self) -> dict[str, float]:
@@ -131,12 +146,10 @@ class Served:
                 "the log lacks calls or values that some policy needs; if the logged run stopped or "
                 "accepted by a rule of its own, this biases every number below"
             )
-        for pool, count in sorted(self.valid.items()):
-            if not count:
-                yield (
-                    f"WARNING: no trace of `{pool}` has a valid answer, so every prediction made of them is null and "
-                    "counts as wrong"
-                )
+        for what in self._without_answers():
+            yield (
+                f"WARNING: no {what} has a valid answer, so every prediction made of them is null and counts as wrong"
+            )
         if self.outside:
             most_first = sorted(self.outside, key=lambda answer: (-self.outside[answer], answer))
             yield (
@@ -163,6 +176,23 @@ class Served:
 def _listed(names: Sequence[str], most: int | None = None) -> str:
     more = ", …" if most is not None and len(names) > most else ""
     return ", ".join(f"`{name}`" for name in names[:most]) + more
+
+
+def _free(block: Block, policies: Sequence[Policy], keep: np.ndarray) -> Iterator[tuple[str, frozenset[str]]]:
+    """Each verifier with the costs that a call lacks which a policy may pay on the examples that are kept (E,)."""
+    reach: dict[tuple[str | None, str | None], float] = {}
+    parts = [part for policy in policies for part in nested(policy)]
+    for part in parts:
+        if isinstance(part, Sample) and part.verifies:
+            most = part.max_traces if part.orders is None else inf  # orders are of the whole pool
+            reach[part.pool, part.verifier] = max(reach.get((part.pool, part.verifier), 0), most)
+    gated = any(isinstance(part, When) for part in parts)  # a gate reads the score of whatever its base chooses
+    for name, pool in block.pools.items():
+        for verifier, scores in pool.scores.items():
+            bound = inf if gated else reach.get((name, verifier), inf)
+            paid = (np.arange(pool.code.shape[1]) < bound) & ((pool.code >= 0) | gated)
+            paid = (paid | scores.listwise[:, None]) & keep[:, None]
+            yield verifier, frozenset(cost for cost, lacks in scores.lacking.items() if (lacks & paid).any())
 
 
 def _negative_weights(block: Block, policies: Sequence[Policy]) -> set[str]:

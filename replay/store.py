@@ -19,7 +19,7 @@ import polars as pl
 from replay.outcome import ENDINGS, MIXED, Outcome, derived
 from replay.policies import Policy, Sample
 from replay.trajectory import COSTS
-from toolkit.stats import OutcomeBlock
+from toolkit.stats import OutcomeBlock, unit_numbers
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -168,6 +168,7 @@ class OutcomeStore:
         absent = (() if priced else ("price",)) + (() if sets else SETS)
         self.columns = [name for name in SCHEMA if name not in absent]
         self._writer: pq.ParquetWriter | None = None
+        self._ids: list[pl.Series] = []  # of the examples of each chunk
 
     def append(self, chunk: pl.DataFrame) -> None:
         """Write one chunk as a row group."""
@@ -177,6 +178,7 @@ class OutcomeStore:
         if self._writer is None:
             self._writer = pq.ParquetWriter(self.path, table.schema, compression="zstd")
         self._writer.write_table(table, row_group_size=max(len(chunk), 1))
+        self._ids.append(chunk["example_id"][: len(chunk) // len(self.policies)])
 
     def close(self) -> None:
         """Finish the file."""
@@ -191,20 +193,22 @@ class OutcomeStore:
         """
         import pyarrow.parquet as pq
 
-        units: dict[str, int] = {}
+        ids = pl.concat(self._ids)
+        ids = ids if subset is None else ids.filter(ids.is_in(subset.implode()))
+        examples = universe.examples.filter(pl.col("example_id").is_in(ids.implode()))
+        units, done = unit_numbers(resampling_units(examples)), 0
         with pq.ParquetFile(self.path) as file:
             for group in range(file.num_row_groups):
                 frame = pl.DataFrame(pl.from_arrow(file.read_row_group(group)))
                 if subset is not None:
                     frame = frame.filter(pl.col("example_id").is_in(subset.implode()))
                 if len(frame):
-                    yield self._block(frame, universe, units)
+                    size = len(frame) // len(self.policies)
+                    yield self._block(frame, universe, examples[done : done + size], units[done : done + size])
+                    done += size
 
-    def _block(self, frame: pl.DataFrame, universe: Universe, units: dict[str, int]) -> OutcomeBlock:
-        policies = len(self.policies)
-        ids = frame["example_id"][: len(frame) // policies]
-        kept = universe.examples.filter(pl.col("example_id").is_in(ids.implode()))
-        unit = [units.setdefault(name, len(units)) for name in resampling_units(kept).to_list()]
+    def _block(self, frame: pl.DataFrame, universe: Universe, kept: pl.DataFrame, unit: np.ndarray) -> OutcomeBlock:
+        policies, ids = len(self.policies), kept["example_id"]
         values = {
             name: frame[name].fill_null(np.nan).to_numpy().reshape(policies, len(ids))
             for name in NUMBERS
@@ -212,7 +216,7 @@ class OutcomeStore:
         }
         return OutcomeBlock(
             example_ids=ids.to_numpy(),
-            unit=np.array(unit, dtype=np.int64),
+            unit=unit,
             values=values,
             gold=universe.gold_codes(kept),
             predicted=_predicted(frame, universe.labels, policies),

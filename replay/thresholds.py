@@ -137,11 +137,9 @@ def gather(plan: Plan, policy: When) -> Branches:
     if served.is_empty():
         raise policy.refuse("no example of the log has what both of its branches need")
     examples = plan.universe.examples.filter(pl.col("example_id").is_in(served.implode()))
-    numbers: dict[str, int] = {}
-    unit = [numbers.setdefault(name, len(numbers)) for name in resampling_units(examples).to_list()]
     return Branches(
         ids=served,
-        unit=np.array(unit, dtype=np.int64),
+        unit=unit_numbers(resampling_units(examples)),
         signal=np.concatenate(signals),
         below=below,
         kept={name: np.concatenate([part[name] for part in kept]) for name in kept[0]},
@@ -170,7 +168,8 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
     """Estimate, pointwise limits and the limits of the whole curve at some thresholds, one row a metric.
 
     `thresholds` run from never to always; by default they are up to 200 of all. Columns: threshold, metric, estimate,
-    low, high, band_low, band_high. The metric `flips_among` is the flip rate among the examples acted on.
+    low, high, band_low, band_high, n (examples that the metric is known of). The metric `flips_among` is the flip rate
+    among the examples acted on.
     """
     every = branches.thresholds()
     thresholds = every[chosen_points(len(every))] if thresholds is None else thresholds
@@ -181,6 +180,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
                 "threshold": thresholds,
                 "metric": [QUALITY.get(name, name)] * len(thresholds),
                 **{key: getattr(band, key) for key in ("estimate", "low", "high", "band_low", "band_high")},
+                "n": [band.n] * len(thresholds),
             },
             nan_to_null=True,
         )
@@ -199,8 +199,10 @@ def _never(made: Mapping[str, Band]) -> dict[str, Band]:
         if name in made:
             band = made[name]
             still = never & (band.estimate == 0)
-            limits = {key: np.where(still, 0.0, getattr(band, key)) for key in ("low", "high", "band_low", "band_high")}
-            found[name] = replace(band, **limits)
+            low, high, band_low, band_high = (
+                np.where(still, 0.0, ends) for ends in (band.low, band.high, band.band_low, band.band_high)
+            )
+            found[name] = replace(band, low=low, high=high, band_low=band_low, band_high=band_high)
     return found
 
 
@@ -228,14 +230,16 @@ class Sweeps:
     def tables(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """What all thresholds give on the examples that a run compares, those not `excluded`; None without a sweep.
 
-        The curve has a row per (policy, threshold), the bands per (policy, threshold, metric); `n` counts examples.
+        The curve has a row per (policy, threshold), with the examples (`n`) and those of them that are judged
+        (`judged`); the bands per (policy, threshold, metric), with the examples that the metric is known of.
         """
         curves, found = [], []
         for name, gathered, thresholds in self.swept:
             branches = gathered.among(gathered.ids.filter(~gathered.ids.is_in(list(excluded))))
-            told = [pl.lit(name).alias("policy"), pl.lit(len(branches.ids)).alias("n")]
-            curves.append(curve(branches).select(told[0], pl.all(), told[1]))
-            found.append(band_table(branches, settings, thresholds).select(told[0], pl.all(), told[1]))
+            of = pl.lit(name).alias("policy")
+            judged = int(np.isfinite(branches.kept["correct"] + branches.fired["correct"]).sum())
+            curves.append(curve(branches).select(of, pl.all(), n=pl.lit(len(branches.ids)), judged=pl.lit(judged)))
+            found.append(band_table(branches, settings, thresholds).select(of, pl.all()))
         if not curves:
             return None, None
         return pl.concat(curves, how="diagonal"), pl.concat(found)

@@ -136,8 +136,9 @@ def tune(
     file = load_policies(policies, rules)
     if baseline is None and any(limit.relative for limit in wanted.limits):
         raise ThinkbackError("`goal` names the baseline, so name the policy that it is: `baseline`")
-    refuse_overlap(log, matching(log, on, "on"), matching(log, report, "report"), "on", on)
-    _refuse_learnt(log, file.policies, on)
+    rows = matching(log, on, "on")
+    refuse_overlap(log, rows, matching(log, report, "report"), "on", on)
+    _refuse_learnt(log, file.policies, rows)
     development = run(log, file, baseline=baseline, where=on, **asked)
     _known_metrics(wanted, development)
     chosen = _choose(wanted, development, baseline)
@@ -152,20 +153,25 @@ def tune(
     return Tuned(wanted, chosen, development, reported, int(chosen["tried"].sum()))
 
 
-def _refuse_learnt(log: Log, policies: Sequence[Policy], on: str) -> None:
-    """Raise where settings would be chosen on rows that a policy learns from, or that its gate has seen."""
-    ids = matching(log, on, "on")
+def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None:
+    """Raise where settings would be chosen on examples that a policy learns from, or that its gate has seen."""
     three = "a policy that learns needs three sets of rows: to learn on, to choose on (`on`), to report (`report`)"
     whom = "the examples of `on`, which settings are chosen on"
+    first: dict[tuple[str, str], Policy] = {}  # the settings of a sweep learn from the same rows
     for policy in policies:
-        for key, condition in learnt_on(policy):
-            try:
-                refuse_overlap(log, matching(log, condition, key), ids, key, condition, (whom, three))
-            except ThinkbackError as error:
-                raise policy.refuse(str(error)) from None
+        for learnt in learnt_on(policy):
+            first.setdefault(learnt, policy)
+    for (key, condition), policy in first.items():
+        try:
+            refuse_overlap(log, matching(log, condition, key), ids, key, condition, (whom, three))
+        except ThinkbackError as error:
+            raise policy.refuse(str(error)) from None
+    gates = gate_files(policies)
+    if not gates:
+        return
     scan = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
     examples = collect(scan, log).sort("example_id")
-    for gate, allowed in gate_files(policies).items():
+    for gate, allowed in gates.items():
         seen = overlap(examples, gate.seen(), log.digest())
         if seen and not allowed:
             raise ThinkbackError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from generate.adding.block import Block, stood_before
@@ -66,7 +65,7 @@ def open_forced(
     prompts = prompts_of_pools(log, pools, step.prompt, step.prompts, additions.prompts)
     model = additions.model(str(step.model))
     reader = open_reader(model, head, step, what)
-    template, options = chat_of(log, pools, Path(model).name)
+    template, options = chat_of(log, pools, reader.files)
     if step.chat_template is not None:
         template = additions.prompts[step.chat_template].text
     if template is not None:

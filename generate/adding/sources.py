@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from generate.engines.weights import ModelFiles
 from toolkit.log import Log
 
 
@@ -27,16 +28,30 @@ def stopped_pools(log: Log) -> frozenset[str]:
     return frozenset(pool for pool, _, sampling in _samplings(log) if sampling.get("stop"))
 
 
-def chat_of(log: Log, pools: Collection[str], model: str) -> tuple[str | None, dict[str, Any]]:
-    """(chat template, its options) with which an engine ran this model for one of the pools; None is its own."""
+def chat_of(log: Log, pools: Collection[str], files: ModelFiles) -> tuple[str | None, dict[str, Any]]:
+    """(chat template, its options) with which an engine ran this model for one of the pools; None is its own.
+
+    It is the model where the names are the same, or the weights: a folder and a hub call them differently.
+    """
     for pool, source, _ in _samplings(log):
         settings, kept = source.get("settings"), source.get("prompts")
-        if pool in pools and source["pools"][pool].get("model") == model and isinstance(settings, Mapping):
-            name = settings.get("engine.chat_template")
-            begin = "engine.template_options."
-            options = {key.removeprefix(begin): value for key, value in settings.items() if key.startswith(begin)}
+        if pool not in pools or not isinstance(settings, Mapping):
+            continue
+        name = settings.get("engine.chat_template")
+        begin = "engine.template_options."
+        options = {key.removeprefix(begin): value for key, value in settings.items() if key.startswith(begin)}
+        if _same(source["pools"][pool], files, by_weights=bool(name or options)):
             return (kept.get(name) if isinstance(kept, Mapping) and name else None), options
     return None, {}
+
+
+def _same(made: Mapping[str, Any], files: ModelFiles, *, by_weights: bool) -> bool:
+    """Whether the model of a pool is the one of the files; `by_weights`: hash them where the names differ."""
+    if made.get("model") == files.name:
+        return True
+    engine = made.get("engine")
+    known = engine.get("weights_sha256") if by_weights and isinstance(engine, Mapping) else None
+    return known is not None and known == files.weights_sha256()
 
 
 def _samplings(log: Log) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:

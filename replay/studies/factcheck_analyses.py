@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -12,10 +11,11 @@ import numpy as np
 import polars as pl
 
 from replay.blocks import read_block
-from replay.policies import Sample
+from replay.policies import Sample, every_example
 from replay.pool import Block, Request
 from replay.rows import matching
 from replay.run import run
+from replay.served import ENOUGH
 from replay.stops import Margin
 from replay.store import resampling_units
 from replay.studies.factcheck_runs import Setting, warnings_of
@@ -36,13 +36,11 @@ SENSITIVITY: dict[str, type[pl.DataType]] = {
     "bootstrap": pl.Int64,
 }
 SENSITIVITY |= {"metric": pl.String, "estimate": pl.Float64, "low": pl.Float64, "high": pl.Float64}
-ENOUGH = 0.9
-"""Share of the claims that must have a pool of a size for it to be the study's."""
 
 
 @dataclass(frozen=True)
 class Depth:
-    """How many traces the claims that are asked about have: `size`, which at least `ENOUGH` of them reach.
+    """How many traces the claims that are asked about have: `size`, which nine tenths of them reach.
 
     `shorter`: claims that do not. `largest`: of any claim.
     """
@@ -62,37 +60,42 @@ def pool_depth(log: Log, setting: Setting) -> Depth:
     """The largest size of pool that at least nine tenths of the claims that are asked about have."""
     found = [block.pools[setting.pool].size for block in _blocks(log, setting, verified=False)]
     sizes = np.sort(np.concatenate(found))[::-1]
-    size = max(int(sizes[math.ceil(ENOUGH * len(sizes)) - 1]), 1)
+    share, of = ENOUGH
+    size = max(int(sizes[-(-share * len(sizes) // of) - 1]), 1)
     return Depth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
 
 
 def gold_within(log: Log, setting: Setting, size: int) -> pl.DataFrame:
     """Share of claims with a trace of the gold label among the first k, for every k of pools of `size` traces.
 
-    Columns: k, share, low, high, n. Claims with a shorter pool, and those without gold, are left out.
+    Columns: k, share, low, high, n. Claims with a shorter pool, and those without gold, are left out; where fewer than
+    nine tenths of the claims asked about are left, the shares are null.
     """
-    rights, units = [], []
+    rights, units, asked = [], [], 0
     for block in _blocks(log, setting, verified=False):
         pool = block.pools[setting.pool]
         kept = (pool.size >= size) & ~np.isnan(pool.judged[:, :size]).any(axis=1)
         right = (pool.judged[kept, :size] > 0) & (pool.code[kept, :size] >= 0)
+        asked += len(kept)
         rights.append(np.maximum.accumulate(right, axis=1))
         units.append(resampling_units(block.examples).filter(pl.Series(kept)))
-    return _shares(np.concatenate(rights), pl.concat(units), setting, "share")
+    return _shares(np.concatenate(rights), pl.concat(units), asked, setting)
 
 
 def unresolved(log: Log, setting: Setting, size: int) -> pl.DataFrame:
     """Without a cap but the pool of `size` traces: claims whose margin rule has not held after k traces.
 
     Columns: k, share, low, high, n, largest_margin and median_margin: of the largest lead that each of these claims
-    reached by then, once enough were verified (null: none has two labels).
+    reached by then, once enough were verified (null: none has two labels). All are null where fewer than nine tenths
+    of the claims asked about have such a pool, verified throughout.
     """
-    held, leads, units = [], [], []
+    held, leads, units, asked = [], [], [], 0
     walk = Walk(setting.pool, setting.verifier, "generation", 0, 0, False, size, 1)
     for block in _blocks(log, setting, verified=True):
         pool = block.pools[setting.pool]
         trajectory = walk_block(block, walk)
         kept = (pool.size >= size) & (trajectory.missing > size)
+        asked += len(kept)
         seen = trajectory.prefix
         strength = setting.margin.strength(seen)[kept]
         lead = np.where((seen.verified >= setting.margin.min_valid) & (seen.verified_answers > 1), seen.lead, -np.inf)
@@ -100,8 +103,9 @@ def unresolved(log: Log, setting: Setting, size: int) -> pl.DataFrame:
         leads.append(np.maximum.accumulate(lead[kept], axis=1))
         units.append(resampling_units(block.examples).filter(pl.Series(kept)))
     open_, lead = ~np.concatenate(held), np.concatenate(leads)
-    frame = _shares(open_, pl.concat(units), setting, "share")
-    reached = [lead[open_[:, k] & (lead[:, k] > -np.inf), k] for k in range(open_.shape[1])]
+    frame = _shares(open_, pl.concat(units), asked, setting)
+    leads_of = lead if enough(len(lead), asked) else np.full_like(lead, -np.inf)
+    reached = [leads_of[open_[:, k] & (leads_of[:, k] > -np.inf), k] for k in range(open_.shape[1])]
     return frame.with_columns(
         largest_margin=pl.Series([float(r.max()) if len(r) else None for r in reached], dtype=pl.Float64),
         median_margin=pl.Series([float(np.median(r)) if len(r) else None for r in reached], dtype=pl.Float64),
@@ -112,7 +116,8 @@ def unresolved(log: Log, setting: Setting, size: int) -> pl.DataFrame:
 class Sensitivity:
     """Columns of `table`: margin, cap, min_valid, bootstrap (null: adaptive stopping), metric, estimate, low, high.
 
-    `warnings`: what must be said above it; `missing`: why it is empty.
+    Numbers are null for a setting that cannot be served for nine tenths of the claims asked about. `warnings`: what
+    must be said above it; `missing`: why numbers are null.
     """
 
     table: pl.DataFrame
@@ -137,19 +142,27 @@ def sensitivity(
         own: dict[str, Any] = {"max_traces": cap, "stop": Margin(margin, least, setting.margin.single_label)}
         if first is not None:
             own |= {"order": "surrogate", "features": setting.features, "bootstrap": first}
-        name = f"{margin}/{cap}/{least}/{first}"
+        how = "adaptive stopping" if first is None else f"surrogate from {first}"
+        name = f"{how} with margin {margin:g}, cap {cap}, minimum {least}"
         keys.append((name, margin, cap, least, first))
         policies.append(Sample(name=name, pool=setting.pool, verifier=setting.verifier, **own))
-    try:
-        result = run(log, policies, **setting.asked)
-    except ThinkbackError as error:
-        return Sensitivity(pl.DataFrame(schema=SENSITIVITY), missing=(str(error),))
     swept = list(SENSITIVITY)[:4]
     schema = {"policy": pl.String} | {name: SENSITIVITY[name] for name in swept}
-    table = pl.DataFrame(keys, schema=schema, orient="row")
-    wanted = result.summary.filter(pl.col("metric").is_in(["macro_f1", "operations"]))
-    made = table.join(wanted, on="policy", how="inner", maintain_order="left").select(*SENSITIVITY)
-    return Sensitivity(made, warnings_of(result))
+    metrics = pl.DataFrame({"metric": ["macro_f1", "operations"]})
+    table = pl.DataFrame(keys, schema=schema, orient="row").join(metrics, how="cross", maintain_order="left_right")
+    try:
+        result = run(log, [*policies, every_example(setting.pool)], **setting.asked)
+    except ThinkbackError as error:
+        null = {name: pl.lit(None, pl.Float64) for name in ("estimate", "low", "high")}
+        return Sensitivity(table.with_columns(**null).select(*SENSITIVITY), missing=(str(error),))
+    made = table.join(result.summary, on=["policy", "metric"], how="left", maintain_order="left").select(*SENSITIVITY)
+    return Sensitivity(made, warnings_of(result), tuple(_unserved_settings(result.dropped, len(policies))))
+
+
+def _unserved_settings(dropped: Mapping[str, str], settings: int) -> Iterator[str]:
+    if dropped:
+        name, why = next(iter(dropped.items()))
+        yield f"{len(dropped)} of the {settings} settings cannot be served and are dashes, such as {name}: {why}"
 
 
 def wall_clock(log: Log, setting: Setting) -> float | None:
@@ -187,12 +200,18 @@ def _blocks(log: Log, setting: Setting, verified: bool) -> Iterator[Block]:
         yield read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
 
 
-def _shares(holds: np.ndarray, units: pl.Series, setting: Setting, name: str) -> pl.DataFrame:
+def enough(claims: int, asked: int) -> bool:
+    """Whether a number of this many claims may stand: they are nine tenths of those asked about."""
+    share, of = ENOUGH
+    return claims > 0 and claims * of >= share * asked
+
+
+def _shares(holds: np.ndarray, units: pl.Series, asked: int, setting: Setting) -> pl.DataFrame:
     """Share of claims (E, K) that hold for each k, with intervals; claims of a cluster are resampled together."""
     ks = range(1, holds.shape[1] + 1)
-    schema = {"k": pl.Int64, name: pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}
-    if not len(holds):
-        return pl.DataFrame([(k, None, None, None, 0) for k in ks], schema=schema, orient="row")
+    schema = {"k": pl.Int64, "share": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}
+    if not enough(len(holds), asked):
+        return pl.DataFrame([(k, None, None, None, len(holds)) for k in ks], schema=schema, orient="row")
     number = units.rank("dense").to_numpy().astype(np.int64) - 1
     block = OutcomeBlock(np.full(len(holds), "", object), number, {"correct": holds.T.astype(float)})
     known = {key: setting.asked[key] for key in ("resamples", "level", "seed") if key in setting.asked}

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from replay.served import MANY
 from replay.studies.factcheck_buckets import trace_buckets
 from replay.studies.factcheck_further import averaged, coverage, paired, variants
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, METHODS, SHOWN, SURROGATE
 from replay.studies.factcheck_sheets import Measure, Row, Value, sheet
 from replay.studies.factcheck_study import Study, told
 from replay.studies.factcheck_tables import counts, price_note
-from toolkit.show import Interval, Table
+from toolkit.show import WARNING, Interval, Table
 
 SPLITS = {("QuanTemp", 15): "QuanTemp test", ("ClaimDecomp", 50): "ClaimDecomp test"}
 """Pools of table B.4 by data set and size."""
@@ -220,7 +221,7 @@ def smallest(study: Study) -> Table:
             rows.append(Row((f"{found.max_traces} traces", r["order"], r["metric"]), {"k": r["k"], "best": best}))
     measures = [Measure("Smallest k", "k", 0), Measure("Best-of-N, %", "best")]
     title = "Smallest budget within 0.5 points of best-of-N"
-    notes = ("a dash: at no budget", *_unserved(study))
+    notes = ("a dash: at no budget, or not known because it or a lower one cannot be served", *_unserved(study))
     heads = ("Candidate pool", "Order", "Metric")
     return sheet(study, "", title, heads, measures, rows, notes, study.warnings["B.4"])
 
@@ -229,7 +230,10 @@ def gold_table(study: Study) -> Table:
     """Claims with a trace of the gold label among the first k."""
     rows = [Row((r["k"],), {"share": _share(r), "n": r["n"]}) for r in study.gold.iter_rows(named=True)]
     measures = [Measure("Claims with a gold trace, %", "share", 1, interval=True), Measure("Claims", "n", 0)]
-    notes = ("sees gold: a diagnostic", study.depth.note)
+    lacking = _lacking(study, study.gold)
+    notes = ["sees gold: a diagnostic", study.depth.note]
+    if lacking:
+        notes.append(f"{lacking:,} claims are left out: no gold label{_too_few(study, study.gold)}")
     return sheet(study, "", "Gold label among the first k traces", ("k",), measures, rows, notes)
 
 
@@ -246,10 +250,24 @@ def unresolved_table(study: Study) -> Table:
         Measure("Claims", "n", 0),
     ]
     notes = ["margins: of the claims that have not stopped, the largest lead each has had by then", study.depth.note]
-    lacking = study.depth.claims - study.depth.shorter - (study.unresolved["n"].max() or 0)  # type: ignore[operator]
+    lacking, warnings = _lacking(study, study.unresolved), study.warnings[""]
     if lacking:
-        notes.append(f"{lacking:,} claims are left out: `{study.setting.verifier}` did not score every valid trace")
-    return sheet(study, "", "Adaptive Stopping with no cap but the pool", ("k",), measures, rows, notes)
+        why = f"{lacking:,} claims are left out: `{study.setting.verifier}` did not score every valid trace"
+        notes.append(f"{why}{_too_few(study, study.unresolved)}")
+        if lacking > MANY * study.depth.claims:
+            warnings = (*warnings, f"{WARNING}{lacking:,} of {study.depth.claims:,} claims are left out")
+    return sheet(study, "", "Adaptive Stopping with no cap but the pool", ("k",), measures, rows, notes, warnings)
+
+
+def _lacking(study: Study, shares: pl.DataFrame) -> int:
+    """Claims with a pool of the size that shares are of, but not among them."""
+    return study.depth.claims - study.depth.shorter - max(shares["n"].to_list())
+
+
+def _too_few(study: Study, shares: pl.DataFrame) -> str:
+    if shares["share"].null_count() < len(shares):
+        return ""
+    return "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
 
 
 def _share(row: dict) -> Interval | None:
@@ -296,8 +314,9 @@ def efficiency(study: Study) -> Table:
         *told(study.main),
         *study.main.unlogged().values(),
         "hours: of latency_s, one call after the other",
+        "per verifier call: a dash where a method makes none",
         *(note for note in study.notes if note.startswith("cost_eur")),
-        "change: against exhaustive best-of-N",
+        "change: against exhaustive best-of-N; a dash where that has nothing of it to divide by",
     )
     return sheet(study, "", "Efficiency of every method", ("Method", "Number"), measures, rows, notes)
 

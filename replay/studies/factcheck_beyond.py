@@ -12,7 +12,7 @@ import polars as pl
 from replay.contents import read_contents, resolve
 from replay.fits import CALIBRATIONS, PRIORS, Calibration, Conformal, Prior
 from replay.fitting import fit_policies
-from replay.policies import Sample
+from replay.policies import Sample, every_example
 from replay.result import Result
 from replay.rows import matching, refuse_overlap
 from replay.run import run
@@ -70,11 +70,11 @@ def beyond(log: Log, setting: Setting, orders: int, dev: str | None) -> Beyond:
     A variant that cannot be fitted there is missing, with the reason; the others stay.
     """
     averaged = replay_if_served(log, setting, METHODS, orders=orders)
-    policies = list(variant_policies(setting, dev))
+    policies: list[Sample] = [*variant_policies(setting, dev), every_example(setting.pool)]
     hint = "name the claims to learn from with `--dev` to see those that are fitted"
     missing: tuple[str, ...] = () if dev is not None else (hint,)
     try:
-        variants = run(log, policies, baseline=ADAPTIVE, **setting.asked)
+        variants = run(log, policies, **setting.asked)
     except ThinkbackError as error:
         failing = _unfitted(log, setting, policies)
         missing = (*failing.values(), *missing)
@@ -82,7 +82,7 @@ def beyond(log: Log, setting: Setting, orders: int, dev: str | None) -> Beyond:
             return Beyond(averaged, orders, None, (str(error), *missing))
         kept = [policy for policy in policies if policy.name not in failing]
         try:
-            variants = run(log, kept, baseline=ADAPTIVE, **setting.asked)
+            variants = run(log, kept, **setting.asked)
         except ThinkbackError as other:
             return Beyond(averaged, orders, None, (str(other), *missing))
     return Beyond(averaged, orders, variants, missing, tuple(_coverage(log, variants)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replay.policies import EVERY
 from replay.studies.factcheck_beyond import Beyond
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, SHOWN, SURROGATE, TOP, VOTE, Methods, cell, warnings_of
 from replay.studies.factcheck_sheets import Measure, Row, Value, sheet
@@ -34,13 +35,15 @@ def paired(study: Study) -> Table:
         sets.append((f"{study.other_verifier}, N = {study.other.cap}", study.other))
     if study.beyond is not None:
         sets.append((f"{study.setting.verifier}, means over {study.beyond.orders} orders", study.beyond.averaged))
+    averages = study.beyond.averaged if study.beyond is not None else None
     rows = [
         Row((name, SHOWN[method], SHOWN[against]), _differences(methods, method, against))
         for name, methods in sets
         for method, against in PAIRS
-        if methods.cell(method, "accuracy") is not None and methods.cell(against, "accuracy") is not None
+        if methods is not averages or method not in (TOP, VOTE)
     ]
-    notes = ("paired: every resample draws the same claims for both, with the same traces",)
+    why = dict.fromkeys(f"{name}: {reason}" for name, methods in sets for reason in told(methods))
+    notes = ("paired: every resample draws the same claims for both, with the same traces", *why)
     heads = ("Run", "Method", "Against")
     return sheet(study, "", "Paired differences in quality", heads, list(_difference_measures()), rows, notes)
 
@@ -83,9 +86,8 @@ def variants(study: Study, made: Beyond) -> Table:
     )  # fmt: skip
     rows = []
     if result is not None:
-        for policy in result.policies:
-            values = {metric: cell(result.statistics, policy.name, metric, by) for _, metric, by in metrics}
-            rows.append(Row((policy.name,), values))
+        for name in (*(policy.name for policy in result.policies if policy.name != EVERY), *result.dropped):
+            rows.append(Row((name,), {metric: cell(result.statistics, name, metric, by) for _, metric, by in metrics}))
     measures = [Measure(head, metric, interval=True) for head, metric, _ in metrics]
     whole = "conformal: of the whole pool, so that every label which some trace gives has a score"
     notes = [*([whole] if made.coverage else []), *made.missing]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.policies import Sample
+from replay.policies import Sample, every_example
 from replay.result import Result
 from replay.run import run
 from replay.served import LEFT_OUT
@@ -57,8 +57,8 @@ class Setting:
 class Methods:
     """Five methods replayed with one cap and one verifier, and cells of tables made of them.
 
-    `missing`: methods that the log cannot serve, with the reason. `free`: costs of the verifier that the log lacks;
-    replay counts them as nothing, and what a method that verifies paid of them is not known.
+    `missing`: methods that the log cannot serve, with the reason. `free`: costs that the log lacks of a call by the
+    verifier which some method may pay: replay counts them as nothing, and what a method that verifies paid is unknown.
     """
 
     result: Result | None
@@ -75,26 +75,38 @@ class Methods:
 
     def cell(self, method: str, metric: str, scale: float = 1.0) -> Interval | None:
         """Estimate and interval of a metric, times `scale`."""
-        if self.result is None or (method not in (TOP, VOTE) and metric in self.unknown):
+        if self.result is None or self._unpaid(method, metric):
             return None
         return cell(self.result.statistics, method, metric, scale)
+
+    def _unpaid(self, method: str, metric: str) -> bool:
+        """Whether replay counted as nothing what a call of this method cost."""
+        return method not in (TOP, VOTE) and metric in self.unknown
 
     @property
     def unknown(self) -> frozenset[str]:
         """Metrics that follow from what the verifier's calls lack."""
+        euros = {"cost_eur"} if self.priced_by in self.free else set()
+        return frozenset(metric for cost in self.free for metric in FOLLOWS[cost]) | euros
+
+    @property
+    def priced_by(self) -> str | None:
+        """The seconds that `cost_eur` comes from."""
         notes = self.result.notes if self.result is not None else ()
-        euros = {cost for cost in self.free if any(note.startswith(f"cost_eur: {cost}") for note in notes)}
-        return frozenset(metric for cost in self.free for metric in FOLLOWS[cost]) | ({"cost_eur"} if euros else set())
+        return next((s for s in ("device_s", "latency_s") if any(n.startswith(f"cost_eur: {s} ") for n in notes)), None)
 
     def unlogged(self) -> dict[str, str]:
-        """Why there are no `trace seconds`, `trace tokens`, `verification seconds`, `verification tokens`."""
+        """Why there are no seconds, tokens or device seconds (of which euros come) of traces or of verifications.
+
+        By kind: `trace seconds`, `verification tokens`, `verification device seconds`, and so on.
+        """
         shown = [] if self.result is None else [policy.name for policy in self.result.policies]
         calls = {}
-        for what, generated, verified in (
-            ("seconds", "generation_s", "latency_s"),
-            ("tokens", "prompt_tokens", "verification_tokens"),
-        ):
-            if any(self.cell(name, generated) is None for name in shown):
+        kinds = [("seconds", "generation_s", "latency_s"), ("tokens", "prompt_tokens", "verification_tokens")]
+        if self.priced_by == "device_s":
+            kinds.append(("device seconds", "device_s", "device_s"))
+        for what, generated, verified in kinds:
+            if any(self.cell(name, generated) is None for name in shown if not self._unpaid(name, generated)):
                 calls[f"trace {what}"] = unlogged(what, "trace")
             if verified in self.free:
                 calls[f"verification {what}"] = unlogged(what, f"verification by `{self.verifier}`")
@@ -210,11 +222,11 @@ def method_policies(setting: Setting, methods: Sequence[str] = METHODS, **keys: 
 
 
 def replay_methods(log: Log, setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
-    """Replay the methods; what the log cannot serve is missing, with the reason.
+    """Replay the methods; what the log cannot serve for nine tenths of the claims asked about is missing, and why.
 
     Where the verifier scored too few traces for exhaustive best-of-N, the others stand without differences to it.
     """
-    policies = method_policies(setting, methods, **keys)
+    policies = [*method_policies(setting, methods, **keys), *([] if TOP in methods else [every_example(setting.pool)])]
     try:
         result = run(log, policies, baseline=BEST, **setting.asked)
     except ThinkbackError:

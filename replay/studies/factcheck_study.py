@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from replay.budgets import BEST as BEST_OF_N
 from replay.budgets import Budgets, budgets
 from replay.contents import read_contents
 from replay.rows import matching
@@ -125,9 +126,9 @@ def study_factcheck(
     main comparison cannot be replayed.
     """
     contents = read_contents(log)
-    labels = shared_labels(log, setting.asked.get("where"))
     if dev is not None:
         check_development(log, setting, dev)
+    labels = shared_labels(log, setting.asked.get("where"))
     main = replay_methods(log, setting)
     depth = pool_depth(log, setting)
     other = Methods(None, setting.cap, setting.verifier)
@@ -163,7 +164,7 @@ def study_factcheck(
         published=published,
         kw=kw,
         eur_per_kwh=eur_per_kwh,
-        notes=_notes(main),
+        notes=(*_claims(log, main, depth, dev), *_notes(main)),
         missing=missing,
         warnings={
             "": main.warnings,
@@ -172,6 +173,14 @@ def study_factcheck(
             **dict.fromkeys(LARGER, tuple(dict.fromkeys(w for methods in by_cap.values() for w in methods.warnings))),
         },
     )
+
+
+def _claims(log: Log, main: Methods, depth: Depth, dev: str | None) -> Iterator[str]:
+    """How many claims are reported, and how many are not because they are learnt from."""
+    of = "" if main.n == depth.claims else f" of the {depth.claims:,} that are asked about"
+    yield f"{main.n:,} claims{of} are reported"
+    if dev is not None:
+        yield f"{len(matching(log, dev, 'dev')):,} claims of `--dev` ({dev}) are learnt from and not reported"
 
 
 def _notes(main: Methods) -> tuple[str, ...]:
@@ -212,7 +221,10 @@ def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> tuple[tuple[Bu
             missing.append(f"{traces} traces: {error}")
             continue
         found.append(made)
-        missing += [f"{traces} traces, order {name}: {why}" for name, why in made.missing.items()]
+        missing += [
+            f"{traces} traces, {'' if name == BEST_OF_N else 'order '}{name}: {why}"
+            for name, why in made.missing.items()
+        ]
     return tuple(found), missing
 
 

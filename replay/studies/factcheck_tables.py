@@ -15,7 +15,7 @@ GENERATED = "prompt_tokens+completion_tokens"
 def main_tables(study: Study) -> dict[str, Table]:
     """The tables by the names of their files."""
     main, other = study.main, study.other
-    verifier = study.other_verifier or "none"
+    ablation = "Verifier ablation" + (f" ({study.other_verifier})" if study.other_verifier is not None else "")
     others = () if study.other_verifier is None else (BEST, ADAPTIVE, SURROGATE)
     return {
         "table_5_1": quality(study, "5.1", "Baseline comparison", main, (TOP, VOTE, BEST)),
@@ -25,9 +25,9 @@ def main_tables(study: Study) -> dict[str, Table]:
         "table_5_5": seconds(study, "5.5", "Latency, summed runtime and cost", main, (BEST, ADAPTIVE)),
         "table_5_6": calls(study),
         "table_5_7": runtime(study),
-        "table_5_8": quality(study, "5.8", f"Verifier ablation ({verifier}): performance", other, others),
-        "table_5_9": operations(study, "5.9", f"Verifier ablation ({verifier}): efficiency", other, others),
-        "table_5_10": seconds(study, "5.10", f"Verifier ablation ({verifier}): latency and cost", other, others),
+        "table_5_8": quality(study, "5.8", f"{ablation}: performance", other, others),
+        "table_5_9": operations(study, "5.9", f"{ablation}: efficiency", other, others),
+        "table_5_10": seconds(study, "5.10", f"{ablation}: latency and cost", other, others),
         "table_5_11": cap_quality(study),
         "table_5_12": cap_operations(study),
         "table_5_13": cap_seconds(study),
@@ -166,7 +166,9 @@ def calls(study: Study) -> Table:
         values[name] = {**counts(methods, name), **own, **saved}
     rows = _rows(study, methods, (BEST, ADAPTIVE, SURROGATE), values)
     title = f"Trace attempts and verifier-call savings from surrogate guidance (N = {methods.cap})"
-    return sheet(study, "5.6", title, ("Dataset", "Method"), measures, rows)
+    none = [name for name in (BEST, ADAPTIVE) if (calls := methods.cell(name, "verifications")) and not calls.estimate]
+    notes = [f"savings vs. {SHOWN[name]}: a dash, for it makes no verifier call to divide by" for name in none]
+    return sheet(study, "5.6", title, ("Dataset", "Method"), measures, rows, notes)
 
 
 def _saving(methods: Methods, name: str, against: str) -> Interval | None:

@@ -22,11 +22,11 @@ from replay.result import Result
 from replay.rows import matching
 from replay.run import run
 from replay.store import resampling_units
-from replay.studies.recovery_checks import check_gate, refuse_seen
+from replay.studies.recovery_checks import check_gate, refuse_seen, revision_pools
 from replay.studies.recovery_policies import Cast, Named, cast_policies, matched_policies, missing_rules, unfitted
 from replay.thresholds import Branches, band_table, curve, gather
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.log import Log, collect, query_log
+from toolkit.log import Log, collect
 from toolkit.stats import Settings
 
 HEURISTICS = {"difficulty": "difficulty", "verification need": "verification_need"}
@@ -36,7 +36,10 @@ MEAN_COLUMNS = ("correct", "fix", "flip", "intervened", "action_tokens", "total_
 
 @dataclass(frozen=True)
 class Asked:
-    """What the study is asked for. `on`, `tune` and `where` are SQL conditions on examples, disjoint."""
+    """What the study is asked for. `on`, `tune` and `where` are SQL conditions on examples, disjoint.
+
+    `pools` names a pool of revisions for each action with several.
+    """
 
     action: str | None
     base: str | None
@@ -48,6 +51,7 @@ class Asked:
     margin: float
     prices: Prices | None
     settings: Settings
+    pools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,17 +86,9 @@ class DatasetStudy:
 
 def datasets(log: Log, where: str) -> list[str]:
     """Data sets among the examples to report on. Raises ThinkbackError where there are none."""
-    try:
-        found = query_log(log, f"SELECT DISTINCT dataset FROM examples WHERE (\n{where}\n) ORDER BY 1")["dataset"]
-    except ThinkbackError as error:
-        raise ThinkbackError(f"`--where` ({where}) cannot be evaluated on examples: {error}") from None
-    if found.is_empty():
-        known = collect(log.scan("examples", ["split"]).select(pl.col("split").unique()), log)["split"].sort()
-        splits = ", ".join(f"`{name}`" for name in known)
-        raise ThinkbackError(
-            f"no example is where {where}: name the examples to report on with `--where`; the log's splits are {splits}"
-        )
-    return found.to_list()
+    ids = matching(log, where, "--where")
+    scan = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("example_id").is_in(ids.implode()))
+    return collect(scan.select(pl.col("dataset").unique().sort()), log)["dataset"].to_list()
 
 
 def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]]:
@@ -121,7 +117,8 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
     samples = {p: n for p, n in contents.sizes.items() if n > 2 and p not in contents.opaque | contents.whole}
     limits = _limits(log)
     longer, note = _longer(log, base, limits, samples) if not asked.budgets else (asked.budgets, "")
-    screened, notes = _screen(log, base, actions, asked)
+    pools = revision_pools(asked.pools, asked.gate, base, contents)
+    screened, notes = _screen(log, base, pools, asked)
     apart = not notes
     notes += [note] if note else []
     acting = screened.filter(pl.col("action").is_in(actions))
@@ -130,29 +127,33 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
     gates: dict[str, GateFile] = {asked.gate.action: asked.gate} if asked.gate is not None else {}
     for name in actions:
         if name not in gates:
-            _try_fit(gates, name, notes, log, asked, base, name, "logistic", ())
+            _try_fit(gates, name, notes, log, asked, (base, name, pools[name, base]), "logistic", ())
     found: dict[str, GateFile] = {}
-    _try_fit(found, "trees", notes, log, asked, base, action, "trees", ())
+    revised = (base, action, pools[action, base])
+    _try_fit(found, "trees", notes, log, asked, revised, "trees", ())
     rules: dict[str, GateFile] = {}
     for name, feature in HEURISTICS.items():
         if feature in contents.features:
-            _try_fit(rules, name, notes, log, asked, base, action, "score", (f"feature:{feature}",))
+            _try_fit(rules, name, notes, log, asked, revised, "score", (f"feature:{feature}",))
     refuse_seen(log, [*gates.values(), *found.values(), *rules.values()], asked.gate, asked.where)
     cast = Cast(
         base, _by_limit(longer, limits), action, actions, gates, found.get("trees"), rules, samples, limits,
-        screened_apart=apart,
+        screened_apart=apart, pools=pools,
     )  # fmt: skip
     return cast, screened, (*notes, *missing_rules(cast, contents, HEURISTICS))
 
 
 def _try_fit(
-    gates: dict[str, GateFile], key: str, notes: list[str], log: Log, asked: Asked, base: str, action: str, kind: str,
-    features: Sequence[str],
+    gates: dict[str, GateFile], key: str, notes: list[str], log: Log, asked: Asked,
+    revised: tuple[str, str, str | None], kind: str, features: Sequence[str],
 ) -> None:  # fmt: skip
-    """Fit a gate, or note why there is none."""
+    """Fit a gate for (base, action, pool of its revisions), or note why there is none."""
+    base, action, pool = revised
     on = None if kind == "score" else asked.on
     try:
-        fitted = fit_gate(log, action=action, on=on, tune=asked.tune, base=base, kind=kind, features=features)
+        fitted = fit_gate(
+            log, action=action, on=on, tune=asked.tune, base=base, pool=pool, kind=kind, features=features
+        )
     except ThinkbackError as error:
         notes.append(f"no {kind} gate for `{action}`{f' ({key})' if kind == 'score' else ''}: {error}")
         return
@@ -188,14 +189,17 @@ def _by_limit(pools: Iterable[str], limits: Mapping[str, int]) -> tuple[str, ...
     return tuple(sorted(pools, key=lambda pool: (limits.get(pool, 0), pool)))
 
 
-def _screen(log: Log, base: str, actions: tuple[str, ...], asked: Asked) -> tuple[pl.DataFrame, list[str]]:
+def _screen(
+    log: Log, base: str, pools: Mapping[tuple[str, str], str | None], asked: Asked
+) -> tuple[pl.DataFrame, list[str]]:
     """All logged actions on the examples that gates are fitted on, or on those that are reported if there are none."""
     from replay.interventions import Act
     from replay.policies import Oracle, Sample
 
+    actions = tuple(action for action, one in pools if one == base)
     policies = [
         Sample(name="accept", pool=base, max_traces=1, select="first"),
-        *(Act(name=action, action=action, base=base) for action in actions),
+        *(Act(name=action, action=action, base=base, pool=pools[action, base]) for action in actions),
         Oracle(name="sampled-action oracle", rule="action", base=base, of=actions, against="accept"),
     ]
     notes: list[str] = []
@@ -212,7 +216,7 @@ def _screen(log: Log, base: str, actions: tuple[str, ...], asked: Asked) -> tupl
         notes.append(f"actions are screened on the reported examples, because those of `--on` cannot be: {error}")
         result = run(log, policies, where=asked.where, **_asked(asked.settings))
     means = result.summary.pivot("metric", index="policy", values="estimate").rename({"policy": "action"})
-    rates = _call_rates(log, result.outcomes["example_id"].unique(), base)
+    rates = _call_rates(log, result.outcomes["example_id"].unique(), base, pools)
     wanted = ["action", "accuracy", "fix_rate", "flip_rate", "action_tokens"]
     frame = means.with_columns(
         pl.lit(None, pl.Float64).alias(name) for name in wanted if name not in means.columns
@@ -226,20 +230,28 @@ def _screen(log: Log, base: str, actions: tuple[str, ...], asked: Asked) -> tupl
     return joined.with_columns(examples=pl.lit(result.statistics.n), dataset=pl.lit(named)), notes
 
 
-def _calls(log: Log, ids: pl.Series, base: str, columns: Sequence[str]) -> pl.DataFrame:
-    """Base attempts of some examples and the revisions of them: `call` is `accept` or the action, and `columns`."""
+def _calls(
+    log: Log, ids: pl.Series, base: str, pools: Mapping[tuple[str, str], str | None], columns: Sequence[str]
+) -> pl.DataFrame:
+    """Base attempts of some examples and the revisions of them: `call` is `accept` or the action, and `columns`.
+
+    Of actions with several pools of revisions, those of the one in `pools`.
+    """
     keys = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id"]
     traces = log.scan("traces", [*keys, *columns]).filter(pl.col("example_id").is_in(ids.implode()))
     solves = (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
     attempts = collect(traces.filter(solves), log)
     revised = pl.col("parent_id").is_in(attempts["trace_id"].implode()) & (pl.col("action") != "solve")
+    for (action, one), pool in pools.items():
+        if one == base and pool is not None:
+            revised &= (pl.col("action") != action) | (pl.col("pool") == pool)
     revisions = collect(traces.filter(revised), log).with_columns(call="action")
     return pl.concat([attempts.with_columns(call=pl.lit("accept")), revisions])
 
 
-def _call_rates(log: Log, ids: pl.Series, base: str) -> pl.DataFrame:
+def _call_rates(log: Log, ids: pl.Series, base: str, pools: Mapping[tuple[str, str], str | None]) -> pl.DataFrame:
     """Finalizer and truncation rate of the calls of each action themselves (`accept`: the base attempts)."""
-    calls = _calls(log, ids, base, ["finish_reason", "finalizer_used"])
+    calls = _calls(log, ids, base, pools, ["finish_reason", "finalizer_used"])
     return calls.group_by(pl.col("call").alias("action")).agg(
         finalizer_rate=pl.col("finalizer_used").mean(), truncation_rate=(pl.col("finish_reason") == "length").mean()
     )
@@ -257,7 +269,7 @@ def study_dataset(log: Log, cast: Cast, screening: pl.DataFrame, asked: Asked, d
     policies, named = cast_policies(cast, contents)
     branches = None
     if named.primary:
-        at = setting(log, cast.action, cast.base, None)
+        at = setting(log, cast.action, cast.base, cast.pools[cast.action, cast.base])
         gate = cast.gates[cast.action]
         branches = gather(plan_of(at, where), at.when(gate))
         result = _run(log, (*policies, *matched_policies(cast, named.base, _rate(branches, gate))), named, where, asked)
@@ -331,7 +343,7 @@ def _finalizers(log: Log, cast: Cast, ids: pl.Series) -> dict[str, np.ndarray]:
     """
     if "finalizer_tokens" not in log.columns("traces"):
         return {}
-    calls = _calls(log, ids, cast.base, ["finalizer_tokens", "finalizer_used"])
+    calls = _calls(log, ids, cast.base, cast.pools, ["finalizer_tokens", "finalizer_used"])
     unused = pl.when(~pl.col("finalizer_used")).then(0.0)
     tokens = pl.coalesce(pl.col("finalizer_tokens").cast(pl.Float64), unused).fill_null(np.nan).mean()
     found = {}

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 
 import polars as pl
 
+from replay.contents import Contents
 from replay.gate_file import GateFile
 from replay.reuse import listed, overlap
 from replay.rows import matching
@@ -20,17 +21,57 @@ ON, TUNE = "split = 'train'", "split = 'dev'"
 def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
     """Refuse conditions that were given and hold nowhere, and sets of examples that overlap.
 
-    `on` and `tune` are None where their defaults stand: a log without such splits is one without fitted gates.
+    `on` and `tune` are None where their defaults stand: a log without such splits is one without fitted gates, but
+    where it has them they overlap as any other condition does.
     """
-    told = {"--on": on, "--tune": tune, "--where": where}
-    found = {key: set(matching(log, condition, key)) for key, condition in told.items() if condition is not None}
+    told = {"--on": on or f"{ON}, the default", "--tune": tune or f"{TUNE}, the default", "--where": where}
+    found = {
+        "--on": set(matching(log, on, "--on")) if on else _split(log, ON),
+        "--tune": set(matching(log, tune, "--tune")) if tune else _split(log, TUNE),
+        "--where": set(matching(log, where, "--where")),
+    }
     for first, second in (("--on", "--tune"), ("--on", "--where"), ("--tune", "--where")):
-        both = sorted(found.get(first, set()) & found.get(second, set()))
+        both = sorted(found[first] & found[second])
         if both:
             raise ThinkbackError(
                 f"`{first}` ({told[first]}) and `{second}` ({told[second]}) share {len(both):,} examples "
                 f"({listed(both)}): fit, tune and report on disjoint ones"
             )
+
+
+def _split(log: Log, condition: str) -> set[str]:
+    """Ids of the examples of a default condition, none where the log names no such split."""
+    try:
+        return set(matching(log, condition, "split"))
+    except ThinkbackError:
+        return set()
+
+
+def revision_pools(
+    named: Collection[str], gate: GateFile | None, base: str, contents: Contents
+) -> dict[tuple[str, str], str | None]:
+    """The pool of the revisions of every (action, base), None where there is one alone.
+
+    Of actions with several it is the one that is named, or that of the frozen gate; where that is none or more than
+    one the study's own base is refused, and others are left out.
+    """
+    known = {pool for _, _, pool in contents.revisions}
+    for name in named:
+        if name not in known:
+            raise ThinkbackError(f"`--pool`: the log has no pool `{name}` of revisions; {suggest(name, known)}")
+    found: dict[tuple[str, str], str | None] = {}
+    for action, one in sorted({(action, one) for action, one, _ in contents.revisions}):
+        own = sorted(pool for *key, pool in contents.revisions if key == [action, one])
+        frozen = gate is not None and not named and (gate.action, gate.base) == (action, one)
+        chosen = [pool for pool in own if pool in named or (frozen and gate is not None and pool == gate.pool)]
+        if len(own) == 1 or len(chosen) == 1:
+            found[action, one] = chosen[0] if len(own) > 1 else None
+        elif one == base:
+            raise ThinkbackError(
+                f"action `{action}` of pool `{base}` has several pools of revisions "
+                f"({', '.join(f'`{pool}`' for pool in own)}): name one of them with `--pool`"
+            )
+    return found
 
 
 def check_gate(

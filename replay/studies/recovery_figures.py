@@ -94,7 +94,7 @@ def _panel(study: DatasetStudy, metric: str, label: str, scale: float) -> Band |
         return tuple(None if row[name] is None else scale * row[name] for row in rows)
 
     estimate = tuple(scale * float(row["estimate"]) for row in rows)
-    return Band(label, x, estimate, column("band_low"), column("band_high"))
+    return Band(label, x, estimate, column("band_low"), column("band_high"), rate=scale == 100.0)
 
 
 def flips_among(study: DatasetStudy) -> Figure | None:

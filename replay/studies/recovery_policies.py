@@ -21,7 +21,8 @@ class Cast:
 
     `heuristics` are gates on one logged feature, their thresholds tuned; `samples` maps pools of several samples to
     their size, `limits` pools to the token limit of their first attempts, where it is logged. `screened_apart`: the
-    actions were screened on other examples than those that are reported.
+    actions were screened on other examples than those that are reported. `pools` maps actions and the pools that they
+    revise to the pool of the revisions, None where there is one alone; what it lacks is not replayed.
     """
 
     base: str
@@ -35,6 +36,11 @@ class Cast:
     limits: Mapping[str, int] = field(default_factory=dict)
     width: int = 1
     screened_apart: bool = True
+    pools: Mapping[tuple[str, str], str | None] = field(default_factory=dict)
+
+    def act(self, name: str, action: str, base: str) -> Act:
+        """Revisions of a pool's first attempts by an action."""
+        return Act(name=name, action=action, base=base, pool=self.pools[action, base])
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ def cast_policies(cast: Cast, contents: Contents) -> tuple[tuple[Policy, ...], N
     for pool in cast.budgets:
         budgets[pool] = f"budget: {pool}"
         policies.append(Sample(name=budgets[pool], pool=pool, max_traces=1, select="first", against=base.name))
-    acts = {action: Act(name=f"always {action}", action=action, base=cast.base) for action in cast.actions}
+    acts = {action: cast.act(f"always {action}", action, cast.base) for action in cast.actions}
     for action, act in acts.items():
         always[action] = act.name
         policies.append(act)
@@ -107,8 +113,8 @@ def _joint(
     made: list[Policy] = []
     for pool in pools:
         first = Sample(name=pool, pool=pool, max_traces=1, select="first")
-        for action in sorted({a for a, b, _ in contents.revisions if b == pool}):
-            act = Act(name=f"{pool} + {action} always", action=action, base=pool)
+        for action in sorted(a for a, b in cast.pools if b == pool):
+            act = cast.act(f"{pool} + {action} always", action, pool)
             found: list[Policy] = [act]
             if "finish_reason" in contents.trace_columns:
                 cut = Reading(signal="truncated", at_least=1.0)
@@ -178,7 +184,7 @@ def _oracles(cast: Cast, base: str) -> list[Oracle]:
 def matched_policies(cast: Cast, base: str, rate: float) -> tuple[Policy, ...]:
     """The oracle and the coin at the primary gate's rate."""
     first = Sample(name="first", pool=cast.base, max_traces=1, select="first")
-    act = Act(name="act", action=cast.action, base=cast.base)
+    act = cast.act("act", cast.action, cast.base)
     shown = f"at rate {rate:.3f}"
     return (
         Oracle(name=f"matched-rate oracle {shown}", rule="matched_rate", base=first, then=act, rate=rate, against=base),

@@ -15,7 +15,9 @@ from generate.adding.block import read_block
 from generate.adding.forced import open_forced
 from generate.adding.plan import make_add_plan
 from generate.adding.run import Added, add
+from generate.adding.sources import chat_of
 from generate.additions_file import load_additions
+from generate.engines.weights import find_model
 from generate.passes import reading
 from generate.passes.batching import Ids, batches, pad
 from generate.passes.reading import Pass, in_memory
@@ -362,6 +364,54 @@ def test_a_chat_is_read_as_its_engine_wrote_it(tmp_path: Path, models: Path) -> 
         assert words.decode(ids.prompt) == text
         assert ids.completion[-1] == end
         forced.reader.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "logged"), [("org/model", "org/model"), ("org/model", "tiny"), ("tiny", "org/model")]
+)
+def test_the_engine_of_a_model_is_found_by_what_the_hub_calls_it_or_by_its_weights(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch, asked: str, logged: str
+) -> None:
+    """One model in a folder and in a hub's cache: the log knows it by one name, the step by the same or the other."""
+    import huggingface_hub
+
+    cache = tmp_path / "hub" / "models--org--model"
+    shutil.copytree(models / "tiny", cache / "snapshots" / "abc")
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text("abc")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    shutil.copytree(models / "tiny", tmp_path / "tiny")
+    sha256 = find_model(str(models / "tiny"), None, download=False).weights_sha256()
+    template = "{% for m in messages %}{{ mark + m['content'] }}{% endfor %}"
+    words = transformers.AutoTokenizer.from_pretrained(models / "tiny")
+
+    engine = {"weights_sha256": sha256} if logged != asked else {}
+    pool = {"prompt": "solve.txt", "model": logged, "engine": engine}
+    source = {
+        "prompts": {"solve.txt": "[[user]]\n{{question}}", "own.jinja": template},
+        "pools": {"votes": pool, "verify": pool},
+        "settings": {"engine.chat_template": "own.jinja", "engine.template_options.mark": "!"},
+    }
+    log = make_log(tmp_path / "log", 1, source=source)
+    additions = load_additions(write_recipe(tmp_path, LOGPROB.replace('"tiny"', f'"{asked}"')))
+    forced = open_forced(additions.verify[0], additions, log, ("votes",), "causal", "it")
+    rows = read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
+    assert words.decode(forced.ids(rows, rows.rows[0]).prompt) == "!0 + 1"
+    forced.reader.close()
+
+
+def test_an_engine_with_another_model_does_not_say_how_chats_are_written(tmp_path: Path, models: Path) -> None:
+    """Neither a name that ends alike nor other weights, nor a name without known weights."""
+    files = find_model(str(models / "tiny"), None, download=False)
+    for number, engine in enumerate(({}, {"weights_sha256": None}, {"weights_sha256": "0" * 64})):
+        pool = {"prompt": "solve.txt", "model": "org/tiny", "engine": engine}
+        source = {
+            "prompts": {"solve.txt": "{{question}}"},
+            "pools": {"votes": pool, "verify": pool},
+            "settings": {"engine.template_options.mark": "!"},
+        }
+        log = make_log(tmp_path / str(number), 1, source=source)
+        assert chat_of(log, ("votes",), files) == (None, {})
 
 
 def test_the_places_of_models_that_name_them_otherwise(tmp_path: Path, models: Path) -> None:

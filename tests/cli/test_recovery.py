@@ -12,10 +12,11 @@ import pytest
 from generate.simulate_recovery import RecoveryModel, recovery_tables
 from tests.cli.conftest import Run
 from tests.cli.test_errors import files, refused
-from toolkit.log import write_log
+from toolkit.log import collect, open_log, write_log
 from toolkit.show import SIMULATED
 
 FIT = ("fit-gate", "LOG", "--action", "active_verify", "--on", "split='train'", "--tune", "split='dev'")
+SHIPPED = Path(__file__).resolve().parents[2] / "data" / "log"
 FIGURES = ("cost_accuracy", "fixes_and_flips", "threshold_sweep", "flips_among", "calibration")
 TABLES = (
     "budget_matched", "paired", "gates", "subgroups", "rules_and_headroom", "screening", "budgets", "joint_frontier",
@@ -142,9 +143,20 @@ MISTAKES = {
     ),
     "a study that reports what it fits on": (
         ("study", "recovery", "LOG", "--action", "active_verify", "--where", "split='train'", *FOLDER),
-        ("300 of the 300 examples of `--where`", "gates are fitted or tuned on here", "`--on` and `--tune`"),
+        ("`--on` (split = 'train', the default) and `--where` (split='train') share 300 examples", "disjoint"),
     ),
-    "a study without a test split": (("study", "recovery", "LOG", "--where", "split = 'tset'", *FOLDER), ("--where",)),
+    "a study that reports what it tunes on": (
+        ("study", "recovery", "LOG", "--where", "split <> 'train'", *FOLDER),
+        ("`--tune` (split = 'dev', the default) and `--where` (split <> 'train') share 120 examples",),
+    ),
+    "a study without a test split": (
+        ("study", "recovery", "LOG", "--where", "split = 'tset'", *FOLDER),
+        ("`--where` matches no example of the log: split = 'tset'; its splits are `dev`, `test`, `train`",),
+    ),
+    "a study of a misspelt column": (
+        ("study", "recovery", "LOG", "--where", "splt = 'test'", *FOLDER),
+        ("`--where` (splt = 'test') cannot be",),
+    ),
     "a study of no such action": (("study", "recovery", "LOG", "--action", "verify", *FOLDER), ("active_verify",)),
     "a study of no such pool": (("study", "recovery", "LOG", "--base", "shrt", *FOLDER), ("`short`",)),
     "a study of no such budget": (("study", "recovery", "LOG", "--budgets", "lon", *FOLDER), ("`long`",)),
@@ -211,6 +223,27 @@ def test_a_gate_is_carried_to_rows_that_came_back(recovery: Path, thinkback: Run
     out = ("export", "predictions", "renamed", "--gate", "gate.json", "--base", "first", "--out", "p.jsonl")
     done = thinkback(*out)
     assert "WARNING: 420 of them are of questions that gate.json was fitted or tuned on" in done.stdout
+
+
+def test_a_gate_of_a_real_log_fitted_by_default_is_carried(thinkback: Run, tmp_path: Path) -> None:
+    """It reads sums of log-probabilities too, and says the same of the rows that came back, to the last digit."""
+    log = open_log(SHIPPED)
+    algebra = collect(log.scan("examples"), log).filter(dataset="algebra_linear_1d")
+    examples = algebra.group_by("split", maintain_order=True).head(150)
+    wanted = pl.col("pool").is_in(["short", "active-verify"])
+    traces = collect(log.scan("traces"), log).filter(wanted).join(examples.select("example_id"), on="example_id")
+    write_log(tmp_path / "real", name="real", tables={"examples": examples, "traces": traces})
+    fitted = thinkback(*given(FIT, tmp_path / "real"), "--out", "gate.json")
+    assert fitted.exit_code == 0, fitted.output
+    read = {feature["name"] for feature in json.loads((tmp_path / "gate.json").read_text())["features"]}
+    assert {"sum_logprob", "truncated", "completion_tokens", "invalid", "answer_length"} <= read
+    assert thinkback("export", "recovery", "real", "--base", "short", "--out", "rows.jsonl").exit_code == 0
+    back = thinkback("import", "recovery", "rows.jsonl", "--out", "back")
+    assert back.exit_code == 0, back.output
+    move = ("--gate", "gate.json", "--where", "split='test'", "--resamples", "50")
+    told, moved = (thinkback("transfer", name, *move) for name in ("real", "back"))
+    assert moved.exit_code == 0, moved.output
+    assert moved.stdout.splitlines()[2:] == told.stdout.splitlines()[2:]
 
 
 def test_a_gate_that_reads_answers_is_not_moved_to_rows_without(recovery: Path, thinkback: Run, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import subprocess
@@ -27,8 +28,11 @@ def network(tiny: Path) -> Any:
     return LlamaForCausalLM.from_pretrained(tiny, dtype="float64").eval()
 
 
-def test_memory_that_runs_out_on_the_cpu_is_one_line(tiny: Path) -> None:
-    engine = open_engine("transformers", {"model": str(tiny), "context": 10**16, "device": "cpu"})
+def test_memory_that_runs_out_on_the_cpu_is_one_line(tiny: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny, tmp_path / "endless")
+    config = json.loads((tiny / "config.json").read_text())
+    (tmp_path / "endless" / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 10**16}))
+    engine = open_engine("transformers", {"model": str(tmp_path / "endless"), "device": "cpu"})
     with pytest.raises(EngineError, match="out of memory with 1 samples .*the same command continues"):
         list(engine.run([Call("c", "1 + 1", (0,), (0.5,), 10**15)]))
 

@@ -387,6 +387,8 @@ def test_a_prompt_that_is_too_long_is_named_and_recorded(tmp_path: Path) -> None
     rows = traces(tmp_path / "log").filter(pl.col("example_id") == "s003")
     assert rows["pool"].unique().to_list() == ["votes"]  # the probe and its revisions have no rows
     assert validate_log(done.log).ok
+    with pytest.raises(ThinkbackError, match="nothing is left to generate; 1 call failed for good .*another --out"):
+        go(write_recipe(tmp_path), tmp_path / "log")
 
 
 def test_an_example_without_any_trace_does_not_make_its_block_be_asked_again(tmp_path: Path) -> None:

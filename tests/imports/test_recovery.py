@@ -110,6 +110,26 @@ def test_rows_whose_index_is_null_are_rollouts(tmp_path: Path) -> None:
     assert outcomes(tmp_path / "log", "always")[0]["correct"] == 0.5
 
 
+def test_objects_without_fields_tell_nothing(tmp_path: Path) -> None:
+    empty = [{**one, "features": {}, "base_usage": {}} for one in rows()]
+    report = import_recovery([write(tmp_path / "rows.jsonl", empty)], tmp_path / "log")
+    assert report.traces == 5
+    assert not open_log(tmp_path / "log").has("features")
+
+
+def test_answers_in_numbers_are_taken_as_they_are_written(tmp_path: Path) -> None:
+    """`18` beside `18.50` stays `18`, as it is where all answers are whole."""
+    answers = ("18", "18.50", "18", "7", "7")
+    lines = [{**one, "base_answer": "x", "final_answer": "y"} for one in rows()]
+    text = "".join(json.dumps(line).replace('"y"', a) + "\n" for line, a in zip(lines, answers, strict=True))
+    (tmp_path / "rows.jsonl").write_text(text)
+    import_recovery([str(tmp_path / "rows.jsonl")], tmp_path / "log")
+    log = open_log(tmp_path / "log")
+    own = collect(log.scan("traces", ["example_id", "action", "sample_index", "answer"]), log)
+    revised = own.filter(pl.col("action") != "solve").sort("example_id", "sample_index")
+    assert revised["answer"].to_list() == ["18.50", "18", "7"]
+
+
 def test_a_second_accept_row_is_dropped_and_counted(tmp_path: Path) -> None:
     """One with another sample index, and one without any; the example `a` has one base attempt all the same."""
     lines = [{**rows()[0], "sample_index": 0}, *rows()[1:], {**rows()[0], "sample_index": 1}, rows()[3]]
@@ -228,6 +248,54 @@ BAD = {
         [*rows(), row("a", "accept", False, False, features={"difficulty": 0.9})],
         "their rows differ in `features`",
     ),
+    "endings in lists": (
+        [{**one, "base_usage": {"done_reason": ["x"]}} for one in rows()],
+        "`base_usage.done_reason` of the rows holds List(String) in row 1; give one text",
+    ),
+    "tokens in an object": (
+        changed(1, action_usage={"prompt_tokens": {"a": 1}}),
+        "`action_usage.prompt_tokens` of the rows holds Struct({'a': Int64}) in row 2; give a number",
+    ),
+    "tokens of the usage below zero": (
+        changed(2, base_usage={"prompt_tokens": -3, "completion_tokens": 103}),
+        "`base_usage.prompt_tokens` of the rows holds `-3` in row 3; tokens are counted",
+    ),
+    "usage in words": (
+        [{**one, "base_usage": None if i < 3 else "none"} for i, one in enumerate(rows())],
+        "`base_usage` of the rows holds `none` in row 4; it is an object of an ending and token counts",
+    ),
+    "features in words": (
+        [{**one, "features": "hard"} for one in rows()],
+        "`features` of the rows holds `hard` in row 1; it is an object of numbers",
+    ),
+    "a feature called as an id": (
+        changed(0, features={"trace_id": 1}),
+        "`features` of the rows has a field `trace_id`",
+    ),
+    "seconds below zero": (changed(0, base_latency_s=-0.5), "`base_latency_s` of the rows holds `-0.5` in row 1"),
+    "labels that are no list": (changed(3, labels="A"), "`labels` of the rows holds `A` in row 4; labels are a list"),
+    "a label twice": (
+        changed(3, labels=["A", "A"]),
+        "`labels` of the rows holds List(String) in row 4; labels are a list of texts, each of them once",
+    ),
+    "a gold answer outside the labels": (
+        [{**one, "labels": ["A", "B"], "gold": "C"} for one in rows()],
+        "row 1 of the rows (example `a`, action `accept`): its `gold` is none of its `labels`",
+    ),
+    "a verdict that is not by the gold answer": (
+        [
+            {
+                **one,
+                "labels": ["A", "B"],
+                "gold": "A",
+                "base_answer": "A" if one["base_correct"] else "B",
+                "final_answer": "A" if one["final_correct"] or i == 2 else "B",
+            }
+            for i, one in enumerate(rows())
+        ],
+        "row 3 of the rows (example `a`, action `active_verify`): with `labels`, an answer is right",
+    ),
+    "rows of two gold answers": (changed(0, gold="A")[:1] + changed(1, gold="B")[1:], "differ in `gold`"),
     "first attempts as an action": (changed(1, action="solve"), "an action `solve`"),
     "a null": ([*rows(), {**row("c", "accept", True, True), "base_correct": None}], "null in row 6"),
 }

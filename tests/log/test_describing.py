@@ -235,3 +235,10 @@ def test_scores_are_kept_without_their_names(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(describing, "BLOCK_ROWS", 1)
     assert describe_log(open_log(tmp_path)).verifiers.equals(whole_log)
     assert all(dtype.is_numeric() or dtype == pl.Boolean for dtype in kept[0].values())
+
+
+def test_a_folder_without_tables_is_not_described(tmp_path: Path) -> None:
+    """As an interrupted run leaves it before its first block is written."""
+    (tmp_path / "log" / ".generate").mkdir(parents=True)
+    with pytest.raises(ThinkbackError, match="holds no tables: nothing is there to describe.*run again the command"):
+        describe_log(open_log(tmp_path / "log"))

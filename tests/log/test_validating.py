@@ -14,6 +14,7 @@ import pytest
 from tests.log.makers import checks, examples, put, put_all, rounds, traces, verifications, whole
 from toolkit.log import LogError, check_log, open_log, validate_log, write_log
 from toolkit.log import validating_relations as relations
+from toolkit.log.problems import UNFINISHED
 
 NAN = float("nan")
 PART = "part-0.parquet"
@@ -512,4 +513,4 @@ def test_parents_that_lead_back(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_no_valid_log(tmp_path: Path) -> None:
     (line,) = problems(tmp_path)
-    assert line == f"`{tmp_path}`: holds no tables: nothing is there to validate; name a log's folder"
+    assert line == f"`{tmp_path}`: holds no tables: nothing is there to validate; {UNFINISHED}"

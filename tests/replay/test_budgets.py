@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -11,7 +12,7 @@ import replay
 from generate.claims import simulate_claims
 from replay.budgets import ORDERS, budgets
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log
+from toolkit.log import Log, collect, open_log, write_log
 
 FEATURES = ("claim_similarity", "length")
 
@@ -69,5 +70,27 @@ def test_bad_budgets_are_refused(log: Log) -> None:
         budgets(log, verifier="lora", max_traces=6, budget=[0, 7])
     with pytest.raises(ThinkbackError, match="lora"):
         budgets(log, verifier="lore", max_traces=6)
-    with pytest.raises(ThinkbackError, match="fewer than 7"):
-        budgets(log, verifier="lora", max_traces=7, resamples=10)
+
+
+def test_budgets_that_the_log_cannot_serve_are_null(log: Log, tmp_path: Path) -> None:
+    """More traces than there are: nothing. The first trace of each claim verified: generation order's k = 1 alone."""
+    none = budgets(log, verifier="lora", max_traces=7, features=FEATURES, resamples=10)
+    assert set(none.missing) == {*ORDERS, "best of N"}
+    assert all("fewer than 7" in why for why in none.missing.values())
+    for frame, column in ((none.by_k, "estimate"), (none.pairs, "difference"), (none.smallest, "k")):
+        assert len(frame) > 0
+        assert frame[column].null_count() == len(frame)
+    frames = {name: collect(log.scan(name), log) for name in ("examples", "traces", "verifications", "features")}
+    valid = frames["traces"].filter(pl.col("answer").is_not_null()).sort("sample_index")
+    first = valid.unique("example_id", keep="first")["trace_id"]
+    frames["verifications"] = frames["verifications"].filter(pl.col("trace_id").is_in(first.implode()))
+    write_log(tmp_path / "first", name="first", tables=frames)
+    found = budgets(open_log(tmp_path / "first"), verifier="lora", max_traces=6, features=FEATURES, resamples=20)
+    known = found.by_k.filter(pl.col("estimate").is_not_null())
+    assert ("generation", 1) in known.select("order", "k").rows()
+    assert ("generation", 2) not in known.select("order", "k").rows()
+    assert found.missing["generation"].startswith("5 of 6 budgets, k = 2: it can serve ")
+    assert found.smallest["best_of_n"].null_count() == len(found.smallest)
+    assert found.pairs["difference"].null_count() >= len(found.pairs) - 2
+    # nine tenths are of all 200 claims, though no policy of the comparison can serve most of them
+    assert "of the 200 examples" in found.missing["best of N"]

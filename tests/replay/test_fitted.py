@@ -201,7 +201,7 @@ def test_thresholds_by_hand() -> None:
     ones = np.ones(n, dtype=np.int32)
     code = np.zeros((n, 1), dtype=np.int32)
     pool = Pool("n8", ones, 0 * ones, code, code, costs, zero + 1, zero, 0 * ones, {"lora": scores}, {})
-    block = Block(examples, pl.Series(["A"]), {"n8": pool}, {})
+    block = Block(examples, pl.Series(["A"]), {"n8": pool}, {}, np.zeros((0, 2), dtype=int))
     policy = sample(max_traces=1, stop=replay.Never())
     assert fit_conformal(block, policy, Conformal(0.25, DEV)) == pytest.approx({"A": 0.2})
     assert fit_conformal(block, policy, Conformal(0.05, DEV)) == {"A": -np.inf}

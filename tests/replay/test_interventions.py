@@ -10,7 +10,7 @@ import pytest
 
 import replay
 from toolkit.errors import ThinkbackError
-from toolkit.log import write_log
+from toolkit.log import collect, open_log, write_log
 
 FIRST = '{ kind = "sample", pool = "base", max_traces = 1, select = "first" }'
 ACT = '{ kind = "act", action = "verify", base = "base" }'
@@ -205,8 +205,6 @@ def test_mistakes_are_named(log: Path, text: str, message: str) -> None:
 
 
 def test_several_pools_of_one_action_must_be_told_apart(log: Path, tmp_path: Path) -> None:
-    from toolkit.log import collect, open_log
-
     opened = open_log(log)
     traces = collect(opened.scan("traces"), opened)
     other = traces.filter(pl.col("action") == "verify").with_columns(
@@ -219,3 +217,41 @@ def test_several_pools_of_one_action_must_be_told_apart(log: Path, tmp_path: Pat
         replay.run(tmp_path / "two", text, resamples=20)
     named = replay.run(tmp_path / "two", text + 'pool = "v2"\n', resamples=20)
     assert named.outcomes["action_tokens"].to_list() == [50.0, 50.0, 20.0, 50.0]
+
+
+def test_the_seconds_of_a_score_that_a_gate_may_read_count_as_free(log: Path, tmp_path: Path) -> None:
+    opened = open_log(log)
+    tables = {name: collect(opened.scan(name), opened) for name in ("examples", "traces", "verifications")}
+    seconds = pl.when(pl.col("example_id") != "c").then("latency_s")
+    tables["verifications"] = tables["verifications"].with_columns(latency_s=seconds)
+    write_log(tmp_path / "less", name="less", tables=tables)
+    text = f'{WHEN}gate = {{ verifier = "gate", below = 0.5 }}\n'
+    free = [replay.run(path, text, resamples=20).provenance["verifications_free"] for path in (log, tmp_path / "less")]
+    assert [row["gate"] for row in free] == [["device_s"], ["device_s", "latency_s"]]
+
+
+def test_a_revision_counts_once_in_whatever_it_is_read_for(log: Path, tmp_path: Path) -> None:
+    """Eight revisions of pool `v` and eight of `v2` say `Z`; an oracle reads all of them and an `act` those of `v2`."""
+    opened = open_log(log)
+    traces = collect(opened.scan("traces"), opened)
+    revised = pl.col("action") == "verify"
+    traces = traces.with_columns(
+        answer=pl.when(revised).then(pl.lit("Z")).otherwise("answer"), correct=pl.col("correct") & ~revised
+    )
+    other = traces.filter(revised).with_columns(trace_id=pl.col("trace_id") + "x", pool=pl.lit("v2"))
+    examples = collect(opened.scan("examples"), opened)
+    closed = examples.with_columns(labels=pl.lit(["A", "B"], pl.List(pl.String)))
+    write_log(tmp_path / "two", name="two", tables={"examples": closed, "traces": pl.concat([traces, other])})
+    act = f'[[policy]]\nname = "x"\n{_body(ACT)}\npool = "v2"\n'
+    oracle = '[[policy]]\nname = "o"\nkind = "oracle"\nrule = "any"\nbase = "base"\nof = ["verify"]\n'
+
+    def told(text: str, **settings: Any) -> list[str]:
+        notes = replay.run(tmp_path / "two", text, resamples=20, **settings).notes
+        return [note for note in notes if "label space" in note or "valid answer" in note]
+
+    empty = "has a valid answer, so every prediction made of them is null and counts as wrong"
+    outside = "traces give labels outside the label space (`Z`), which are no valid answers"
+    alone = f"WARNING: no revision of `base` by `verify` in pool `v2` {empty}"
+    assert told(act) == [alone, f"8 {outside}"]
+    assert told(act + oracle) == [f"WARNING: no revision of `base` by `verify` {empty}", f"16 {outside}"]
+    assert told(act + oracle, block_examples=1)[1] == f"16 {outside}"

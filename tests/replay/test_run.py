@@ -377,3 +377,27 @@ def test_a_sealed_log_that_was_changed_is_not_replayed(tmp_path):
     pl.read_parquet(shard).with_columns(score=pl.lit(0.5)).write_parquet(shard)
     with pytest.raises(ThinkbackError, match="sha256 is not the manifest's"):
         replay.run(made.address, [BEST])
+
+
+CALLS = {
+    "paid": ("e1/n3/1", BEST, True),
+    "beyond the cap": ("e1/n3/2", replace(BEST, max_traces=2), False),
+    "beyond the cap, in orders of the whole pool": ("e1/n3/2", replace(BEST, max_traces=2, orders=2), True),
+    "of an example that is left out": ("e3/n3/0", BEST, False),
+    "without a valid answer": ("e1/n3/0", BEST, False),
+}
+
+
+@pytest.mark.parametrize(("call", "policy", "paid"), CALLS.values(), ids=CALLS.keys())
+def test_only_calls_that_may_be_paid_count_as_free(tmp_path, call: str, policy: Sample, paid: bool):
+    """One verification has no seconds. The last example lacks a score; the first trace of e1 gives no answer."""
+    pool = POOL | {"e1": [(None, 0.4), *POOL["e1"][1:]], "e3": [("B", 0.7), ("B", None), ("A", 0.9)]}
+    made = tables({"n3": pool}, GOLDS)
+    seconds = pl.when(pl.col("trace_id") != call).then("latency_s")
+    made["verifications"] = made["verifications"].with_columns(latency_s=seconds)
+    assert made["verifications"]["latency_s"].null_count() == 1
+    folder = write_log(tmp_path / "log", name="free", tables=made)
+    result = replay.run(folder, [policy], resamples=50)
+    assert list(result.excluded) == ["e3"]
+    assert result.provenance["verifications_free"] == ({"v": ["latency_s"]} if paid else {})
+    assert any("count as free: `v`" in note for note in result.notes) == paid

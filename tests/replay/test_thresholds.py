@@ -117,6 +117,10 @@ def test_all_is_a_sweep_over_every_value(log: Path, gate: str) -> None:
     assert (band["estimate"] <= band["band_high"]).all()
 
 
+WHOLE = {"intervention_rate", "total_tokens"}
+"""What is known of unjudged examples too."""
+
+
 def test_flips_among_those_acted_on_are_of_judged_examples(tmp_path: Path) -> None:
     """Always acting: every flip over every example that is judged, of which a third is not."""
     tables = recovery_tables(60, 5, RecoveryModel())
@@ -132,6 +136,8 @@ def test_flips_among_those_acted_on_are_of_judged_examples(tmp_path: Path) -> No
     among = found.filter(metric="flips_among")
     assert among.filter(threshold=np.inf)["estimate"].to_list() == [None]
     assert "acted" not in set(found["metric"])
+    counted = found.select("metric", "n").unique().rows()
+    assert set(counted) == {(name, 60 if name in WHOLE else 40) for name in found["metric"].unique()}
 
 
 def test_curves_and_bands_are_over_the_examples_of_the_table(tmp_path: Path) -> None:
@@ -149,7 +155,7 @@ def test_curves_and_bands_are_over_the_examples_of_the_table(tmp_path: Path) -> 
     assert list(result.excluded) == [least]
     assert result.thresholds is not None
     assert result.bands is not None
-    assert set(result.thresholds["n"]) == set(result.bands["n"]) == {119}
+    assert set(result.thresholds["n"]) == set(result.thresholds["judged"]) == set(result.bands["n"]) == {119}
     shown = {
         (row["policy"], row["metric"]): row["estimate"]
         for row in result.summary.filter(pl.col("metric").is_in(["accuracy", "total_tokens"])).iter_rows(named=True)

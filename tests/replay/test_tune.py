@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +12,7 @@ import replay
 from generate.claims import simulate_claims
 from generate.simulate_recovery import simulate_recovery
 from replay.gate_fitting import fit_gate
+from replay.rows import matching
 from replay.tune import Goal, Limit, read_goal, tune
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, write_log
@@ -159,6 +161,24 @@ def test_a_policy_that_learns_needs_rows_of_its_own(log: Log) -> None:
     assert told.startswith("policy `lazy`: `prior.on` (split = 'dev') holds on 100 of the examples of `on`, which")
     assert "needs three sets of rows: to learn on, to choose on (`on`), to report (`report`)" in told
     assert "`--report`" not in told
+
+
+def test_rows_that_a_sweep_learns_from_are_read_once(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three settings of one prior: `on`, `report` and the prior's rows are matched, each once."""
+    asked: list[str] = []
+
+    def counted(log: Log, condition: str, key: str) -> pl.Series:
+        asked.append(key)
+        return matching(log, condition, key)
+
+    monkeypatch.setattr(import_module("replay.tune"), "matching", counted)
+    ids = matching(log, DEV, "on")
+    learn, choose = (f"{DEV} AND example_id {sign} '{ids[50]}'" for sign in ("<", ">="))
+    common = {"pool": "n8", "verifier": "lora", "order": "surrogate", "features": ("length",)}
+    prior = replay.Prior("linear", learn)
+    policies = [replay.Sample(name=f"lazy {n}", max_traces=n, prior=prior, **common) for n in (2, 4, 8)]
+    assert tune(log, policies, on=choose, report=TEST, goal="max accuracy", resamples=5).tried == 3
+    assert sorted(asked) == ["on", "prior.on", "report"]
 
 
 def test_a_gate_is_not_tuned_on_what_it_has_seen(tmp_path: Path) -> None:

@@ -8,13 +8,21 @@ import pytest
 
 from toolkit.errors import ThinkbackError
 from toolkit.show import (
+    Band,
     Curve,
     FrontierPoint,
+    Heat,
+    Interval,
     RankedInput,
+    bands_figure,
     curves_figure,
     frontier,
     frontier_points,
+    heat_figure,
+    outcomes_figure,
+    reliability_figure,
     save_figure,
+    warned,
 )
 
 
@@ -186,3 +194,75 @@ def test_curves(tmp_path: Path) -> None:
     for name in ("a.pdf", "b.pdf"):
         save_figure(figure, tmp_path / name)
     assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
+
+
+def test_axes_end_where_numbers_do() -> None:
+    """Rates lie between 0 and 100 %, costs are never negative, and a point on the edge is drawn at its own height."""
+    none = frontier([FrontierPoint("none", 0, 0.0, low=0.0, high=0.0, cost_low=0, cost_high=0)]).axes[0]
+    assert none.get_xlim()[0] == 0
+    assert none.get_ylim()[0] == 0
+    points = [FrontierPoint("all", 2, 1.0, low=0.99, high=1.0), FrontierPoint("some", 1, 0.9, low=0.85, high=0.95)]
+    full = frontier(points).axes[0]
+    assert full.get_ylim()[1] == 100
+    assert full.get_xlim()[0] >= 0
+    heights = {
+        float(y) for dots in full.collections for _, y in dots.get_offsets() if dots.get_label() == "other policies"
+    }
+    assert heights == {90.0, 100.0}
+    for value, ends in ((0.0, (0, 1)), (1.0, (94.5, 100))):
+        axes = curves_figure([("n2", [Curve("flat", (1, 2), (value,) * 2, (value,) * 2, (value,) * 2)])]).axes[0]
+        assert axes.get_ylim() == pytest.approx(ends)
+
+
+def test_a_heat_map_is_readable() -> None:
+    """A single value has the middle of the scale; light text stands on dark cells, dark text on light ones."""
+    from matplotlib import colormaps
+
+    colors = colormaps["cividis"]
+    one = heat_figure([Heat("one", ("a", "b"), ("c",), ((6.0, None),))], columns=1, title="t", x="x", y="y").axes[0]
+    assert one.images[0].norm(6.0) == pytest.approx(0.5)
+    assert [text.get_text() for text in one.texts] == ["–", "6.0"]
+    line = tuple(float(i) for i in range(21))
+    axes = heat_figure([Heat("many", tuple("a" * 21), ("c",), (line,))], columns=1, title="t", x="x", y="y").axes[0]
+    shown = [text.get_color() for text in axes.texts]
+    assert shown[0] == "white"
+    assert shown[-1] == "black"
+    for value, color in zip(line, shown, strict=True):
+        red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colors(value / 20)[:3])
+        light = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+        contrast = (light + 0.05) / 0.05 if color == "black" else 1.05 / (light + 0.05)
+        assert contrast > 4.5
+
+
+def test_warnings_stand_below_a_figure_and_move_nothing() -> None:
+    points = [FrontierPoint("a", 1, 0.5), FrontierPoint("b", 2, 0.6)]
+    plain, told = frontier(points), frontier(points)
+    words = (
+        "WARNING: no trace of `n15` has a valid answer, so every prediction made of them is null and counts as wrong"
+    )
+    assert warned(told, []) is told
+    before = plain.axes[0].get_window_extent()
+    warned(told, [words, "left out: 1 example"])
+    after = told.axes[0].get_window_extent()
+    assert (after.width, after.height) == pytest.approx((before.width, before.height))
+    assert told.bbox.height - after.y1 == pytest.approx(plain.bbox.height - before.y1)
+    assert words in " ".join(text.get_text() for text in reversed(told.texts))
+    strip = [text.get_window_extent() for text in told.texts if text not in told.texts[: len(plain.texts)]]
+    assert all(box.x1 < told.bbox.width for box in strip)
+    top = max(box.y1 for box in strip)
+    rest = [text.get_window_extent() for text in told.texts[: len(plain.texts)] if text.get_text()]
+    assert all(top <= box.y0 for box in rest)
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(strip, 2))
+
+
+def test_axes_of_rates_of_interventions_end_too() -> None:
+    """A sweep's rate ends at 0 and 100 %, its tokens do not; fixes of every example end at 100 %."""
+    sweep = Band("accuracy, %", (0.0, 50.0), (100.0, 90.0), (98.0, 0.0), (100.0, 100.0), rate=True)
+    tokens = Band("tokens", (0.0, 50.0), (100.0, 400.0), (90.0, 380.0), (110.0, 420.0))
+    rate, other = bands_figure([sweep, tokens], title="t", x="acts on, %").axes
+    assert rate.get_ylim() == (0, 100)
+    assert other.get_ylim()[1] > 420
+    whole = Interval(1.0, 0.99, 1.0)
+    axes = outcomes_figure([("revise", whole, whole)]).axes[0]
+    assert axes.get_xlim() == (-100, 100)
+    assert reliability_figure({"gate": [(0.1, 0.0, 3), (0.9, 1.0, 3)]}, title="t").axes[0].get_ylim() == (0, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -81,6 +83,45 @@ def test_a_share_among_those_let_through_is_a_ratio_of_two_means() -> None:
     assert found.band_high[1] > 0.9  # one example without a flip tells nearly nothing
 
 
+def test_only_judged_examples_are_evidence() -> None:
+    """Ten of a hundred are judged, and none flips: at most 1 - 0.025^(1/10) do, and among the five acted on at first
+    1 - 0.025^(1/5). Their clusters count, not those of the others."""
+    flips, acted = np.full(100, np.nan), np.full(100, np.nan)
+    flips[:10], acted[:10] = 0.0, 1.0
+    steps = Steps(
+        np.repeat([1, 2, 2, 2], [5, 5, 45, 45]), np.arange(100), {"flip": flips, "on": 0 * acted},
+        {"flip": flips, "on": acted}, frozenset({"flip", "on"}), among={"share": ("flip", "on")},
+    )  # fmt: skip
+    found = bands(steps, Settings(resamples=300))
+    np.testing.assert_allclose(found["flip"].band_high, 1 - 0.025 ** (1 / 10))
+    np.testing.assert_allclose(found["share"].band_high[1:], 1 - 0.025 ** (1 / np.array([5, 10])))
+    assert {band.n for band in found.values()} == {10}
+    clustered = bands(replace(steps, unit=np.arange(100) // 5), Settings(resamples=300))["flip"]
+    np.testing.assert_allclose(clustered.band_high, 1 - 0.025 ** (1 / 2))
+    one = bands(replace(steps, unit=np.arange(100) // 10), Settings(resamples=300))["flip"]
+    assert np.isnan(one.band_high).all()  # ten units, of which one has a judged example
+
+
+def test_a_band_of_costs_holds_the_limits_of_every_point() -> None:
+    """Of skewed costs the upper percentile is farther off than 1.96 standard errors."""
+    tokens = np.random.default_rng(0).lognormal(5, 1.5, 40)
+    steps = Steps(np.ones(40, np.int64), np.arange(40), {"tokens": np.zeros(40)}, {"tokens": tokens}, frozenset())
+    for made in (steps, world(np.random.default_rng(5), 200, cluster=5)):
+        band = bands(made, Settings(resamples=400))["tokens"]
+        assert (band.band_low <= band.low).all()
+        assert (band.band_high >= band.high).all()
+
+
+def test_few_clusters_have_students_interval() -> None:
+    """Means of four clusters are 0, 1, 2, 3: 1.5 and 3.18 (Student's t, three degrees) times 1.291 / 2."""
+    tokens = np.repeat([0.0, 1.0, 2.0, 3.0], 25)
+    steps = Steps(
+        np.ones(100, np.int64), np.repeat(np.arange(4), 25), {"tokens": np.zeros(100)}, {"tokens": tokens}, frozenset()
+    )
+    found = bands(steps, Settings(resamples=20_000))["tokens"]
+    assert (found.band_low[1], found.band_high[1]) == pytest.approx((1.5 - 2.054, 1.5 + 2.054), abs=0.1)
+
+
 def test_one_unit_has_no_band() -> None:
     one = Steps(np.array([1]), np.array([0]), {"correct": np.array([0.0])}, {"correct": np.array([1.0])}, RATES)
     found = bands(one, Settings(resamples=10))["correct"]
@@ -123,7 +164,7 @@ def test_where_nothing_has_happened_a_band_is_no_wider_than_what_happens_later_a
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
-def test_the_band_holds_the_whole_curve_in_93_to_97_per_cent(name: str) -> None:
+def test_the_band_holds_the_whole_curve_as_often_as_the_manual_says(name: str) -> None:
     def made(seed: int, size: int) -> Steps:
         return world(np.random.default_rng(seed), size, **WORLDS[name])  # type: ignore[arg-type]
 
@@ -140,6 +181,7 @@ def test_the_band_holds_the_whole_curve_in_93_to_97_per_cent(name: str) -> None:
             hits[metric] += not out.any()
     shares = {metric: count / repetitions for metric, count in hits.items()}
     noise = 3 * np.sqrt(0.95 * 0.05 / repetitions) - 0.02  # what Monte Carlo adds to the promise
-    assert all(share >= 0.93 - noise for share in shares.values()), shares
-    exact = {"flip", "flips among"} if "rare" in name else set()  # exact limits of a handful of events hold more often
-    assert all(share <= 0.97 + noise for metric, share in shares.items() if metric not in exact), shares
+    for metric, share in shares.items():
+        least = 0.91 if metric == "tokens" else 0.93 - noise  # costs are skewed
+        most = 0.995 if "rare" in name and "flip" in metric else 0.97 + noise  # exact limits of a handful of events
+        assert least <= share <= most, shares

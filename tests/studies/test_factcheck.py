@@ -43,6 +43,9 @@ def test_everything_is_written_in_every_format(claims: Path, study: Run, tmp_pat
         assert "simulated log" in (out / f"{name}.svg").read_text()
     report = (out / "report.md").read_text()
     assert all(f"Table {number}:" in report for number in ("5.1", "5.13", "B.1", "B.4"))
+    assert (
+        "- 200 claims are reported\n- 60 claims of `--dev` (split = 'dev') are learnt from and not reported" in report
+    )
     names = [row["Policy"] for row in rows(out / "variants.csv")]
     assert {"prior: linear", "prior: trees", "prior: gp", "upper confidence", "conformal, alpha 0.2"} <= set(names)
     sets = [row for row in rows(out / "coverage.csv") if row["Policy"] == "conformal, alpha 0.3"]

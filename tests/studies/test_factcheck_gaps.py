@@ -14,6 +14,7 @@ from tests.studies.claims import rows, tables, written
 from thinkback.app import app
 
 Run = Callable[..., Result]
+FIGURES = ("figure_5_1", "figure_5_2", "figure_B_1", "sensitivity_macro_f1", "sensitivity_operations")
 
 
 def test_a_log_without_seconds_or_tokens_has_dashes_and_says_why(study: Run, tmp_path: Path) -> None:
@@ -62,7 +63,31 @@ def test_with_a_verifier_on_part_of_the_traces_what_needs_none_is_shown(study: R
     for name in (*named, "efficiency", "budgets", "orders", "variants", "sensitivity"):
         assert "verifier `weak` did not score a trace" in (tmp_path / "out" / f"{name}.md").read_text(), name
     assert float(rows(tmp_path / "out" / "gold_within.csv")[0]["n"]) == 40
-    assert "claims are left out: `weak` did not score" in (tmp_path / "out" / "unresolved.md").read_text()
+    assert all(row["share"] for row in rows(tmp_path / "out" / "gold_within.csv"))
+    open_ = rows(tmp_path / "out" / "unresolved.csv")
+    assert {(row["share"], row["largest"], row["median"]) for row in open_} == {("", "", "")}
+    assert all(float(row["n"]) < 36 for row in open_)
+    told = (tmp_path / "out" / "unresolved.md").read_text()
+    assert "claims are left out: `weak` did not score" in told
+    assert "less than nine tenths of the claims asked about" in told
+    assert "WARNING: " in told.partition("| k |")[0]
+    assert {row["accuracy_pct"] for row in rows(tmp_path / "out" / "orders.csv")} == {""}
+    settings = rows(tmp_path / "out" / "sensitivity.csv")
+    assert len(settings) == 6 * 3 * 3 * 4  # margins, caps up to 15, minima, three bootstrap pools and none
+    text = (tmp_path / "out" / "sensitivity.md").read_text()
+    assert "settings cannot be served and are dashes, such as adaptive stopping with margin 0.05, cap 5, " in text
+    assert [row["k"] for row in rows(tmp_path / "out" / "table_B_4.csv")] == ["3", "5", "7", "10", "13"]
+    assert len(rows(tmp_path / "out" / "budget_smallest.csv")) == 10
+    assert {row["k"] for row in rows(tmp_path / "out" / "budget_smallest.csv")} == {""}
+    assert rows(tmp_path / "out" / "variants.csv")[0]["Policy"] == "adaptive stopping"
+    report = (tmp_path / "out" / "report.md").read_text()
+    undone = report.partition("## What could not be done")[2].partition("## Table")[0]
+    for figure in ("figure_5_1", "figure_5_2", "figure_B_1"):
+        named = figure.replace("figure_", "figure ").replace("_", ".")
+        drawn = (tmp_path / "out" / f"{figure}.svg").exists()
+        assert f"- {named}: {'drawn without' if drawn else 'not drawn'}" in undone
+        assert drawn == (f"({figure}.png)" in report)
+    assert "figure 5.1: not drawn" in undone
     assert [row["Method"] for row in rows(tmp_path / "out" / "table_5_9.csv")] != []  # `strong` scored all of them
     assert float(rows(tmp_path / "out" / "table_5_9.csv")[0]["verifier_calls"]) > 0
 
@@ -95,6 +120,39 @@ def test_what_a_verifier_does_not_log_is_no_zero(kept: tuple, reason: str, study
     assert float(told["Self-consistency", "latency_s, per claim"]) > 0
 
 
+def test_a_call_that_no_method_pays_may_lack_its_seconds(study: Run, tmp_path: Path) -> None:
+    """With a cap of 10 nobody verifies sample 14 of a claim; with one of 15 somebody does."""
+    frames = tables()
+    last = frames["traces"].filter((pl.col("sample_index") == 14) & pl.col("answer").is_not_null())["trace_id"][0]
+    seconds = pl.when(pl.col("trace_id") != last).then("latency_s")
+    frames["verifications"] = frames["verifications"].with_columns(latency_s=seconds)
+    log = written(tmp_path / "log", frames)
+    for cap in (10, 15):
+        assert study(log, "--verifier", "strong", "--cap", cap, "--caps", "15", "--force").exit_code == 0
+        told = {(row["Method"], row["Number"]): row["mean"] for row in rows(tmp_path / "out" / "efficiency.csv")}
+        for number in ("verification_s, per claim", "latency_s, per claim"):
+            assert (told["Adaptive Stopping", number] == "") == (cap == 15), number
+        text = (tmp_path / "out" / "table_5_5.md").read_text()
+        assert ("seconds are not logged for every verification" in text) == (cap == 15)
+
+
+def test_a_verifier_without_device_seconds_has_no_euros_and_says_why(study: Run, tmp_path: Path) -> None:
+    """Euros come from device seconds where traces have them; self-consistency verifies nothing and keeps its own."""
+    frames = tables()
+    frames["verifications"] = frames["verifications"].with_columns(device_s=pl.lit(None, pl.Float32))
+    assert frames["traces"]["device_s"].null_count() == 0
+    assert study(written(tmp_path / "log", frames), "--verifier", "strong", "--caps", "15").exit_code == 0
+    told = {(row["Method"], row["Number"]): row["mean"] for row in rows(tmp_path / "out" / "efficiency.csv")}
+    assert told["Adaptive Stopping", "cost_eur, per 1,000 claims"] == ""
+    assert float(told["Self-consistency", "cost_eur, per 1,000 claims"]) > 0
+    assert float(told["Adaptive Stopping", "latency_s, per claim"]) > 0
+    why = "device seconds are not logged for every verification by `strong`, so what follows from them is a dash"
+    text = (tmp_path / "out" / "efficiency.md").read_text()
+    assert why in text
+    assert "not logged for every trace" not in text
+    assert f"- {why}" in (tmp_path / "out" / "report.md").read_text().partition("## Table")[0]
+
+
 def test_one_verifier_alone_is_not_compared(study: Run, tmp_path: Path) -> None:
     """No rows of dashes, but the reason."""
     frames = tables()
@@ -104,6 +162,7 @@ def test_one_verifier_alone_is_not_compared(study: Run, tmp_path: Path) -> None:
     for name in ("table_5_8", "table_5_9", "table_5_10"):
         assert "the log has one verifier, so nothing is compared" in (tmp_path / "out" / f"{name}.md").read_text()
         assert rows(tmp_path / "out" / f"{name}.csv") == []
+        assert ": Verifier ablation: " in (tmp_path / "out" / f"{name}.md").read_text()
         assert (tmp_path / "out" / f"{name}.tex").stat().st_size > 0
 
 
@@ -203,6 +262,11 @@ def test_no_valid_trace_at_all(study: Run, tmp_path: Path) -> None:
     assert {row["accuracy_pct"] for row in rows(tmp_path / "out" / "table_5_1.csv")} == {"0.0"}
     words = "no trace of `n15` has a valid answer"
     assert words in " ".join(done.stdout.split())
+    for name in FIGURES:
+        assert words in (tmp_path / "out" / f"{name}.svg").read_text(), name
+    saved = (tmp_path / "out" / "table_5_6.md").read_text()
+    assert "savings vs. Adaptive Stopping: a dash, for it makes no verifier call to divide by" in saved
+    assert "nothing of it to divide by" in (tmp_path / "out" / "efficiency.md").read_text()
     for name in ("report", "table_5_1", "table_5_8", "table_5_12", "gold_within"):
         assert words in (tmp_path / "out" / f"{name}.md").read_text(), name
 

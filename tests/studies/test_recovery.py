@@ -173,6 +173,36 @@ def test_budgets_are_in_the_order_of_their_limits_and_sampled_as_the_base(tmp_pa
     assert named.budgets == ("long", "greedy", "a-longest")
 
 
+def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
+    """Every `active_verify` again in a second pool, always wrong and cut off; of `continue` there is one pool."""
+    tables = recovery_tables(300, 11, RecoveryModel(votes=3))
+    traces = tables["traces"]
+    again = traces.filter(pl.col("action") == "active_verify").with_columns(
+        trace_id=pl.col("trace_id") + " again", pool=pl.lit("second"), finish_reason=pl.lit("length"),
+        answer=pl.lit("none of these"), correct=pl.lit(value=False),
+    )  # fmt: skip
+    tables["traces"] = pl.concat([traces, again.cast(traces.schema)])
+    write_log(tmp_path / "log", name="made", tables=tables, simulated=True)
+    log, own = open_log(tmp_path / "log"), again["parent_id"][0]
+    first = traces.filter((pl.col("parent_id") == own) & (pl.col("action") == "active_verify"))["pool"][0]
+    with pytest.raises(ThinkbackError, match=rf"several pools of revisions \(`{first}`, `second`\).*with `--pool`"):
+        cast_of(log, asked())
+    with pytest.raises(ThinkbackError, match="no pool `secnd` of revisions; did you mean `second`"):
+        cast_of(log, asked(pools=("secnd",)))
+    found = {}
+    for pool in (first, "second"):
+        changes = asked(pools=(pool,))
+        cast, screening, _ = cast_of(log, changes)
+        assert {gate.pool for action, gate in cast.gates.items() if action == "active_verify"} <= {pool}
+        result = study_dataset(log, cast, screening, changes, str(screening["dataset"][0]).split(", ")[0])
+        row = screening.filter(action="active_verify").row(0, named=True)
+        found[pool] = (row["accuracy"], row["truncation_rate"], result.values("always active_verify")["correct"].mean())
+    assert found["second"] == (0.0, 1.0, 0.0)
+    assert found[first][0] > 0.3
+    assert found[first][1] < 1.0
+    assert found[first][2] > 0.3
+
+
 def test_no_action_is_chosen_on_the_examples_that_are_reported(tmp_path: Path) -> None:
     write_log(tmp_path / "log", name="made", tables=recovery_tables(100, 11, RecoveryModel()), simulated=True)
     log = open_log(tmp_path / "log")

@@ -187,6 +187,7 @@ def test_a_model_that_cannot_be_gone_on_from_is_refused(recipe: Path, model: Pat
     assert "has other tokens than the tasks" in told(f'start = "{other}"\n', shapeless)
 
 
+@pytest.mark.slow
 def test_without_a_compiler_nothing_is_compiled(recipe: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "thinkback", "train", str(recipe), "--out", str(tmp_path / "made"), "--compile"],

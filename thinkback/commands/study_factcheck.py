@@ -75,6 +75,7 @@ def factcheck(
     LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
     """
     from replay.contents import read_contents
+    from replay.rows import matching
     from replay.studies.factcheck_published import published as numbers
     from replay.studies.factcheck_runs import Setting
     from replay.studies.factcheck_study import choose, study_factcheck
@@ -91,6 +92,8 @@ def factcheck(
     if verifier is None and "lora" in contents.verifiers:
         verifier = "lora"
     named = tuple(n.strip() for n in features.split(",")) if features else None
+    if dev is not None:
+        matching(opened, dev, "dev")  # its own mistakes are told before those of a condition made of it
     if dev is not None and where is None:
         where = f"NOT coalesce(({dev}), false)"
     setting = Setting(
@@ -134,7 +137,7 @@ def _caps(text: str) -> list[int]:
 
 def _write(study: Study, out: Path, force: bool) -> None:
     from replay.studies.factcheck_appendix import appendix_tables
-    from replay.studies.factcheck_figures import figures
+    from replay.studies.factcheck_figures import figures, undone
     from replay.studies.factcheck_tables import main_tables
     from replay.studies.gaps import told_left_out, write_left_out
     from thinkback import console
@@ -142,18 +145,19 @@ def _write(study: Study, out: Path, force: bool) -> None:
     from toolkit.show import write_report
 
     tables = main_tables(study) | appendix_tables(study)
+    told = {"What was replayed": study.notes, "What could not be done": undone(study)}
     with replacing(out, force) as folder:
         write_report(
             folder,
             title=f"Fact checking under a verifier budget: {study.dataset}",
             tables=tables,
             figures=figures(study),
-            words={"What was replayed": "\n".join(f"- {note}" for note in study.notes)} if study.notes else None,
+            words={name: "\n".join(f"- {note}" for note in notes) for name, notes in told.items() if notes},
             simulated=study.simulated,
         )
         write_left_out(folder, "comparison", study.left_out, study.simulated)
-    for told in told_left_out(study.left_out.get("main", {})):
-        console.say(told)
+    for line in told_left_out(study.left_out.get("main", {})):
+        console.say(line)
     shown = main_tables(replace(study, published=None))  # a terminal has no room for three numbers in place of one
     for name in ("table_5_2", "table_5_3", "table_5_6"):
         console.show(shown[name])

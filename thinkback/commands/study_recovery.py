@@ -42,6 +42,12 @@ def recovery(
     base: Annotated[
         str | None, typer.Option("--base", metavar="POOL", help="Pool of the base attempts.", show_default=False)
     ] = None,
+    pool: Annotated[
+        str | None,
+        typer.Option(
+            "--pool", metavar="POOL,…", help="Pool of the revisions, of each action with several.", show_default=False
+        ),
+    ] = None,
     budgets: Annotated[
         str | None,
         typer.Option(
@@ -119,6 +125,7 @@ def recovery(
         margin=margin,
         prices=load_prices(prices) if prices is not None else None,
         settings=Settings(resamples=resamples, level=level, seed=seed),
+        pools=tuple(name.strip() for name in pool.split(",")) if pool else (),
     )
     names = datasets(opened, where)
     check_rows(opened, on, tune, where)

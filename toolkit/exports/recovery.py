@@ -12,13 +12,18 @@ from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect
 
 ACCEPT = "accept"
+OF_EXAMPLE = ("gold", "labels", "cluster")
+OF_CALL = ("max_tokens", "latency_s", "device_s", "sum_logprob", "tokens_estimated")
 
 
 def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None = None) -> int:
     """Write an accept row for each base attempt (sample 0 of pool `base`) and one for each revision of it.
 
-    Beside SeVRA's fields stand what the import reads to make the same log again: `base_pool`, `base_answer` and
-    `final_answer` where there are answers, prompt and completion tokens, and `simulated` where the log is.
+    Beside SeVRA's fields stands, where it is logged, what every signal of a gate file reads, and `import_recovery`
+    takes it back: of the example gold, labels and cluster; of each call model, answer, finish reason, prompt and
+    completion tokens, token limit, seconds and the sum of log-probabilities; the name of the base pool; `simulated`
+    where the log is. Traces without a verdict, other pools, verifications, log-probabilities of single tokens and
+    other columns do not go out.
 
     Of an action with several pools of revisions, those of `pool`. Returns the number of rows. ThinkbackError where
     the log has no judged revision of the base, or several pools of them and none is named.
@@ -42,6 +47,8 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
                 "action_actual_tokens": _tokens(one),
                 "action_finalizer_used": one["finalizer_used"],
                 "action_usage": _usage(one),
+                "model": one["model"],
+                **_call("action", one),
                 "sample_index": one["sample_index"],
                 "intervention_response": one["text"],
                 "intervention_response_empty": not one["text"] if one["text"] is not None else None,
@@ -76,7 +83,8 @@ def export_replay(log: Log, base: str | None, action: str, verifier: str, out: P
 def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, dict[str, list[dict[str, Any]]]]:
     """Judged base attempts with what their examples say, and the judged revisions of each by trace id."""
     columns = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text", "correct"]
-    columns += ["prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used", "answer", "opaque"]
+    columns += ["prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used", "answer", "opaque", "model"]
+    columns += OF_CALL
     traces = collect(log.scan("traces", columns), log).filter(pl.col("correct").is_not_null())
     first = traces.filter((pl.col("action") == "solve") & (pl.col("sample_index") == 0))
     revised = traces.filter(pl.col("action") != "solve").sort("example_id", "action", "pool", "sample_index")
@@ -87,7 +95,7 @@ def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, 
     name = base or bases[0]
     if name not in bases:
         raise ThinkbackError(f"pool `{name}` has no judged revision of its first traces; {suggest(name, bases)}")
-    examples = collect(log.scan("examples", ["example_id", "dataset", "split", "question"]), log)
+    examples = collect(log.scan("examples", ["example_id", "dataset", "split", "question", *OF_EXAMPLE]), log)
     attempts = first.filter(pl.col("pool") == name).join(examples, on="example_id", how="left").sort("example_id")
     own = _of_pool(revised.filter(pl.col("parent_id").is_in(attempts["trace_id"].implode())), pool)
     by_parent: dict[str, list[dict[str, Any]]] = {}
@@ -124,7 +132,10 @@ def _attempt(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any
         "base_actual_tokens": _tokens(attempt),
         "base_finalizer_used": attempt["finalizer_used"],
         "base_usage": _usage(attempt),
+        "base_model": attempt["model"],
         "features": known,
+        **{name: attempt[name] for name in OF_EXAMPLE if attempt[name] is not None},
+        **_call("base", attempt),
         **_answer("base_answer", attempt),
     }
 
@@ -132,6 +143,11 @@ def _attempt(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any
 def _usage(trace: dict[str, Any]) -> dict[str, Any]:
     tokens = {name: trace[name] for name in ("prompt_tokens", "completion_tokens")}
     return {"done_reason": trace["finish_reason"], **tokens}
+
+
+def _call(whose: str, trace: dict[str, Any]) -> dict[str, Any]:
+    """What is logged of a trace's call beside its tokens."""
+    return {f"{whose}_{name}": trace[name] for name in OF_CALL if trace[name] is not None}
 
 
 def _answer(name: str, trace: dict[str, Any]) -> dict[str, Any]:

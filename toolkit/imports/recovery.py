@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.files import check_replaceable
 from toolkit.imports.literals import TEXT_OF
-from toolkit.imports.recovery_columns import FEATURES, check_verdicts, typed
+from toolkit.imports.recovery_columns import FEATURES, MOST, TEXTS, check_labels, check_verdicts, indexed, typed
+from toolkit.imports.recovery_tables import answered_by, examples_of, features_of, told_fields, traces_of
 from toolkit.imports.sources import PLACES, read_sources
 from toolkit.log import write_log
 
 ACCEPT = "accept"
 BASE, SPLIT = "base", "test"
 NEEDED = ("example_id", "action", "base_correct", "final_correct")
-INDEX = ("sample_index", "rollout", "sample")
+OF_EXAMPLE = ("gold", "labels", "cluster")
 SHOWN = 3
 SUMS = "tokens are sums of prompt and completion; they stand in completion_tokens"
 
@@ -51,32 +51,33 @@ def import_recovery(
 
     That pool is called `base`, by default what the rows' `base_pool` says, else "base"; examples whose rows name no
     split are in `split`, by default "test".
-    Rows of one example, action and sample index are repeats, of which the first wins; rows without an index are
-    rollouts in their order, and of those that are equal throughout the first wins with `drop_repeats`. `exclude`
-    leaves out examples without an accept row or without an action that others have; otherwise they are an error.
+    Rows of one example, action and sample index are repeats, of which the first wins, and the index is kept; rows
+    without one are rollouts in their order, behind those that have one, and of those that are equal throughout the
+    first wins with `drop_repeats`. `exclude` leaves out examples without an accept row or without an action that
+    others have; otherwise they are an error.
+    Of rows that `export_recovery` wrote, what it names comes back, and no more.
     ThinkbackError, and nothing is written, for that, missing columns, values of another type, verdicts that
-    contradict each other, accept rows that spend tokens, or base attempts that differ within an example.
+    contradict each other or gold answers of a label space, accept rows that spend tokens, or base attempts that
+    differ within an example.
     """
     check_replaceable(out, force=False)
-    rows = _rows(sources, NEEDED)
+    rows, counted = indexed(_rows(sources, NEEDED))
     _one_base(rows)
     check_verdicts(rows)
+    shared = [pl.col(c).drop_nulls().first().over("example_id") for c in OF_EXAMPLE if c in rows.columns]
+    rows = rows.with_columns(shared)
+    answered = answered_by(rows)
+    check_labels(rows, answered)
     pool = base or _base_pool(rows)
     rows, repeats = _first_wins(rows, drop_repeats)
     rows, gone = _complete(rows, exclude)
     attempts = rows.filter(pl.col("action") == ACCEPT).unique("example_id", keep="first", maintain_order=True)
-    revisions = rows.filter(pl.col("action") != ACCEPT)
+    revisions, gaps = _numbered(rows.filter(pl.col("action") != ACCEPT))
     _check_pools(revisions, pool)
-    examples = attempts.select(
-        "example_id",
-        dataset=_text(attempts, ("dataset", "task_type"), "recovery"),
-        split=_text(attempts, ("split",), split or SPLIT),
-        question=_text(attempts, ("query", "question"), ""),
-    )
-    answered = _answered(rows)
-    traces = pl.concat([_base_traces(attempts, pool, answered), _revision_traces(revisions, answered)], how="diagonal")
+    examples = examples_of(attempts, split or SPLIT)
+    traces = traces_of(attempts, revisions, pool, answered)
     tables = {"examples": examples, "traces": traces}
-    found = _features(attempts)
+    found = features_of(attempts)
     if found is not None:
         tables["features"] = found
     origin = {"imported": "recovery rows", "files": [Path(source).name for source in sources]}
@@ -84,11 +85,13 @@ def import_recovery(
     write_log(out, name=name or "recovery", tables=tables, source=origin, simulated=simulated)
     notes = [
         "the rows are simulated, and so is the log" if simulated else "",
+        counted,
         *repeats,
         *gone,
+        gaps,
         _unsplit(attempts, split),
         "" if answered else "the rows hold verdicts and no answers: votes are refused",
-        "" if "prompt_tokens" in _told(rows, "base_usage") else SUMS,
+        "" if "prompt_tokens" in told_fields(rows, "base_usage") else SUMS,
     ]
     return RecoveryReport(len(examples), len(traces), tuple(note for note in notes if note))
 
@@ -127,7 +130,8 @@ def import_replay(
 
 
 def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
-    rows = read_sources([str(source) for source in sources], frozenset()).frame
+    rows = read_sources([str(source) for source in sources], frozenset(TEXTS)).frame
+    rows = rows.with_columns(rows[TEXT_OF + name].alias(name) for name in TEXTS if TEXT_OF + name in rows.columns)
     rows = rows.drop([name for name in rows.columns if name.startswith(TEXT_OF) or name in PLACES])
     if rows.is_empty():
         listed = ", ".join(f"`{source}`" for source in sources)
@@ -146,9 +150,8 @@ def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
 
 def _first_wins(rows: pl.DataFrame, drop_equal: bool) -> tuple[pl.DataFrame, list[str]]:
     """Rows without repeats, and what is said of those. A row without a sample index is a rollout of its own."""
-    index = next((name for name in INDEX if name in rows.columns), None)
-    known = rows[index].is_not_null() if index is not None else pl.repeat(False, len(rows), eager=True)
-    first = pl.struct("example_id", "action", *([index] if index is not None else [])).is_first_distinct()
+    known = rows["sample_index"].is_not_null()
+    first = pl.struct("example_id", "action", "sample_index").is_first_distinct()
     again = rows.select(~first).to_series() & known
     notes = []
     accepts = rows.filter(~again & (rows["action"] == ACCEPT))
@@ -169,6 +172,24 @@ def _first_wins(rows: pl.DataFrame, drop_equal: bool) -> tuple[pl.DataFrame, lis
         kept = f"{what}: kept as rollouts of their own; `--drop-repeats` drops them"
         notes.append(f"dropped {what}" if drop_equal else kept)
     return rows.filter(~again & ~equal if drop_equal else ~again), notes
+
+
+def _numbered(revisions: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """Revisions with an index each: their own, else by order behind the last one given; and a note on gaps."""
+    of = ("example_id", "action")
+    last = pl.col("sample_index").max().over(of).cast(pl.Int64).fill_null(-1)
+    place = last + pl.col("sample_index").is_null().cum_sum().over(of).cast(pl.Int64)
+    made = revisions.with_columns(sample_index=pl.coalesce(pl.col("sample_index").cast(pl.Int64), place))
+    beyond = made.filter(pl.col("sample_index") > MOST)
+    if len(beyond):
+        raise ThinkbackError(f"the sample indices of {_listed(beyond)} are too large: number rows 0, 1, 2 …")
+    spans = made.group_by(of, maintain_order=True).agg(pl.col("sample_index").max() + 1, rows=pl.len())
+    broken = spans.filter(pl.col("sample_index") != pl.col("rows"))
+    note = (
+        f"{_examples(broken.unique('example_id'))} a gap in the sample indices of an action ({_listed(broken)}): "
+        "revisions behind it are kept and not replayed; number the rows of each action 0, 1, 2 …"
+    )
+    return made.with_columns(pl.col("sample_index").cast(pl.Int32)), note if len(broken) else ""
 
 
 def _simulated(rows: pl.DataFrame) -> bool:
@@ -210,7 +231,7 @@ def _unsplit(attempts: pl.DataFrame, split: str | None) -> str:
 def _one_base(rows: pl.DataFrame) -> None:
     """Refuse examples whose rows tell of different base attempts."""
     told = ("base_correct", "base_response", "base_actual_tokens", "base_finalizer_used")
-    _refuse_several(rows, [name for name in told if name in rows.columns])
+    _refuse_several(rows, [name for name in (*told, *OF_EXAMPLE) if name in rows.columns])
     accepts = rows.filter(pl.col("action") == ACCEPT)
     _refuse_several(accepts, [name for name in ("query", "question", "features", *FEATURES) if name in rows.columns])
 
@@ -251,109 +272,3 @@ def _examples(frame: pl.DataFrame) -> str:
 
 def _listed(frame: pl.DataFrame) -> str:
     return ", ".join(f"`{name}`" for name in frame["example_id"].unique(maintain_order=True)[:SHOWN])
-
-
-def _text(frame: pl.DataFrame, names: Sequence[str], default: str) -> pl.Expr:
-    found = [pl.col(name).cast(pl.String) for name in names if name in frame.columns]
-    return pl.coalesce(*found, pl.lit(default))
-
-
-def _told(frame: pl.DataFrame, column: str) -> set[str]:
-    """Fields of a column of objects; none where the rows have no such column."""
-    usage = frame.schema.get(column)
-    return {field.name for field in usage.fields} if isinstance(usage, pl.Struct) else set()
-
-
-def _usage(frame: pl.DataFrame, column: str, key: str, dtype: Any = pl.String) -> pl.Expr:
-    """A field of `base_usage` or `action_usage`, null where there is none."""
-    known = key in _told(frame, column)
-    return pl.col(column).struct.field(key).cast(dtype, strict=False) if known else pl.lit(None, dtype)
-
-
-def _prompt(frame: pl.DataFrame, column: str, total: pl.Expr) -> pl.Expr:
-    """Prompt tokens as the usage tells them, where they and the completion's make the total; else 0 of a total."""
-    parts = [_usage(frame, column, f"{one}_tokens", pl.Int32) for one in ("prompt", "completion")]
-    told = pl.when(parts[0] + parts[1] == total).then(parts[0])
-    return pl.coalesce(told, pl.when(total.is_not_null()).then(0)).cast(pl.Int32)
-
-
-def _done(frame: pl.DataFrame, whose: str) -> pl.Expr:
-    """Why the base's or the action's call ended, from its usage or a column of its own."""
-    own = _column(frame, f"{whose}_done_reason", pl.String)
-    return pl.coalesce(_usage(frame, f"{whose}_usage", "done_reason"), own)
-
-
-def _answered(rows: pl.DataFrame) -> bool:
-    """Whether the rows hold answers: both columns, and no right verdict without one."""
-    if not {"base_answer", "final_answer"} <= set(rows.columns):
-        return False
-    lacking = (pl.col("base_correct") & pl.col("base_answer").is_null()) | (
-        pl.col("final_correct") & pl.col("final_answer").is_null()
-    )
-    return not rows.select(lacking.any()).item()
-
-
-def _column(frame: pl.DataFrame, name: str, dtype: Any) -> pl.Expr:
-    return pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype)
-
-
-def _base_traces(base: pl.DataFrame, pool: str, answered: bool) -> pl.DataFrame:
-    trace = pl.col("example_id") + " base"
-    tokens = _column(base, "base_actual_tokens", pl.Int32)
-    prompt = _prompt(base, "base_usage", tokens)
-    return base.select(
-        "example_id",
-        trace_id=trace,
-        pool=pl.lit(pool),
-        action=pl.lit("solve"),
-        sample_index=pl.lit(0, pl.Int32),
-        model=_text(base, ("base_model", "model"), "unknown"),
-        text=_column(base, "base_response", pl.String),
-        answer=pl.col("base_answer") if answered else trace,
-        correct=pl.col("base_correct"),
-        opaque=pl.lit(not answered),
-        prompt_tokens=prompt,
-        completion_tokens=tokens - prompt,
-        finish_reason=_done(base, "base"),
-        finalizer_used=_column(base, "base_finalizer_used", pl.Boolean),
-    )
-
-
-def _revision_traces(rows: pl.DataFrame, answered: bool) -> pl.DataFrame:
-    index = pl.int_range(pl.len()).over("example_id", "action").cast(pl.Int32)
-    trace = pl.col("example_id") + " " + pl.col("action") + " " + index.cast(pl.String)
-    tokens = _column(rows, "action_actual_tokens", pl.Int32)
-    prompt = _prompt(rows, "action_usage", tokens)
-    response = next(
-        (c for c in ("intervention_response", "final_response", "action_response") if c in rows.columns), ""
-    )
-    return rows.select(
-        "example_id",
-        trace_id=trace,
-        pool=pl.col("action"),
-        action=pl.col("action"),
-        parent_id=pl.col("example_id") + " base",
-        sample_index=index,
-        model=_text(rows, ("model",), "unknown"),
-        text=_column(rows, response, pl.String),
-        answer=pl.col("final_answer") if answered else trace,
-        correct=pl.col("final_correct"),
-        opaque=pl.lit(not answered),
-        prompt_tokens=prompt,
-        completion_tokens=tokens - prompt,
-        finish_reason=_done(rows, "action"),
-        finalizer_used=_column(rows, "action_finalizer_used", pl.Boolean),
-        response_empty=_column(rows, "intervention_response_empty", pl.Boolean),
-    )
-
-
-def _features(base: pl.DataFrame) -> pl.DataFrame | None:
-    """The five task features of the base attempts, or of those that the rows have."""
-    held = base.schema.get("features")
-    inner = [field.name for field in held.fields] if isinstance(held, pl.Struct) else []
-    flat = [name for name in FEATURES if name in base.columns]
-    if not inner and not flat:
-        return None
-    columns = {name: pl.col("features").struct.field(name).cast(pl.Float64) for name in inner}
-    columns |= {name: pl.col(name).cast(pl.Float64) for name in flat if name not in inner}
-    return base.select("example_id", trace_id=pl.col("example_id") + " base", **columns)

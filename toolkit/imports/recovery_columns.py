@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NoReturn
 
 import polars as pl
 
 from toolkit.errors import ThinkbackError
+from toolkit.imports.literals import lists
+
+CALLS: dict[str, pl.DataType] = {
+    "max_tokens": pl.Int32(), "latency_s": pl.Float32(), "device_s": pl.Float32(), "sum_logprob": pl.Float32(),
+    "tokens_estimated": pl.Boolean(),
+}  # fmt: skip
+"""What our own rows tell of a call beside its tokens, each as `base_NAME` and `action_NAME`."""
+USAGE = {"done_reason": "text", "prompt_tokens": "count", "completion_tokens": "count"}
+FEATURES = ("difficulty", "verification_need", "constraint_density", "ambiguity_score", "retrieval_need")
+INDEX = ("sample_index", "rollout", "sample")
+
+
+def _both(*names: str) -> tuple[str, ...]:
+    return tuple(f"{whose}_{name}" for whose in ("base", "action") for name in names)
+
 
 VERDICTS = (
-    "base_correct", "final_correct", "verified_correct", "helpful_fix", "harmful_flip", "base_finalizer_used",
-    "action_finalizer_used", "intervention_response_empty", "simulated",
+    "base_correct", "final_correct", "verified_correct", "helpful_fix", "harmful_flip", "intervention_response_empty",
+    "simulated", *_both("finalizer_used", "tokens_estimated"),
 )  # fmt: skip
-COUNTS = ("action_actual_tokens", "base_actual_tokens", "verification_tokens")
-FEATURES = ("difficulty", "verification_need", "constraint_density", "ambiguity_score", "retrieval_need")
+COUNTS = (*_both("actual_tokens", "max_tokens"), "verification_tokens")
+SECONDS = _both("latency_s", "device_s")
+NUMBERS = ("gate_score", *_both("sum_logprob"), *FEATURES)
 TEXTS = (
     "action", "base_pool", "dataset", "task_type", "split", "query", "question", "model", "base_model", "base_response",
     "base_done_reason", "action_done_reason", "intervention_response", "final_response", "action_response",
-    "base_answer", "final_answer",
+    "base_answer", "final_answer", "gold", "cluster",
 )  # fmt: skip
 WORDS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 MOST = 2**31 - 1
+COUNTED = "tokens are counted in whole numbers from 0"
 
 
 def typed(rows: pl.DataFrame) -> pl.DataFrame:
@@ -29,17 +47,45 @@ def typed(rows: pl.DataFrame) -> pl.DataFrame:
     Raises ThinkbackError that names the column and the first row (from 1) of a value that is none.
     """
     readers: Mapping[tuple[str, ...], Callable[[pl.Series, str], pl.Series]] = {
-        VERDICTS: _verdict, COUNTS: _count, ("gate_score", *FEATURES): _number, TEXTS: _text,
+        VERDICTS: _verdict, COUNTS: _count, SECONDS: _seconds, NUMBERS: _number, TEXTS: _text, ("labels",): _labels,
     }  # fmt: skip
     found = [read(rows[name], name) for names, read in readers.items() for name in names if name in rows.columns]
     rows = rows.with_columns(found)
-    held = rows.schema.get("features")
-    if isinstance(held, pl.Struct):
-        inner = [_number(rows["features"].struct.field(one.name), f"features.{one.name}") for one in held.fields]
-        rows = rows.with_columns(pl.struct(inner).alias("features"))
-    elif held is not None and held != pl.Null:
-        raise ThinkbackError(f"column `features` of the rows holds {held}; it is an object of numbers in each row")
+    for name in ("features", *_both("usage")):
+        if name in rows.columns:
+            rows = _object(rows, name)
     return rows
+
+
+def _object(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The rows with the fields of an object typed: of usage those that are known; without one, without the column."""
+    held = rows[name]
+    if not isinstance(held.dtype, pl.Struct):
+        if held.null_count() < len(held):
+            what = "numbers" if name == "features" else "an ending and token counts"
+            _unfit(held, held.is_not_null(), name, f"it is an object of {what} in each row")
+        return rows.drop(name)
+    taken = {"example_id", "trace_id"} & {field.name for field in held.dtype.fields} if name == "features" else ()
+    for key in taken:
+        raise ThinkbackError(f"column `features` of the rows has a field `{key}`, which names rows of a log: rename it")
+    reader = {"text": _text, "count": _count, "number": _number}
+    kinds = {field.name: "number" if name == "features" else USAGE.get(field.name) for field in held.dtype.fields}
+    inner = [reader[kind](held.struct.field(key), f"{name}.{key}").alias(key) for key, kind in kinds.items() if kind]
+    return rows.with_columns(pl.struct(inner).alias(name)) if inner else rows.drop(name)
+
+
+def indexed(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """The rows with `sample_index` as int from what they call it, null where they give none, and a note.
+
+    Where no row has the index 0 and some have 1, they count from 1, and all are one less.
+    """
+    own = next((name for name in INDEX if name in rows.columns), None)
+    if own is None:
+        return rows.with_columns(sample_index=pl.lit(None, pl.Int32)), ""
+    read = _count(rows[own], own, "rollouts are numbered in whole numbers from 0").alias("sample_index")
+    if read.min() == 1:
+        return rows.with_columns(read - 1), f"`{own}` counts from 1, and sample indices from 0: they are one less"
+    return rows.with_columns(read), ""
 
 
 def _verdict(values: pl.Series, name: str) -> pl.Series:
@@ -50,33 +96,61 @@ def _verdict(values: pl.Series, name: str) -> pl.Series:
     return _checked(read, values, name, "a verdict is true or false, or 1 or 0")
 
 
-def _count(values: pl.Series, name: str) -> pl.Series:
+def _count(values: pl.Series, name: str, advice: str = COUNTED) -> pl.Series:
     read = _number(values, name)
     whole = pl.Series(read.name, (read >= 0) & (read <= MOST) & (read == read.floor()))
     kept = pl.select(pl.when(whole).then(read)).to_series().cast(pl.Int32).alias(read.name)
-    return _checked(kept, values, name, "tokens are counted in whole numbers from 0")
+    return _checked(kept, values, name, advice)
+
+
+def _seconds(values: pl.Series, name: str) -> pl.Series:
+    read = _number(values, name)
+    kept = pl.select(pl.when(read >= 0).then(read)).to_series().alias(read.name)
+    return _checked(kept, values, name, "seconds are numbers from 0")
 
 
 def _number(values: pl.Series, name: str) -> pl.Series:
-    if values.dtype.is_nested():
-        raise ThinkbackError(f"column `{name}` of the rows holds {values.dtype}; give numbers")
-    read = values.cast(pl.Float64, strict=False)
+    read = _flat(values, name, "give a number").cast(pl.Float64, strict=False)
     finite = pl.select(pl.when(read.is_finite()).then(read)).to_series().alias(read.name)
     return _checked(finite, values, name, "give a number")
 
 
 def _text(values: pl.Series, name: str) -> pl.Series:
-    if values.dtype.is_nested():
-        raise ThinkbackError(f"column `{name}` of the rows holds {values.dtype}; give one text in each row")
-    return values.cast(pl.String)
+    return _flat(values, name, "give one text in each row").cast(pl.String)
+
+
+def _labels(values: pl.Series, name: str) -> pl.Series:
+    advice = "labels are a list of texts, each of them once"
+    found = lists(values)[0] if values.dtype == pl.String else values
+    flat = isinstance(found.dtype, pl.List) and not (found.dtype.inner.is_nested() or found.dtype.inner.is_float())
+    if not flat and found.null_count() < len(found):
+        _unfit(found, found.is_not_null(), name, advice)
+    read = (found if flat else found.cast(pl.Null)).cast(pl.List(pl.String)).alias(name)
+    items = pl.col(name).list
+    whole = pl.when((items.n_unique() == items.len()) & ~items.contains(None)).then(pl.col(name))
+    return _checked(read.to_frame().select(whole).to_series(), values, name, advice)
+
+
+def _flat(values: pl.Series, name: str, advice: str) -> pl.Series:
+    """The values where they are no lists or objects, or none at all."""
+    if not values.dtype.is_nested():
+        return values
+    if values.null_count() < len(values):
+        _unfit(values, values.is_not_null(), name, advice)
+    return pl.repeat(None, len(values), dtype=pl.Null, eager=True).alias(values.name)
 
 
 def _checked(read: pl.Series, values: pl.Series, name: str, advice: str) -> pl.Series:
     odd = read.is_null() & values.is_not_null()
     if odd.any():
-        row = int(odd.arg_max() or 0)
-        raise ThinkbackError(f"column `{name}` of the rows holds `{values[row]}` in row {row + 1:,}; {advice}")
+        _unfit(values, odd, name, advice)
     return read
+
+
+def _unfit(values: pl.Series, odd: pl.Series, name: str, advice: str) -> NoReturn:
+    row = int(odd.arg_max() or 0)
+    held = values.dtype if values.dtype.is_nested() else f"`{values[row]}`"
+    raise ThinkbackError(f"column `{name}` of the rows holds {held} in row {row + 1:,}; {advice}")
 
 
 def check_verdicts(rows: pl.DataFrame) -> None:
@@ -92,6 +166,24 @@ def check_verdicts(rows: pl.DataFrame) -> None:
         if name in rows.columns:
             odd = rows.select((pl.col(name) != meant).fill_null(False)).to_series()
             _refuse(rows, odd, f"`{name}` contradicts `base_correct` and `final_correct`")
+
+
+def check_labels(rows: pl.DataFrame, answered: bool) -> None:
+    """Raise where a gold answer is none of the labels, or a verdict on an answer among labels is not by the gold one.
+
+    Without answers (`answered` false) verdicts stand for themselves.
+    """
+    if "labels" not in rows.columns:
+        return
+    closed = pl.col("labels").list.len().fill_null(0) > 0
+    gold = pl.col("gold") if "gold" in rows.columns else pl.lit(None, pl.String)
+    outside = rows.select(closed & ~pl.col("labels").list.contains(gold) & gold.is_not_null()).to_series()
+    _refuse(rows, outside.fill_null(False), "its `gold` is none of its `labels`")
+    for whose in ("base", "final") if answered else ():
+        right = pl.col(f"{whose}_answer").eq_missing(gold) & gold.is_not_null()
+        odd = rows.select(closed & (pl.col(f"{whose}_correct") != right)).to_series()
+        what = f"with `labels`, an answer is right where it is the `gold` one, and its `{whose}_correct` says otherwise"
+        _refuse(rows, odd, what)
 
 
 def _refuse(rows: pl.DataFrame, odd: pl.Series, what: str) -> None:

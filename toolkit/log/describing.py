@@ -16,6 +16,7 @@ from toolkit.log.caps import (
     limits_of_rounds,
     limits_of_verifiers,
 )
+from toolkit.log.problems import UNFINISHED, LogError
 from toolkit.log.reading import Log, collect
 from toolkit.log.validating_relations import BLOCK_ROWS
 
@@ -73,7 +74,9 @@ class _Sums:
 
 
 def describe_log(log: Log) -> Description:
-    """Describe a log. LogError where its rows can't be read as the contract says."""
+    """Describe a log. LogError where it holds no tables, or its rows can't be read as the contract says."""
+    if not log.shards:
+        raise LogError(f"{log.address}: holds no tables: nothing is there to describe; {UNFINISHED}")
     sums = _Sums()
     tables = [t for t in ("examples", "traces", "verifications", "rounds", "checks") if log.has(t)]
     for low, high in example_blocks(log, tables, BLOCK_ROWS):

@@ -50,6 +50,10 @@ class Report:
         return not self.problems
 
 
+UNFINISHED = "name a log's folder, or run again the command that was to make this one"
+"""What to do about a folder without tables: nothing's, or an interrupted run's."""
+
+
 def shown(value: object, limit: int = 60) -> str:
     """A value as it stands in a message: short, on one line."""
     text = str(value) if isinstance(value, str) else repr(value)

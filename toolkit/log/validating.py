@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from toolkit.errors import suggest
 from toolkit.log.findings import Findings
 from toolkit.log.footers import damage, hash_file
-from toolkit.log.problems import LogError, Problem, Report
+from toolkit.log.problems import UNFINISHED, LogError, Problem, Report
 from toolkit.log.reading import Log
 from toolkit.log.schema import HIDDEN, TABLES, kind_of
 from toolkit.log.validating_relations import check_relations
@@ -26,7 +26,7 @@ def validate_log(log: Log) -> Report:
     no fault: that the log is unsealed, gaps in sample indices, ignored files.
     """
     if not log.shards:
-        message = "holds no tables: nothing is there to validate; name a log's folder"
+        message = f"holds no tables: nothing is there to validate; {UNFINISHED}"
         return Report((Problem(log.address, None, None, message),), tuple(log.warnings))
     return _examine(log, tuple(log.shards), deep=True)
 

@@ -18,7 +18,7 @@ from toolkit.show.results import (
     rank,
     ranked_table,
 )
-from toolkit.show.style import save_figure
+from toolkit.show.style import save_figure, warned
 from toolkit.show.table import Column, Estimate, Interval, Number, Table, Text, Tick, table_of
 
 __all__ = [
@@ -54,5 +54,6 @@ __all__ = [
     "save_figure",
     "spark",
     "table_of",
+    "warned",
     "write_report",
 ]

@@ -19,6 +19,7 @@ from toolkit.show.style import (
     footnotes,
     heading,
     legend,
+    percent_limits,
     style,
 )
 
@@ -78,6 +79,7 @@ def curves_figure(
             axes.set_ylabel(y)
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
+        grid.flat[0].set_ylim(*percent_limits(*grid.flat[0].get_ylim()))
         heading(figure, title, simulated)
         legend(figure, list(grid.flat))
         footnotes(figure, f"bands: {100 * level:g} % intervals")
@@ -111,6 +113,7 @@ def _draw(axes: Axes, curve: Curve, color: str) -> None:
         marker="o",
         markersize=3,
         linewidth=1.4,
+        clip_on=False,  # a marker on the edge, at 0 or 100 %, is drawn whole
         label=f"{curve.name} ({curve.sees})" if curve.diagnostic else curve.name,
     )
     low, high = percent(curve.low), percent(curve.high)

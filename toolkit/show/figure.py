@@ -23,6 +23,7 @@ from toolkit.show.style import (
     footnotes,
     heading,
     legend,
+    percent_limits,
     style,
 )
 
@@ -109,7 +110,8 @@ def _scales(axes: Axes, points: Sequence[FrontierPoint]) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         room = (high - low) or max(abs(high), 1.0)
-        axes.set_xlim(low - 0.07 * room, high + 0.14 * room)
+        left = low - 0.07 * room
+        axes.set_xlim(max(left, 0.0) if low >= 0 else left, high + 0.14 * room)
         axes.xaxis.set_major_locator(MaxNLocator(7))
     real = [p for p in points if not p.diagnostic] or list(points)
     bottom, top = _reach(real)
@@ -118,7 +120,7 @@ def _scales(axes: Axes, points: Sequence[FrontierPoint]) -> None:
     if all_top - all_bottom <= 2 * room:
         bottom, top = all_bottom, all_top
         room = max(top - bottom, 1.0)
-    axes.set_ylim(bottom - 0.1 * room, top + 0.16 * room)
+    axes.set_ylim(*percent_limits(bottom - 0.1 * room, top + 0.16 * room))
     axes.yaxis.set_major_locator(MaxNLocator(7))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     calm(axes)
@@ -134,6 +136,8 @@ def _reach(points: Sequence[FrontierPoint]) -> tuple[float, float]:
 def _height(axes: Axes, point: FrontierPoint) -> float:
     """Where a point is drawn, in per cent: its accuracy, or just within the edge that it lies beyond."""
     bottom, top = axes.get_ylim()
+    if not _beyond(axes, point):
+        return 100 * point.accuracy
     edge = 0.03 * (top - bottom)
     return min(max(100 * point.accuracy, bottom + edge), top - edge)
 
@@ -232,6 +236,7 @@ def _draw_points(axes: Axes, points: Sequence[FrontierPoint]) -> None:
             edgecolors=layer.color if layer.hollow else "white",
             linewidths=layer.edge,
             zorder=5 + number,
+            clip_on=False,  # a point on the edge, at 0 or 100 %, is drawn whole
             label=layer.label,
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.style import blank, footnotes, heading, style
+from toolkit.show.style import GREY, blank, footnotes, heading, readable_on, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,6 +43,8 @@ def heat_figure(
     rows = -(-len(panels) // columns)
     known = [v for panel in panels for line in panel.values for v in line if v is not None]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    if low == high:  # a single value: in the middle of the scale
+        low, high = low - 0.5, high + 0.5
     wide = max(len(panel.x) for panel in panels)
     tall = max(len(panel.y) for panel in panels)
     with style():
@@ -66,12 +68,13 @@ def heat_figure(
 
 def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int) -> None:
     values = np.array([[np.nan if v is None else v for v in line] for line in panel.values], float)
-    axes.imshow(values, cmap="cividis", vmin=low, vmax=high if high > low else low + 1, aspect="auto")
+    image = axes.imshow(values, cmap="cividis", vmin=low, vmax=high, aspect="auto")
     axes.set_xticks(range(len(panel.x)), panel.x)
     axes.set_yticks(range(len(panel.y)), panel.y)
     axes.tick_params(length=0)
     axes.set_title(panel.name, fontsize=8, loc="left", parse_math=False)
+    for i, j in np.argwhere(np.isnan(values)):
+        axes.text(j, i, "–", ha="center", va="center", fontsize=6.5, color=GREY)
     for i, j in np.argwhere(~np.isnan(values)):
-        dark = values[i, j] < (low + high) / 2
-        color = "white" if dark else "black"
+        color = readable_on(tuple(image.to_rgba(values[i, j])))
         axes.text(j, i, f"{values[i, j]:.{decimals}f}", ha="center", va="center", fontsize=6.5, color=color)

@@ -7,7 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, blank, calm, footnotes, heading, legend, style
+from toolkit.show.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    blank,
+    calm,
+    footnotes,
+    heading,
+    legend,
+    percent_limits,
+    style,
+)
 from toolkit.show.table import Interval
 
 if TYPE_CHECKING:
@@ -18,7 +32,10 @@ _COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 
 @dataclass(frozen=True)
 class Band:
-    """One panel of a sweep: a line with its band, in the unit of the axis; `top` is where an axis from 0 ends."""
+    """One panel of a sweep: a line with its band, in the unit of the axis; `top` is where an axis from 0 ends.
+
+    The axis of a `rate`, in per cent, ends at 0 and 100.
+    """
 
     label: str
     x: tuple[float, ...]
@@ -26,6 +43,7 @@ class Band:
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]
     top: float | None = None
+    rate: bool = False
 
 
 def outcomes_figure(
@@ -48,6 +66,8 @@ def outcomes_figure(
                     ends = [side * 100 * cell.low, side * 100 * cell.high]
                     axes.plot(ends, [place, place], color="black", linewidth=0.9)
         axes.axvline(0, color=GREY, linewidth=0.8)
+        left, right = axes.get_xlim()
+        axes.set_xlim(max(left, -100), min(right, 100))
         axes.set_yticks(list(places), [bar[0] for bar in bars], parse_math=False)
         axes.invert_yaxis()
         axes.set_xlabel("share of examples, %")
@@ -76,6 +96,8 @@ def bands_figure(panels: Sequence[Band], *, title: str, x: str, simulated: bool 
             axes.set_xlabel(x)
             if panel.top is not None:
                 axes.set_ylim(0.0, panel.top)
+            if panel.rate:
+                axes.set_ylim(*percent_limits(*axes.get_ylim()))
             calm(axes)
         heading(figure, title, simulated)
         footnotes(figure, "bands hold the whole curve at once (sup-t)")
@@ -97,7 +119,8 @@ def reliability_figure(
             x, y, n = zip(*points, strict=True) if points else ((), (), ())
             axes.plot(x, y, color=color, linewidth=1.2, label=name)
             most = max(n, default=1)
-            axes.scatter(x, y, s=[6 + 40 * count / most for count in n], color=color, linewidths=0)
+            axes.scatter(x, y, s=[6 + 40 * count / most for count in n], color=color, linewidths=0, clip_on=False)
+        axes.set_ylim(0, 1)
         axes.set_xlabel("score")
         axes.set_ylabel("share repaired")
         calm(axes)

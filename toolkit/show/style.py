@@ -5,7 +5,8 @@ The font comes with matplotlib, PDF embeds it as TrueType (type 42), and no file
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ _STYLE: dict[Any, Any] = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }
+_LETTER = 0.062  # inches that a letter of a warning takes, on average and bold
 DPI = 200  # text is measured as it will be drawn: at another resolution its width differs a little
 _METADATA: dict[str, dict[str, None]] = {
     ".pdf": {"CreationDate": None, "Producer": None, "Creator": None},
@@ -119,6 +121,50 @@ def footnotes(figure: Figure, left: str, right: str = "") -> None:
     figure.text(0.02, y, left, fontsize=7, color=GREY)
     if right:
         figure.text(0.975, y, right, fontsize=7, color=GREY, ha="right")
+
+
+def warned(figure: Figure, warnings: Sequence[str]) -> Figure:
+    """The same figure with warnings in a strip of its own below everything else; nothing in it changes its size."""
+    width, height = figure.get_size_inches()
+    lines = [line for text in warnings for line in textwrap.wrap(text, int(width / _LETTER), break_long_words=True)]
+    if not lines:
+        return figure
+    strip = 0.14 * len(lines) + 0.1
+    whole = height + strip
+
+    def lifted(y: float) -> float:
+        return (y * height + strip) / whole
+
+    boxes = [(axes, axes.get_position()) for axes in figure.axes]
+    anchors = [
+        (found, found.get_bbox_to_anchor().transformed(figure.transFigure.inverted())) for found in figure.legends
+    ]
+    texts = [(text, text.get_position()) for text in figure.texts]
+    figure.set_size_inches(width, whole)
+    for axes, box in boxes:
+        axes.set_position((box.x0, lifted(box.y0), box.width, box.height * height / whole))
+    for found, anchor in anchors:
+        found.set_bbox_to_anchor((anchor.x0, lifted(anchor.y0)))
+    for text, (x, y) in texts:
+        text.set_position((x, lifted(y)))
+    with style():
+        for number, line in enumerate(reversed(lines)):
+            y = (0.06 + 0.14 * number) / whole
+            figure.text(0.02, y, line, fontsize=7, color=ORANGE, fontweight="bold", parse_math=False)
+    return figure
+
+
+def percent_limits(low: float, high: float) -> tuple[float, float]:
+    """Ends of an axis of per cent: within 0 and 100, and at least a point apart."""
+    low, high = max(low, 0.0), min(high, 100.0)
+    return (low, high) if high - low >= 1 else (max(0.0, min(low, 99.0)), min(100.0, max(high, low + 1.0)))
+
+
+def readable_on(color: tuple[float, ...]) -> str:
+    """Black or white, whichever contrasts more with a colour (RGB from 0 to 1) by the luminances of WCAG 2."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color[:3]]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "black" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "white"
 
 
 def calm(axes: Axes) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolkit.stats.blocks import CHUNK, Floats, Ints, Settings
 from toolkit.stats.bootstrap import Resamples
@@ -46,9 +47,13 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """One metric's values at P + 1 points: estimate, pointwise limits and those of the whole curve, (P + 1,) each."""
+    """One metric's values at P + 1 points: estimate, pointwise limits and those of the whole curve, (P + 1,) each.
+
+    `n` counts the examples that are judged by it.
+    """
 
     estimate: Floats
+    n: int
     low: Floats
     high: Floats
     band_low: Floats
@@ -60,7 +65,7 @@ def means(steps: Steps, metric: str) -> Floats:
     if metric in steps.among:
         return _ratio(*(means(steps, name) for name in steps.among[metric]))
     kept, fired = steps.kept[metric], steps.fired[metric]
-    known = ~np.isnan(kept) & ~np.isnan(fired)
+    known = _known(steps, metric)
     gained = np.bincount(steps.group[known], weights=(fired - kept)[known], minlength=steps.points + 1)
     count = known.sum()
     if not count:
@@ -72,24 +77,35 @@ def bands(steps: Steps, settings: Settings) -> dict[str, Band]:
     """Intervals of every metric at every point, from one set of resamples: those of `summarise` with these settings.
 
     Rates get exact binomial limits with the bootstrap's dispersion and critical value, so that the band holds where
-    events are few or none; other metrics the estimate and so many bootstrap standard errors. Without several
-    resampling units the limits are NaN.
+    events are few or none; other metrics the estimate and so many bootstrap standard errors. Only units with a judged
+    example are evidence. Where fewer than two have one the limits are NaN.
     """
     names = list(steps.kept)
     estimates = {name: means(steps, name) for name in (*names, *steps.among)}
-    units = int(steps.unit.max(initial=-1)) + 1
-    empty = np.full(steps.points + 1, np.nan)
-    if units < 2:
-        return {name: Band(one, empty, empty, empty, empty) for name, one in estimates.items()}
-    draws = _draws(steps, names, units, settings)
+    known = {name: _known(steps, name) for name in estimates}
+    units = {name: len(np.unique(steps.unit[on])) for name, on in known.items()}
+    drawn = int(steps.unit.max(initial=-1)) + 1
+    draws = _draws(steps, names, drawn, settings) if drawn > 1 else {}
     made = {}
-    for name, values in draws.items():
-        trials = np.full(steps.points + 1, float(units)) if name in steps.rate else None
-        made[name] = _banded(values, estimates[name], trials, settings.level)
-    for name, (top, of) in steps.among.items():
-        trials = units * estimates[of] if top in steps.rate else None
-        made[name] = _banded(_ratio(draws[top], draws[of]), estimates[name], trials, settings.level)
+    for name, estimate in estimates.items():
+        n = int(known[name].sum())
+        if units[name] < 2:
+            made[name] = Band(estimate, n, *np.full((4, len(estimate)), np.nan))
+            continue
+        top, of = steps.among.get(name, (name, None))
+        trials = np.full(len(estimate), float(units[name])) if of is None else units[name] * estimates[of]
+        values = draws[name] if of is None else _ratio(draws[top], draws[of])
+        limits = _limits(values, estimate, trials if top in steps.rate else None, units[name], settings.level)
+        made[name] = Band(estimate, n, *limits)
     return made
+
+
+def _known(steps: Steps, metric: str) -> NDArray[np.bool_]:
+    """Examples (N,) with a value of a metric both before and after; of both metrics of a ratio."""
+    if metric in steps.among:
+        top, of = steps.among[metric]
+        return _known(steps, top) & _known(steps, of)
+    return ~np.isnan(steps.kept[metric]) & ~np.isnan(steps.fired[metric])
 
 
 def _ratio(top: Floats, of: Floats) -> Floats:
@@ -97,15 +113,21 @@ def _ratio(top: Floats, of: Floats) -> Floats:
     return np.divide(top, of, out=np.full(top.shape, np.nan), where=of > 0)
 
 
-def _banded(values: Floats, estimate: Floats, trials: Floats | None, level: float) -> Band:
-    """A band from draws (B, P + 1); `trials` (P + 1,) is what a rate is a share of. NaN where there is no estimate."""
+def _limits(values: Floats, estimate: Floats, trials: Floats | None, units: int, level: float) -> Floats:
+    """Pointwise limits and those of the whole curve (4, P + 1) from draws (B, P + 1), NaN where there is no estimate.
+
+    `trials` (P + 1,) is what a rate is a share of. Other metrics' bands take in the pointwise limits; a rate's exact
+    limits have the level of one point or a higher one, and percentiles of a handful of events would add to it.
+    """
     limits = np.full((4, len(estimate)), np.nan)
     on = np.isfinite(estimate) & np.isfinite(values).any(axis=0)
     if on.any():
         tail = (1 - level) / 2
-        limits[:2, on] = np.nanquantile(values[:, on], [tail, 1 - tail], axis=0)
-        limits[2:, on] = _band(values[:, on], estimate[on], None if trials is None else trials[on], level)
-    return Band(estimate, *limits)
+        low, high = np.nanquantile(values[:, on], [tail, 1 - tail], axis=0)
+        whole = _band(values[:, on], estimate[on], None if trials is None else trials[on], units, level)
+        limits[:2, on] = low, high
+        limits[2:, on] = whole if trials is not None else (np.fmin(low, whole[0]), np.fmax(high, whole[1]))
+    return limits
 
 
 def _draws(steps: Steps, names: list[str], units: int, settings: Settings) -> dict[str, Floats]:
@@ -113,7 +135,7 @@ def _draws(steps: Steps, names: list[str], units: int, settings: Settings) -> di
     from scipy.sparse import csr_matrix
 
     points = steps.points + 1
-    known = [~np.isnan(steps.kept[name]) & ~np.isnan(steps.fired[name]) for name in names]
+    known = [_known(steps, name) for name in names]
     counted = [next(i for i, other in enumerate(known) if np.array_equal(other, on)) for on in known]
     zero = np.zeros(len(steps.unit), dtype=np.int64)
     columns = [
@@ -147,22 +169,28 @@ def _draws(steps: Steps, names: list[str], units: int, settings: Settings) -> di
     return made
 
 
-def _band(values: Floats, estimate: Floats, trials: Floats | None, level: float) -> tuple[Floats, Floats]:
-    """Limits that hold the whole curve, from draws (B, points): never narrower than what holds one point alone."""
-    from scipy.special import ndtri
+def _band(values: Floats, estimate: Floats, trials: Floats | None, units: int, level: float) -> tuple[Floats, Floats]:
+    """Limits that hold the whole curve, from draws (B, points) that resample so many units.
 
-    spread = np.nanstd(values, axis=0)
+    The variance is estimated from the units, few where they are clusters: it is taken with the divisor units - 1, and
+    the critical value from Student's t with so many degrees of freedom at the level that it has in the normal
+    distribution. For rates that is Korn and Graubard's effective sample size (Survey Methodology 24, 1998).
+    """
+    from scipy.special import ndtr, ndtri, stdtrit
+
+    spread = np.nanstd(values, axis=0) * np.sqrt(units / (units - 1))
     moves = spread > 1e-12
     if not moves.any() and trials is None:
         return estimate.copy(), estimate.copy()
-    deviation = np.abs(values[:, moves] - estimate[moves]) / spread[moves]
+    deviation = np.abs(values[:, moves] - estimate[moves]) / np.nanstd(values[:, moves], axis=0)
     largest = np.fmax.reduce(deviation, axis=1, initial=0.0)
     alone = float(ndtri((1 + level) / 2))
     critical = max(float(np.quantile(largest, level)), alone) if moves.any() else alone
+    student = -float(stdtrit(units - 1, ndtr(-critical)))
     if trials is None:
-        return estimate - critical * spread, estimate + critical * spread
+        return estimate - student * spread, estimate + student * spread
     with np.errstate(invalid="ignore", divide="ignore"):
-        dispersion = trials * spread**2 / (estimate * (1 - estimate))
+        dispersion = trials * (spread * student / critical) ** 2 / (estimate * (1 - estimate))
     known = moves & np.isfinite(dispersion) & (dispersion > 0)
     most = float(dispersion[known].max()) if known.any() else 1.0  # where nothing has happened, none is seen
     trials = trials / np.where(known, dispersion, most)

@@ -38,9 +38,11 @@ class PairedInterval:
 
 
 def unit_numbers(cluster: ArrayLike) -> Ints:
-    """Clusters numbered from 0 in ascending order, one number an example."""
-    _, number = np.unique(np.asarray(cluster), return_inverse=True)
-    return np.asarray(number, np.int64)
+    """Clusters numbered from 0 in the order in which they first appear, one number an example."""
+    _, first, number = np.unique(np.asarray(cluster), return_index=True, return_inverse=True)
+    place = np.empty(len(first), np.int64)
+    place[np.argsort(first)] = np.arange(len(first))
+    return place[number]
 
 
 def interval(

@@ -1,0 +1,144 @@
+"""The tables of a log that SeVRA's recovery rows become: examples, base attempts and their revisions, features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from toolkit.imports.recovery_columns import CALLS, FEATURES
+
+
+def answered_by(rows: pl.DataFrame) -> bool:
+    """Whether the rows hold answers: both columns, and no right verdict without one."""
+    if not {"base_answer", "final_answer"} <= set(rows.columns):
+        return False
+    lacking = (pl.col("base_correct") & pl.col("base_answer").is_null()) | (
+        pl.col("final_correct") & pl.col("final_answer").is_null()
+    )
+    return not rows.select(lacking.any()).item()
+
+
+def told_fields(frame: pl.DataFrame, column: str) -> set[str]:
+    """Fields of a column of objects; none where the rows have no such column."""
+    usage = frame.schema.get(column)
+    return {field.name for field in usage.fields} if isinstance(usage, pl.Struct) else set()
+
+
+def examples_of(attempts: pl.DataFrame, split: str) -> pl.DataFrame:
+    """The examples of accept rows, one row each; `split` is of those that name none."""
+    return attempts.select(
+        "example_id",
+        *[name for name in ("gold", "labels", "cluster") if name in attempts.columns],
+        dataset=_text(attempts, ("dataset", "task_type"), "recovery"),
+        split=_text(attempts, ("split",), split),
+        question=_text(attempts, ("query", "question"), ""),
+    )
+
+
+def traces_of(attempts: pl.DataFrame, revisions: pl.DataFrame, pool: str, answered: bool) -> pl.DataFrame:
+    """A base attempt in `pool` for each accept row, and a trace for each revision, whose `sample_index` stands.
+
+    Without answers (`answered` false) the traces are opaque.
+    """
+    return pl.concat([_base_traces(attempts, pool, answered), _revision_traces(revisions, answered)], how="diagonal")
+
+
+def features_of(base: pl.DataFrame) -> pl.DataFrame | None:
+    """The features of the base attempts, the five of the paper and any others; None where the rows have none."""
+    held = base.schema.get("features")
+    inner = [field.name for field in held.fields] if isinstance(held, pl.Struct) else []
+    flat = [name for name in FEATURES if name in base.columns]
+    if not inner and not flat:
+        return None
+    columns = {name: pl.col("features").struct.field(name).cast(pl.Float64) for name in inner}
+    columns |= {name: pl.col(name).cast(pl.Float64) for name in flat if name not in inner}
+    return base.select("example_id", trace_id=pl.col("example_id") + " base", **columns)
+
+
+def _base_traces(base: pl.DataFrame, pool: str, answered: bool) -> pl.DataFrame:
+    trace = pl.col("example_id") + " base"
+    return base.select(
+        "example_id",
+        trace_id=trace,
+        pool=pl.lit(pool),
+        action=pl.lit("solve"),
+        sample_index=pl.lit(0, pl.Int32),
+        model=_text(base, ("base_model", "model"), "unknown"),
+        text=_column(base, "base_response", pl.String),
+        answer=pl.col("base_answer") if answered else trace,
+        correct=pl.col("base_correct"),
+        opaque=pl.lit(not answered),
+        finish_reason=_done(base, "base"),
+        finalizer_used=_column(base, "base_finalizer_used", pl.Boolean),
+        **_tokens(base, "base"),
+        **_call(base, "base"),
+    )
+
+
+def _revision_traces(rows: pl.DataFrame, answered: bool) -> pl.DataFrame:
+    trace = pl.col("example_id") + " " + pl.col("action") + " " + pl.col("sample_index").cast(pl.String)
+    response = next(
+        (c for c in ("intervention_response", "final_response", "action_response") if c in rows.columns), ""
+    )
+    return rows.select(
+        "example_id",
+        "sample_index",
+        trace_id=trace,
+        pool=pl.col("action"),
+        action=pl.col("action"),
+        parent_id=pl.col("example_id") + " base",
+        model=_text(rows, ("model",), "unknown"),
+        text=_column(rows, response, pl.String),
+        answer=pl.col("final_answer") if answered else trace,
+        correct=pl.col("final_correct"),
+        opaque=pl.lit(not answered),
+        finish_reason=_done(rows, "action"),
+        finalizer_used=_column(rows, "action_finalizer_used", pl.Boolean),
+        response_empty=_column(rows, "intervention_response_empty", pl.Boolean),
+        **_tokens(rows, "action"),
+        **_call(rows, "action"),
+    )
+
+
+def _text(frame: pl.DataFrame, names: Sequence[str], default: str) -> pl.Expr:
+    found = [pl.col(name).cast(pl.String) for name in names if name in frame.columns]
+    return pl.coalesce(*found, pl.lit(default))
+
+
+def _column(frame: pl.DataFrame, name: str, dtype: Any) -> pl.Expr:
+    return pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype)
+
+
+def _call(frame: pl.DataFrame, whose: str) -> dict[str, pl.Expr]:
+    """What the rows tell of the base's or the action's call beside its tokens."""
+    named = {name: f"{whose}_{name}" for name in CALLS}
+    return {name: pl.col(own).cast(CALLS[name]) for name, own in named.items() if own in frame.columns}
+
+
+def _usage(frame: pl.DataFrame, whose: str, key: str, dtype: Any) -> pl.Expr:
+    """A field of `base_usage` or `action_usage`, null where there is none."""
+    column = f"{whose}_usage"
+    return pl.col(column).struct.field(key) if key in told_fields(frame, column) else pl.lit(None, dtype)
+
+
+def _tokens(frame: pl.DataFrame, whose: str) -> dict[str, pl.Expr]:
+    """Prompt and completion tokens as the usage tells them, where they make the total or none is given.
+
+    Else the total stands in the completion's tokens, and the prompt's are 0.
+    """
+    total = _column(frame, f"{whose}_actual_tokens", pl.Int32)
+    prompt, completion = (_usage(frame, whose, f"{one}_tokens", pl.Int32) for one in ("prompt", "completion"))
+    made = prompt.cast(pl.Int64) + completion.cast(pl.Int64) == total
+    told = total.is_null() | made.fill_null(False)
+    return {
+        "prompt_tokens": pl.when(told).then(prompt).otherwise(0).cast(pl.Int32),
+        "completion_tokens": pl.when(told).then(completion).otherwise(total),
+    }
+
+
+def _done(frame: pl.DataFrame, whose: str) -> pl.Expr:
+    """Why the base's or the action's call ended, from its usage or a column of its own."""
+    own = _column(frame, f"{whose}_done_reason", pl.String)
+    return pl.coalesce(_usage(frame, whose, "done_reason", pl.String), own)
