@@ -127,12 +127,20 @@ def _grown(tree: Tree, values: np.ndarray) -> np.ndarray:
     return value[node]
 
 
+_MINUS = re.compile("[\u2010\u2011\u2012\u2013\u2212]")
+"""Hyphens, en dashes and minus signs: copies of a question write any of them for `-`."""
+_DASH = re.compile(r"[\u2014\u2015]|-{2,}(?!\s*\.?\d)|-(?!\s*\.?\d)(?=\s|$)|(?<=\w)-(?=[^\W\d])")
+"""Em dashes; others before a space or between words, but for those that a number follows."""
+
+
 def normalised_question(text: str) -> str:
     """A question without case, accents' composition, spacing and the punctuation of sentences: what copies share.
 
-    Marks between two word characters stay, and brackets, since they change what is asked: 1.5, 5!/3, 2*(3+4).
+    Marks between two word characters stay, and brackets, since they change what is asked: 1.5, 5!/3, 2*(3+4). A dash
+    between words or set off by spaces goes; a minus before a number, or that a letter follows at once, stays.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = _DASH.sub(" ", _MINUS.sub("-", folded))
     return " ".join(re.findall(r"\w+|(?<=\w)[,.;:!?'\"](?=\w)|(?<=\d)!|[^\w\s,.;:!?'\"]", folded))
 
 

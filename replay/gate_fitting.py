@@ -39,6 +39,7 @@ from toolkit.log import Log
 from toolkit.stats.calibration import Calibration, calibration
 
 LEAST_FIXES = 20
+"""Examples that some rollout of the action repairs, at the least, to choose a threshold on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,11 +156,18 @@ def _check_apart(fitted: GateData, tuned: GateData) -> None:
 
 def _check_classes(repair: np.ndarray, where: str, least: int) -> None:
     fixes, count = int((repair > 0).sum()), len(repair)
-    told = f"{where}: of {count:,} example{'s' if count > 1 else ''} with a judged revision the action fixes {fixes:,}"
+    told = f"{where}: {count:,} example{'s' if count != 1 else ''} with a judged revision, {_told_repairs(repair)}"
     if fixes == 0 or (repair >= 1).all():
         raise ThinkbackError(f"{told}, so they are of one class: take others")
     if fixes < least:
         raise ThinkbackError(f"{told}; at least {least} are needed: take more")
+
+
+def _told_repairs(repair: np.ndarray) -> str:
+    """Examples that some rollout repairs, which is what the least number is of, and their mean over rollouts."""
+    total = float(repair.sum())
+    shown = f"{total:,.4g} repair{'' if total == 1 else 's'}"
+    return f"{int((repair > 0).sum()):,} of which some rollout repairs ({shown}, averaged over rollouts)"
 
 
 def _out_of_fold(data: GateData, kind: str, count: int, seed: int) -> np.ndarray:
@@ -247,7 +255,7 @@ def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
     for name, data in (("fitted on", fitted), ("tuned on", tuned)):
         if data is None:
             continue
-        notes.append(f"{name} {len(data.ids):,} examples with {data.repair.sum():g} repairs")
+        notes.append(f"{name} {len(data.ids):,} examples, {_told_repairs(data.repair)}")
         if data.without_revision:
             notes.append(f"left out of these: {data.without_revision:,} examples without a judged revision")
         if data.without_input:

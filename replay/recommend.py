@@ -18,6 +18,7 @@ from statistics import NormalDist
 import numpy as np
 
 from toolkit.errors import ThinkbackError
+from toolkit.show import Estimate, Interval
 from toolkit.stats import PairedInterval, Settings, paired_interval, simultaneous_level
 
 Outcomes = Mapping[str, np.ndarray]
@@ -26,6 +27,7 @@ Outcomes = Mapping[str, np.ndarray]
 TUNE, INTERVENE, DISABLE, UNDECIDED = "tune the budget", "intervene", "disable", "undecided"
 MOST_EXAMPLES = 10_000_000
 UNSHOWN = "flips are not shown to exceed its fixes"
+NO_BUDGET = "No longer pool is compared, so no budget could be judged."
 POWER = 0.8
 """Chance of a decision at the number of examples that is said to be needed."""
 
@@ -74,28 +76,30 @@ def recommend(
     best = max(rivals, key=lambda name: float(np.nanmean(rivals[name]["correct"])))
     evidence = list(judge.tuning(budgets, base, best, rivals[best]))
     longest = max({**budgets, base[0]: base[1]}.items(), key=lambda item: float(np.nanmean(item[1]["correct"])))
-    evidence += judge.intervening(selective, longest)
+    evidence += judge.intervening(selective, longest, bool(budgets))
     evidence += judge.disabling(actions)
     found = {
         verdict: [e for e in evidence if e.verdict == verdict and e.holds] for verdict in (TUNE, INTERVENE, DISABLE)
     }
     disable = tuple(e.policy for e in found[DISABLE])
+    unjudged = () if budgets else (NO_BUDGET,)
     for verdict in (TUNE, INTERVENE, DISABLE):
         if found[verdict]:
             told = [e.sentence for e in found[verdict]]
             told += [e.sentence for e in found[DISABLE]] if verdict != DISABLE else []
-            return Recommendation(verdict, tuple(told), disable, None, tuple(evidence))
+            return Recommendation(verdict, (*told, *unjudged), disable, None, tuple(evidence))
     open_ = sorted((e for e in evidence if e.needed is not None), key=lambda e: e.needed or 0)
-    sentences = [e.sentence for e in evidence]
+    sentences = [*(e.sentence for e in evidence), *unjudged]
     needed = open_[0].needed if open_ else None
     n = len(base[1]["correct"])
+    do = "example does" if n == 1 else "examples do"
     if needed is not None:
         sentences.append(
-            f"{n:,} examples do not decide; if the differences stay as they are, about {needed:,} would, with "
+            f"{n:,} {do} not decide; if the differences stay as they are, about {needed:,} would, with "
             f"{100 * POWER:g} % power ({open_[0].verdict})."
         )
     else:
-        sentences.append(f"{n:,} examples do not decide, and no difference points to a decision that more would make.")
+        sentences.append(f"{n:,} {do} not decide, and no difference points to a decision that more would make.")
     return Recommendation(UNDECIDED, tuple(sentences), (), needed, tuple(evidence))
 
 
@@ -145,16 +149,13 @@ class _Judge:
             gained, saved, kept = next(found), next(found), next(found)
             not_worse, no_loss = self._not_worse(gained), self._not_worse(kept)
             cheaper = saved.high is not None and saved.high < 0
-            points = f"worse by more than {100 * self.margin:g} points"
-            told = "it is not" if not_worse else "it is not shown not to be"
             cost = "costs fewer tokens" if cheaper else "is not shown to cost fewer tokens"
             sentence = (
-                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_number(saved)} per example; {told} "
-                f"{points}, and {cost}"
+                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_number(saved)} per example; it "
+                f"{self._loss(gained)}, and {cost}"
             )
             if best != base[0]:
-                against = "not" if no_loss else "not shown not to be"
-                sentence += f"; against `{base[0]}`: accuracy {_points(kept)}, {against} {points}"
+                sentence += f"; against `{base[0]}`: accuracy {_points(kept)}; it {self._loss(kept)}"
             needs = [
                 self.needed(gained, -self.margin, above=True), self.needed(saved, 0.0, above=False),
                 self.needed(kept, -self.margin, above=True),
@@ -162,8 +163,11 @@ class _Judge:
             holds = not_worse and cheaper and no_loss
             yield Evidence(TUNE, name, f"{sentence}{_together(len(budgets))}.", holds, _all_of(needs))
 
-    def intervening(self, selective: Mapping[str, Outcomes], budget: tuple[str, Outcomes]) -> Iterator[Evidence]:
+    def intervening(
+        self, selective: Mapping[str, Outcomes], budget: tuple[str, Outcomes], longer: bool
+    ) -> Iterator[Evidence]:
         name_of, pool = budget
+        rival, whose = ("the best budget", "the budget's") if longer else ("the base attempt", "its")
         flipping = bool(np.nansum(pool["flip"]) > 0)
         pairs = []
         for policy in selective.values():
@@ -173,13 +177,13 @@ class _Judge:
         for name, policy in selective.items():
             gained = next(found)
             beats = gained.low is not None and gained.low > 0
-            sentence = f"`{name}` against the best budget, `{name_of}`: accuracy {_points(gained)}"
+            sentence = f"`{name}` against {rival}, `{name_of}`: accuracy {_points(gained)}"
             needs, fewer, kept = [self.needed(gained, 0.0, above=True)], False, self._not_worse(gained)
             if flipping:
                 flips = next(found)
                 fewer = flips.high is not None and flips.high < 0
                 own, its = (100 * float(np.nanmean(one["flip"])) for one in (policy, pool))
-                sentence += f"; flips {own:.2f} % to the budget's {its:.2f} %, {_points(flips)} from half of these"
+                sentence += f"; flips {own:.2f} % to {whose} {its:.2f} %, {_points(flips)} from half of these"
                 both = [self.needed(flips, 0.0, above=False), self.needed(gained, -self.margin, above=True)]
                 needs.append(_all_of(both))
             told = self._halving(beats, fewer, kept, flipping)
@@ -192,7 +196,7 @@ class _Judge:
         if beats:
             return "it is more accurate"
         if fewer:
-            loss = f"more than {100 * self.margin:g} points"
+            loss = f"more than {self._margin()}"
             return f"it halves flips at no loss (of {loss})" if kept else f"it halves flips, but may lose {loss}"
         return (
             "neither more accuracy nor half the flips is shown" if flipping else "it is not shown to be more accurate"
@@ -210,6 +214,16 @@ class _Judge:
                 f"{_together(len(actions))}."
             )
             yield Evidence(DISABLE, name, sentence, holds, self.needed(worse, 0.0, above=True))
+
+    def _margin(self) -> str:
+        shown = f"{100 * self.margin:g}"
+        return f"{shown} point{'' if shown == '1' else 's'}"
+
+    def _loss(self, found: PairedInterval) -> str:
+        """What an interval says of a loss of more than the margin."""
+        worse = found.high is not None and found.high < -self.margin
+        said = "is not" if self._not_worse(found) else "is" if worse else "may be"
+        return f"{said} worse by more than {self._margin()}"
 
     def _not_worse(self, found: PairedInterval) -> bool:
         return found.low is not None and found.low >= -self.margin
@@ -237,7 +251,4 @@ def _number(found: PairedInterval) -> str:
 def _shown(found: PairedInterval, scale: float, decimals: int) -> str:
     if found.difference is None:
         return "unknown"
-    value = f"{scale * found.difference:+,.{decimals}f}"
-    if found.low is None or found.high is None:
-        return value
-    return f"{value} [{scale * found.low:+,.{decimals}f}, {scale * found.high:+,.{decimals}f}]"
+    return Estimate(decimals, scale, signed=True).show(Interval(found.difference, found.low, found.high))

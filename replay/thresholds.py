@@ -21,7 +21,7 @@ from replay.signals import unthresholded
 from replay.store import chunk_size, outcome_values, resampling_units
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, unit_numbers
-from toolkit.stats.bands import Steps, bands, means
+from toolkit.stats.bands import Band, Steps, bands, means
 from toolkit.stats.metrics import QUALITY
 
 MOST_POINTS = 200
@@ -173,7 +173,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
     """
     every = branches.thresholds()
     thresholds = every[chosen_points(len(every))] if thresholds is None else thresholds
-    made = bands(_among(branches.steps(thresholds, BANDED)), settings)
+    made = _never(bands(_among(branches.steps(thresholds, BANDED)), settings))
     frames = [
         pl.DataFrame(
             {
@@ -188,6 +188,22 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
         if name != ACTED
     ]
     return pl.concat(frames)
+
+
+def _never(made: Mapping[str, Band]) -> dict[str, Band]:
+    """Bands in which the first threshold, never, fixes and flips nothing for sure: who never acts cannot."""
+    acts = made["intervened"].estimate
+    never = (np.arange(len(acts)) == 0) & (acts == 0)
+    found = dict(made)
+    for name in ("fix", "flip", "intervened"):
+        if name in made:
+            band = made[name]
+            still = never & (band.estimate == 0)
+            low, high, band_low, band_high = (
+                np.where(still, 0.0, ends) for ends in (band.low, band.high, band.band_low, band.band_high)
+            )
+            found[name] = replace(band, low=low, high=high, band_low=band_low, band_high=band_high)
+    return found
 
 
 def _among(steps: Steps) -> Steps:

@@ -23,7 +23,7 @@ from replay.rows import matching
 from replay.run import run
 from replay.store import resampling_units
 from replay.studies.recovery_checks import check_gate, refuse_seen, revision_pools
-from replay.studies.recovery_policies import Cast, Named, cast_policies, matched_policies
+from replay.studies.recovery_policies import Cast, Named, cast_policies, matched_policies, missing_rules, unfitted
 from replay.thresholds import Branches, band_table, curve, gather
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect
@@ -140,7 +140,7 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
         base, _by_limit(longer, limits), action, actions, gates, found.get("trees"), rules, samples, limits,
         screened_apart=apart, pools=pools,
     )  # fmt: skip
-    return cast, screened, tuple(notes)
+    return cast, screened, (*notes, *missing_rules(cast, contents, HEURISTICS))
 
 
 def _try_fit(
@@ -361,7 +361,7 @@ def _recommendation(study: DatasetStudy, asked: Asked) -> Recommendation:
         return {name: study.values(name) for name in names if name in served}
 
     named = study.named
-    selective = [*named.selective.values(), *(rule for rule in named.rules if rule.startswith("truncation"))]
+    selective = [*named.selective.values(), *unfitted(named)]
     return recommend(
         (named.base, study.values(named.base)),
         outcomes(list(named.budgets.values())),

@@ -117,12 +117,15 @@ def refuse_seen(log: Log, gates: Iterable[GateFile], frozen: GateFile | None, wh
         )
 
 
-def caveats(cast: Cast) -> tuple[str, ...]:
-    """Why a verdict may be too good: what was chosen on the very examples that it is reported on."""
+def caveats(cast: Cast, rules: bool) -> tuple[str, ...]:
+    """Why a verdict may be too good: what was chosen on the very examples that it is reported on.
+
+    `rules`: whether rules without a fit are compared in place of a gate.
+    """
     found = []
     if not cast.screened_apart:
         found.append("the actions were screened on the reported examples, because those of `--on` could not be used")
-    if cast.action not in cast.gates:
+    if rules and cast.action not in cast.gates:
         found.append(
             f"no gate for `{cast.action}` was fitted and tuned on other examples, so rules without a fit are compared, "
             "on the reported examples alone"

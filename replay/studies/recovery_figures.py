@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-FEW = 5.0
-"""Per cent of the examples, among fewer of which a share of flips is open to nearly 100 %: its band leaves the axis."""
-
-
 def cost_accuracy(study: DatasetStudy) -> Figure | None:
     """Accuracy against realised tokens, every policy of the main table and the oracles; None without tokens."""
     points = []
@@ -106,8 +102,8 @@ def flips_among(study: DatasetStudy) -> Figure | None:
     panel = _panel(study, "flips_among", "flips among those acted on, %", 100.0)
     if panel is None:
         return None
-    high = [high for x, high in zip(panel.x, panel.high, strict=True) if high is not None and x >= FEW]
-    panel = replace(panel, top=1.1 * max([*high, *panel.estimate]) or None)
+    high = [high for high in panel.high if high is not None]
+    panel = replace(panel, top=min(1.05 * max([*high, *panel.estimate]), 100.0) or None)
     title = f"Flips among the examples acted on, {study.dataset}"
     return bands_figure([panel], title=title, x="acts on the top, %", simulated=study.result.simulated)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from replay.contents import Contents
@@ -142,6 +142,30 @@ def _rules(cast: Cast, contents: Contents) -> dict[str, Reading | AllOf]:
         found["completed only"] = AllOf((Reading(file=cast.gates[cast.action]), completed))
     found |= {name: Reading(file=gate) for name, gate in cast.heuristics.items()}
     return found
+
+
+def unfitted(named: Named) -> list[str]:
+    """Rules without a fit that the recommendation compares."""
+    return [rule for rule in named.rules if rule.startswith("truncation")]
+
+
+def missing_rules(cast: Cast, contents: Contents, features: Mapping[str, str]) -> Iterator[str]:
+    """Routing rules that the log cannot serve, with the reason; `features` are those of rules on one feature."""
+    lacks = [
+        name for name in ("completion_tokens", "max_tokens", "finalizer_used") if name not in contents.trace_columns
+    ]
+    ended = "finish_reason" in contents.trace_columns
+    if not ended:
+        yield "no rule `truncation only`: the log has no column `finish_reason` of traces"
+    if lacks:
+        named = ", ".join(f"`{name}`" for name in lacks)
+        yield f"no rule `near limit ({NEAR:g})`: the log has no column {named} of traces"
+    if not ended or cast.action not in cast.gates:
+        why = f"no gate for `{cast.action}` is there" if ended else "the log has no column `finish_reason` of traces"
+        yield f"no rule `completed only`: {why}"
+    for rule, feature in features.items():
+        if feature not in contents.features:
+            yield f"no rule `{rule}`: the log has no feature `{feature}`"
 
 
 def _oracles(cast: Cast, base: str) -> list[Oracle]:

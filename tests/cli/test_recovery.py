@@ -297,4 +297,7 @@ def test_rows_that_are_refused_leave_nothing(thinkback: Run, tmp_path: Path) -> 
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
     refused(thinkback("import", "recovery", "rows.jsonl", "--out", "o"), "no example has a row of action `accept`")
     refused(thinkback("import", "replay", "rows.jsonl", "--out", "o"), "verified_correct")
-    assert files(tmp_path) == {"rows.jsonl"}
+    (tmp_path / "empty.jsonl").write_text("")
+    refused(thinkback("import", "recovery", "empty.jsonl", "--out", "o"), "`empty.jsonl` is empty: no rows to import")
+    refused(thinkback("import", "replay", "empty.jsonl", "--out", "o"), "`empty.jsonl` is empty: no rows to import")
+    assert files(tmp_path) == {"rows.jsonl", "empty.jsonl"}

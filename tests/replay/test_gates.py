@@ -108,6 +108,11 @@ def test_overlap_is_found_by_the_question_whatever_the_id(log: Path, gate: Path,
 def test_questions_are_told_apart_by_their_words() -> None:
     assert normalised_question(" What is  2+2?\n") == normalised_question("what is 2+2")
     assert normalised_question("What is 2-2?") != normalised_question("What is 2+2?")
+    for same in ("how - many", "how—many", "How-many?", "- how many", "how – many", "how many -"):
+        assert normalised_question(same) == normalised_question("how many"), same
+    for text in ("5-3", "x - 3", "-x", "-3", "a -.5", "5--3"):
+        assert normalised_question(text) != normalised_question(text.replace("-", " ")), text
+    assert normalised_question("5 \u2212 3") == normalised_question("5-3") == normalised_question("5\u20133")
     assert normalised_question("Say 'yes', then: no.") == normalised_question("say YES then no")
     apart = ["2*(3+4)", "(2*3)+4", "2*3+4", "1.5", "15", "1 5", "5!/3", "5/3", "1,5"]
     assert len({normalised_question(f"What is {one}?") for one in apart}) == len(apart)
@@ -280,6 +285,35 @@ def test_predictions_say_which_rows_the_gate_has_seen(log: Path, gate: Path) -> 
     assert all(row["simulated"] for row in rows)
 
 
+def test_the_check_and_the_notes_count_the_same(tmp_path: Path) -> None:
+    """Of 60 development examples one of two rollouts repairs 19, or 20, which is enough: 9.5 and 10 repairs."""
+    for fixed, enough in ((19, False), (20, True)):
+        ids = [f"e{i:03d}" for i in range(120)]
+        examples = pl.DataFrame({"example_id": ids}).with_columns(
+            dataset=pl.lit("d"), question=pl.lit("q ") + pl.col("example_id"),
+            split=pl.when(pl.int_range(120) < 60).then(pl.lit("train")).otherwise(pl.lit("dev")),
+        )  # fmt: skip
+        rows = []
+        for i, name in enumerate(ids):
+            shared = {"example_id": name, "model": "m", "completion_tokens": 10 + i % 7}
+            first = {"trace_id": f"{name} base", "pool": "base", "action": "solve", "sample_index": 0}
+            rows.append(shared | first | {"parent_id": None, "correct": False, "answer": "no"})
+            for k in range(2):
+                again = {"trace_id": f"{name} v{k}", "pool": "v", "action": "verify", "sample_index": k}
+                right = k == 0 and i % 60 < fixed
+                judged = {"correct": right, "answer": "yes" if right else "no"}
+                rows.append(shared | again | judged | {"parent_id": f"{name} base"})
+        path = tmp_path / str(fixed)
+        write_log(path, name="made", tables={"examples": examples, "traces": pl.DataFrame(rows)})
+        if enough:
+            notes = fit_gate(str(path), action="verify", on=TRAIN, tune=DEV).notes
+            told = "tuned on 60 examples, 20 of which some rollout repairs (10 repairs, averaged over rollouts)"
+            assert told in notes
+            continue
+        with pytest.raises(ThinkbackError, match="19 of which some rollout repairs .9.5 repairs, averaged"):
+            fit_gate(str(path), action="verify", on=TRAIN, tune=DEV)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -288,11 +322,11 @@ def test_predictions_say_which_rows_the_gate_has_seen(log: Path, gate: Path) -> 
         ({"on": None, "tune": DEV}, "name the examples to fit on"),
         (
             {"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000470'"},
-            "of 20 examples with a judged revision the action fixes 7; at least 20 are needed",
+            "7 of which some rollout repairs (5.5 repairs, averaged over rollouts); at least 20 are needed",
         ),
         (
             {"on": TRAIN, "tune": "split = 'dev' AND example_id < 'q000451'"},
-            "of 1 example with a judged revision the action fixes 1, so they are of one class",
+            "1 of which some rollout repairs (1 repair, averaged over rollouts), so they are of one class",
         ),
         (
             {"on": TRAIN, "tune": "split = 'def'"},

@@ -98,7 +98,7 @@ def test_halving_flips_at_no_loss_is_a_reason_to_intervene() -> None:
     found = recommend(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
     assert found.verdict == INTERVENE
     # 2 % - 20 % / 2 = -8 points; on the 2 % of examples where both flip, 1 - 1/2, else 0 - 1/2 or 0
-    assert "flips 2.00 % to the budget's 20.00 %, -8.00 [" in found.sentences[0]
+    assert "flips 2.00 % to the budget's 20.00 %, −8.00 [" in found.sentences[0]
     assert "] points (p 0.0040) from half of these: it halves flips at no loss" in found.sentences[0]
 
 
@@ -109,8 +109,8 @@ def test_half_the_flips_at_a_loss_is_said_and_no_reason_to_intervene() -> None:
     found = recommend(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
     own = next(e for e in found.evidence if e.verdict == INTERVENE)
     assert not own.holds
-    assert "accuracy -8.00 [" in own.sentence
-    assert "it halves flips, but may lose more than 1 points" in own.sentence
+    assert "accuracy −8.00 [" in own.sentence
+    assert "it halves flips, but may lose more than 1 point" in own.sentence
 
 
 def test_an_action_that_mends_more_than_it_spoils_is_said_to() -> None:
@@ -120,9 +120,27 @@ def test_an_action_that_mends_more_than_it_spoils_is_said_to() -> None:
         recommend(("base", base), {}, {}, {"act": flat(0.8, 0.02, fix, 100.0)}, settings=settings).evidence[-1].sentence
         for fix in (0.2, 0.03)
     ]
-    assert "a difference of -18.00 [" in told[0]
+    assert "a difference of −18.00 [" in told[0]
     assert told[0].endswith("its fixes exceed its flips.")
     assert told[1].endswith("its flips are not shown to exceed its fixes.")
+
+
+def test_a_loss_that_is_not_excluded_is_said_plainly() -> None:
+    """The pool is right where `base` is on 80 %, but for 2 % of the examples each way: 0 [about −2, +2] points."""
+    base, long = flat(0.80, 0.0, 0.0, 300.0), flat(0.80, 0.0, 0.0, 100.0)
+    long["correct"] = np.roll(long["correct"], 1)
+    settings = Settings(resamples=500)
+    told = recommend(("base", base), {"long": long}, {}, {}, settings=settings).evidence[0].sentence
+    assert "; it may be worse by more than 1 point, and costs fewer tokens." in told
+    wide = recommend(("base", base), {"long": long}, {}, {}, margin=0.2, settings=settings).evidence[0].sentence
+    assert "; it is not worse by more than 20 points, and costs fewer tokens." in wide
+
+
+def test_without_a_longer_pool_no_budget_is_judged() -> None:
+    base, acted = flat(0.7, 0.0, 0.0, 100.0), flat(0.71, 0.02, 0.03, 200.0)
+    found = recommend(("base", base), {}, {"gated": acted}, {"act": acted}, settings=Settings(resamples=100))
+    assert "No longer pool is compared, so no budget could be judged." in found.sentences
+    assert "`gated` against the base attempt, `base`: accuracy +1.00 [" in found.sentences[0]
 
 
 def test_a_longer_pool_must_cost_fewer_tokens() -> None:
@@ -140,8 +158,8 @@ def test_a_pool_that_loses_to_the_base_is_no_budget_to_tune() -> None:
     found = recommend(("base", base), {"long": long}, {}, {"verify": verify}, settings=Settings(resamples=500))
     assert found.verdict == DISABLE, found.sentences
     tuning = found.evidence[0]
-    assert "against `base`: accuracy -10.00" in tuning.sentence
-    assert "not shown not to be worse by more than 1 points" in tuning.sentence
+    assert "against `base`: accuracy −10.00" in tuning.sentence
+    assert "it is worse by more than 1 point" in tuning.sentence
 
 
 def test_more_policies_find_no_more_by_chance() -> None:

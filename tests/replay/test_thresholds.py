@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import replay
 from generate.simulate_recovery import RecoveryModel, recovery_tables, simulate_recovery
-from replay.thresholds import Branches, best_threshold, chosen_points, curve
+from replay.thresholds import Branches, band_table, best_threshold, chosen_points, curve
 from toolkit.log import write_log
+from toolkit.stats import Settings
 
 FIRST = '{ kind = "sample", pool = "short", max_traces = 1, select = "first" }'
 ACT = '{ kind = "act", action = "active_verify", base = "short" }'
@@ -69,6 +70,16 @@ def test_ties_go_to_fewer_action_tokens_then_fewer_flips_then_the_higher_thresho
     }
     assert best_threshold(pl.DataFrame(rows), below=False) == 0.7
     assert best_threshold(pl.DataFrame(rows).reverse(), below=True) == 0.6
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_who_never_acts_cannot_flip(below: bool) -> None:
+    """The first threshold lets nobody through; at the next ones no flip was seen, and one may yet happen."""
+    made = branches([0.1 * i for i in range(10)], [1.0] * 10, [1.0] * 10, below)
+    table = band_table(made, Settings(resamples=50)).filter(metric="flip_rate")
+    rows = table.select("estimate", "low", "high", "band_low", "band_high").rows()
+    assert rows[0] == (0.0, 0.0, 0.0, 0.0, 0.0)
+    assert all(row[0] == 0 and row[4] > 0 for row in rows[1:])
 
 
 def test_points_keep_never_and_always() -> None:

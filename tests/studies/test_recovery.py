@@ -89,6 +89,10 @@ def test_flips_among_those_acted_on_are_drawn_over_the_top_share(holed: DatasetS
     assert drawn[100.0] == pytest.approx(100 * always["flip"].mean())
     rate = gated["intervened"].mean()
     assert drawn[round(100 * rate, 9)] == pytest.approx(100 * gated["flip"].mean() / rate)
+    band = np.concatenate([np.asarray(path.vertices) for path in figure.axes[0].collections[0].get_paths()])[:, 1]
+    bottom, top = figure.axes[0].get_ylim()
+    assert bottom == 0
+    assert band.max() <= top
     assert min(drawn) > 0  # where nobody is acted on there is no share
     assert SIMULATED.lower()[:9] in " ".join(text.get_text() for text in figure.texts).lower()
 

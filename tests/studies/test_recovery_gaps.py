@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -10,14 +11,17 @@ import pytest
 from typer.testing import CliRunner
 
 from generate.simulate_recovery import RecoveryModel, recovery_tables
+from replay.contents import read_contents
 from replay.studies.gaps import told_left_out
 from replay.studies.recovery import DatasetStudy
+from replay.studies.recovery_checks import caveats
 from replay.studies.recovery_costs import COST_TABLES
 from replay.studies.recovery_gaps import missing_figures
+from replay.studies.recovery_policies import missing_rules
 from replay.studies.recovery_tables import TABLES
 from tests.studies.test_recovery import study
 from thinkback.app import app
-from toolkit.log import write_log
+from toolkit.log import open_log, write_log
 from toolkit.show import Table
 
 COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "finalizer_used", "finalizer_tokens")
@@ -88,6 +92,27 @@ def test_figures_that_cannot_be_drawn_are_named(bare: DatasetStudy, whole: Datas
         "sim-a: figure `threshold_sweep` is without tokens, which are not logged throughout",
     ]
     assert not list(missing_figures(whole, ("cost_accuracy", *drawn)))
+
+
+def test_rules_that_the_log_cannot_serve_are_named(bare: DatasetStudy) -> None:
+    contents = read_contents(open_log(bare.result.provenance["log"]["address"]))
+    told = list(missing_rules(bare.cast, contents, {"difficulty": "difficulty", "verification need": "need"}))
+    assert told == [
+        "no rule `near limit (0.9)`: the log has no column `completion_tokens`, `finalizer_used` of traces",
+        "no rule `verification need`: the log has no feature `need`",
+    ]
+    ended = replace(contents, trace_columns={"model": pl.String()})
+    assert [rule.partition(":")[0] for rule in missing_rules(bare.cast, ended, {})] == [
+        "no rule `truncation only`", "no rule `near limit (0.9)`", "no rule `completed only`"
+    ]  # fmt: skip
+    ungated = list(missing_rules(replace(bare.cast, gates={}), contents, {}))
+    assert ungated[-1] == "no rule `completed only`: no gate for `active_verify` is there"
+
+
+def test_rules_without_a_fit_are_no_caveat_where_none_is_compared(bare: DatasetStudy) -> None:
+    ungated = replace(bare.cast, gates={}, screened_apart=True)
+    assert any("rules without a fit are compared" in one for one in caveats(ungated, rules=True))
+    assert caveats(ungated, rules=False) == ()
 
 
 def test_left_out_examples_are_told_with_the_first_of_them() -> None:

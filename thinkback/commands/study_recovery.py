@@ -186,8 +186,10 @@ def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, f
 def _caveats(study: DatasetStudy) -> list[str]:
     """What stands beside the verdict, before its sentences."""
     from replay.studies.recovery_checks import caveats
+    from replay.studies.recovery_policies import unfitted
 
-    return [f"CAVEAT: {one}." for one in caveats(study.cast)]
+    compared = any(rule in study.policies for rule in unfitted(study.named))
+    return [f"CAVEAT: {one}." for one in caveats(study.cast, compared)]
 
 
 def _file_name(text: str) -> str:

@@ -133,14 +133,15 @@ def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
     rows = read_sources([str(source) for source in sources], frozenset(TEXTS)).frame
     rows = rows.with_columns(rows[TEXT_OF + name].alias(name) for name in TEXTS if TEXT_OF + name in rows.columns)
     rows = rows.drop([name for name in rows.columns if name.startswith(TEXT_OF) or name in PLACES])
+    if rows.is_empty():
+        listed = ", ".join(f"`{source}`" for source in sources)
+        raise ThinkbackError(f"{listed} {'is' if len(sources) == 1 else 'are'} empty: no rows to import")
     for name in needed:
         if name not in rows.columns:
             raise ThinkbackError(f"the rows have no column `{name}`; {suggest(name, rows.columns)}")
         if rows[name].null_count():
             row = int(rows[name].is_null().arg_max() or 0) + 1
             raise ThinkbackError(f"column `{name}` of the rows is null in row {row:,}; give every row a value")
-    if rows.is_empty():
-        raise ThinkbackError("the source holds no rows")
     rows = typed(rows)
     if "action" in rows.columns and (rows["action"] == "solve").any():
         raise ThinkbackError("the rows have an action `solve`, which names first attempts in a log: rename it")

@@ -32,7 +32,7 @@ _COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 
 @dataclass(frozen=True)
 class Band:
-    """One panel of a sweep: a line with its band, in the unit of the axis; `top` is where the axis ends, if given.
+    """One panel of a sweep: a line with its band, in the unit of the axis; `top` is where an axis from 0 ends.
 
     The axis of a `rate`, in per cent, ends at 0 and 100.
     """
@@ -95,7 +95,7 @@ def bands_figure(panels: Sequence[Band], *, title: str, x: str, simulated: bool 
             axes.set_title(panel.label, fontsize=9, loc="left", parse_math=False)
             axes.set_xlabel(x)
             if panel.top is not None:
-                axes.set_ylim(top=panel.top)
+                axes.set_ylim(0.0, panel.top)
             if panel.rate:
                 axes.set_ylim(*percent_limits(*axes.get_ylim()))
             calm(axes)
