@@ -99,7 +99,7 @@ def recovery(
     from replay.gate_file import load_gate, write_text
     from replay.reading import load_prices
     from replay.studies.recovery import Asked, cast_of, datasets, study_dataset
-    from replay.studies.recovery_checks import ON, TUNE, check_rows
+    from replay.studies.recovery_checks import ON, TUNE, check_rows, refuse_seen
     from replay.studies.recovery_gaps import told_aside
     from thinkback import console
     from toolkit.errors import ThinkbackError
@@ -128,6 +128,8 @@ def recovery(
         pools=tuple(name.strip() for name in pool.split(",")) if pool else (),
     )
     names = datasets(opened, where)
+    if asked.gate is not None:
+        refuse_seen(opened, [asked.gate], asked.gate, where)
     check_rows(opened, on, tune, where)
     cast, screening, notes = cast_of(opened, asked)
     cast = replace(cast, width=width)
