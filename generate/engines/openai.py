@@ -249,7 +249,8 @@ class _Exchange:
         self.answers.put((call, outcome))
         if self.failures >= self.settings.stop_after and isinstance(outcome, CallFailure):
             self.fatal = self.fatal or EngineError(
-                f"{self.failures} calls in a row failed; the last: {outcome.reason}; the same command continues"
+                f"{self.failures} calls in a row failed at {self.settings.base_url}; the last: {outcome.reason};"
+                " the same command continues"
             )
 
     async def _whole(self, client: httpx.AsyncClient, call: Call) -> tuple[Completion, ...]:
