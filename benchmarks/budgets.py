@@ -15,7 +15,7 @@ import polars as pl
 from generate.claims import simulate_claims
 from replay import Budget, Sample, run
 from replay.budgets import ORDERS, budgets
-from replay.studies.factcheck_check import FEATURES
+from toolkit.features import CLAIM_FEATURES
 
 FOUR = ("generation", "random", "surrogate", "score")
 
@@ -33,14 +33,14 @@ def main() -> None:
             log,
             verifier="lora",
             max_traces=options.traces,
-            features=FEATURES,
+            features=CLAIM_FEATURES,
             orders=orders,
             resamples=options.resamples,
         )
         seconds = time.perf_counter() - start
         for k in (1, options.traces // 2):
             for name, keys in orders.items():
-                own = {"features": FEATURES, **keys} if name == "surrogate" else dict(keys)
+                own = {"features": CLAIM_FEATURES, **keys} if name == "surrogate" else dict(keys)
                 alone = Sample(
                     name="alone", max_traces=options.traces, verifier="lora", stop=Budget(verifications=k), **own
                 )  # type: ignore[arg-type]

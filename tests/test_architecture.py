@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -151,3 +152,10 @@ def test_no_file_names_a_machine_path() -> None:
 def test_versions_agree() -> None:
     version = project()["project"]["version"]
     assert re.search(rf"^## {re.escape(version)}\b", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
+def test_benchmarks_find_what_they_import(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run on quiet machines alone, so a name that moves away would be missed for long."""
+    monkeypatch.syspath_prepend(str(path.parent))
+    assert callable(runpy.run_path(str(path), run_name="imported")["main"])
