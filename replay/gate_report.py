@@ -57,7 +57,7 @@ def transfer_report(
     settings = settings or Settings()
     at = setting_of(log, gate, base, pool)
     data = read_data(at, where, gate.features, ids)
-    seen = overlap(data.plan.universe.examples, gate.seen(), at.log.digest())
+    seen = overlap(data.plan.universe.examples, gate, at.log.digest())
     told = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({listed(seen)})"
     if seen and not reuse:
         raise ThinkbackError(f"{told}: report on others with `--where`, or allow it with `--reuse`")

@@ -31,7 +31,7 @@ def predictions(
     traces = at.log.scan("traces", [*columns, "completion_tokens"])
     own = (pl.col("pool") == at.base.pool) & (pl.col("action") == "solve") & (pl.col("sample_index") == 0)
     attempts = {row["example_id"]: row for row in collect(traces.filter(own), at.log).iter_rows(named=True)}
-    seen = set(overlap(data.plan.universe.examples, gate.seen(), at.log.digest()))
+    seen = set(overlap(data.plan.universe.examples, gate, at.log.digest()))
     marks = {"simulated": True} if at.log.simulated else {}
     rows = []
     for e, name in enumerate(branches.ids.to_list()):

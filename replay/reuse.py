@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import polars as pl
 
@@ -25,11 +25,21 @@ def question_hashes(examples: pl.DataFrame, log: str) -> list[str]:
     return hashed(text or f"id {name} of log {log}" for text, name in zip(texts, ids, strict=True))
 
 
-def overlap(examples: pl.DataFrame, seen: Collection[str], log: str) -> list[str]:
-    """Ids of the examples, of the log of this digest, whose question is among the hashes `seen`."""
-    known = set(seen)
-    found = zip(examples["example_id"].to_list(), question_hashes(examples, log), strict=True)
-    return [name for name, digest in found if digest in known]
+def seen_by(gates: Iterable[GateFile], examples: pl.DataFrame, log: str) -> Iterator[tuple[GateFile, list[str]]]:
+    """The gates that were fitted or tuned on some of the examples, of the log of this digest, with the ids of these."""
+    gates = tuple(gates)
+    ids = examples["example_id"].to_list() if gates else []
+    hashes = question_hashes(examples, log) if gates else []
+    for gate in gates:
+        known = set(gate.seen())
+        found = [name for name, digest in zip(ids, hashes, strict=True) if digest in known]
+        if found:
+            yield gate, found
+
+
+def overlap(examples: pl.DataFrame, gate: GateFile, log: str) -> list[str]:
+    """Ids of the examples, of the log of this digest, that a gate was fitted or tuned on."""
+    return next((ids for _, ids in seen_by([gate], examples, log)), [])
 
 
 def listed(ids: Iterable[str]) -> str:
@@ -55,12 +65,10 @@ def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) 
     Raises ThinkbackError where that was not asked for.
     """
     notes = []
-    for gate, allowed in gate_files(policies).items():
-        ids = overlap(examples, gate.seen(), log)
-        if not ids:
-            continue
+    files = gate_files(policies)
+    for gate, ids in seen_by(files, examples, log):
         where = f"{len(ids):,} of {len(examples):,} examples ({listed(ids)})"
-        if not allowed:
+        if not files[gate]:
             raise ThinkbackError(
                 f"gate file `{gate.path}` was fitted or tuned on {where}: name the split to report on, such as "
                 "`--where \"split = 'test'\"`, or allow it with `reuse = true` in the gate"

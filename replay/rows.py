@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from toolkit.errors import ThinkbackError
@@ -26,9 +28,9 @@ def _splits(log: Log) -> str:
     return (listed + (", …" if len(splits) > SHOWN else "")) or "not named"
 
 
-def examples_of(log: Log, ids: pl.Series) -> pl.DataFrame:
-    """The columns that replay reads of some examples, in example_id order."""
-    scan = log.scan("examples", ["example_id", "labels", "gold"])
+def examples_of(log: Log, ids: pl.Series, columns: Sequence[str] = ("labels", "gold")) -> pl.DataFrame:
+    """Some examples in example_id order, with their ids and these columns: by default those that replay reads."""
+    scan = log.scan("examples", ["example_id", *columns])
     return collect(scan.filter(pl.col("example_id").is_in(ids.implode())), log).sort("example_id")
 
 

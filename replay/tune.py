@@ -15,12 +15,12 @@ from replay.fitting import learnt_on
 from replay.policies import Policy
 from replay.reading import PolicyFile, load_policies
 from replay.result import Result
-from replay.reuse import gate_files, listed, overlap
-from replay.rows import matching, refuse_overlap
+from replay.reuse import gate_files, listed, seen_by
+from replay.rows import examples_of, matching, refuse_overlap
 from replay.run import run
 from replay.stops import Rule
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.log import Log, check_log, collect, open_log
+from toolkit.log import Log, check_log, open_log
 from toolkit.stats.metrics import COST_ORDER
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -169,11 +169,8 @@ def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None
     gates = gate_files(policies)
     if not gates:
         return
-    scan = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
-    examples = collect(scan, log).sort("example_id")
-    for gate, allowed in gates.items():
-        seen = overlap(examples, gate.seen(), log.digest())
-        if seen and not allowed:
+    for gate, seen in seen_by(gates, examples_of(log, ids, ["question"]), log.digest()):
+        if not gates[gate]:
             raise ThinkbackError(
                 f"gate file `{gate.path}` was fitted or tuned on {len(seen):,} of {whom} ({listed(seen)}): {three}"
             )

@@ -80,3 +80,8 @@ GateFile = Annotated[
         show_default=False,
     ),
 ]
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """The names of an option that takes several, separated by commas; none where it is not given."""
+    return tuple(name.strip() for name in text.split(",")) if text else ()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines.base import EngineError
-from generate.engines.weights import find_model, installed, load_tokens, quieten
+from generate.engines.weights import ModelFiles, installed, load_tokens, quieten
 from generate.tasks import CHARACTERS
 from generate.training.recipe import Shape
 from toolkit.files import replacing
@@ -61,16 +61,16 @@ def make_model(shape: Shape, seed: int, tokenizer: Any) -> Any:
         return LlamaForCausalLM(config)
 
 
-def load_model(folder: str, tokenizer: Any) -> Any:
+def load_model(files: ModelFiles, tokenizer: Any) -> Any:
     """A model that this training wrote, to go on from, in float32.
 
-    EngineError where there is none at `folder`, or one with other tokens or of another architecture.
+    EngineError where it has other tokens.
     """
     installed("generate", "torch", "transformers")
     import torch
     from transformers import AttentionInterface, LlamaForCausalLM
 
-    files = find_model(folder, None, download=False)
+    folder = str(files.folder)
     if load_tokens(folder).tokenizer.get_vocab() != tokenizer.get_vocab():
         raise EngineError(f"model `{folder}` has other tokens than the tasks: give one that `thinkback train` made")
     quieten()

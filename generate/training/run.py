@@ -65,8 +65,8 @@ def train(
     if recipe.start is None:
         model, start = make_model(recipe.model, recipe.seed, tokenizer), None
     else:
-        model = load_model(recipe.start, tokenizer)
-        start = find_model(recipe.start, None, download=False).weights_sha256()
+        files = find_model(recipe.start, None, download=False)
+        model, start = load_model(files, tokenizer), files.weights_sha256()
     run = _Training(recipe, tokenizer, model, advance or _ignore, compiled)
     reports = []
     for number, phase in enumerate(recipe.phases, start=1):

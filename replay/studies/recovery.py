@@ -135,7 +135,8 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
     for name, feature in HEURISTICS.items():
         if feature in contents.features:
             _try_fit(rules, name, notes, log, asked, revised, "score", (f"feature:{feature}",))
-    refuse_seen(log, [*gates.values(), *found.values(), *rules.values()], asked.gate, asked.where)
+    fitted = [gate for gate in (*gates.values(), *found.values(), *rules.values()) if gate is not asked.gate]
+    refuse_seen(log, fitted, asked.where)
     cast = Cast(
         base, _by_limit(longer, limits), action, actions, gates, found.get("trees"), rules, samples, limits,
         screened_apart=apart, pools=pools,

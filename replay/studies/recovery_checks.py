@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-import polars as pl
-
 from replay.contents import Contents
 from replay.gate_file import GateFile
-from replay.reuse import listed, overlap
-from replay.rows import matching
+from replay.reuse import listed, seen_by
+from replay.rows import examples_of, matching
 from replay.studies.recovery_policies import Cast
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.log import Log, collect
+from toolkit.log import Log
 
 ON, TUNE = "split = 'train'", "split = 'dev'"
 """Where gates are fitted and tuned unless other conditions are given."""
@@ -96,17 +94,12 @@ def check_gate(
         )
 
 
-def refuse_seen(log: Log, gates: Iterable[GateFile], frozen: GateFile | None, where: str) -> None:
-    """Refuse to report on questions that a gate was fitted or tuned on: `frozen` is the user's, the others our own."""
-    ids = matching(log, where, "--where")
-    scan = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
-    examples = collect(scan, log).sort("example_id")
-    for gate in gates:
-        seen = overlap(examples, gate.seen(), log.digest())
-        if not seen:
-            continue
+def refuse_seen(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool = False) -> None:
+    """Refuse to report on questions that gates were fitted or tuned on, `frozen` ones of the user's or our own."""
+    examples = examples_of(log, matching(log, where, "--where"), ["question"])
+    for gate, seen in seen_by(gates, examples, log.digest()):
         told = f"{len(seen):,} of the {len(examples):,} examples of `--where` ({where})"
-        if gate is frozen:
+        if frozen:
             raise ThinkbackError(
                 f"gate file `{gate.path}` was fitted or tuned on {told}, such as {listed(seen)}: report on others with "
                 "`--where`"

@@ -301,14 +301,18 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_rows_are_one_line_and_nothing_is_written(name: str, tmp_path: Path) -> None:
-    lines, message = BAD[name]
+def refused_in_one_line(lines: list[Row], message: str, tmp_path: Path) -> None:
+    """Importing the rows says `message` in one line and writes nothing."""
     with pytest.raises(ThinkbackError) as caught:
         import_recovery([write(tmp_path / "rows.jsonl", lines)], tmp_path / "log")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_rows_are_one_line_and_nothing_is_written(name: str, tmp_path: Path) -> None:
+    refused_in_one_line(*BAD[name], tmp_path)
 
 
 def test_recovery_rows_go_out_and_come_back(tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.imports.test_recovery import Row, changed, outcomes, row, rows, write
-from toolkit.errors import ThinkbackError
+from tests.imports.test_recovery import Row, changed, outcomes, refused_in_one_line, row, rows, write
 from toolkit.imports import import_recovery
 from toolkit.log import collect, open_log
 
@@ -63,8 +62,4 @@ BAD: dict[str, tuple[list[Row], str]] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_no_index_is_one_line(name: str, tmp_path: Path) -> None:
-    lines, message = BAD[name]
-    with pytest.raises(ThinkbackError) as caught:
-        import_recovery([write(tmp_path / "rows.jsonl", lines)], tmp_path / "log")
-    assert message in str(caught.value)
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+    refused_in_one_line(*BAD[name], tmp_path)

@@ -96,7 +96,7 @@ def fit_gate(
             check_replaceable(path, force, inputs=(log,))
     fitted = fit(
         log, action=action, on=on, tune=tune, base=base, pool=pool, kind=kind.value, n_folds=folds, below=below,
-        seed=seed, features=[name.strip() for name in features.split(",")] if features else (),
+        seed=seed, features=options.names(features),
     )  # fmt: skip
     with replacing_file(out, force) as path:
         path.write_text(write_text(fitted.document), encoding="utf-8")

@@ -88,7 +88,7 @@ def replay(
         policies,
         baseline=baseline,
         where=where,
-        by=tuple(column.strip() for column in by.split(",")) if by else (),
+        by=options.names(by),
         seed=seed,
         resamples=resamples,
         level=level,

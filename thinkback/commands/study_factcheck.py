@@ -91,7 +91,7 @@ def factcheck(
     contents = read_contents(opened)
     if verifier is None and "lora" in contents.verifiers:
         verifier = "lora"
-    named = tuple(n.strip() for n in features.split(",")) if features else None
+    named = options.names(features)
     if dev is not None:
         matching(opened, dev, "dev")  # its own mistakes are told before those of a condition made of it
     if dev is not None and where is None:
@@ -99,7 +99,7 @@ def factcheck(
     setting = Setting(
         pool=choose(pool, contents.pools, "pool"),
         verifier=choose(verifier, contents.verifiers, "verifier"),
-        features=tuple(n for n in CLAIM_FEATURES if n in contents.features) if named is None else named,
+        features=named or tuple(n for n in CLAIM_FEATURES if n in contents.features),
         cap=cap,
         random_seed=random_seed,
         asked={

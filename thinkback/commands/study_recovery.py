@@ -117,7 +117,7 @@ def recovery(
     asked = Asked(
         action=action,
         base=base,
-        budgets=tuple(name.strip() for name in budgets.split(",")) if budgets else (),
+        budgets=options.names(budgets),
         on=on or ON,
         tune=tune or TUNE,
         where=where,
@@ -125,11 +125,11 @@ def recovery(
         margin=margin,
         prices=load_prices(prices) if prices is not None else None,
         settings=Settings(resamples=resamples, level=level, seed=seed),
-        pools=tuple(name.strip() for name in pool.split(",")) if pool else (),
+        pools=options.names(pool),
     )
     names = datasets(opened, where)
     if asked.gate is not None:
-        refuse_seen(opened, [asked.gate], asked.gate, where)
+        refuse_seen(opened, [asked.gate], where, frozen=True)
     check_rows(opened, on, tune, where)
     cast, screening, notes = cast_of(opened, asked)
     cast = replace(cast, width=width)

@@ -101,8 +101,9 @@ def _check_shards(logs: Sequence[Log]) -> None:
         recipe, count = source.get("recipe"), str(source.get("shard", "")).partition("/")[2]
         if source.get("generated_by") != "thinkback generate" or count in ("", "1"):
             continue
-        before, known = first.setdefault((recipe, count), (log, _deciding(source)))
-        for key, value in _deciding(source).items():
+        deciding = _deciding(source)
+        before, known = first.setdefault((recipe, count), (log, deciding))
+        for key, value in deciding.items():
             if known.get(key) != value:
                 raise LogError(
                     f"`{before.address}` and `{log.address}` are shards of the recipe `{recipe}` but differ in "
