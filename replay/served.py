@@ -140,9 +140,9 @@ class Served:
     def notes(self, examples: int) -> Iterator[str]:
         """Sentences on what was left out, the warning about bias first."""
         if self.excluded and len(self.excluded) > MANY * examples:
-            share = len(self.excluded) / examples
+            share, verb = len(self.excluded) / examples, "is" if len(self.excluded) == 1 else "are"
             yield (
-                f"WARNING: {len(self.excluded):,} of {examples:,} examples ({share:.1%}) are left out because "
+                f"WARNING: {len(self.excluded):,} of {examples:,} examples ({share:.1%}) {verb} left out because "
                 "the log lacks calls or values that some policy needs; if the logged run stopped or "
                 "accepted by a rule of its own, this biases every number below"
             )
@@ -168,7 +168,7 @@ class Served:
             yield f"{FREE}{_listed(free)}"
         for name, count in self.exhausted.items():
             if count:
-                yield f"`{name}` ran out of log on {count:,} examples (`exhausted`), so it looks cheaper than it is"
+                yield f"`{name}` ran out of log on {count:,} example{'s' if count > 1 else ''} (`exhausted`), so it looks cheaper than it is"
         if self.behind_gaps:
             yield f"traces behind a gap in their sample indices, which are not replayed: {self.behind_gaps:,}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -117,6 +118,37 @@ def test_caps_of_a_listwise_verifier(tmp_path: Path) -> None:
     every, most, rest = caps(tmp_path)["sample, listwise", "n by v", "max_traces"]
     assert (every, most) == (0, 4)
     assert rest == "for 4: 1 were ranked at another number of traces (`e19`)"
+
+
+def _ranked_first(seed: int) -> dict[str, pl.DataFrame]:
+    """A call ranked an example's first 3 traces, all or only the valid ones, but of one of 24 2 or 5."""
+    draw = np.random.default_rng(seed)
+    tables = many([6] * 22 + [5] * 2)
+    lost = pl.col("trace_id").is_in(tables["traces"].sample(12, seed=seed)["trace_id"].implode())
+    traces = tables["traces"].with_columns(answer=pl.when(~lost).then(pl.lit("1")), correct=~lost)
+    first = [3] * 23 + [2 + 3 * (seed % 2)]
+    draw.shuffle(first)
+    ids = tables["examples"].select("example_id", first=pl.Series(first), valid_alone=pl.Series(draw.random(24) < 0.5))
+    seen = traces.join(ids, on="example_id").filter(
+        (pl.col("sample_index") < pl.col("first")) & (pl.col("answer").is_not_null() | ~pl.col("valid_alone"))
+    )
+    scores = tables["verifications"].join(seen, on="trace_id", how="semi")
+    ranked = scores.with_columns(candidates=pl.len().over("example_id").cast(pl.Int32))
+    return tables | {"traces": traces, "verifications": ranked}
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_caps_of_choices_among_the_first_traces_agree_with_replay(tmp_path: Path, at_once: bool) -> None:
+    said = []
+    for seed in range(5):
+        pools = {"n": {"prefix": not at_once}}
+        log = write_log(tmp_path / str(seed), name="x", tables=_ranked_first(seed), pools=pools)
+        *both, _ = _caps_of(log)["sample, listwise"]
+        served = {cap: _served(log, cap, verified=True) for cap in range(1, 7)}
+        for cap, share in zip(both, (1.0, 0.95), strict=True):
+            assert cap == max((cap for cap, n in served.items() if n >= share * 24), default=0), (seed, served)
+        said.append(both[1])
+    assert max(said) == (0 if at_once else 3)
 
 
 def test_caps_of_actions(tmp_path: Path) -> None:

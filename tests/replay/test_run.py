@@ -107,7 +107,7 @@ def test_examples_that_some_policy_lacks_are_left_out_and_named(tmp_path):
     result = replay.run(made, [FIRST, MAJORITY], resamples=50)
     assert dict(result.excluded) == {"e07": "majority: pool `n3` has fewer than 3 traces"}
     assert result.outcomes["example_id"].n_unique() == 19
-    assert result.notes[0].startswith("WARNING: 1 of 20 examples (5.0%) are left out")
+    assert result.notes[0].startswith("WARNING: 1 of 20 examples (5.0%) is left out")
     available = Sample(name="shrinks", max_traces=3, select="majority", on_missing="use_available")
     result = replay.run(made, [FIRST, available], resamples=50)
     assert not result.excluded

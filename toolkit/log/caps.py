@@ -1,19 +1,21 @@
 """How far a policy of each kind can go on a log: the largest cap that each example can serve, and why no more.
 
 A *limits* frame counts the examples of a block: `kind, of, cap` (the policy kind, what it runs on, the key that
-is capped), `limit` (the largest cap that these examples can serve, null where nothing limits it), `why` (what
-they lack for a larger one), `n` (how many they are) and `first` (the first of their ids).
+is capped), `least` and `limit` (the smallest and the largest cap that these examples can serve; `limit` is null where
+nothing limits it, and 0 where they serve none), `why` (what they lack for another one), `n` (how many they are) and
+`first` (the first of their ids).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import polars as pl
 
 SCHEMA = {
-    "kind": pl.String, "of": pl.String, "cap": pl.String, "limit": pl.Int64, "why": pl.String, "n": pl.Int64,
-    "first": pl.String,
+    "kind": pl.String, "of": pl.String, "cap": pl.String, "least": pl.Int64, "limit": pl.Int64, "why": pl.String,
+    "n": pl.Int64, "first": pl.String,
 }  # fmt: skip
 _ORDER = (
     "sample", "sample, whole", "sample, verified", "sample, whole, verified", "sample, listwise", "act", "retrieve",
@@ -21,14 +23,17 @@ _ORDER = (
 )  # fmt: skip
 _KINDS = {kind: place for place, kind in enumerate(_ORDER)}
 ONE_CAP = ("sample, whole", "sample, whole, verified", "sample, listwise")
-"""Kinds where an example serves a single cap: all its traces, neither more nor fewer."""
+"""Kinds where an example that serves a cap need not serve a smaller one: what was called at once is not cut."""
 
 
+_GAP = "have a gap in their sample indices"
 _OTHER_SIZE = "have another number of traces"
 
 
 def _limits(frame: pl.DataFrame, kind: str, of: pl.Expr, cap: str) -> pl.DataFrame:
-    counted = frame.group_by(of.alias("of"), "limit", "why").agg(n=pl.len(), first=pl.col("example_id").min())
+    least = pl.col("least") if "least" in frame.columns else pl.lit(1)
+    by = (of.alias("of"), least.alias("least"), "limit", "why")
+    counted = frame.group_by(by).agg(n=pl.len(), first=pl.col("example_id").min())
     named = counted.with_columns(kind=pl.lit(kind), cap=pl.lit(cap))
     return named.select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
 
@@ -48,12 +53,13 @@ def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozen
     sizes = solves.group_by("pool", "example_id").len()
     counted = _replayable(solves, ["pool", "example_id"]).group_by("pool", "example_id").agg(limit=pl.len())
     joined = sizes.join(counted, on=["pool", "example_id"], how="left").with_columns(pl.col("limit").fill_null(0))
-    gap = pl.when(pl.col("len") > pl.col("limit")).then(pl.lit("have a gap in their sample indices"))
+    gap = pl.when(pl.col("len") > pl.col("limit")).then(pl.lit(_GAP))
     limits = joined.with_columns(why=gap.otherwise(pl.lit("have no more traces")))
     whole = _with_absent(ids, limits.select("pool", "example_id", "limit", "why"), ["pool"], "have no trace of it")
     at_once = pl.col("pool").is_in(list(whole_pools))
-    gapped = pl.col("why") == "have a gap in their sample indices"
+    gapped = pl.col("why") == _GAP
     exact = whole.filter(at_once).with_columns(
+        least="limit",
         limit=pl.when(gapped).then(0).otherwise("limit"),
         why=pl.when(pl.col("why") == "have no more traces").then(pl.lit(_OTHER_SIZE)).otherwise("why"),
     )
@@ -78,44 +84,63 @@ def limits_of_verifiers(
     scored = judged.select("verifier", "at", "candidates", scored=True)
     logged = solves.group_by("pool", "example_id").agg(logged=pl.len().cast(pl.Int64))
     wide = usable.join(pairs, on="pool").join(scored, on=["verifier", "at"], how="left")
-    missing = pl.col("valid") & pl.col("scored").is_null()
     by = ["verifier", "pool", "example_id"]
-    limits = wide.group_by(by).agg(
-        size=pl.len().cast(pl.Int64),
-        valid=pl.col("valid").sum().cast(pl.Int64),
-        unscored=pl.when(missing).then(pl.col("sample_index")).min().cast(pl.Int64),
-        candidates=pl.col("candidates").max().cast(pl.Int64),
-    )
+    limits = wide.with_columns(pl.col("scored").fill_null(False)).group_by(by).agg(*_ranked_together())
     limits = limits.join(logged, on=["pool", "example_id"], how="left")
-    none = "have no trace of the pool"
-    whole = _with_absent(ids, limits, ["verifier", "pool"], none)
+    whole = _with_absent(ids, limits, ["verifier", "pool"], "have no trace of the pool")
     at_once = pl.col("pool").is_in(list(whole_pools))
     gapped = at_once & (pl.col("logged") > pl.col("size"))
     listwise = whole.select(pl.col("candidates").is_not_null().any().over("verifier", "pool")).to_series()
     of = pl.format("{} by {}", "pool", "verifier")
     lacks = pl.when(pl.col("unscored").is_not_null()).then(pl.lit("have a valid trace without a score"))
     plain = whole.filter(~listwise).with_columns(
+        least=pl.lit(1),
         limit=pl.col("unscored").fill_null(pl.col("size")).fill_null(0),
         why=pl.coalesce("why", lacks.otherwise(pl.lit("have no more traces"))),
     )
-    unfit = pl.when(gapped).then(pl.lit("have a gap in their sample indices"))
+    unfit = pl.when(gapped).then(pl.lit(_GAP))
     exact = plain.filter(at_once).with_columns(
+        least="limit",
         limit=pl.when(gapped | pl.col("unscored").is_not_null()).then(0).otherwise("limit"),
         why=pl.when(pl.col("why") == "have no more traces").then(unfit.otherwise(pl.lit(_OTHER_SIZE))).otherwise("why"),
     )
-    seen = (pl.col("candidates") == pl.col("size")) | (pl.col("candidates") == pl.col("valid"))
-    served = seen & pl.col("unscored").is_null() & ~gapped
-    ranked = whole.filter(listwise).with_columns(
-        limit=pl.when(served).then(pl.col("size")).otherwise(0),
-        why=pl.coalesce("why", unfit, pl.when(served).then(pl.lit("were ranked at another number of traces")),
-                        pl.lit("have traces that the verifier did not rank together")),
-    )  # fmt: skip
     parts = [
         _limits(plain.filter(~at_once), "sample, verified", of, "max_traces"),
         _limits(exact, "sample, whole, verified", of, "max_traces"),
-        _limits(ranked, "sample, listwise", of, "max_traces"),
+        _limits(_listwise(whole.filter(listwise), at_once, gapped), "sample, listwise", of, "max_traces"),
     ]
     return pl.concat(parts)
+
+
+def _ranked_together() -> Iterator[pl.Expr]:
+    """What one example's traces say about a verifier: `scored` and `valid` by `sample_index`, which has no gap."""
+    count, missing = pl.col("sample_index").cast(pl.Int64) + 1, pl.col("valid") & ~pl.col("scored")
+    last = pl.when("scored").then(count).max()  # a call of the first c traces saw exactly these: c is at least this
+    same = ~(pl.col("scored") & (pl.col("candidates").fill_null(0) != pl.col("scored").sum())).any()
+    yield pl.len().cast(pl.Int64).alias("size")
+    yield pl.col("candidates").max().cast(pl.Int64)
+    yield pl.when(missing).then(count - 1).min().alias("unscored")
+    yield last.alias("least")
+    yield pl.when(missing & (count > last)).then(count - 1).min().alias("before_next")
+    yield (same & (pl.col("scored").sum() == last)).alias("all")
+    yield (same & ~((pl.col("scored") != pl.col("valid")) & (count <= last)).any()).alias("valid_alone")
+
+
+def _listwise(ranked: pl.DataFrame, at_once: pl.Expr, gapped: pl.Expr) -> pl.DataFrame:
+    """Caps at which a call that ranked traces saw just those that a policy has: all of them, or all the valid ones."""
+    uncalled = pl.col("least").is_null()  # without a valid trace nothing is called
+    before_first, before_next = (pl.col(name).fill_null(pl.col("size")) for name in ("unscored", "before_next"))
+    called = pl.when("valid_alone").then(before_next).when("all").then("least").otherwise(0)
+    most = pl.when(uncalled).then(before_first).otherwise(called).fill_null(0)
+    bounds = ranked.with_columns(least=pl.col("least").fill_null(1), limit=most)
+    fits = pl.col("size").is_between("least", "limit") & ~gapped
+    bounds = bounds.with_columns(  # a pool that was generated at once serves its size or nothing
+        least=pl.when(at_once).then("size").otherwise("least"),
+        limit=pl.when(at_once).then(pl.when(fits).then("size").otherwise(0)).otherwise("limit"),
+    )
+    other = pl.when(pl.col("limit") > 0).then(pl.lit("were ranked at another number of traces"))
+    apart = other.otherwise(pl.lit("have traces that the verifier did not rank together"))
+    return bounds.with_columns(why=pl.coalesce("why", pl.when(gapped).then(pl.lit(_GAP)), apart))
 
 
 def limits_of_actions(ids: pl.DataFrame, traces: pl.DataFrame) -> pl.DataFrame:
@@ -205,28 +230,25 @@ def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
     rows = []
     for (kind, of, cap), part in limits.partition_by(["kind", "of", "cap"], as_dict=True).items():
         absent = examples - int(part["n"].sum())  # in blocks where nobody has the pool, verifier or action
-        every, most = (_at_once if kind in ONE_CAP else _ladder)(part, examples)
+        every, most = (_serving(part, share, examples) for share in (1.0, 0.95))
         rows.append((kind, of, cap, every, most, _rest(part, absent, most, kind)))
     rows.sort(key=lambda row: (_KINDS[row[0]], row[1], row[2]))
     names = {"kind": pl.String, "of": pl.String, "cap": pl.String, "all": pl.Int64, "most": pl.Int64, "rest": pl.String}
     return pl.DataFrame(rows, schema=names, orient="row")
 
 
-def _ladder(part: pl.DataFrame, examples: int) -> tuple[int | None, int | None]:
-    """Caps that all and 95 % of the examples serve, where one that serves a cap serves every smaller one."""
-    ordered = part.sort("limit", descending=True, nulls_last=False).with_columns(served=pl.col("n").cum_sum())
-    chosen: list[int | None] = []
-    for share in (1.0, 0.95):
-        enough = ordered.filter(pl.col("served") >= math.ceil(share * examples - 1e-9))
-        chosen.append(enough["limit"][0] if enough.height else 0)
-    return chosen[0], chosen[1]
+def _serving(part: pl.DataFrame, share: float, examples: int) -> int | None:
+    """The largest cap that this share of the examples serves: null where nothing limits it, 0 where there is none."""
+    caps = part.select(cap="limit").unique().join(part, how="cross").filter(_serve(pl.col("cap")))
+    counted = caps.group_by("cap").agg(pl.col("n").sum()).sort("cap", descending=True, nulls_last=False)
+    enough = counted.filter(pl.col("n") >= math.ceil(share * examples - 1e-9))
+    cap: int | None = enough["cap"][0] if enough.height else 0
+    return cap
 
 
-def _at_once(part: pl.DataFrame, examples: int) -> tuple[int | None, int | None]:
-    """The same where an example serves one cap alone."""
-    counts = part.group_by("limit").agg(pl.col("n").sum()).sort("n", "limit", descending=True)
-    value, count = counts.row(0)
-    return (value if count == examples else 0), (value if count >= math.ceil(0.95 * examples - 1e-9) else 0)
+def _serve(cap: pl.Expr) -> pl.Expr:
+    """Whether a limits row serves a cap; no limit at all serves every one, and only that serves a null cap."""
+    return pl.col("limit").is_null() | ((pl.col("limit") >= cap) & (pl.col("least") <= cap)).fill_null(False)
 
 
 def _rest(part: pl.DataFrame, absent: int, most: int | None, kind: str) -> str:
@@ -234,9 +256,7 @@ def _rest(part: pl.DataFrame, absent: int, most: int | None, kind: str) -> str:
     target = None if part["limit"].null_count() else part.select(pl.col("limit").max()).item()
     if kind in ONE_CAP:
         target = most or target
-        short = part.filter(pl.col("limit") != target)
-    else:
-        short = part.filter(pl.col("limit").is_not_null() if target is None else pl.col("limit") < target)
+    short = part.filter(~_serve(pl.lit(target, pl.Int64)))
     if not short.height and not absent:
         return ""
     reasons = short.group_by("why").agg(pl.col("n").sum(), pl.col("first").min())
