@@ -59,30 +59,53 @@ def test_what_is_added_to_published_logs_fits_their_pools(name: str) -> None:
     assert len(choices) == (name == "lilave-gsm8k")
 
 
+def at_work(folder: Path, monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """Runs commands in a folder that has the models which ship, but for the verifiers."""
+    pytest.importorskip("peft")
+    (folder / "data" / "models").mkdir(parents=True)
+    for model in sorted(MODELS.iterdir()):
+        if not model.name.endswith("-verifier"):
+            (folder / "data" / "models" / model.name).symlink_to(model)
+    monkeypatch.chdir(folder)
+    for line in lines:
+        done = CliRunner().invoke(app, line.split())
+        assert done.exit_code == 0, f"{line}\n{done.output}"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_from_a_model_to_a_log_with_every_signal(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("peft")
-    (tmp_path / "data" / "models").mkdir(parents=True)
-    for model in sorted(MODELS.glob(f"{task}-*")):
-        if not model.name.endswith("-verifier"):  # made below
-            (tmp_path / "data" / "models" / model.name).symlink_to(model)
-    monkeypatch.chdir(tmp_path)
-    for line in (
+    at_work(
+        tmp_path,
+        monkeypatch,
         f"generate {task}-verifier --set data.options.n.train=40 --out attempts",
         f"fit {task}-verifier --on attempts --set classifier.epochs=1 --out data/models/{task}-verifier",
         f"generate {task}-log --set data.options.n=2 --out log",
         f"generate {task}-signals --on log",
-        f"generate {task}-grid --on log",
-    ):
-        done = CliRunner().invoke(app, line.split())
-        assert done.exit_code == 0, f"{line}\n{done.output}"
+    )
     log = open_log("log")
     assert validate_log(log).problems == ()
     verifiers = set(collect(log.scan("verifications"))["verifier"])
     assert verifiers == {step.name for step in load_additions(f"{task}-signals").verify}
     assert log.rows("features") == log.rows("traces")
     assert log.rows(f"hidden_states/{task}-1m") == 6 * 2 * 8
-    grid = collect(log.scan(f"hidden_states/{task}-1m-grid"))
-    assert grid["trace_id"].n_unique() == log.rows("traces")
-    assert sorted(grid["layer"].unique()) == [-6, -4, -2, -1]
+
+
+@pytest.mark.slow
+def test_one_command_writes_the_states_of_both_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_work(
+        tmp_path,
+        monkeypatch,
+        *(f"generate {task}-log --set data.options.n=1 --out {task}" for task in TASKS),
+        "merge algebra claims --name both --out log",
+        "generate small-grid --on log",
+    )
+    log = open_log("log")
+    traces = collect(log.scan("traces", ["trace_id", "example_id"]))
+    kinds = collect(log.scan("examples", ["example_id", "dataset"]))
+    for task, dataset in zip(TASKS, ("algebra_linear_1d", "numeric_claims"), strict=True):
+        grid = collect(log.scan(f"hidden_states/{task}-1m-grid"))
+        own = traces.join(kinds.filter(dataset=dataset), on="example_id")
+        assert set(grid["trace_id"]) == set(own["trace_id"])
+        assert sorted(grid["layer"].unique()) == [-6, -4, -2, -1]
+        assert sorted(grid["token"].unique()) == list(range(-16, 0))

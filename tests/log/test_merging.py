@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.log.makers import examples, put_all, traces, verifications, whole
-from toolkit.log import LogError, MergeReport, merge_logs, open_log, seal_log, validate_log, write_log
+from toolkit.log import LogError, MergeReport, collect, merge_logs, open_log, seal_log, validate_log, write_log
 
 
 def test_a_retry_does_not_improve_a_log(tmp_path: Path) -> None:
@@ -334,3 +334,24 @@ def test_sealing_a_merged_unsealed_log_is_stable(tmp_path: Path) -> None:
     first = merge_logs([tmp_path / "a"], tmp_path / "one").log
     second = merge_logs([tmp_path / "one"], tmp_path / "two").log
     assert first.digest() == second.digest()
+
+
+def test_the_harder_it_is_compressed_the_smaller_it_is(tmp_path: Path) -> None:
+    draw = random.Random(0)
+    ids = [f"t{i:04d}" for i in range(3_000)]
+    many = pl.DataFrame(
+        {
+            "trace_id": ids, "example_id": ["q1"] * len(ids), "sample_index": range(len(ids)),
+            "text": [" ".join(str(draw.randrange(9)) for _ in range(60)) for _ in ids],
+            "token_logprobs": [[-draw.random() for _ in range(4)] for _ in ids],
+        }
+    ).with_columns(pool=pl.lit("n"), action=pl.lit("solve"), model=pl.lit("m"))  # fmt: skip
+    log = write_log(tmp_path / "log", name="x", tables={"examples": examples()[:1], "traces": many})
+    merged = [merge_logs([log.address], tmp_path / str(level), level=level).log for level in (1, 19)]
+    sizes = [Path(one.shards["traces"][0].path).stat().st_size for one in merged]
+    assert sizes[1] < 0.95 * sizes[0]
+    frames = [collect(one.scan("traces")) for one in (log, *merged)]
+    assert frames[0].equals(frames[1])
+    assert frames[0].equals(frames[2])
+    with pytest.raises(LogError, match="`level` is 23: write a number from 1 to 22"):
+        merge_logs([log.address], tmp_path / "more", level=23)

@@ -85,6 +85,7 @@ def test_shards_have_the_contracts_types_and_zstd(tmp_path: Path) -> None:
     column = file.metadata.row_group(0).column(0)
     assert column.compression == "ZSTD"
     assert column.is_stats_set
+    assert "DELTA_BYTE_ARRAY" in column.encodings
     assert str(pq.read_schema(log.shards["examples"][0].path).field("labels").type) == "list<element: string>"
 
 

@@ -18,6 +18,12 @@ def merge(
     name: Annotated[
         str | None, typer.Option("--name", help="Name of the new log; by default its folder's.", show_default=False)
     ] = None,
+    level: Annotated[
+        int,
+        typer.Option(
+            "--level", min=1, max=22, help="How hard to compress: a high level is slow, and makes small files."
+        ),
+    ] = 3,
     force: options.Force = False,
 ) -> None:
     """Merge logs into a new one.
@@ -30,7 +36,7 @@ def merge(
 
     check_replaceable(out, force, inputs=logs)
     with replacing(out, force) as folder:
-        report = merge_logs(logs, folder / "log", name=name or out.resolve().name)
+        report = merge_logs(logs, folder / "log", name=name or out.resolve().name, level=level)
         hoist(folder / "log")
     for table, dropped in report.dropped.items():
         if dropped:

@@ -23,7 +23,8 @@ from toolkit.log.problems import LogError, Problem, shown
 from toolkit.log.reading import ROW, Log, collect, open_log
 from toolkit.log.retries import Dropped, dropped_traces
 from toolkit.log.schema import keys_of, kind_of, schema_of
-from toolkit.log.writing import ROWS_PER_SHARD, seal_folder, sort_rows, to_contract, write_shard
+from toolkit.log.shards import LEVEL, LEVELS, write_shard
+from toolkit.log.writing import ROWS_PER_SHARD, seal_folder, sort_rows, to_contract
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,12 @@ class MergeReport:
 
 
 def merge_logs(
-    addresses: Sequence[str | Path], out: str | Path, *, name: str | None = None, validate: bool = True
+    addresses: Sequence[str | Path],
+    out: str | Path,
+    *,
+    name: str | None = None,
+    validate: bool = True,
+    level: int = LEVEL,
 ) -> MergeReport:
     """Merge logs into a new sealed one at `out`, a local path that does not exist yet.
 
@@ -43,13 +49,16 @@ def merge_logs(
     dropped and counted. Of `features` the first value of a trace and column wins, and a row is dropped that gives
     none. A later trace in a place that is taken (same example, pool, action, parent and sample
     index) is a retry: it is dropped under whatever id, with its revisions, scores and features. So are those
-    that a log holds for a trace whose row in it differs from the earlier one that is kept.
+    that a log holds for a trace whose row in it differs from the earlier one that is kept. `level` is zstd's, from 1
+    to 22: a high one makes small files, and takes long.
     LogError when shards of one recipe were made with different settings or models, when examples that share an id
     are different questions, when a value would be lost in the type that the logs' columns have in common, and when
     the merged rows break the contract; nothing is written then.
     """
     if not addresses:
         raise LogError("no logs to merge: name at least one")
+    if level not in LEVELS:
+        raise LogError(f"`level` is {level}: write a number from {LEVELS.start} to {LEVELS.stop - 1}")
     logs = [open_log(address) for address in addresses]
     _check_shards(logs)
     target = local_path(out)
@@ -57,7 +66,7 @@ def merge_logs(
     _check_questions(joined.log)
     lost = dropped_traces(joined.log, joined.ends("traces"))
     with replacing(target) as folder:
-        dropped = {table: _merge_table(folder, joined, table, lost) for table in joined.log.shards}
+        dropped = {table: _merge_table(folder, joined, table, lost, level) for table in joined.log.shards}
         details = _details(logs, name or target.name)
         seal_folder(folder, validate=validate, **details)  # type: ignore[arg-type]
     return MergeReport(dropped, open_log(out))
@@ -163,7 +172,7 @@ def _details(logs: list[Log], name: str) -> dict[str, object]:
     }
 
 
-def _merge_table(folder: Path, joined: _Joined, table: str, lost: Dropped) -> int:
+def _merge_table(folder: Path, joined: _Joined, table: str, lost: Dropped, level: int) -> int:
     """Write the kept rows of one table, in ranges of examples; the number of rows dropped."""
     log = joined.log
     present = log.columns(table)
@@ -184,7 +193,7 @@ def _merge_table(folder: Path, joined: _Joined, table: str, lost: Dropped) -> in
             idle += int((~_gives(merged)).sum())
             merged = merged.group_by("trace_id", maintain_order=True).agg(pl.exclude("trace_id").drop_nulls().first())
         if merged.height:
-            write_shard(folder, table, sort_rows(to_contract(merged, table), table))
+            write_shard(folder, table, sort_rows(to_contract(merged, table), table), level)
     return losers.height + idle
 
 

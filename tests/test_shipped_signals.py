@@ -1,0 +1,114 @@
+"""What was added to the log in `data/`: verifiers of all traces, features, hidden states; and that one of them pays."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from generate.additions_file import load_additions
+from tests.test_shipped_log import DATA, examples, majority
+from thinkback.app import app
+from toolkit.log import collect, open_log, write_log
+from toolkit.stats import auc_intervals, paired_interval
+
+SHARED = ("trained", "judge", "reflection", "logprob_sum", "logprob_mean")
+STATES = {"algebra_linear_1d": "algebra-1m", "numeric_claims": "claims-1m"}
+
+
+@cache
+def votes(dataset: str, verifier: str) -> pl.DataFrame:
+    """The 16 votes of each test question with a verifier's scores, in the order in which they were sampled."""
+    log = open_log(DATA / "log")
+    of_test = examples().filter(dataset=dataset, split="test")
+    columns = ["trace_id", "example_id", "pool", "sample_index", "answer", "correct"]
+    rows = collect(log.scan("traces", columns)).filter(pool="votes")
+    rows = rows.join(of_test, on="example_id", how="semi").with_columns(pl.col("correct").fill_null(False))
+    scores = collect(log.scan("verifications", ["trace_id", "verifier", "score"])).filter(verifier=verifier)
+    return rows.join(scores, on="trace_id", how="left").sort("example_id", "sample_index")
+
+
+def best_of_all(rows: pl.DataFrame) -> np.ndarray:
+    """Whether the trace with the highest score is right, by example; of equals, the earliest."""
+    given = rows.filter(pl.col("answer").is_not_null() & pl.col("score").is_not_null())
+    best = given.group_by("example_id", maintain_order=True).agg(pl.col("correct").get(pl.col("score").arg_max()))
+    every = rows.select("example_id").unique().join(best, on="example_id", how="left").sort("example_id")
+    return every["correct"].fill_null(False).to_numpy().astype(float)
+
+
+def test_a_verifier_tells_right_from_wrong_and_beats_the_majority() -> None:
+    rows = votes("algebra_linear_1d", "reader")
+    found = auc_intervals(rows["score"], rows["correct"].cast(pl.Int8), rows["example_id"])
+    assert found.auc_within.low is not None
+    assert found.auc_within.low > 0.6
+    gain = paired_interval(best_of_all(rows), majority("algebra_linear_1d"))
+    assert gain.low is not None
+    assert gain.low > 0
+
+
+@pytest.mark.parametrize("dataset", STATES)
+def test_every_trace_has_its_scores_and_features(dataset: str) -> None:
+    log = open_log(DATA / "log")
+    own = examples().filter(dataset=dataset)["example_id"]
+    traces = collect(log.scan("traces", ["trace_id", "example_id"])).filter(pl.col("example_id").is_in(own.implode()))
+    scores = collect(log.scan("verifications", ["trace_id", "verifier", "score", "device_s", "prompt_tokens"]))
+    per = scores.join(traces, on="trace_id", how="semi").group_by("verifier").agg(pl.len(), pl.all().null_count())
+    counted = {row["verifier"]: row for row in per.iter_rows(named=True)}
+    for name in SHARED:  # a judgement that can't be read has no row, and the manifest says which
+        assert counted[name]["len"] >= 0.97 * traces.height, counted
+        assert counted[name]["device_s"] == counted[name]["prompt_tokens"] == 0
+    assert 0.9 * 2_500 * 6 <= counted["choice"]["len"] <= 2_500 * 6
+    features = collect(log.scan("features")).join(traces, on="trace_id", how="semi")
+    assert features.height == traces.height
+    assert features["prompt_words"].null_count() == 0
+
+
+@pytest.mark.parametrize(("dataset", "model"), STATES.items())
+def test_probes_have_their_hidden_states(dataset: str, model: str) -> None:
+    log = open_log(DATA / "log")
+    rows = collect(log.scan(f"hidden_states/{model}", ["trace_id", "layer", "token", "state"]))
+    assert rows["trace_id"].n_unique() == 2_500
+    assert sorted(rows["layer"].unique()) == [-4, -1]
+    assert sorted(rows["token"].unique()) == list(range(-8, 0))
+    assert rows.height >= 0.99 * 2_500 * 2 * 8  # a text of fewer than eight tokens has fewer
+    assert rows.schema["state"] == pl.Array(pl.Float16, 128)
+    (step,) = load_additions(f"{model.split('-')[0]}-signals").states
+    assert step.grid is not None
+    states = rows["state"].head(100).to_numpy().astype(float)
+    assert (states / step.grid == np.round(states / step.grid)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dataset", STATES)
+def test_its_signals_can_be_made_again(tmp_path: Path, dataset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two test questions: the same scores, but for the last digits of what was rounded, and the same states."""
+    pytest.importorskip("peft")
+    shipped, task = open_log(DATA / "log"), STATES[dataset].split("-")[0]
+    few = examples().filter(dataset=dataset, split="test").head(2).select("example_id")
+    tables = {
+        name: collect(shipped.scan(name)).join(few, on="example_id", how="semi") for name in ("examples", "traces")
+    }
+    source = next(part["source"] for part in shipped.manifest.source["merged"] if part["name"] == f"{task}-log")
+    made = {key: value for key, value in source.items() if key not in ("verifiers", "features", "hidden_states")}
+    write_log(tmp_path / "log", name="again", tables=tables, source=made)
+    monkeypatch.chdir(DATA.parent)
+    done = CliRunner().invoke(app, ["generate", f"{task}-signals", "--on", str(tmp_path / "log")])
+    assert done.exit_code == 0, done.output
+    again = open_log(tmp_path / "log")
+    keys = {"verifications": ["trace_id", "verifier"], f"hidden_states/{task}-1m": ["trace_id", "layer", "token"]}
+    for table, key in keys.items():
+        value = "score" if table == "verifications" else "state"
+        both = collect(again.scan(table, [*key, value])).join(
+            collect(shipped.scan(table, [*key, value])), on=key, how="left", suffix="_shipped"
+        )
+        first, second = (both[name].to_numpy().astype(float) for name in (value, f"{value}_shipped"))
+        assert both.height >= (len(SHARED) * 50 if value == "score" else 2 * 2 * 8)
+        assert np.mean(np.isclose(first, second, atol=0.02)) > 0.99
+
+
+def test_all_of_data_is_small_enough_for_git() -> None:
+    assert sum(file.stat().st_size for file in DATA.rglob("*") if file.is_file()) <= 25e6
