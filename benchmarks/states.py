@@ -128,9 +128,12 @@ def measure(folder: Path, log: Path) -> dict[str, Any]:
     peak = peak_gib()
     (todo,) = plan.todo
     forced = open_forced(todo.step, plan.additions, plan.log, todo.pools, "base", "it")
-    read = blocks(done.log, todo.traces, 4_096)
-    tokens = sum(len(forced.ids(block, row)) for block in read for row in block.rows)
-    return {"traces": plan.traces, "tokens": tokens, "seconds": seconds, "busy": busy, "peak": peak, "before": loaded}
+    texts = [forced.ids(block, row) for block in blocks(done.log, todo.traces, 4_096) for row in block.rows]
+    read = sum(len(text.completion) for text in texts) + sum(map(len, {text.prompt for text in texts}))
+    return {
+        "traces": plan.traces, "tokens": sum(map(len, texts)), "read": read, "seconds": seconds, "busy": busy,
+        "peak": peak, "before": loaded,
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -163,7 +166,8 @@ def main() -> None:
                 check(log, folder / "model")
             print(
                 f"{got['traces']:,} traces, {got['tokens']:,} tokens: {got['tokens'] / got['seconds']:,.0f} tokens/s,"
-                f" {got['tokens'] / got['busy']:,.0f} a processor second, peak {got['peak']:.2f} GiB, of which"
+                f" {got['tokens'] / got['busy']:,.0f} a processor second; with a prompt of several traces counted once,"
+                f" as it is read, {got['read'] / got['seconds']:,.0f} tokens/s; peak {got['peak']:.2f} GiB, of which"
                 f" {got['before']:.2f} before the model was loaded"
             )
 
