@@ -168,7 +168,8 @@ class Served:
             yield f"{FREE}{_listed(free)}"
         for name, count in self.exhausted.items():
             if count:
-                yield f"`{name}` ran out of log on {count:,} example{'s' if count > 1 else ''} (`exhausted`), so it looks cheaper than it is"
+                which = "example" if count == 1 else "examples"
+                yield f"`{name}` ran out of log on {count:,} {which} (`exhausted`), so it looks cheaper than it is"
         if self.behind_gaps:
             yield f"traces behind a gap in their sample indices, which are not replayed: {self.behind_gaps:,}"
 
