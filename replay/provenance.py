@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import platform
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from replay.fits import FITS
@@ -26,6 +29,12 @@ def describe_policy(policy: Policy) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Versions of what the numbers depend on."""
     return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+
+
+def write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write what a run or a study is made of to run.json in a folder."""
+    text = json.dumps(record, indent=2, ensure_ascii=False, sort_keys=False)
+    (folder / "run.json").write_text(text + "\n", encoding="utf-8")
 
 
 def _plain(value: Any) -> Any:

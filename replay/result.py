@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 import weakref
@@ -16,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from replay.policies import Policy
+from replay.provenance import write_record
 from toolkit.stats import Summary
 
 
@@ -99,8 +99,7 @@ class Result:
                 frame.write_parquet(folder / f"{name}.parquet")
             else:
                 (folder / f"{name}.parquet").unlink(missing_ok=True)  # of an earlier run that had it
-        text = json.dumps(self.provenance, indent=2, ensure_ascii=False, sort_keys=False)
-        (folder / "run.json").write_text(text + "\n", encoding="utf-8")
+        write_record(folder, self.provenance)
 
     def _by(self, name: str) -> pl.DataFrame | None:
         if not self.by:

@@ -12,7 +12,7 @@ from replay.studies.factcheck_further import averaged, coverage, paired, variant
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, METHODS, SHOWN, SURROGATE
 from replay.studies.factcheck_sheets import Measure, Row, Value, sheet
 from replay.studies.factcheck_study import Study, told
-from replay.studies.factcheck_tables import counts, price_note
+from replay.studies.factcheck_tables import counts, euros, price_note
 from toolkit.show import WARNING, Interval, Table
 
 SPLITS = {("QuanTemp", 15): "QuanTemp test", ("ClaimDecomp", 50): "ClaimDecomp test"}
@@ -73,28 +73,37 @@ def wall(study: Study) -> Table:
     """Hours and euros of generation, verification and the rest of the wall-clock (table B.2)."""
     hours, price = study.main.n / 3600, study.eur_per_h
     heads = (("Gen. h", "generation_h"), ("Ver. h", "verification_h"), ("Other h", "other_h"), ("Total h", "total_h"))
-    euros = (
+    priced = (
         ("Gen. cost", "generation_cost_eur"), ("Ver. cost", "verification_cost_eur"),
         ("Other cost", "other_cost_eur"), ("Run cost", "run_cost_eur"),
     )  # fmt: skip
-    measures = [Measure(h, k) for h, k in heads] + [Measure(f"{h}, €", k, 3) for h, k in euros]
+    measures = [Measure(h, k) for h, k in heads] + [Measure(f"{h}, €", k, 3, significant=2) for h, k in priced]
     rows = []
     for name in (BEST, ADAPTIVE, SURROGATE):
         generation, verification = (
-            None if (found := study.main.cell(name, metric, hours)) is None else found.estimate
-            for metric in ("generation_s", "verification_s")
+            _estimate(study.main.cell(name, metric, hours)) for metric in ("generation_s", "verification_s")
         )
         other = _other_h(study, generation, verification) if name == BEST else None
         known = None not in (generation, verification, other)
         total = (generation or 0) + (verification or 0) + (other or 0) if known else None
         parts = {"generation": generation, "verification": verification, "other": other}
         values: dict[str, Value] = {f"{part}_h": value for part, value in parts.items()}
-        values |= {f"{part}_cost_eur": None if value is None else value * price for part, value in parts.items()}
-        values |= {"total_h": total, "run_cost_eur": None if total is None else total * price}
+        costs = {
+            "generation": _estimate(euros(study, study.main, name, "generation")),
+            "verification": _estimate(euros(study, study.main, name, "verification")),
+            "other": None if other is None else other * price,
+        }
+        values |= {f"{part}_cost_eur": value for part, value in costs.items()}
+        run_cost = None if None in costs.values() else sum(value or 0 for value in costs.values())
+        values |= {"total_h": total, "run_cost_eur": run_cost}
         rows.append(Row((study.dataset, SHOWN[name]), values, {"method": name}))
-    notes = [price_note(study), _why_no_wall(study)]
+    notes = [price_note(study, study.main), _why_no_wall(study)]
     notes.append("other: wall-clock less generation and verification; a replayed method that stops early has none")
     return sheet(study, "B.2", "Wall-clock runtime and cost", ("Dataset", "Method"), measures, rows, notes)
+
+
+def _estimate(found: Interval | None) -> float | None:
+    return None if found is None else found.estimate
 
 
 def _whole_pool(study: Study) -> bool:
@@ -126,7 +135,7 @@ def overhead(study: Study) -> Table:
     """Upper bound on the surrogate's own time (table B.3), and what replay measured."""
     measures = [
         Measure("Upper-bound time, h", "upper_bound_h"),
-        Measure("Upper-bound cost, €", "upper_bound_cost_eur", 3),
+        Measure("Upper-bound cost, €", "upper_bound_cost_eur", 3, significant=2),
         Measure("Measured, s per claim", "measured_s_per_claim", 6),
         Measure("Measured, h", "measured_h", 6),
     ]
@@ -306,8 +315,8 @@ def efficiency(study: Study) -> Table:
         }
         rows.append(Row((SHOWN[name], "hours, all claims"), hours))
     measures = [
-        Measure("Mean", "mean", 4, interval=True),
-        Measure("Total", "total", 2, interval=True),
+        Measure("Mean", "mean", 4, interval=True, significant=2),
+        Measure("Total", "total", 2, interval=True, significant=2),
         Measure("Change, %", "change", 1, interval=True, signed=True),
     ]
     notes = (

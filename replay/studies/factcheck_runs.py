@@ -75,11 +75,11 @@ class Methods:
 
     def cell(self, method: str, metric: str, scale: float = 1.0) -> Interval | None:
         """Estimate and interval of a metric, times `scale`."""
-        if self.result is None or self._unpaid(method, metric):
+        if self.result is None or self.unpaid(method, metric):
             return None
         return cell(self.result.statistics, method, metric, scale)
 
-    def _unpaid(self, method: str, metric: str) -> bool:
+    def unpaid(self, method: str, metric: str) -> bool:
         """Whether replay counted as nothing what a call of this method cost."""
         return method not in (TOP, VOTE) and metric in self.unknown
 
@@ -106,7 +106,7 @@ class Methods:
         if self.priced_by == "device_s":
             kinds.append(("device seconds", "device_s", "device_s"))
         for what, generated, verified in kinds:
-            if any(self.cell(name, generated) is None for name in shown if not self._unpaid(name, generated)):
+            if any(self.cell(name, generated) is None for name in shown if not self.unpaid(name, generated)):
                 calls[f"trace {what}"] = unlogged(what, "trace")
             if verified in self.free:
                 calls[f"verification {what}"] = unlogged(what, f"verification by `{self.verifier}`")

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from replay.studies.factcheck_study import Study
+from replay.studies.factcheck_published import CAP, TOTALS
+from replay.studies.factcheck_runs import Methods
+from replay.studies.factcheck_study import LARGER, OTHER, Study
 from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table, Text
 
 Value = Interval | float | None
+OWN_CAPS = (*LARGER, "B.3", "B.4")
+"""Tables whose rows say their cap themselves, or that have none."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of numbers: its head, the published column, decimals; `interval` where cells are intervals."""
+    """A column of numbers: its head, the published column, decimals; `interval` where cells are intervals.
+
+    `significant`: digits that small numbers show at least, in more decimals.
+    """
 
     head: str
     key: str
     decimals: int = 2
     interval: bool = False
     signed: bool = False
+    significant: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ def sheet(
     known = {m.key for m in measures if any(_published(study, number, m, row) is not None for row in rows)}
     columns = [Column(head, Number(0) if head in ("Max traces", "k", "Claims") else Text()) for head in heads]
     for measure in measures:
-        form = Estimate(measure.decimals, signed=measure.signed) if measure.interval else _plain(measure)
+        form = _estimated(measure) if measure.interval else _plain(measure)
         columns.append(Column(measure.head, form, measure.key))
         if measure.key in known:
             columns.append(Column(f"{measure.head} published", _plain(measure), f"{measure.key}_published"))
@@ -63,7 +71,7 @@ def sheet(
         columns=tuple(columns),
         rows=tuple(cells),
         above=(*([SIMULATED] if study.simulated else []), *warnings),
-        below=(*notes, *study.missing.get(number, ())),
+        below=(*notes, *(unlike(study, number) if known else ()), *study.missing.get(number, ())),
     )
 
 
@@ -72,7 +80,11 @@ def _named(number: str) -> str:
 
 
 def _plain(measure: Measure) -> Number:
-    return Number(measure.decimals, signed=measure.signed)
+    return Number(measure.decimals, signed=measure.signed, significant=measure.significant)
+
+
+def _estimated(measure: Measure) -> Estimate:
+    return Estimate(measure.decimals, signed=measure.signed, significant=measure.significant)
 
 
 def _cells(
@@ -89,8 +101,40 @@ def _cells(
         if measure.key in known:
             wanted = _published(study, number, measure, row)
             cells.append(wanted)
-            cells.append(None if wanted is None or plain is None else plain - wanted)
+            apart = wanted is None or plain is None or (measure.key in TOTALS and _other_claims(study, number))
+            cells.append(None if apart else plain - wanted)
     return cells
+
+
+def unlike(study: Study, number: str) -> Iterator[str]:
+    """How the published numbers of a table are of something else than its own."""
+    if study.published is None:
+        return
+    theirs, claims = study.published.dataset, study.published.claims
+    named = (study.name, *study.datasets)
+    if not any(theirs.lower() in name.lower() for name in named):
+        of = f"`{study.name}`" + (f" ({', '.join(study.datasets)})" if study.datasets else "")
+        yield f"published: of {theirs}, which {of} is not by its name: differences are between data sets too"
+    if _other_claims(study, number):
+        yield f"published totals are of {claims:,} claims, these of {_compared(study, number)}: no differences"
+    if number not in OWN_CAPS and study.setting.cap != CAP:
+        yield f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"
+    if number in OTHER:
+        yield f"published: of a prompted verifier of 7B parameters, here of `{study.other_verifier}`"
+
+
+def _other_claims(study: Study, number: str) -> bool:
+    """Whether a table is of another number of claims than the published one."""
+    claims = None if study.published is None else study.published.claims
+    return any(methods.n not in (0, claims) for methods in _runs(study, number))
+
+
+def _compared(study: Study, number: str) -> str:
+    return " or ".join(f"{n:,}" for n in sorted({methods.n for methods in _runs(study, number)} - {0}))
+
+
+def _runs(study: Study, number: str) -> Sequence[Methods]:
+    return [study.other] if number in OTHER else list(study.caps.values()) if number in LARGER else [study.main]
 
 
 def _published(study: Study, number: str, measure: Measure, row: Row) -> float | None:

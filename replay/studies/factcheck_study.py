@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -23,6 +23,7 @@ from replay.studies.factcheck_analyses import (
     wall_clock,
 )
 from replay.studies.factcheck_beyond import Beyond, beyond, check_development
+from replay.studies.factcheck_euros import device_seconds
 from replay.studies.factcheck_published import Published
 from replay.studies.factcheck_runs import (
     ADAPTIVE,
@@ -36,13 +37,18 @@ from replay.studies.factcheck_runs import (
 )
 from replay.studies.gaps import told_left_out
 from toolkit.errors import ThinkbackError, suggest
+from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
+from toolkit.show import Interval
+from toolkit.stats import Settings
 
 CAPS = (15, 20, 30, 40)
 MAIN = ("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "B.1", "B.2", "B.3")
 OTHER, LARGER = ("5.8", "5.9", "5.10"), ("5.11", "5.12", "5.13")
 """Tables of the main comparison, of another verifier, and of larger caps."""
-SECONDS = ("trace seconds", "verification seconds")
+SECONDS = ("trace seconds", "verification seconds", "trace device seconds", "verification device seconds")
+UNSHOWN = ("finalizers", "truncated", "queries", "action_tokens", "device_s", "verification_tokens")
+"""Metrics of a run that no table of the study shows, so that notes on them are left out."""
 CLASSES = {"supports": "T", "true": "T", "refutes": "F", "false": "F", "conflicting": "C"}
 """The thesis's letters for its three classes, by what a log calls them."""
 
@@ -69,12 +75,17 @@ class Study:
     unresolved: pl.DataFrame
     sensitivity: Sensitivity
     beyond: Beyond | None
+    device_s: Mapping[tuple[str, str], Interval | None]  # per claim, of (method, part); empty without device seconds
     wall_s: float | None
     verified_elsewhere: bool  # other pools' traces too, by the same verifier
     surrogate_s: float | None  # seconds per claim that replay spent on the surrogate
     published: Published | None
     kw: float
     eur_per_kwh: float
+    orders: int
+    dev: str | None
+    datasets: tuple[str, ...]  # of the claims that are asked about
+    features_note: str = ""  # where the surrogate does without some of the thesis's features
     notes: tuple[str, ...] = ()
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -132,7 +143,7 @@ def study_factcheck(
     main = replay_methods(log, setting)
     depth = pool_depth(log, setting)
     other = Methods(None, setting.cap, setting.verifier)
-    others = sorted(contents.verifiers - {setting.verifier})
+    others = sorted(contents.verifiers - {setting.verifier} - listwise_verifiers(log, setting.pool))
     if other_verifier is None and len(others) == 1:
         other_verifier = others[0]
     if other_verifier is not None:
@@ -158,12 +169,17 @@ def study_factcheck(
         unresolved=unresolved(log, setting, depth.size),
         sensitivity=sensitivity(log, setting, depth.size),
         beyond=beyond(log, setting, orders, dev),
+        device_s=_device_seconds(log, setting, main),
         wall_s=wall_clock(log, setting),
         verified_elsewhere=verified_elsewhere(log, setting),
         surrogate_s=spent.get(SURROGATE),
         published=published,
         kw=kw,
         eur_per_kwh=eur_per_kwh,
+        orders=orders,
+        dev=dev,
+        datasets=_datasets(log, setting.asked.get("where")),
+        features_note=features_note(setting.features, contents.features),
         notes=(*_claims(log, main, depth, dev), *_notes(main)),
         missing=missing,
         warnings={
@@ -184,10 +200,19 @@ def _claims(log: Log, main: Methods, depth: Depth, dev: str | None) -> Iterator[
 
 
 def _notes(main: Methods) -> tuple[str, ...]:
-    """What the run says, but that costs count as free: here they are dashes, and said to be."""
+    """What the run says of numbers that tables show. Costs that count as free there are dashes here, and said to be."""
     notes = main.result.notes if main.result is not None else ()
     left_out = told_left_out(main.result.excluded) if main.result is not None else ()
-    return (*left_out, *(note for note in notes if not note.startswith(FREE)), *main.unlogged().values())
+    shown = (note for note in notes if not note.startswith(FREE) and note.partition(": ")[0] not in UNSHOWN)
+    return (*left_out, *shown, *main.unlogged().values())
+
+
+def _device_seconds(log: Log, setting: Setting, main: Methods) -> dict[tuple[str, str], Interval | None]:
+    """Of generation and of verification apart, where euros come from them."""
+    if main.result is None or main.priced_by != "device_s":
+        return {}
+    known = {key: value for key, value in setting.asked.items() if key in ("resamples", "level", "seed")}
+    return device_seconds(log, setting.pool, main.result, Settings(**known))
 
 
 def _missing(main: Methods, other: Methods, by_cap: Mapping[int, Methods]) -> dict[str, list[str]]:
@@ -201,6 +226,27 @@ def _missing(main: Methods, other: Methods, by_cap: Mapping[int, Methods]) -> di
         why = methods.unlogged().get(kind)
         missing[number] = list(dict.fromkeys([*missing[number], *([why] if why else [])]))
     return missing
+
+
+def features_note(used: Sequence[str], known: Collection[str]) -> str:
+    """Which features the surrogate reads and which of the thesis's five it does without; "" where it has them all."""
+    without = [name for name in CLAIM_FEATURES if name not in used]
+    if not without:
+        return ""
+    reads = listed(used) or "no feature, only the answers and scores so far"
+    lacking, spurned = ([name for name in without if (name in known) == has] for has in (False, True))
+    why = [f"the log lacks {listed(lacking)}"] if lacking else []
+    why += [f"{listed(spurned)} {'is' if len(spurned) == 1 else 'are'} not asked for"] if spurned else []
+    return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as sentences have them."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _datasets(log: Log, where: str | None) -> tuple[str, ...]:
+    return tuple(_asked(log, where, ["dataset"])["dataset"].drop_nulls().unique().sort())
 
 
 def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> tuple[tuple[Budgets, ...], list[str]]:
@@ -238,17 +284,15 @@ def told(methods: Methods) -> list[str]:
 
 def _nothing_compared(others: Sequence[str]) -> str:
     if not others:
-        return "the log has one verifier, so nothing is compared"
+        return "the log has one verifier that scores each trace alone, so nothing is compared"
     names = ", ".join(f"`{name}`" for name in others)
     return f"the log has {len(others)} other verifiers ({names}): name one with `--other-verifier`"
 
 
 def shared_labels(log: Log, where: str | None = None) -> tuple[str, ...]:
     """The label space of the examples that are asked about. Raises ThinkbackError where they share none."""
-    scan = log.scan("examples", ["example_id", "dataset", "labels"])
-    if where is not None:
-        scan = scan.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
-    found = collect(scan.select("dataset", pl.col("labels").fill_null([])).unique(), log).sort("dataset")
+    found = _asked(log, where, ["dataset", "labels"]).with_columns(pl.col("labels").fill_null([])).unique()
+    found = found.sort("dataset")
     spaces = {tuple(labels) for labels in found["labels"]}
     if spaces == {()} or not spaces:
         raise ThinkbackError("the study of fact checking needs claims with a label space: give `labels` of examples")
@@ -261,11 +305,38 @@ def shared_labels(log: Log, where: str | None = None) -> tuple[str, ...]:
     return spaces.pop()
 
 
+def _asked(log: Log, where: str | None, columns: Sequence[str]) -> pl.DataFrame:
+    """Columns of the examples that are asked about."""
+    scan = log.scan("examples", ["example_id", *columns])
+    if where is not None:
+        scan = scan.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    return collect(scan.select(columns), log)
+
+
 NONE_KNOWN = {
     "pool": "the log has no pool of first attempts",
     "verifier": "the log has no verifications, and the study is about them; `thinkback generate RECIPE --on LOG` adds "
     "a verifier's",
 }
+
+
+def listwise_verifiers(log: Log, pool: str) -> frozenset[str]:
+    """Verifiers that rank the traces of a pool in one call, so that none can be asked about one trace more."""
+    traces = log.scan("traces", ["trace_id", "pool"]).filter(pl.col("pool") == pool)
+    scores = log.scan("verifications", ["trace_id", "verifier", "candidates"])
+    ranked = scores.filter(pl.col("candidates").is_not_null()).join(traces, on="trace_id", how="semi")
+    return frozenset(collect(ranked.select("verifier").unique(), log)["verifier"])
+
+
+def refuse_listwise(log: Log, pool: str, verifiers: Collection[str | None]) -> None:
+    """Raise ThinkbackError where one of the verifiers is listwise on the pool."""
+    listwise = listwise_verifiers(log, pool)
+    for name in verifiers:
+        if name in listwise:
+            raise ThinkbackError(
+                f"verifier `{name}` ranks the traces of `{pool}` against each other in one call, and the study verifies "
+                "one trace at a time: name a verifier that scores each trace alone"
+            )
 
 
 def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:

@@ -54,7 +54,8 @@ def quality(study: Study, number: str, title: str, methods: Methods, names: Sequ
     """Class F1s, macro-F1, weighted F1 and accuracy, in percent with intervals (tables 5.1, 5.2, 5.8)."""
     rows = _rows(study, methods, names, {name: _quality(study, methods, name) for name in names})
     title = f"{title} (N = {methods.cap})"
-    notes = ("percent; in brackets intervals, resampled by claim; paired differences are in the table `paired`",)
+    brackets = "percent; in brackets intervals, resampled by claim; paired differences are in the table `paired`"
+    notes = (brackets, *_features_note(study, names))
     return sheet(study, number, title, ("Dataset", "Method"), _quality_measures(study), rows, notes)
 
 
@@ -88,7 +89,12 @@ def operations(study: Study, number: str, title: str, methods: Methods, names: S
         Measure("Operations change, %", "operations_change_pct", 1, interval=True, signed=True),
     ]
     rows = _rows(study, methods, names, {name: counts(methods, name) for name in names})
-    return sheet(study, number, f"{title} (N = {methods.cap})", ("Dataset", "Method"), measures, rows)
+    notes = _features_note(study, names)
+    return sheet(study, number, f"{title} (N = {methods.cap})", ("Dataset", "Method"), measures, rows, notes)
+
+
+def _features_note(study: Study, names: Sequence[str]) -> list[str]:
+    return [study.features_note] if study.features_note and SURROGATE in names else []
 
 
 def tokens(study: Study) -> Table:
@@ -119,7 +125,7 @@ _SECONDS = [
     Measure("Ver./claim, s", "verification_s_per_claim", interval=True),
     Measure("Total/claim, s", "total_s_per_claim", interval=True),
     Measure("Runtime, h", "runtime_h", interval=True),
-    Measure("Cost, €", "cost_eur", 3, interval=True),
+    Measure("Cost, €", "cost_eur", 3, interval=True, significant=2),
 ]
 
 
@@ -131,20 +137,41 @@ def _seconds(study: Study, methods: Methods, name: str) -> dict[str, Value]:
         "verification_s_per_claim": methods.cell(name, "verification_s"),
         "total_s_per_claim": methods.sum_of(name, both),
         "runtime_h": methods.sum_of(name, both, hours),
-        "cost_eur": methods.sum_of(name, both, hours * study.eur_per_h),
+        "cost_eur": euros(study, methods, name),
     }
 
 
-def price_note(study: Study) -> str:
-    """How euros come from hours."""
-    return f"cost: hours · {study.kw:g} kW · {study.eur_per_kwh:g} € per kWh = {study.eur_per_h:g} € per hour"
+def euros(study: Study, methods: Methods, name: str, part: str | None = None) -> Interval | None:
+    """Price of all claims, or of their `generation` or `verification`: of device seconds where the log has them.
+
+    The parts' device seconds are known of the main comparison alone.
+    """
+    price = methods.n / 3600 * study.eur_per_h
+    if methods.priced_by != "device_s":
+        return methods.sum_of(name, "generation_s+verification_s" if part is None else f"{part}_s", price)
+    if part is None:
+        return methods.cell(name, "device_s", price)
+    found = study.device_s.get((name, part))
+    if found is None or (part == "verification" and methods.unpaid(name, "device_s")):
+        return None
+    low, high = (None if end is None else end * price for end in (found.low, found.high))
+    return Interval(found.estimate * price, low, high)
+
+
+def price_note(study: Study, *runs: Methods) -> str:
+    """What euros come from, which need not be the hours beside them."""
+    rate = f"{study.kw:g} kW · {study.eur_per_kwh:g} € per kWh = {study.eur_per_h:g} € per hour"
+    if not any(methods.priced_by == "device_s" for methods in runs):
+        return f"cost: hours · {rate}"
+    hours = "hours: summed latency of the calls, as in the thesis"
+    return f"{hours}; cost: of the device's own seconds, fewer where calls ran side by side · {rate}"
 
 
 def seconds(study: Study, number: str, title: str, methods: Methods, names: Sequence[str]) -> Table:
     """Seconds per claim, hours and euros (tables 5.5 and 5.10)."""
     rows = _rows(study, methods, names, {name: _seconds(study, methods, name) for name in names})
     title = f"{title} (N = {methods.cap})"
-    return sheet(study, number, title, ("Dataset", "Method"), _SECONDS, rows, (price_note(study),))
+    return sheet(study, number, title, ("Dataset", "Method"), _SECONDS, rows, (price_note(study, methods),))
 
 
 def calls(study: Study) -> Table:
@@ -167,7 +194,8 @@ def calls(study: Study) -> Table:
     rows = _rows(study, methods, (BEST, ADAPTIVE, SURROGATE), values)
     title = f"Trace attempts and verifier-call savings from surrogate guidance (N = {methods.cap})"
     none = [name for name in (BEST, ADAPTIVE) if (calls := methods.cell(name, "verifications")) and not calls.estimate]
-    notes = [f"savings vs. {SHOWN[name]}: a dash, for it makes no verifier call to divide by" for name in none]
+    notes = _features_note(study, (SURROGATE,))
+    notes += [f"savings vs. {SHOWN[name]}: a dash, for it makes no verifier call to divide by" for name in none]
     return sheet(study, "5.6", title, ("Dataset", "Method"), measures, rows, notes)
 
 
@@ -186,8 +214,8 @@ def runtime(study: Study) -> Table:
         Measure("Gen. runtime, h", "generation_h", interval=True),
         Measure("Ver. runtime, h", "verification_h", interval=True),
         Measure("Total runtime, h", "total_h", interval=True),
-        Measure("Verifier cost, €", "verifier_cost_eur", 3, interval=True),
-        Measure("Total cost, €", "total_cost_eur", 3, interval=True),
+        Measure("Verifier cost, €", "verifier_cost_eur", 3, interval=True, significant=2),
+        Measure("Total cost, €", "total_cost_eur", 3, interval=True, significant=2),
     ]
     both = "generation_s+verification_s"
     values: dict[str, dict[str, Value]] = {
@@ -195,14 +223,14 @@ def runtime(study: Study) -> Table:
             "generation_h": methods.cell(name, "generation_s", hours),
             "verification_h": methods.cell(name, "verification_s", hours),
             "total_h": methods.sum_of(name, both, hours),
-            "verifier_cost_eur": methods.cell(name, "verification_s", hours * study.eur_per_h),
-            "total_cost_eur": methods.sum_of(name, both, hours * study.eur_per_h),
+            "verifier_cost_eur": euros(study, methods, name, "verification"),
+            "total_cost_eur": euros(study, methods, name),
         }
         for name in (BEST, ADAPTIVE, SURROGATE)
     }
     rows = _rows(study, methods, (BEST, ADAPTIVE, SURROGATE), values)
     title = f"Generation and verification runtime and cost (N = {methods.cap})"
-    return sheet(study, "5.7", title, ("Dataset", "Method"), measures, rows, (price_note(study),))
+    return sheet(study, "5.7", title, ("Dataset", "Method"), measures, rows, (price_note(study, methods),))
 
 
 def _cap_rows(study: Study, values: dict[tuple[int, str], dict[str, Value]]) -> list[Row]:
@@ -233,5 +261,5 @@ def cap_seconds(study: Study) -> Table:
     """Seconds, hours and euros as the cap grows (table 5.13)."""
     values = {(c, name): _seconds(study, m, name) for c, m in study.caps.items() for name in (BEST, ADAPTIVE)}
     title = "Latency, summed runtime and cost as the maximum trace budget increases"
-    notes = (CUT, price_note(study))
+    notes = (CUT, price_note(study, *study.caps.values()))
     return sheet(study, "5.13", title, ("Max traces", "Method"), _SECONDS, _cap_rows(study, values), notes)

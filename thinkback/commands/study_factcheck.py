@@ -78,7 +78,7 @@ def factcheck(
     from replay.rows import matching
     from replay.studies.factcheck_published import published as numbers
     from replay.studies.factcheck_runs import Setting
-    from replay.studies.factcheck_study import choose, study_factcheck
+    from replay.studies.factcheck_study import choose, refuse_listwise, study_factcheck
     from thinkback import console
     from toolkit.features import CLAIM_FEATURES
     from toolkit.files import check_replaceable
@@ -108,6 +108,7 @@ def factcheck(
     )  # fmt: skip
     if other_verifier is not None:
         choose(other_verifier, contents.verifiers, "verifier")
+    refuse_listwise(opened, setting.pool, (setting.verifier, other_verifier))
     study = study_factcheck(
         opened,
         setting,
@@ -136,8 +137,10 @@ def _caps(text: str) -> list[int]:
 
 
 def _write(study: Study, out: Path, force: bool) -> None:
+    from replay.provenance import write_record
     from replay.studies.factcheck_appendix import appendix_tables
     from replay.studies.factcheck_figures import figures, undone
+    from replay.studies.factcheck_record import record, replayed
     from replay.studies.factcheck_tables import main_tables
     from replay.studies.gaps import told_left_out, write_left_out
     from thinkback import console
@@ -145,7 +148,9 @@ def _write(study: Study, out: Path, force: bool) -> None:
     from toolkit.show import write_report
 
     tables = main_tables(study) | appendix_tables(study)
-    told = {"What was replayed": study.notes, "What could not be done": undone(study)}
+    told = {
+        "What was replayed": tuple(replayed(study)), "Notes": study.notes, "What could not be done": undone(study)
+    }  # fmt: skip
     with replacing(out, force) as folder:
         write_report(
             folder,
@@ -155,6 +160,7 @@ def _write(study: Study, out: Path, force: bool) -> None:
             words={name: "\n".join(f"- {note}" for note in notes) for name, notes in told.items() if notes},
             simulated=study.simulated,
         )
+        write_record(folder, record(study))
         write_left_out(folder, "comparison", study.left_out, study.simulated)
     for line in told_left_out(study.left_out.get("main", {})):
         console.say(line)

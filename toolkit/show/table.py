@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -70,31 +71,45 @@ class Text(_OneColumn):
 
 @dataclass(frozen=True)
 class Number(_OneColumn):
-    """A number with thousands separators; `scale` multiplies what people see (100 for per cent)."""
+    """A number with thousands separators; `scale` multiplies what people see (100 for per cent).
+
+    One below 1 has as many more decimals as it takes to show `significant` digits.
+    """
 
     decimals: int = 0
     scale: float = 1.0
     signed: bool = False
     align: str = "right"
+    significant: int = 0
 
     def show(self, value: Any) -> str:
         """Rounded; a value that rounds to zero has no minus."""
-        rounded = round(float(value) * self.scale, self.decimals) + 0.0
-        return format(rounded, f"{'+' if self.signed and rounded else ''},.{self.decimals}f").replace("-", "−")
+        decimals = self.places(value)
+        rounded = round(float(value) * self.scale, decimals) + 0.0
+        return format(rounded, f"{'+' if self.signed and rounded else ''},.{decimals}f").replace("-", "−")
+
+    def places(self, value: float) -> int:
+        """Decimals that a value is shown with."""
+        size = abs(float(value) * self.scale)
+        if not self.significant or not 0 < size < 1:
+            return self.decimals
+        return max(self.decimals, self.significant - 1 - math.floor(math.log10(size)))
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A cell of type Interval: `61.2 [59.0, 63.4]`."""
+    """A cell of type Interval: `61.2 [59.0, 63.4]`, the ends with as many decimals as the estimate."""
 
     decimals: int = 1
     scale: float = 1.0
     signed: bool = False
     align: str = "right"
+    significant: int = 0
 
     def show(self, value: Interval) -> str:
         """The estimate and, where there is one, its interval."""
-        number = Number(self.decimals, self.scale, self.signed)
+        decimals = Number(self.decimals, self.scale, significant=self.significant).places(value.estimate)
+        number = Number(decimals, self.scale, self.signed)
         if value.low is None or value.high is None:
             return number.show(value.estimate) + value.mark
         return f"{number.show(value.estimate)} [{number.show(value.low)}, {number.show(value.high)}]{value.mark}"
