@@ -36,8 +36,11 @@ def replayed(study: Study) -> Iterator[str]:
     yield f"log: {study.dataset}, SHA-256 {made['log'].get('sha256', 'unknown')}"
     yield f"data sets: {listed(study.datasets) or 'none is named'}"
     yield f"claims: {'all' if made['where'] is None else made['where']}; {study.main.n:,} are compared"
-    yield f"pool: `{setting.pool}`, of which up to {setting.cap} traces a claim (larger caps: {_numbers(study)})"
+    caps = ", ".join(str(cap) for cap in study.caps)
+    yield f"pool: `{setting.pool}`, of which up to {setting.cap} traces a claim (tables 5.11 to 5.13: {caps})"
     others = "none" if study.other_verifier is None else f"`{study.other_verifier}`"
+    if study.published is not None:
+        yield f"beside it: the published numbers of {study.published.dataset}"
     yield f"verifier: `{setting.verifier}`; the other one: {others}"
     yield study.features_note or f"features of the surrogate: {listed(setting.features)}"
     yield (
@@ -45,7 +48,3 @@ def replayed(study: Study) -> Iterator[str]:
         f"{setting.random_seed}; `orders`: means over {study.orders}"
     )
     yield "`run.json` holds all of this, the policies and the versions"
-
-
-def _numbers(study: Study) -> str:
-    return ", ".join(str(cap) for cap in study.caps)

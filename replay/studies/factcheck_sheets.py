@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,7 +71,7 @@ def sheet(
         columns=tuple(columns),
         rows=tuple(cells),
         above=(*([SIMULATED] if study.simulated else []), *warnings),
-        below=(*notes, *(unlike(study, number) if known else ()), *study.missing.get(number, ())),
+        below=(*notes, *(unlike(study, number, known) if known else ()), *study.missing.get(number, ())),
     )
 
 
@@ -101,13 +101,13 @@ def _cells(
         if measure.key in known:
             wanted = _published(study, number, measure, row)
             cells.append(wanted)
-            apart = wanted is None or plain is None or (measure.key in TOTALS and _other_claims(study, number))
-            cells.append(None if apart else plain - wanted)
+            incomparable = measure.key in TOTALS and _other_claims(study, number)
+            cells.append(None if wanted is None or plain is None or incomparable else plain - wanted)
     return cells
 
 
-def unlike(study: Study, number: str) -> Iterator[str]:
-    """How the published numbers of a table are of something else than its own."""
+def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]:
+    """How the published numbers in some columns of a table are of something else than its own."""
     if study.published is None:
         return
     theirs, claims = study.published.dataset, study.published.claims
@@ -115,12 +115,12 @@ def unlike(study: Study, number: str) -> Iterator[str]:
     if not any(theirs.lower() in name.lower() for name in named):
         of = f"`{study.name}`" + (f" ({', '.join(study.datasets)})" if study.datasets else "")
         yield f"published: of {theirs}, which {of} is not by its name: differences are between data sets too"
-    if _other_claims(study, number):
+        if number in OTHER:
+            yield f"published: of a prompted verifier of 7B parameters, here of `{study.other_verifier}`"
+    if not TOTALS.isdisjoint(columns) and _other_claims(study, number):
         yield f"published totals are of {claims:,} claims, these of {_compared(study, number)}: no differences"
     if number not in OWN_CAPS and study.setting.cap != CAP:
         yield f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"
-    if number in OTHER:
-        yield f"published: of a prompted verifier of 7B parameters, here of `{study.other_verifier}`"
 
 
 def _other_claims(study: Study, number: str) -> bool:

@@ -334,8 +334,8 @@ def refuse_listwise(log: Log, pool: str, verifiers: Collection[str | None]) -> N
     for name in verifiers:
         if name in listwise:
             raise ThinkbackError(
-                f"verifier `{name}` ranks the traces of `{pool}` against each other in one call, and the study verifies "
-                "one trace at a time: name a verifier that scores each trace alone"
+                f"verifier `{name}` ranks the traces of `{pool}` against each other in one call, and the study "
+                "verifies one trace at a time: name a verifier that scores each trace alone"
             )
 
 

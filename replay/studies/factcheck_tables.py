@@ -171,7 +171,8 @@ def seconds(study: Study, number: str, title: str, methods: Methods, names: Sequ
     """Seconds per claim, hours and euros (tables 5.5 and 5.10)."""
     rows = _rows(study, methods, names, {name: _seconds(study, methods, name) for name in names})
     title = f"{title} (N = {methods.cap})"
-    return sheet(study, number, title, ("Dataset", "Method"), _SECONDS, rows, (price_note(study, methods),))
+    notes = (price_note(study, methods), *_features_note(study, names))
+    return sheet(study, number, title, ("Dataset", "Method"), _SECONDS, rows, notes)
 
 
 def calls(study: Study) -> Table:
@@ -230,7 +231,8 @@ def runtime(study: Study) -> Table:
     }
     rows = _rows(study, methods, (BEST, ADAPTIVE, SURROGATE), values)
     title = f"Generation and verification runtime and cost (N = {methods.cap})"
-    return sheet(study, "5.7", title, ("Dataset", "Method"), measures, rows, (price_note(study, methods),))
+    notes = (price_note(study, methods), *_features_note(study, (SURROGATE,)))
+    return sheet(study, "5.7", title, ("Dataset", "Method"), measures, rows, notes)
 
 
 def _cap_rows(study: Study, values: dict[tuple[int, str], dict[str, Value]]) -> list[Row]:

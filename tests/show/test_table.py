@@ -36,6 +36,11 @@ WIDE = Table(
     [
         (Number(0), 12_345.6, "12,346"),
         (Number(2, scale=100), 0.12345, "12.35"),
+        (Number(2, significant=2), 0.000123, "0.00012"),
+        (Number(2, significant=2), 0.523, "0.52"),
+        (Number(2, significant=2), 0.0, "0.00"),
+        (Estimate(3, significant=2), Interval(0.00041, 0.00036, 0.00047), "0.00041 [0.00036, 0.00047]"),
+        (Estimate(3, significant=2), Interval(1.27, 1.2, 1.3), "1.270 [1.200, 1.300]"),
         (Number(1, signed=True), 0.25, "+0.2"),
         (Number(1, signed=True), -0.04, "0.0"),  # what rounds to zero has no sign
         (Number(1), -3, "−3.0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from replay.studies.factcheck_analyses import (
     verified_elsewhere,
 )
 from replay.studies.factcheck_buckets import trace_buckets
-from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Setting, replay_methods
+from replay.studies.factcheck_runs import ADAPTIVE, BEST, SHOWN, SURROGATE, Setting, replay_methods
 from tests.studies.claims import rows, simulated, tables, written
+from toolkit.features import CLAIM_FEATURES
 from toolkit.log import collect, open_log, write_log
 
 TABLES = [f"table_5_{i}" for i in range(1, 14)] + [f"table_B_{i}" for i in range(1, 5)]
@@ -46,6 +48,19 @@ def test_everything_is_written_in_every_format(claims: Path, study: Run, tmp_pat
     assert (
         "- 200 claims are reported\n- 60 claims of `--dev` (split = 'dev') are learnt from and not reported" in report
     )
+    assert "- pool: `n15`, of which up to 15 traces a claim" in report
+    assert "fewer than ten examples of a kind" not in report
+    assert "published: with" not in report  # the cap is the same, and so are data set and claims
+    assert "published: of" not in report
+    assert "published totals" not in report
+    record = json.loads((out / "run.json").read_text())
+    asked = {"study": "factcheck", "dev": "split = 'dev'", "pool": "n15", "verifier": "lora", "other_verifier": None}
+    asked |= {"cap": 15, "caps": [15, 20, 30, 40], "orders": 2, "random_seed": 20, "published": "ClaimDecomp"}
+    asked |= {"seed": 0, "resamples": 50, "level": 0.95, "where": "NOT coalesce((split = 'dev'), false)"}
+    assert {key: record[key] for key in asked} == asked
+    assert record["log"]["sha256"] == open_log(claims).digest()
+    assert len(record["features"]) == len(record["policies"]) == 5
+    assert "thinkback" in record["versions"]
     names = [row["Policy"] for row in rows(out / "variants.csv")]
     assert {"prior: linear", "prior: trees", "prior: gp", "upper confidence", "conformal, alpha 0.2"} <= set(names)
     sets = [row for row in rows(out / "coverage.csv") if row["Policy"] == "conformal, alpha 0.3"]
@@ -204,6 +219,38 @@ def test_sensitivity_has_every_combination(claims: Path) -> None:
     ).table
     assert frame.height == 2 * 2 * 2 * 2 * 2
     assert set(frame["metric"]) == {"macro_f1", "operations"}
+
+
+def test_euros_are_of_device_seconds_where_the_log_has_them(study: Run, tmp_path: Path) -> None:
+    """An eighth of the latency, as in a batch of eight; the parts by a plain loop over what each method drew."""
+    frames = tables()
+    log = written(tmp_path / "log", frames)
+    assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
+    methods = replay_methods(open_log(log), Setting("n15", "strong", CLAIM_FEATURES, asked={"resamples": 50}))
+    outcomes = methods.result.outcomes
+    device = {
+        (example, index): seconds
+        for example, index, seconds in frames["traces"].select("example_id", "sample_index", "device_s").iter_rows()
+    }
+    told = {row["Method"]: row for row in rows(tmp_path / "out" / "table_5_7.csv")}
+    split = {row["Method"]: row for row in rows(tmp_path / "out" / "table_B_2.csv")}
+    for method in (BEST, ADAPTIVE, SURROGATE):
+        mine = outcomes.filter(pl.col("policy") == method)
+        drawn = mine.select("example_id", "traces").iter_rows()
+        generation = sum(device[example, i] for example, traces in drawn for i in range(int(traces)))
+        row, price = told[SHOWN[method]], 0.25 * 0.25 / 3600
+        assert float(row["total_cost_eur"]) == pytest.approx(price * mine["device_s"].sum())
+        verification = price * (mine["device_s"].sum() - generation)
+        assert float(row["verifier_cost_eur"]) == pytest.approx(verification)
+        assert float(row["verifier_cost_eur_low"]) < verification < float(row["verifier_cost_eur_high"])
+        assert float(split[SHOWN[method]]["generation_cost_eur"]) == pytest.approx(price * generation)
+        assert float(row["total_cost_eur"]) < 0.0625 * float(row["total_h"]) / 4
+    for name in ("table_5_5", "table_5_7", "table_5_10", "table_5_13", "table_B_2"):
+        text = (tmp_path / "out" / f"{name}.md").read_text()
+        assert "cost: of the device's own seconds, fewer where calls ran side by side" in text
+    euros = [row for row in rows(tmp_path / "out" / "efficiency.csv") if row["Number"] == "cost_eur, per 1,000 claims"]
+    totals = {row["Method"]: float(row["total"]) for row in euros}
+    assert totals[SHOWN[ADAPTIVE]] == pytest.approx(float(told[SHOWN[ADAPTIVE]]["total_cost_eur"]))
 
 
 def test_the_rest_of_the_wall_clock(study: Run, tmp_path: Path) -> None:

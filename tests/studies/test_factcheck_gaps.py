@@ -10,8 +10,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from generate.simulate import simulate_tables
+from replay.studies.factcheck_study import listwise_verifiers
 from tests.studies.claims import rows, tables, written
 from thinkback.app import app
+from toolkit.log import open_log
 
 Run = Callable[..., Result]
 FIGURES = ("figure_5_1", "figure_5_2", "figure_B_1", "sensitivity_macro_f1", "sensitivity_operations")
@@ -163,10 +165,68 @@ def test_one_verifier_alone_is_not_compared(study: Run, tmp_path: Path) -> None:
     log = written(tmp_path / "log", frames)
     assert study(log, "--caps", "15").exit_code == 0
     for name in ("table_5_8", "table_5_9", "table_5_10"):
-        assert "the log has one verifier, so nothing is compared" in (tmp_path / "out" / f"{name}.md").read_text()
+        assert (
+            "the log has one verifier that scores each trace alone, so nothing is compared"
+            in (tmp_path / "out" / f"{name}.md").read_text()
+        )
         assert rows(tmp_path / "out" / f"{name}.csv") == []
         assert ": Verifier ablation: " in (tmp_path / "out" / f"{name}.md").read_text()
         assert (tmp_path / "out" / f"{name}.tex").stat().st_size > 0
+
+
+def test_a_surrogate_without_features_says_so(study: Run, tmp_path: Path) -> None:
+    """Of the thesis's five features the log keeps one, then none."""
+    frames = tables()
+    one = frames["features"].select("trace_id", "example_id", "length")
+    without = {name: frame for name, frame in frames.items() if name != "features"}
+    for name, kept, reads in (
+        ("one", frames | {"features": one}, "reads `length`; of the thesis's five features, the log lacks `claim_sim"),
+        ("none", without, "reads no feature, only the answers and scores so far; of the thesis's five features, the"),
+    ):
+        words = ("--verifier", "strong", "--caps", "15", "--resamples", "10")
+        assert study(written(tmp_path / name, kept), *words).exit_code == 0
+        for file in ("report", "table_5_6", "table_5_7", "table_5_8"):
+            assert f"- the surrogate {reads}" in (tmp_path / "out" / f"{file}.md").read_text(), (name, file)
+        assert "the surrogate reads" not in (tmp_path / "out" / "table_5_1.md").read_text()
+
+
+def test_a_listwise_verifier_is_refused(study: Run, tmp_path: Path) -> None:
+    """It ranks a pool in one call: refused where it is named, and never taken for the other one."""
+    frames = tables()
+    costs = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
+    of_claim = pl.col("trace_id").count().over("example_id", "verifier").cast(pl.Int32)
+    frames["verifications"] = (
+        frames["verifications"]
+        .drop(costs)
+        .with_columns(candidates=pl.when(pl.col("verifier") == "weak").then(of_claim))
+    )
+    log = written(tmp_path / "log", frames)
+    for words in (("--verifier", "weak"), ("--verifier", "strong", "--other-verifier", "weak")):
+        done = study(log, *words, "--caps", "15")
+        assert done.exit_code == 2
+        assert done.stderr.startswith("error: verifier `weak` ranks the traces of `n15` against each other")
+        assert done.stderr.count("\n") == 1
+        assert not (tmp_path / "out").exists()
+    assert listwise_verifiers(open_log(log), "n15") == {"weak"}
+
+
+def test_published_totals_of_other_claims_have_no_difference(study: Run, tmp_path: Path) -> None:
+    """40 claims with a cap of 14 beside the 2,495 of QuanTemp with 15."""
+    log = written(tmp_path / "log", tables())
+    words = ("--verifier", "strong", "--caps", "14", "--cap", "14", "--published", "quantemp", "--resamples", "10")
+    assert study(log, *words).exit_code == 0
+    for row in rows(tmp_path / "out" / "table_5_3.csv"):
+        assert row["verifier_calls_published"] != ""
+        assert row["verifier_calls_difference"] == row["operations_difference"] == ""
+        difference = float(row["traces_per_claim"]) - float(row["traces_per_claim_published"])
+        assert float(row["traces_per_claim_difference"]) == pytest.approx(difference)
+    text = (tmp_path / "out" / "table_5_3.md").read_text()
+    assert "published totals are of 2,495 claims, these of 40: no differences" in text
+    assert "published: with 15 traces a claim at most, here with 14" in text
+    assert "published: of QuanTemp, which `small`" in text
+    quality = (tmp_path / "out" / "table_5_8.md").read_text()
+    assert "published totals" not in quality
+    assert "published: of a prompted verifier of 7B parameters, here of `weak`" in quality
 
 
 def test_claims_beside_other_questions_are_chosen_by_where(study: Run, tmp_path: Path) -> None:
