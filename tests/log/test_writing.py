@@ -95,7 +95,14 @@ def test_each_column_is_encoded_as_suits_it_and_other_readers_take_it(tmp_path: 
     ids = [f"t{i:03d}" for i in range(n)]
     own = {"trace_id": ids, "example_id": ["q1"] * n}
     lists = [[-0.25 * i, float(i)] if i % 3 else [] if i % 2 else None for i in range(n)]
-    many = pl.DataFrame({**own, "sample_index": range(n), "latency_s": [0.5] * n, "token_logprobs": pl.Series(lists, dtype=pl.List(pl.Float32))})
+    many = pl.DataFrame(
+        {
+            **own,
+            "sample_index": range(n),
+            "latency_s": [0.5] * n,
+            "token_logprobs": pl.Series(lists, dtype=pl.List(pl.Float32)),
+        }
+    )
     many = many.with_columns(pool=pl.lit("n"), action=pl.lit("solve"), model=pl.lit("m"))
     scored = pl.DataFrame({**own, "verifier": ["v"] * n, "score": [i % 100 / 100 for i in range(n)]})
     states = pl.DataFrame({**own, "layer": [0] * n, "token": [0] * n, "state": [[float(i), 0.5] for i in range(n)]})
