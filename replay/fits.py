@@ -26,12 +26,23 @@ class Predictor(Protocol):
 
 
 @dataclass(frozen=True)
+class NullRows:
+    """Scored, valid traces that a fit leaves out because a feature is null, over the `of` examples of its split."""
+
+    traces: int
+    examples: int
+    of: int
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Prior:
     """A surrogate fitted on the examples where `on` holds, which the recursive update corrects by its residual."""
 
     model: Literal["linear", "trees", "gp"]
     on: str
     fit: Predictor | None = field(default=None, compare=False, repr=False)
+    left_out: NullRows | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _one_of("prior", "model", self.model, PRIORS)

@@ -47,7 +47,7 @@ def fit_policies(
                 memo[known] = fit(rows(policy, key, settings.on))
             except ThinkbackError as error:
                 raise ThinkbackError(f"policy `{policy.name}`: {error}") from None
-        return replace(settings, fit=memo[known])
+        return memo[known]
 
     def one(sample: Sample) -> Sample:
         _check_apart(log, sample)
@@ -84,10 +84,20 @@ def _fitted(policy: Sample, fitted: Callable[..., Any], whole_pools: frozenset[s
         policy = replace(policy, prior=made)
     if policy.calibration is not None:
         calibration = policy.calibration
-        made = fitted(policy, "calibration", (), lambda block: fit_calibration(block, policy, calibration))
+        made = fitted(
+            policy,
+            "calibration",
+            (),
+            lambda block: replace(calibration, fit=fit_calibration(block, policy, calibration)),
+        )
         policy = replace(policy, calibration=made)
     if policy.conformal is not None:
         conformal, plain = policy.conformal, replace(policy, conformal=None, name="-", family="-", against=None)
-        made = fitted(policy, "conformal", (plain,), lambda block: fit_conformal(block, policy, conformal, whole_pools))
+        made = fitted(
+            policy,
+            "conformal",
+            (plain,),
+            lambda block: replace(conformal, fit=fit_conformal(block, policy, conformal, whole_pools)),
+        )
         policy = replace(policy, conformal=made)
     return policy

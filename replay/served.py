@@ -9,10 +9,12 @@ from math import inf
 
 import numpy as np
 
+from replay.fits import NullRows
 from replay.interventions import When
 from replay.outcome import EXHAUSTED, SERVED, Outcome
 from replay.policies import Policy, Sample, nested
 from replay.pool import Action, Block, slice_name
+from replay.stops import Margin
 from replay.store import OutcomeStore
 from toolkit.errors import ThinkbackError
 
@@ -23,6 +25,10 @@ SHOWN = 5
 LEFT_OUT = "left out: "
 FREE = "verifications without logged tokens or seconds count as free: "
 """How the notes begin that say how many examples are left out, and why; and which verifiers count as free."""
+REASONS = 3
+"""Reasons that are named at most why a policy is dropped."""
+ROUNDING = 1e-6
+"""A score counts as outside 0 to 1 when it is farther out than this."""
 MANY = 0.01
 """A run that leaves out more than this share of its examples says so above its table."""
 
@@ -46,6 +52,8 @@ class Served:
     outside: Counter[str] = field(default_factory=Counter)
     actions: dict[str, Action] = field(default_factory=dict)
     negative: set[str] = field(default_factory=set)
+    cut: set[str] = field(default_factory=set)
+    raw_margin: set[str] = field(default_factory=set)
     behind_gaps: int = 0
     exhausted: Counter[str] = field(default_factory=Counter)
     kept: int = 0
@@ -73,6 +81,9 @@ class Served:
             self.free[verifier] = self.free.get(verifier, frozenset()) | lacking
         self._count_answers(block)
         self.negative |= _negative_weights(block, self.policies)
+        outside = _beyond_zero_to_one(block, self.policies)
+        self.cut |= {part.verifier for part in outside if part.verifier and part.order == "surrogate"}
+        self.raw_margin |= {part.verifier for part in outside if part.verifier and _margin_of_scores(part)}
         for policy, outcome in zip(self.policies, outcomes, strict=True):
             self.exhausted[policy.name] += int((outcome.ending[keep] == EXHAUSTED).sum())
         self.behind_gaps += sum(int(pool.behind_gap.sum()) for pool in block.pools.values())
@@ -160,9 +171,20 @@ class Served:
             yield f"{LEFT_OUT}{count:,} example{'s' if count > 1 else ''} ({reason})"
         for name, why in self.dropped.items():
             yield f"policy `{name}` is dropped: {why}"
+        yield from _lost_to_nulls(self.policies)
         if self.negative:
             named = _listed(sorted(self.negative))
             yield f"WARNING: negative scores count against an answer in a weighted vote: {named}"
+        if self.cut:
+            yield (
+                f"WARNING: scores of {_listed(sorted(self.cut))} lie outside 0 to 1, to which the surrogate cuts what "
+                "it foretells: where all of it is cut, its order is that of generation (with `bonus`: of uncertainty)"
+            )
+        if self.raw_margin:
+            yield (
+                f"scores of {_listed(sorted(self.raw_margin))} lie outside 0 to 1, and the stop `margin` is in units "
+                "of these raw scores"
+            )
         free = sorted(name for name, lacking in self.free.items() if lacking & {"verification_tokens", "latency_s"})
         if free:
             yield f"{FREE}{_listed(free)}"
@@ -177,6 +199,23 @@ class Served:
 def _listed(names: Sequence[str], most: int | None = None) -> str:
     more = ", …" if most is not None and len(names) > most else ""
     return ", ".join(f"`{name}`" for name in names[:most]) + more
+
+
+def _lost_to_nulls(policies: Sequence[Policy]) -> Iterator[str]:
+    """What the fits of priors leave out for a null feature, once for all families of which the same is true."""
+    found: dict[NullRows, dict[str, None]] = {}
+    for policy in policies:
+        for part in nested(policy):
+            prior = part.prior if isinstance(part, Sample) else None
+            if prior is not None and prior.left_out is not None and prior.left_out.traces:
+                found.setdefault(prior.left_out, {})[policy.family] = None
+    for lost, families in found.items():
+        traces, verb = ("trace", "is") if lost.traces == 1 else ("traces", "are")
+        features = "feature" if len(lost.features) == 1 else "one of the features"
+        yield (
+            f"prior of {_listed(list(families), SHOWN)}: {lost.traces:,} {traces} of {lost.examples:,} of the "
+            f"{lost.of:,} examples of `on` {verb} left out of the fit ({features} {_listed(lost.features)} is null)"
+        )
 
 
 def _free(block: Block, policies: Sequence[Policy], keep: np.ndarray) -> Iterator[tuple[str, frozenset[str]]]:
@@ -207,13 +246,40 @@ def _negative_weights(block: Block, policies: Sequence[Policy]) -> set[str]:
     return found
 
 
+def _margin_of_scores(part: Sample) -> bool:
+    """Whether the margin decides on scores as they are logged."""
+    return isinstance(part.stop, Margin) and part.calibration is None
+
+
+def _beyond_zero_to_one(block: Block, policies: Sequence[Policy]) -> list[Sample]:
+    """The policies, or parts of them, with a surrogate or a margin of raw scores that reads scores outside 0 to 1."""
+    reading = [
+        part
+        for policy in policies
+        for part in nested(policy)
+        if isinstance(part, Sample) and (part.order == "surrogate" or _margin_of_scores(part))
+    ]
+    outside = {}
+    for pool, verifier in {(str(part.pool), str(part.verifier)) for part in reading}:
+        score = block.pools[pool].scores[verifier].score
+        outside[pool, verifier] = bool(((score < -ROUNDING) | (score > 1 + ROUNDING)).any())
+    return [part for part in reading if outside[str(part.pool), str(part.verifier)]]
+
+
+def _counted(why: Counter[str]) -> str:
+    """The most frequent reasons, each with its number of examples."""
+    ranked = sorted(why.items(), key=lambda item: (-item[1], item[0]))
+    told = [f"{count:,} example{'s' if count > 1 else ''}: {reason}" for reason, count in ranked[:REASONS]]
+    return "; ".join([*told, "…"] if len(ranked) > REASONS else told)
+
+
 def drop_unserved(served: Served) -> dict[str, str]:
     """Policies that serve less than nine tenths of the examples that some policy serves, with the reason."""
     share, of = ENOUGH
     dropped = {}
     for policy, count, why in zip(served.policies, served.counts, served.why, strict=True):
         if served.by_some == 0 or int(count) * of < share * served.by_some:
-            main = f"{why.most_common(1)[0][1]:,} examples: {why.most_common(1)[0][0]}" if why else "no example"
+            main = _counted(why) if why else "no example"
             few = f"it can serve {int(count):,} of the {served.by_some:,} examples that some policy can serve"
             dropped[policy.name] = f"{few} ({main})" if served.by_some else f"it can serve no example ({main})"
     return dropped

@@ -7,10 +7,11 @@ to nine decimals, so that neither the number of rows asked at once nor of thread
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from replay.fits import Predictor, Prior
+from replay.fits import NullRows, Predictor, Prior
 from replay.policies import Sample
 from replay.pool import Block
 from toolkit.errors import ThinkbackError
@@ -21,24 +22,39 @@ FEWEST = 20
 DECIMALS = 9
 
 
-def fit_prior(block: Block, policy: Sample, prior: Prior) -> Predictor:
-    """Fit on every scored, valid trace of the development block."""
+def fit_prior(block: Block, policy: Sample, prior: Prior) -> Prior:
+    """The prior fitted on every scored, valid trace of the development block that has all features."""
     features, scores = development_rows(block, policy)
     if len(scores) < FEWEST:
         raise ThinkbackError(
             f"`prior.on` ({prior.on}) has {len(scores)} valid traces with a score and all features; "
             f"at least {FEWEST} are needed"
         )
-    return MODELS[prior.model](features, scores)
+    return replace(prior, fit=MODELS[prior.model](features, scores), left_out=null_rows(block, policy))
 
 
 def development_rows(block: Block, policy: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Features (n, F) and scores (n,) of the scored, valid traces without a null feature, example by example."""
     pool = block.pools[str(policy.pool)]
-    score = pool.scores[str(policy.verifier)].score
     columns = np.stack([pool.features[name] for name in policy.features], axis=-1)  # (E, T, F)
-    known = (pool.code >= 0) & ~np.isnan(score) & ~np.isnan(columns).any(axis=-1)
-    return columns[known], score[known]
+    known = _scored(block, policy) & ~np.isnan(columns).any(axis=-1)
+    return columns[known], pool.scores[str(policy.verifier)].score[known]
+
+
+def null_rows(block: Block, policy: Sample) -> NullRows:
+    """What `development_rows` leaves out for a null feature."""
+    features = block.pools[str(policy.pool)].features
+    scored = _scored(block, policy)
+    null = {name: scored & np.isnan(features[name]) for name in policy.features}
+    lost = np.any(list(null.values()), axis=0)  # (E, T)
+    named = tuple(name for name, where in null.items() if where.any())
+    return NullRows(int(lost.sum()), int(lost.any(axis=1).sum()), len(lost), named)
+
+
+def _scored(block: Block, policy: Sample) -> np.ndarray:
+    """The scored, valid traces (E, T)."""
+    pool = block.pools[str(policy.pool)]
+    return (pool.code >= 0) & ~np.isnan(pool.scores[str(policy.verifier)].score)
 
 
 def _linear(features: np.ndarray, scores: np.ndarray) -> Predictor:

@@ -84,4 +84,4 @@ GateFile = Annotated[
 
 def names(text: str | None) -> tuple[str, ...]:
     """The names of an option that takes several, separated by commas; none where it is not given."""
-    return tuple(name.strip() for name in text.split(",")) if text else ()
+    return tuple(name for part in (text or "").split(",") if (name := part.strip()))

@@ -40,13 +40,14 @@ class Todo:
 
 @dataclass(frozen=True)
 class AddPlan:
-    """What is to be added to a log. `shard`: as i-of-n."""
+    """What is to be added to a log. `shard`: as i-of-n; `idle`: steps for data sets of which the log has nothing."""
 
     additions: Additions
     log: Log
     path: Path
     shard: str
     todo: tuple[Todo, ...]
+    idle: tuple[Addition, ...] = ()
 
     @property
     def traces(self) -> int:
@@ -83,10 +84,13 @@ def make_add_plan(
         "split": every["split"].unique().to_list(),
         "dataset": every["dataset"].unique().to_list(),
     }
-    for step in additions.steps:
+    apart = [bool(step.dataset) and not set(step.dataset) & set(there["dataset"]) for step in additions.steps]
+    idle = () if all(apart) else tuple(step for step, other in zip(additions.steps, apart, strict=True) if other)
+    steps = [step for step in additions.steps if step not in idle]
+    for step in steps:
         _check_filters(step, there)
-    todo = tuple(_todo(step, additions, log, traces) for step in additions.steps)
-    return AddPlan(additions, log, Path(path), f"{number}-of-{count}", todo)
+    todo = tuple(_todo(step, additions, log, traces) for step in steps)
+    return AddPlan(additions, log, Path(path), f"{number}-of-{count}", todo, idle)
 
 
 def _todo(step: Addition, additions: Additions, log: Log, traces: pl.DataFrame) -> Todo:

@@ -70,7 +70,9 @@ def open_classifier(model: str, step: Classifier, base: str | None) -> Reader:
     beside = Path(model).resolve().parent / Path(str(named)).name
     place = str(named) if base is not None or not beside.is_dir() else str(beside)
     placing = Placing(step.device, step.dtype, step.load_in_4bit, new_head=True, options={"num_labels": 1})
-    under = find_model(place, None, download=False)
+    under = find_model(
+        place, None, download=False, hint=f"it is the base of `{Path(model).name}`: give its folder as `base`"
+    )
     trained_on = kept(model).get("base_weights_sha256")
     if trained_on is not None and trained_on != under.weights_sha256():
         raise EngineError(

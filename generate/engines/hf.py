@@ -27,7 +27,7 @@ from generate.engines.base import (
 )
 from generate.engines.decoding import Batch, NotANumber, Row, Written, decode_batch
 from generate.engines.loading import DEVICES, DTYPES, Placing, load_network, ran_out
-from generate.engines.weights import ModelFiles, Tokens, find_model, installed, load_tokens, versions
+from generate.engines.weights import FETCH, ModelFiles, Tokens, find_model, installed, load_tokens, versions
 from toolkit.errors import suggest
 
 
@@ -66,7 +66,7 @@ def open_transformers(settings: Mapping[str, Any]) -> TransformersEngine:
     """The engine with the model loaded. Raises EngineError for wrong settings, files or a missing package."""
     chosen = read_settings(TransformersSettings, settings, "transformers")
     installed("generate", "torch", "transformers", "safetensors")
-    files = find_model(chosen.model, chosen.revision, download=chosen.download)
+    files = find_model(chosen.model, chosen.revision, download=chosen.download, hint=FETCH)
     tokens = load_tokens(
         str(files.folder), chat_template=chosen.chat_template, template_options=chosen.template_options
     )

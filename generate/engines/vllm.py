@@ -29,7 +29,7 @@ from generate.engines.base import (
     shares,
     too_long,
 )
-from generate.engines.weights import ModelFiles, Tokens, find_model, first_line, installed, load_tokens, versions
+from generate.engines.weights import FETCH, ModelFiles, Tokens, find_model, first_line, installed, load_tokens, versions
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def open_vllm(settings: Mapping[str, Any]) -> VllmEngine:
     """The engine with the model loaded; vLLM starts a process of its own, so a script needs a `__main__` guard."""
     chosen = read_settings(VllmSettings, settings, "vllm")
     installed("vllm", "vllm")
-    files = find_model(chosen.model, chosen.revision, download=chosen.download)
+    files = find_model(chosen.model, chosen.revision, download=chosen.download, hint=FETCH)
     tokens = load_tokens(
         str(files.folder), chat_template=chosen.chat_template, template_options=chosen.template_options
     )

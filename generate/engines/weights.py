@@ -115,15 +115,28 @@ class ModelFiles:
             raise EngineError(f"model `{self.name}`: its {name} is not JSON") from None
 
 
-def find_model(model: str, revision: str | None, *, download: bool, weights: bool = True) -> ModelFiles:
-    """The files of a local folder or of a hub's model; the log's name of a folder is its last part."""
+FETCH = "give a folder, or set `download = true` to fetch it"
+"""What an engine's user can do about a model that is not there."""
+
+
+def find_model(
+    model: str,
+    revision: str | None,
+    *,
+    download: bool,
+    weights: bool = True,
+    hint: str = "give the path of its folder, or fetch it once with the hub's own tool",
+) -> ModelFiles:
+    """The files of a local folder or of a hub's model; the log's name of a folder is its last part. `hint`: what to do
+    where there is none and none may be fetched.
+    """
     if is_folder(model):
         if revision is not None:
             raise EngineError(f"`revision` names a version on a hub, and the model `{model}` is a folder")
         folder = Path(model).expanduser().resolve()
         found = ModelFiles(folder, folder.name, None)
     else:
-        found = _hub_model(model, revision, download=download)
+        found = _hub_model(model, revision, hint=None if download else hint)
     wanted = [("config.json", "a model"), ("*.safetensors", "weights as safetensors, the only form read")]
     for pattern, what in wanted if weights else []:
         if not any(found.folder.glob(pattern)):
@@ -131,17 +144,18 @@ def find_model(model: str, revision: str | None, *, download: bool, weights: boo
     return found
 
 
-def _hub_model(model: str, revision: str | None, *, download: bool) -> ModelFiles:
+def _hub_model(model: str, revision: str | None, *, hint: str | None) -> ModelFiles:
     from huggingface_hub import snapshot_download
 
     try:
         folder = Path(
-            snapshot_download(model, revision=revision, local_files_only=not download, allow_patterns=list(FETCHED))
+            snapshot_download(model, revision=revision, local_files_only=hint is not None, allow_patterns=list(FETCHED))
         )
     except Exception as error:  # the hub's client raises its own, requests', and ValueError for odd names
-        why = f"fetching it failed ({first_line(error)})" if download else "no such model was fetched before"
-        more = "" if download else "; give a folder, or set `download = true` to fetch it"
-        raise EngineError(f"model `{model}`: there is no folder of that name and {why}{more}") from None
+        why = (
+            f"fetching it failed ({first_line(error)})" if hint is None else f"no such model was fetched before; {hint}"
+        )
+        raise EngineError(f"model `{model}`: there is no folder of that name and {why}") from None
     return ModelFiles(folder, model, folder.name)
 
 

@@ -32,7 +32,7 @@ def columns_of(step: Features, log: Log) -> tuple[str, ...]:
     }[step.kind]
     if step.kind == "claims" and step.evidence not in log.columns("examples"):
         raise ThinkbackError(
-            f"features `{step.name}`: `examples` has no column `{step.evidence}`, which holds the evidence; set"
-            f" `evidence`: {suggest(step.evidence, log.columns('examples'))}"
+            f"features `{step.name}`: `examples` has no column `{step.evidence}`: name the one that holds the evidence"
+            f" with the key `evidence`; {suggest(step.evidence, log.columns('examples'))}"
         )
     return tuple(step.prefix + name for name in names)

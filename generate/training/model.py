@@ -64,13 +64,16 @@ def make_model(shape: Shape, seed: int, tokenizer: Any) -> Any:
 def load_model(files: ModelFiles, tokenizer: Any) -> Any:
     """A model that this training wrote, to go on from, in float32.
 
-    EngineError where it has other tokens.
+    EngineError where it is of another architecture, or has other tokens.
     """
     installed("generate", "torch", "transformers")
     import torch
-    from transformers import AttentionInterface, LlamaForCausalLM
+    from transformers import AttentionInterface, AutoConfig, LlamaConfig, LlamaForCausalLM
 
     folder = str(files.folder)
+    kind = AutoConfig.from_pretrained(folder, local_files_only=True).model_type
+    if kind != LlamaConfig.model_type:
+        raise EngineError(f"model `{folder}` is a `{kind}`: give one that `thinkback train` made")
     if load_tokens(folder).tokenizer.get_vocab() != tokenizer.get_vocab():
         raise EngineError(f"model `{folder}` has other tokens than the tasks: give one that `thinkback train` made")
     quieten()

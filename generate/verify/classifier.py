@@ -10,6 +10,7 @@ from generate.adding.block import TRACE_FIELDS, Block, asked_about, check_fields
 from generate.adding.working import Advance, Made, score_rows
 from generate.additions import Additions, Classifier
 from generate.classifier.folder import kept_prompt, open_classifier
+from generate.engines.weights import find_model
 from generate.passes.batching import Ids
 from generate.passes.taking import outputs_of
 from generate.steps.prompting import Template
@@ -74,8 +75,10 @@ class ClassifierWorker:
     def _prompt(self, additions: Additions) -> Template:
         if self.step.prompt is not None:
             return additions.prompts[self.step.prompt]
-        kept = kept_prompt(additions.model(self.step.model))
+        model = additions.model(self.step.model)
+        kept = kept_prompt(model)
         if kept is None:
+            find_model(model, None, download=False, weights=False)  # a folder that is not there keeps no prompt either
             raise ThinkbackError(
                 f"`verify.{self.step.name}.prompt` is missing: the model's folder keeps none, so name a prompt file"
             )

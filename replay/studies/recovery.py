@@ -93,6 +93,7 @@ def datasets(log: Log, where: str) -> list[str]:
 
 def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]]:
     """Choose pools and actions, screen the actions, fit the gates. The notes say what could not be."""
+    refuse_seen(log, [asked.gate] if asked.gate is not None else [], asked.where, frozen=True)
     contents = read_contents(log)
     bases = sorted({base for _, base, _ in contents.revisions})
     if not bases:

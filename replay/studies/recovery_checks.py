@@ -96,6 +96,9 @@ def check_gate(
 
 def refuse_seen(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool = False) -> None:
     """Refuse to report on questions that gates were fitted or tuned on, `frozen` ones of the user's or our own."""
+    gates = tuple(gates)
+    if not gates:
+        return
     examples = examples_of(log, matching(log, where, "--where"), ["question"])
     for gate, seen in seen_by(gates, examples, log.digest()):
         told = f"{len(seen):,} of the {len(examples):,} examples of `--where` ({where})"

@@ -18,7 +18,7 @@ from tests.adding.judges import Judge, in_json, right
 from tests.adding.makers import SOURCE, make_log, make_rows, write_recipe
 from tests.features.test_features import Letters
 from toolkit.errors import ThinkbackError
-from toolkit.log import ADDING, collect, open_log, validate_log, write_log
+from toolkit.log import ADDING, LogError, collect, open_log, seal_log, validate_log, write_log
 
 ENGINE = '[engine]\nkind = "openai"\nmodel = "rule"\nbase_url = "http://127.0.0.1:9/v1"\n'
 JUDGE = ENGINE + '[[verify]]\nname = "judge"\nkind = "judge"\nprompt = "score.txt"\n'
@@ -295,6 +295,25 @@ def test_the_claims_features_and_those_of_peers(tmp_path: Path) -> None:
     assert votes_of_first["earlier_similarity"].to_list() == pytest.approx([1, 0, half])
     assert made.filter(pl.col("example_id") == "s001")["evidence_similarity"].null_count() == 4
     assert made.filter(pl.col("trace_id").str.contains("verify"))["earlier_similarity"].null_count() == 2
+
+
+def test_steps_for_data_sets_that_the_log_lacks_are_left_out_if_others_are_for_it(tmp_path: Path) -> None:
+    make_log(tmp_path / "log")
+    own = CHANCE + 'dataset = ["sums"]\n'
+    recipe = write_recipe(tmp_path, own + CHANCE.replace('"chance"', '"other"') + 'dataset = ["claims"]\n')
+    plan = make_add_plan(load_additions(recipe), tmp_path / "log")
+    assert [one.step.name for one in plan.todo] == ["chance"]
+    assert [step.name for step in plan.idle] == ["other"]
+    with pytest.raises(ThinkbackError, match="`dataset`: `claims` is not in the log; there is only `sums`"):
+        run(tmp_path, CHANCE + 'dataset = ["claims"]\n')
+
+
+def test_a_folder_without_tables_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    with pytest.raises(ThinkbackError, match="is no log: it holds no tables"):
+        run(tmp_path, CHANCE)
+    with pytest.raises(LogError, match="holds no tables: nothing is there to seal"):
+        seal_log(tmp_path / "log", name="empty")
 
 
 BAD = {

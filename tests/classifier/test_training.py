@@ -173,3 +173,9 @@ def test_an_adapter_on_another_base_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ThinkbackError, match="adapter `own` was trained on other weights than `tiny` holds") as error:
         add(plan, lambda _: None)
     assert "\n" not in str(error.value)
+    (tmp_path / "tiny").rename(tmp_path / "elsewhere")
+    with pytest.raises(ThinkbackError, match="it is the base of `own`: give its folder as `base`"):
+        add(plan, lambda _: None)
+    (tmp_path / "own").rename(tmp_path / "gone")
+    with pytest.raises(ThinkbackError, match="model `.*own`: there is no folder of that name"):
+        add(plan, lambda _: None)

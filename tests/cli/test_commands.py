@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -294,6 +295,23 @@ def test_tune_prints_what_it_chose_and_how_many_it_tried(thinkback: Callable, lo
     assert done.exit_code == 0, done.output
     assert "5 settings tried" in done.stdout  # the oracle is no setting
     assert "stop early[stop.margin=0.1]" in done.stdout
+
+
+def test_tune_shows_every_fraction_to_four_decimals(thinkback: Callable, log: Path, policies: Path) -> None:
+    """A limit such as `macro_f1 >= baseline - 0.005` can be checked by eye; counts keep two decimals."""
+    goal = "max macro_f1 subject to accuracy >= 0.2 and flip_rate <= 1 and truncated <= 1 and traces <= 9"
+    words = ["--on", "split = 'dev'", "--report", "split = 'test'", "--goal", goal, "--out", "tuned"]
+    policies.write_text(policies.read_text().replace('name = "stop early"', 'name = "stop early"\nagainst = "vote"'))
+    done = thinkback("tune", log, "--policies", policies, *words, "--resamples", "50")
+    assert done.exit_code == 0, done.output
+    lines = Path("tuned/table.md").read_text().replace("\\", "").splitlines()
+    head, row = ([c.strip() for c in x.strip("|").split("|")] for x in lines if x.startswith(("| family", "| stop")))
+    shown = dict(zip(head, row, strict=True))
+    for metric, decimals in {"macro_f1": 4, "accuracy": 4, "flip_rate": 4, "truncated": 4, "traces": 2}.items():
+        for rows_of in ("dev", "report"):
+            numbers = re.findall(r"\d+\.(\d+)", shown[f"{metric}, {rows_of}"])
+            assert len(numbers) >= 3
+            assert {len(number) for number in numbers} == {decimals}
 
 
 def test_tune_says_what_its_runs_say(thinkback: Callable, tmp_path: Path) -> None:

@@ -86,12 +86,12 @@ def test_caps_of_samples(tmp_path: Path, block_rows: int, monkeypatch: pytest.Mo
     # 100 %: e19 has none. 95 % of 20 are 19 examples: 18 with 8 and one with 5.
     every, most, rest = found["sample", "n", "max_traces"]
     assert (every, most) == (0, 5)
-    assert rest == "for 8: 1 have no more traces (`e18`), 1 have no trace of it (`e19`)"
+    assert rest == "for 8: 1 with no more traces (`e18`), 1 with no trace of it (`e19`)"
     every, most, rest = found["sample, verified", "n by v", "max_traces"]
     assert (every, most) == (0, 3)  # 17 with 8, e18 with 5, e07 with 3
     assert rest == (
-        "for 8: 1 have a valid trace without a score (`e07`), 1 have no more traces (`e18`), "
-        "1 have no trace of the pool (`e19`)"
+        "for 8: 1 with a valid trace without a score (`e07`), 1 with no more traces (`e18`), "
+        "1 with no trace of the pool (`e19`)"
     )
 
 
@@ -101,7 +101,7 @@ def test_caps_end_at_a_gap(tmp_path: Path) -> None:
     tables["verifications"] = tables["verifications"].filter(pl.col("trace_id") != "e00-1")
     put_all(tmp_path, tables)
     found = caps(tmp_path)
-    assert found["sample", "n", "max_traces"] == (1, 1, "for 4: 1 have a gap in their sample indices (`e00`)")
+    assert found["sample", "n", "max_traces"] == (1, 1, "for 4: 1 with a gap in the sample indices (`e00`)")
 
 
 def test_an_invalid_trace_needs_no_score(tmp_path: Path) -> None:
@@ -117,32 +117,41 @@ def test_caps_of_a_listwise_verifier(tmp_path: Path) -> None:
     put_all(tmp_path, tables)
     every, most, rest = caps(tmp_path)["sample, listwise", "n by v", "max_traces"]
     assert (every, most) == (0, 4)
-    assert rest == "for 4: 1 were ranked at another number of traces (`e19`)"
+    assert rest == "for 4: 1 ranked at another number of traces (`e19`)"
 
 
 def _ranked_first(seed: int) -> dict[str, pl.DataFrame]:
-    """A call ranked an example's first 3 traces, all or only the valid ones, but of one of 24 2 or 5."""
+    """A call ranked an example's first 3 traces, all or only the valid ones, but of one of 24 2 or 5. Another of them
+    has no valid trace and no score, and in one each trace was judged alone.
+    """
     draw = np.random.default_rng(seed)
     tables = many([6] * 22 + [5] * 2)
     lost = pl.col("trace_id").is_in(tables["traces"].sample(12, seed=seed)["trace_id"].implode())
+    lost |= pl.col("example_id") == "e11"
     traces = tables["traces"].with_columns(answer=pl.when(~lost).then(pl.lit("1")), correct=~lost)
     first = [3] * 23 + [2 + 3 * (seed % 2)]
     draw.shuffle(first)
     ids = tables["examples"].select("example_id", first=pl.Series(first), valid_alone=pl.Series(draw.random(24) < 0.5))
+    alone = pl.col("example_id") == "e05"
     seen = traces.join(ids, on="example_id").filter(
-        (pl.col("sample_index") < pl.col("first")) & (pl.col("answer").is_not_null() | ~pl.col("valid_alone"))
+        alone | ((pl.col("sample_index") < pl.col("first")) & (pl.col("answer").is_not_null() | ~pl.col("valid_alone")))
     )
-    scores = tables["verifications"].join(seen, on="trace_id", how="semi")
-    ranked = scores.with_columns(candidates=pl.len().over("example_id").cast(pl.Int32))
-    return tables | {"traces": traces, "verifications": ranked}
+    scores = tables["verifications"].filter(pl.col("example_id") != "e11").join(seen, on="trace_id", how="semi")
+    counted = pl.when(~alone).then(pl.len().over("example_id")).cast(pl.Int32)
+    return tables | {"traces": traces, "verifications": scores.with_columns(candidates=counted)}
 
 
+@pytest.mark.parametrize("rows", [1, 10**6])
 @pytest.mark.parametrize("at_once", [False, True])
-def test_caps_of_choices_among_the_first_traces_agree_with_replay(tmp_path: Path, at_once: bool) -> None:
+def test_caps_of_choices_among_the_first_traces_agree_with_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool, rows: int
+) -> None:
     said = []
-    for seed in range(5):
+    monkeypatch.setattr(describing, "BLOCK_ROWS", rows)
+    for seed in range(4):
         pools = {"n": {"prefix": not at_once}}
         log = write_log(tmp_path / str(seed), name="x", tables=_ranked_first(seed), pools=pools)
+        assert [kind for kind in _caps_of(log) if "verified" in kind] == []
         *both, _ = _caps_of(log)["sample, listwise"]
         served = {cap: _served(log, cap, verified=True) for cap in range(1, 7)}
         for cap, share in zip(both, (1.0, 0.95), strict=True):
@@ -151,13 +160,37 @@ def test_caps_of_choices_among_the_first_traces_agree_with_replay(tmp_path: Path
     assert max(said) == (0 if at_once else 3)
 
 
+def test_an_example_without_a_valid_trace_serves_in_a_block_of_its_own_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = many([3, 3, 3])
+    last = pl.col("example_id") == "e02"
+    tables["traces"] = tables["traces"].with_columns(answer=pl.when(~last).then("answer"))
+    tables["verifications"] = tables["verifications"].filter(~last)
+    log = write_log(tmp_path / "log", name="x", tables=tables)
+    for rows in (1, 10**6):
+        monkeypatch.setattr(describing, "BLOCK_ROWS", rows)
+        assert _caps_of(log)["sample, verified"] == (3, 3, "")
+
+
+def test_why_an_example_has_no_choice_is_told(tmp_path: Path) -> None:
+    """e0's call saw all three; e1's first trace is not valid and no call was made; e2 has two that are not valid."""
+    tables = many([3, 3, 2])
+    lost = pl.col("trace_id").is_in(["e01-0", "e02-0", "e02-1"])
+    tables["traces"] = tables["traces"].with_columns(answer=pl.when(~lost).then("answer"))
+    own = tables["verifications"].filter(pl.col("example_id") == "e00")
+    tables["verifications"] = own.with_columns(candidates=pl.lit(3, pl.Int32))
+    *_, rest = _caps_of(write_log(tmp_path / "log", name="x", tables=tables))["sample, listwise"]
+    assert rest == "for 3: 1 with a valid trace without a score (`e01`), 1 with no more traces (`e02`)"
+
+
 def test_caps_of_actions(tmp_path: Path) -> None:
     put_all(tmp_path, whole())
     # q1's sample 0 was continued once; q2's was not.
     assert caps(tmp_path)["act", "continue of n (pool rev)", "rollouts"] == (
         0,
         0,
-        "for 1: 1 have no revision of sample 0 (`q2`)",
+        "for 1: 1 with no revision of sample 0 (`q2`)",
     )
 
 
@@ -165,9 +198,9 @@ def test_caps_of_retrieval_and_checks(tmp_path: Path) -> None:
     known = examples(gold_documents=[["d1"], None], gold_error=[True, None])
     put_all(tmp_path, {"examples": known, "rounds": rounds(), "checks": checks()})
     found = caps(tmp_path)
-    assert found["retrieve", "r", "rounds"] == (0, 0, "for 2: 1 have no gold_documents (`q2`)")
+    assert found["retrieve", "r", "rounds"] == (0, 0, "for 2: 1 with no gold_documents (`q2`)")
     # q1: claim 0 was refuted in its second round, and the stream ends with a `none` row: no cap is too large.
-    assert found["buzz", "c", "max_rounds"] == (0, 0, "for any cap: 1 have no gold_error (`q2`)")
+    assert found["buzz", "c", "max_rounds"] == (0, 0, "for any cap: 1 with no gold_error (`q2`)")
     put_all(tmp_path, {"examples": known[:1]})
     assert caps(tmp_path)["buzz", "c", "max_claims"] == (None, None, "")
     put_all(tmp_path, {"checks": checks(verdict=["not_enough", "not_enough", "supported"], queries=[1, 1, 1])})
@@ -202,7 +235,7 @@ def _caps_of(log: Log) -> dict[str, tuple[int | None, int | None, str]]:
 def test_a_pool_replayed_whole_is_served_by_its_size_alone(tmp_path: Path) -> None:
     """Sizes 5 and 3: at 3 the first would be cut, at 5 the second is short; no cap serves both."""
     found = _caps_of(_whole_pool(tmp_path, many([5, 3])))
-    words = 'for 5: 1 have another number of traces (`e01`); 5 serves 2 with on_missing = "use_available"'
+    words = 'for 5: 1 with another number of traces (`e01`); 5 serves 2 with on_missing = "use_available"'
     assert found == {"sample, whole": (0, 0, words), "sample, whole, verified": (0, 0, words)}
 
 
@@ -212,14 +245,14 @@ def test_a_pool_replayed_whole_with_one_size_a_gap_and_a_lost_score(tmp_path: Pa
     cut = tables | {"verifications": tables["verifications"].filter(pl.col("trace_id") != "e07-3")}
     every, most, rest = _caps_of(_whole_pool(tmp_path / "b", cut))["sample, whole, verified"]
     assert (every, most) == (0, 4)
-    assert rest.startswith("for 4: 1 have a valid trace without a score (`e07`); 4 serves 19 with")
+    assert rest.startswith("for 4: 1 with a valid trace without a score (`e07`); 4 serves 19 with")
     gap = {n: f.filter(pl.col("trace_id") != "e03-1") if n != "examples" else f for n, f in tables.items()}
     found = _caps_of(_whole_pool(tmp_path / "c", gap))
     for kind in ("sample, whole", "sample, whole, verified"):
         assert found[kind][:2] == (0, 4)
-        assert found[kind][2].startswith("for 4: 1 have a gap in their sample indices (`e03`); 4 serves 19 with")
+        assert found[kind][2].startswith("for 4: 1 with a gap in the sample indices (`e03`); 4 serves 19 with")
     text = describe_log(open_log(tmp_path / "c" / "log")).terminal(200)
-    assert "exactly this cap" in text
+    assert "smaller caps may not be served" in text
 
 
 @pytest.mark.parametrize("sizes", [[5, 3], [3, 3, 3], [1, 2], [4] * 19 + [2]])

@@ -347,11 +347,11 @@ def test_the_harder_it_is_compressed_the_smaller_it_is(tmp_path: Path) -> None:
         }
     ).with_columns(pool=pl.lit("n"), action=pl.lit("solve"), model=pl.lit("m"))  # fmt: skip
     log = write_log(tmp_path / "log", name="x", tables={"examples": examples()[:1], "traces": many})
-    merged = [merge_logs([log.address], tmp_path / str(level), level=level).log for level in (1, 19)]
+    merged = [merge_logs([log.address], tmp_path / str(level), compression=level).log for level in (1, 19)]
     sizes = [Path(one.shards["traces"][0].path).stat().st_size for one in merged]
     assert sizes[1] < 0.95 * sizes[0]
     frames = [collect(one.scan("traces")) for one in (log, *merged)]
     assert frames[0].equals(frames[1])
     assert frames[0].equals(frames[2])
-    with pytest.raises(LogError, match="`level` is 23: write a number from 1 to 22"):
-        merge_logs([log.address], tmp_path / "more", level=23)
+    with pytest.raises(LogError, match="`compression` is 23: write a number from 1 to 22"):
+        merge_logs([log.address], tmp_path / "more", compression=23)

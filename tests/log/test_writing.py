@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import duckdb
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.log.makers import examples, put, put_all, traces, verifications, whole
-from toolkit.log import LogError, LogWriter, check_log, open_log, seal_log, validate_log, write_log
+from toolkit.log import LogError, LogWriter, check_log, collect, merge_logs, open_log, seal_log, validate_log, write_log
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 ANSWER = st.none() | TEXT | st.sampled_from(["", "4", "None", "nan", "\x00", "ﬁ", "é", "é"])
@@ -85,8 +86,59 @@ def test_shards_have_the_contracts_types_and_zstd(tmp_path: Path) -> None:
     column = file.metadata.row_group(0).column(0)
     assert column.compression == "ZSTD"
     assert column.is_stats_set
-    assert "DELTA_BYTE_ARRAY" in column.encodings
     assert str(pq.read_schema(log.shards["examples"][0].path).field("labels").type) == "list<element: string>"
+
+
+def test_each_column_is_encoded_as_suits_it_and_other_readers_take_it(tmp_path: Path) -> None:
+    """Lists byte by byte; states and seconds plain; a score with a dictionary where one value stands for four rows."""
+    n = 400
+    ids = [f"t{i:03d}" for i in range(n)]
+    own = {"trace_id": ids, "example_id": ["q1"] * n}
+    lists = [[-0.25 * i, float(i)] if i % 3 else [] if i % 2 else None for i in range(n)]
+    many = pl.DataFrame(
+        {
+            **own,
+            "sample_index": range(n),
+            "latency_s": [0.5] * n,
+            "token_logprobs": pl.Series(lists, dtype=pl.List(pl.Float32)),
+        }
+    )
+    many = many.with_columns(pool=pl.lit("n"), action=pl.lit("solve"), model=pl.lit("m"))
+    scored = pl.DataFrame({**own, "verifier": ["v"] * n, "score": [i % 100 / 100 for i in range(n)]})
+    states = pl.DataFrame({**own, "layer": [0] * n, "token": [0] * n, "state": [[float(i), 0.5] for i in range(n)]})
+    states = states.with_columns(pl.col("state").cast(pl.Array(pl.Float16, 2)))
+    tables = {"examples": examples()[:1], "traces": many, "verifications": scored, "hidden_states/m": states}
+    log = write_log(tmp_path / "log", name="x", tables=tables)
+    encodings = {}
+    for table in ("traces", "verifications", "hidden_states/m"):
+        group = pq.read_metadata(log.shards[table][0].path).row_group(0)
+        columns = map(group.column, range(group.num_columns))
+        encodings |= {f"{table}: {column.path_in_schema}": set(column.encodings) for column in columns}
+    assert "BYTE_STREAM_SPLIT" in encodings["traces: token_logprobs.list.element"]
+    for plain in ("traces: latency_s", "traces: trace_id", "hidden_states/m: state.list.element"):
+        assert encodings[plain] <= {"PLAIN", "RLE"}, plain
+    assert "RLE_DICTIONARY" in encodings["verifications: score"]
+    finer = scored.with_columns(score=pl.int_range(pl.len()) // 2 / 1_000)
+    file = write_log(tmp_path / "finer", name="x", tables=tables | {"verifications": finer}).shards["verifications"][0]
+    names = pq.read_schema(file.path).names
+    assert "RLE_DICTIONARY" not in pq.read_metadata(file.path).row_group(0).column(names.index("score")).encodings
+    path = log.shards["traces"][0].path
+    assert pq.read_table(path)["token_logprobs"].to_pylist() == lists
+    rows = duckdb.sql(f"select token_logprobs from '{path}' order by trace_id").fetchall()
+    assert [row[0] for row in rows] == lists
+    half = duckdb.sql(f"select state from '{log.shards['hidden_states/m'][0].path}' order by trace_id").fetchall()
+    assert [list(row[0]) for row in half] == [[i, 0.5] for i in range(n)]
+
+
+def test_further_columns_may_have_any_name_and_type(tmp_path: Path) -> None:
+    """Columns of other tables that are called as ours are, or as the leaf of a list."""
+    asked = examples()[:1].with_columns(
+        **{"trace_id": pl.lit(7, pl.Int64), "x": pl.lit([0.5]), "x.list.element": pl.lit("a")}
+    )
+    log = write_log(tmp_path / "log", name="x", tables={"examples": asked, "traces": traces()[:1]})
+    back = merge_logs([log.address], tmp_path / "merged").log
+    row = collect(back.scan("examples", ["trace_id", "x", "x.list.element"])).row(0)
+    assert row == (7, [0.5], "a")
 
 
 def test_row_groups_stay_below_64_mb(tmp_path: Path) -> None:

@@ -278,6 +278,39 @@ def test_calibration_is_fitted_on_the_measure_of_the_run(log: Log, tmp_path: Pat
     assert tuned.tried == 1
 
 
+def test_traces_that_a_prior_leaves_out_for_a_null_feature_are_counted(log: Log, tmp_path: Path) -> None:
+    """`length` is null for all traces of 30 development examples, `claim_similarity` for one trace of another."""
+    valid = collect(log.scan("traces"), log).filter(pl.col("answer").is_not_null()).sort("trace_id")
+    scored = valid.join(collect(log.scan("verifications"), log), on="trace_id", how="semi")
+    dev = collect(log.scan("examples", ["example_id", "split"]), log).filter(split="dev")["example_id"].sort()
+    without, one = dev[:30], scored.filter(example_id=dev[30])["trace_id"][0]
+    lost = scored.filter(pl.col("example_id").is_in(without.implode()))
+    features = collect(log.scan("features"), log).join(
+        valid.select("trace_id", e="example_id"), on="trace_id", how="left"
+    )
+    changes = [
+        pl.when(~pl.col("e").is_in(without.implode())).then("length").alias("length"),
+        pl.when(pl.col("trace_id") != one).then("claim_similarity").alias("claim_similarity"),
+    ]
+
+    def told(*changes: pl.Expr, policies: list[replay.Policy]) -> list[str]:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        other = changed(log, folder, features=features.with_columns(*changes).drop("e"))
+        return [n for n in replay.run(other, policies, where=TEST, resamples=5).notes if n.startswith("prior of")]
+
+    priors = [surrogate(model, prior=Prior(model, DEV)) for model in ("linear", "trees")]  # type: ignore[arg-type]
+    found = told(*changes, policies=[*priors, thinking_again("when", 0.5)])
+    assert found == [
+        f"prior of `linear`, `trees`, `when`: {len(lost) + 1} traces of 31 of the 120 examples of `on` are left out of "
+        "the fit (one of the features `claim_similarity`, `length` is null)"
+    ]
+    assert told(changes[1], policies=priors[:1]) == [
+        "prior of `linear`: 1 trace of 1 of the 120 examples of `on` is left out of the fit "
+        "(feature `claim_similarity` is null)"
+    ]
+    assert told(policies=priors) == []
+
+
 def thinking_again(name: str, below: float) -> replay.When:
     """A surrogate's base, fitted before, and best of eight where the lead of its best answer is small enough."""
     base = surrogate(f"{name}: base", prior=Prior("linear", DEV), stop=replay.Budget(verifications=2))

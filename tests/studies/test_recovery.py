@@ -173,6 +173,15 @@ def test_budgets_are_in_the_order_of_their_limits_and_sampled_as_the_base(tmp_pa
     assert named.budgets == ("long", "greedy", "a-longest")
 
 
+def test_a_gate_is_not_reported_on_questions_that_it_has_seen(tmp_path: Path) -> None:
+    """From Python too, before anything is fitted."""
+    write_log(tmp_path / "log", name="made", tables=recovery_tables(400, 11, RecoveryModel(votes=3)), simulated=True)
+    log = open_log(tmp_path / "log")
+    gate = cast_of(log, asked())[0].gates["active_verify"]
+    with pytest.raises(ThinkbackError, match="was fitted or tuned on .* report on others with `--where`"):
+        cast_of(log, asked(gate=gate, where="split='dev'"))
+
+
 def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
     """Every `active_verify` again in a second pool, always wrong and cut off; of `continue` there is one pool."""
     tables = recovery_tables(300, 11, RecoveryModel(votes=3))

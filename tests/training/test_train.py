@@ -185,6 +185,11 @@ def test_a_model_that_cannot_be_gone_on_from_is_refused(recipe: Path, model: Pat
     words["model"]["vocab"]["é"] = len(words["model"]["vocab"])
     (other / "tokenizer.json").write_text(json.dumps(words))
     assert "has other tokens than the tasks" in told(f'start = "{other}"\n', shapeless)
+    foreign = tmp_path / "foreign"
+    shutil.copytree(model, foreign)
+    config = json.loads((foreign / "config.json").read_text())
+    (foreign / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
+    assert "is a `gpt2`: give one that `thinkback train` made" in told(f'start = "{foreign}"\n', shapeless)
 
 
 @pytest.mark.slow

@@ -18,10 +18,10 @@ def merge(
     name: Annotated[
         str | None, typer.Option("--name", help="Name of the new log; by default its folder's.", show_default=False)
     ] = None,
-    level: Annotated[
+    compression: Annotated[
         int,
         typer.Option(
-            "--level", min=1, max=22, help="How hard to compress: a high level is slow, and makes small files."
+            "--compression", min=1, max=22, metavar="N", help="Of zstd: a high one is slow, and makes small files."
         ),
     ] = 3,
     force: options.Force = False,
@@ -36,7 +36,7 @@ def merge(
 
     check_replaceable(out, force, inputs=logs)
     with replacing(out, force) as folder:
-        report = merge_logs(logs, folder / "log", name=name or out.resolve().name, level=level)
+        report = merge_logs(logs, folder / "log", name=name or out.resolve().name, compression=compression)
         hoist(folder / "log")
     for table, dropped in report.dropped.items():
         if dropped:

@@ -9,7 +9,7 @@ nothing limits it, and 0 where they serve none), `why` (what they lack for anoth
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -22,12 +22,15 @@ _ORDER = (
     "buzz",
 )  # fmt: skip
 _KINDS = {kind: place for place, kind in enumerate(_ORDER)}
-ONE_CAP = ("sample, whole", "sample, whole, verified", "sample, listwise")
+LISTWISE = "sample, listwise"
+VERIFIED = ("sample, verified", "sample, whole, verified", LISTWISE)
+ONE_CAP = ("sample, whole", "sample, whole, verified", LISTWISE)
 """Kinds where an example that serves a cap need not serve a smaller one: what was called at once is not cut."""
 
 
-_GAP = "have a gap in their sample indices"
-_OTHER_SIZE = "have another number of traces"
+_GAP = "with a gap in the sample indices"
+_OTHER_SIZE = "with another number of traces"
+_NO_MORE = "with no more traces"
 
 
 def _limits(frame: pl.DataFrame, kind: str, of: pl.Expr, cap: str) -> pl.DataFrame:
@@ -54,14 +57,14 @@ def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozen
     counted = _replayable(solves, ["pool", "example_id"]).group_by("pool", "example_id").agg(limit=pl.len())
     joined = sizes.join(counted, on=["pool", "example_id"], how="left").with_columns(pl.col("limit").fill_null(0))
     gap = pl.when(pl.col("len") > pl.col("limit")).then(pl.lit(_GAP))
-    limits = joined.with_columns(why=gap.otherwise(pl.lit("have no more traces")))
-    whole = _with_absent(ids, limits.select("pool", "example_id", "limit", "why"), ["pool"], "have no trace of it")
+    limits = joined.with_columns(why=gap.otherwise(pl.lit(_NO_MORE)))
+    whole = _with_absent(ids, limits.select("pool", "example_id", "limit", "why"), ["pool"], "with no trace of it")
     at_once = pl.col("pool").is_in(list(whole_pools))
     gapped = pl.col("why") == _GAP
     exact = whole.filter(at_once).with_columns(
         least="limit",
         limit=pl.when(gapped).then(0).otherwise("limit"),
-        why=pl.when(pl.col("why") == "have no more traces").then(pl.lit(_OTHER_SIZE)).otherwise("why"),
+        why=pl.when(pl.col("why") == _NO_MORE).then(pl.lit(_OTHER_SIZE)).otherwise("why"),
     )
     parts = [
         _limits(whole.filter(~at_once), "sample", pl.col("pool"), "max_traces"),
@@ -71,75 +74,85 @@ def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozen
 
 
 def limits_of_verifiers(
-    ids: pl.DataFrame, traces: pl.DataFrame, marked: pl.DataFrame, whole_pools: frozenset[str]
+    ids: pl.DataFrame,
+    traces: pl.DataFrame,
+    marked: pl.DataFrame,
+    whole_pools: frozenset[str],
+    verifiers: Sequence[str],
 ) -> pl.DataFrame:
     """`sample` with a verifier: the traces before a gap and before the first valid one without a score.
 
-    `marked` are the scores with `at`, the row of their trace in `traces`, its pool and its action.
+    `marked` are the scores with `at`, the row of their trace in `traces`, its pool and its action. `verifiers` are
+    those of the whole log: what a block's examples can serve may not depend on what else is in the block.
     """
     solves = traces.filter(pl.col("action") == "solve")
     usable = _replayable(solves, ["pool", "example_id"]).select("pool", "example_id", "at", "sample_index", "valid")
-    judged = marked.filter(pl.col("action") == "solve")
-    pairs = judged.select("verifier", "pool").unique()
-    scored = judged.select("verifier", "at", "candidates", scored=True)
+    scored = marked.filter(pl.col("action") == "solve").select("verifier", "at", "candidates", scored=True)
     logged = solves.group_by("pool", "example_id").agg(logged=pl.len().cast(pl.Int64))
-    wide = usable.join(pairs, on="pool").join(scored, on=["verifier", "at"], how="left")
+    wide = usable.join(pl.DataFrame({"verifier": verifiers}, schema={"verifier": pl.String}), how="cross").join(
+        scored, on=["verifier", "at"], how="left"
+    )
     by = ["verifier", "pool", "example_id"]
-    limits = wide.with_columns(pl.col("scored").fill_null(False)).group_by(by).agg(*_ranked_together())
+    limits = wide.with_columns(pl.col("scored").fill_null(False)).group_by(by).agg(**_scores_of_one())
     limits = limits.join(logged, on=["pool", "example_id"], how="left")
-    whole = _with_absent(ids, limits, ["verifier", "pool"], "have no trace of the pool")
+    whole = _with_absent(ids, limits, ["verifier", "pool"], "with no trace of the pool")
     at_once = pl.col("pool").is_in(list(whole_pools))
     gapped = at_once & (pl.col("logged") > pl.col("size"))
-    listwise = whole.select(pl.col("candidates").is_not_null().any().over("verifier", "pool")).to_series()
-    of = pl.format("{} by {}", "pool", "verifier")
-    lacks = pl.when(pl.col("unscored").is_not_null()).then(pl.lit("have a valid trace without a score"))
+    listwise = pl.col("listwise").fill_null(False)
+    lacks = pl.when(pl.col("unscored").is_not_null()).then(pl.lit("with a valid trace without a score"))
     plain = whole.filter(~listwise).with_columns(
         least=pl.lit(1),
         limit=pl.col("unscored").fill_null(pl.col("size")).fill_null(0),
-        why=pl.coalesce("why", lacks.otherwise(pl.lit("have no more traces"))),
+        why=pl.coalesce("why", lacks.otherwise(pl.lit(_NO_MORE))),
     )
     unfit = pl.when(gapped).then(pl.lit(_GAP))
     exact = plain.filter(at_once).with_columns(
         least="limit",
         limit=pl.when(gapped | pl.col("unscored").is_not_null()).then(0).otherwise("limit"),
-        why=pl.when(pl.col("why") == "have no more traces").then(unfit.otherwise(pl.lit(_OTHER_SIZE))).otherwise("why"),
+        why=pl.when(pl.col("why") == _NO_MORE).then(unfit.otherwise(pl.lit(_OTHER_SIZE))).otherwise("why"),
     )
-    parts = [
-        _limits(plain.filter(~at_once), "sample, verified", of, "max_traces"),
-        _limits(exact, "sample, whole, verified", of, "max_traces"),
-        _limits(_listwise(whole.filter(listwise), at_once, gapped), "sample, listwise", of, "max_traces"),
-    ]
-    return pl.concat(parts)
+    ranked = _ranked(whole.filter(listwise), at_once, gapped)
+    of = pl.format("{} by {}", "pool", "verifier")
+    kinds = {"sample, verified": plain.filter(~at_once), "sample, whole, verified": exact, LISTWISE: ranked}
+    return pl.concat([_limits(frame, kind, of, "max_traces") for kind, frame in kinds.items()])
 
 
-def _ranked_together() -> Iterator[pl.Expr]:
-    """What one example's traces say about a verifier: `scored` and `valid` by `sample_index`, which has no gap."""
+def _scores_of_one() -> dict[str, pl.Expr]:
+    """What the traces of an example say of a verifier: `scored` and `valid` by `sample_index`, which has no gap.
+
+    - `size`: the traces; `listwise`: whether they were ranked in one call.
+    - `unscored`: the traces before the first valid one without a score, null where there is none.
+    - `least`: the traces up to the last one with a score. A call that saw the first c has c at least this.
+    - `next`: the traces before the first valid one that comes after these, `size` where there is none.
+    - `all_seen`, `valid_seen`: of these, the call saw all; all the valid ones and no other.
+    """
     count, missing = pl.col("sample_index").cast(pl.Int64) + 1, pl.col("valid") & ~pl.col("scored")
-    last = pl.when("scored").then(count).max()  # a call of the first c traces saw exactly these: c is at least this
-    same = ~(pl.col("scored") & (pl.col("candidates").fill_null(0) != pl.col("scored").sum())).any()
-    yield pl.len().cast(pl.Int64).alias("size")
-    yield pl.col("candidates").max().cast(pl.Int64)
-    yield pl.when(missing).then(count - 1).min().alias("unscored")
-    yield last.alias("least")
-    yield pl.when(missing & (count > last)).then(count - 1).min().alias("before_next")
-    yield (same & (pl.col("scored").sum() == last)).alias("all")
-    yield (same & ~((pl.col("scored") != pl.col("valid")) & (count <= last)).any()).alias("valid_alone")
+    last, size = pl.when("scored").then(count).max(), pl.len().cast(pl.Int64)
+    together = ~(pl.col("scored") & (pl.col("candidates").fill_null(0) != pl.col("scored").sum())).any()
+    return {
+        "size": size,
+        "listwise": pl.col("candidates").is_not_null().any(),
+        "unscored": pl.when(missing).then(count - 1).min(),
+        "least": last,
+        "next": pl.when(missing & (count > last)).then(count - 1).min().fill_null(size),
+        "all_seen": together & (pl.col("scored").sum() == last),
+        "valid_seen": together & ~((pl.col("scored") != pl.col("valid")) & (count <= last)).any(),
+    }
 
 
-def _listwise(ranked: pl.DataFrame, at_once: pl.Expr, gapped: pl.Expr) -> pl.DataFrame:
-    """Caps at which a call that ranked traces saw just those that a policy has: all of them, or all the valid ones."""
-    uncalled = pl.col("least").is_null()  # without a valid trace nothing is called
-    before_first, before_next = (pl.col(name).fill_null(pl.col("size")) for name in ("unscored", "before_next"))
-    called = pl.when("valid_alone").then(before_next).when("all").then("least").otherwise(0)
-    most = pl.when(uncalled).then(before_first).otherwise(called).fill_null(0)
-    bounds = ranked.with_columns(least=pl.col("least").fill_null(1), limit=most)
+def _ranked(calls: pl.DataFrame, at_once: pl.Expr, gapped: pl.Expr) -> pl.DataFrame:
+    """Caps that a call over several traces serves. One that saw the first c traces serves exactly c; one that saw the
+    valid ones of the first c serves every cap from c up to the next valid trace.
+    """
+    most = pl.when("valid_seen").then("next").when("all_seen").then("least").otherwise(0)
+    bounds = calls.with_columns(limit=most)
     fits = pl.col("size").is_between("least", "limit") & ~gapped
     bounds = bounds.with_columns(  # a pool that was generated at once serves its size or nothing
         least=pl.when(at_once).then("size").otherwise("least"),
         limit=pl.when(at_once).then(pl.when(fits).then("size").otherwise(0)).otherwise("limit"),
     )
-    other = pl.when(pl.col("limit") > 0).then(pl.lit("were ranked at another number of traces"))
-    apart = other.otherwise(pl.lit("have traces that the verifier did not rank together"))
+    other = pl.when(pl.col("limit") > 0).then(pl.lit("ranked at another number of traces"))
+    apart = other.otherwise(pl.lit("with traces that the verifier did not rank together"))
     return bounds.with_columns(why=pl.coalesce("why", pl.when(gapped).then(pl.lit(_GAP)), apart))
 
 
@@ -151,11 +164,11 @@ def limits_of_actions(ids: pl.DataFrame, traces: pl.DataFrame) -> pl.DataFrame:
     )
     by = ["action", "base", "pool"]
     usable = _replayable(revised, [*by, "example_id"])
-    limits = usable.group_by(*by, "example_id").agg(limit=pl.len()).with_columns(why=pl.lit("have no more revisions"))
+    limits = usable.group_by(*by, "example_id").agg(limit=pl.len()).with_columns(why=pl.lit("with no more revisions"))
     bare = bases.select("example_id", base="pool")
-    whole = _with_absent(ids, limits, by, "have no revision of sample 0")
+    whole = _with_absent(ids, limits, by, "with no revision of sample 0")
     based = whole.join(bare.with_columns(has_base=True), on=["example_id", "base"], how="left")
-    why = pl.when(pl.col("has_base").is_null()).then(pl.lit("have no sample 0 of the base")).otherwise(pl.col("why"))
+    why = pl.when(pl.col("has_base").is_null()).then(pl.lit("with no sample 0 of the base")).otherwise(pl.col("why"))
     of = pl.format("{} of {} (pool {})", "action", "base", "pool")
     return _limits(based.with_columns(why=why), "act", of, "rollouts")
 
@@ -164,14 +177,14 @@ def limits_of_rounds(ids: pl.DataFrame, examples: pl.DataFrame, rounds: pl.DataF
     """`retrieve`: the rounds of the hop that has fewest; none without gold documents."""
     hops = rounds.group_by("pool", "example_id", "hop").agg(limit=pl.len())
     limits = (
-        hops.group_by("pool", "example_id").agg(pl.col("limit").min()).with_columns(why=pl.lit("have no more rounds"))
+        hops.group_by("pool", "example_id").agg(pl.col("limit").min()).with_columns(why=pl.lit("with no more rounds"))
     )
-    whole = _with_absent(ids, limits, ["pool"], "have no round")
+    whole = _with_absent(ids, limits, ["pool"], "with no round")
     known = examples.select("example_id", known=pl.col("gold_documents").is_not_null())
     joined = whole.join(known, on="example_id", how="left").with_columns(pl.col("known").fill_null(False))
     bounded = joined.with_columns(
         limit=pl.when("known").then("limit").otherwise(0),
-        why=pl.when("known").then("why").otherwise(pl.lit("have no gold_documents")),
+        why=pl.when("known").then("why").otherwise(pl.lit("with no gold_documents")),
     )
     return _limits(bounded, "retrieve", pl.col("pool"), "rounds")
 
@@ -195,15 +208,15 @@ def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataF
     unclosed = stream.filter(~pl.col("closed")).group_by("pool", "example_id").agg(limit=pl.col("n").min())
     parts = []
     for cap, bound, lack in (
-        ("max_rounds", open_claims, "have a claim left `not_enough` after its last round"),
-        ("max_claims", unclosed, "have a stream that ends without a `none` row"),
+        ("max_rounds", open_claims, "with a claim left `not_enough` after its last round"),
+        ("max_claims", unclosed, "with a stream that ends without a `none` row"),
     ):
         limits = present.join(bound, on=["pool", "example_id"], how="left").with_columns(why=pl.lit(lack))
-        whole = _with_absent(ids, limits, ["pool"], "have no check")
+        whole = _with_absent(ids, limits, ["pool"], "with no check")
         joined = whole.join(known, on="example_id", how="left").with_columns(pl.col("known").fill_null(False))
         bounded = joined.with_columns(
             limit=pl.when("known").then("limit").otherwise(0),
-            why=pl.when("known").then("why").otherwise(pl.lit("have no gold_error")),
+            why=pl.when("known").then("why").otherwise(pl.lit("with no gold_error")),
         )
         parts.append(_limits(bounded, "buzz", pl.col("pool"), cap))
     return pl.concat(parts)
@@ -228,6 +241,9 @@ def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
     `limits` are the blocks' limits frames, one under the other; `examples` are those of the whole log.
     """
     rows = []
+    called = limits.filter(pl.col("kind") == LISTWISE)["of"].unique()
+    by_list = pl.col("kind").is_in(VERIFIED) & pl.col("of").is_in(called.implode())
+    limits = limits.with_columns(kind=pl.when(by_list).then(pl.lit(LISTWISE)).otherwise("kind"))
     for (kind, of, cap), part in limits.partition_by(["kind", "of", "cap"], as_dict=True).items():
         absent = examples - int(part["n"].sum())  # in blocks where nobody has the pool, verifier or action
         every, most = (_serving(part, share, examples) for share in (1.0, 0.95))
@@ -239,7 +255,8 @@ def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
 
 def _serving(part: pl.DataFrame, share: float, examples: int) -> int | None:
     """The largest cap that this share of the examples serves: null where nothing limits it, 0 where there is none."""
-    caps = part.select(cap="limit").unique().join(part, how="cross").filter(_serve(pl.col("cap")))
+    bounds = part.group_by("least", "limit").agg(pl.col("n").sum())
+    caps = bounds.select(cap="limit").unique().join(bounds, how="cross").filter(_serve(pl.col("cap")))
     counted = caps.group_by("cap").agg(pl.col("n").sum()).sort("cap", descending=True, nulls_last=False)
     enough = counted.filter(pl.col("n") >= math.ceil(share * examples - 1e-9))
     cap: int | None = enough["cap"][0] if enough.height else 0
@@ -263,7 +280,7 @@ def _rest(part: pl.DataFrame, absent: int, most: int | None, kind: str) -> str:
     ordered = reasons.sort("n", "why", descending=[True, False])
     words = [f"{n:,} {why} (`{first}`)" for why, n, first in ordered.select("why", "n", "first").iter_rows()]
     if absent:
-        words.append(f"{absent:,} have none of it")
+        words.append(f"{absent:,} with none of it")
     goal = "any cap" if target is None else f"{target:,}"
     lacking = f"for {goal}: {', '.join(words)}"
     largest = part.select(pl.col("limit").max()).item()

@@ -73,7 +73,7 @@ def _below(caps: pl.DataFrame) -> list[str]:
     notes = ["all, 95 %: the largest cap that so many of the log's examples can serve"]
     exact = [kind for kind in ONE_CAP if kind in set(caps["kind"])]
     if exact:
-        notes.append(f"{'; '.join(exact)}: exactly this cap: what one call made or ranked counts together")
+        notes.append(f"{'; '.join(exact)}: smaller caps may not be served, since one call's traces stay together")
     return notes
 
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from toolkit.log.blocks import example_blocks
 from toolkit.log.caps import (
+    VERIFIED,
     caps_frame,
     limits_of_actions,
     limits_of_checks,
@@ -64,6 +65,7 @@ class Description:
 class _Sums:
     """What the blocks add up to; only the judged scores are kept one by one, for their ranks."""
 
+    verifiers: tuple[str, ...] = ()
     examples: int = 0
     judged: int = 0
     sizes: list[pl.DataFrame] = field(default_factory=list)
@@ -78,6 +80,9 @@ def describe_log(log: Log) -> Description:
     if not log.shards:
         raise LogError(f"{log.address}: holds no tables: nothing is there to describe; {UNFINISHED}")
     sums = _Sums()
+    if log.has("verifications"):
+        names = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"]
+        sums.verifiers = tuple(names.drop_nulls().sort())
     tables = [t for t in ("examples", "traces", "verifications", "rounds", "checks") if log.has(t)]
     for low, high in example_blocks(log, tables, BLOCK_ROWS):
         _add_block(sums, log, pl.col("example_id").is_between(pl.lit(low), pl.lit(high)))
@@ -94,7 +99,7 @@ def describe_log(log: Log) -> Description:
         tables=pl.DataFrame(shards, schema=schema),
         pools=_pools(pl.concat(sums.sizes)),
         verifiers=_verifiers(sums),
-        caps=caps_frame(pl.concat(sums.limits), sums.examples),
+        caps=caps_frame(_of_scored(pl.concat(sums.limits), pl.concat(sums.verified)), sums.examples),
         notes=log.warnings,
     )
 
@@ -126,12 +131,18 @@ def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
     checks = _read(log, "checks", ("example_id", "pool", "claim", "round", "stage", "verdict", "unit"), here)
     sums.limits += [
         limits_of_pools(ids, traces, log.pools_without_prefix()),
-        limits_of_verifiers(ids, traces, marked, log.pools_without_prefix()),
+        limits_of_verifiers(ids, traces, marked, log.pools_without_prefix(), sums.verifiers),
         limits_of_actions(ids, traces),
         limits_of_rounds(ids, examples, rounds),
         limits_of_checks(ids, examples, checks),
     ]
     sums.examples += ids.height  # so that the next block numbers its examples from here
+
+
+def _of_scored(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
+    """Without the pools that a verifier has not scored anywhere."""
+    scored = verified.filter(pl.col("action") == "solve").select(of=pl.format("{} by {}", "pool", "verifier")).unique()
+    return limits.filter(~pl.col("kind").is_in(VERIFIED) | pl.col("of").is_in(scored["of"].implode()))
 
 
 def _coded(judged: pl.DataFrame, groups: dict[tuple[str, str, str], int]) -> pl.DataFrame:

@@ -26,7 +26,7 @@ from toolkit.log.conform import sort_rows, to_contract
 from toolkit.log.footers import hash_file
 from toolkit.log.manifest import MANIFEST, Entry, Manifest, parse_manifest
 from toolkit.log.places import local_path
-from toolkit.log.problems import LogError
+from toolkit.log.problems import UNFINISHED, LogError
 from toolkit.log.reading import Log, Shard, collect, open_log
 from toolkit.log.schema import HIDDEN, kind_of
 from toolkit.log.shards import beside, write_shard
@@ -44,6 +44,8 @@ def open_sealed(path: str | Path) -> Log:
     """Open a local, sealed log that can be written. LogError where it is none."""
     folder = local_path(path)
     log = open_log(folder)
+    if not log.shards:
+        raise LogError(f"`{path}` is no log: it holds no tables; {UNFINISHED}")
     if log.manifest is None:
         raise LogError(f"`{path}` is not sealed, so nothing can be added to it: seal it first, `thinkback seal {path}`")
     try:

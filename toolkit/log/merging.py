@@ -41,7 +41,7 @@ def merge_logs(
     *,
     name: str | None = None,
     validate: bool = True,
-    level: int = LEVEL,
+    compression: int = LEVEL,
 ) -> MergeReport:
     """Merge logs into a new sealed one at `out`, a local path that does not exist yet.
 
@@ -49,16 +49,16 @@ def merge_logs(
     dropped and counted. Of `features` the first value of a trace and column wins, and a row is dropped that gives
     none. A later trace in a place that is taken (same example, pool, action, parent and sample
     index) is a retry: it is dropped under whatever id, with its revisions, scores and features. So are those
-    that a log holds for a trace whose row in it differs from the earlier one that is kept. `level` is zstd's, from 1
-    to 22: a high one makes small files, and takes long.
+    that a log holds for a trace whose row in it differs from the earlier one that is kept. `compression` is zstd's
+    level, from 1 to 22: a high one makes small files, and takes long.
     LogError when shards of one recipe were made with different settings or models, when examples that share an id
     are different questions, when a value would be lost in the type that the logs' columns have in common, and when
     the merged rows break the contract; nothing is written then.
     """
     if not addresses:
         raise LogError("no logs to merge: name at least one")
-    if level not in LEVELS:
-        raise LogError(f"`level` is {level}: write a number from {LEVELS.start} to {LEVELS.stop - 1}")
+    if compression not in LEVELS:
+        raise LogError(f"`compression` is {compression}: write a number from {LEVELS.start} to {LEVELS.stop - 1}")
     logs = [open_log(address) for address in addresses]
     _check_shards(logs)
     target = local_path(out)
@@ -66,7 +66,7 @@ def merge_logs(
     _check_questions(joined.log)
     lost = dropped_traces(joined.log, joined.ends("traces"))
     with replacing(target) as folder:
-        dropped = {table: _merge_table(folder, joined, table, lost, level) for table in joined.log.shards}
+        dropped = {table: _merge_table(folder, joined, table, lost, compression) for table in joined.log.shards}
         details = _details(logs, name or target.name)
         seal_folder(folder, validate=validate, **details)  # type: ignore[arg-type]
     return MergeReport(dropped, open_log(out))

@@ -13,7 +13,7 @@ from toolkit.log.convert import state_type
 from toolkit.log.footers import damage, hash_file
 from toolkit.log.manifest import MANIFEST, Entry, Manifest, now, parse_manifest
 from toolkit.log.places import local_path
-from toolkit.log.problems import LogError
+from toolkit.log.problems import UNFINISHED, LogError
 from toolkit.log.reading import Log, collect, open_log
 from toolkit.log.schema import HIDDEN, TABLES, kind_of, target_type
 from toolkit.log.shards import ROW_GROUP_BYTES, beside, remove_parts, replace_shard
@@ -30,6 +30,8 @@ def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: A
     folder = local_path(path)
     if (folder / MANIFEST).exists():
         raise LogError(f"`{path}` is sealed already: remove `{MANIFEST}` to seal it anew")
+    if not open_log(folder).shards:
+        raise LogError(f"`{path}` holds no tables: nothing is there to seal; {UNFINISHED}")
     seal_folder(folder, validate=validate, name=name, **details)
     return open_log(path)
 

@@ -42,6 +42,12 @@ NOT_METRICS = frozenset({"base_correct"})
 SECONDS_PER_HOUR = 3600.0
 
 
+def is_share(metric: str) -> bool:
+    """Whether a metric's values lie in 0 to 1 (accuracy, F1, rates, recalls)."""
+    named = (*QUALITY.values(), *RATES, "macro_f1", "weighted_f1", "found")
+    return metric in named or metric.startswith(("f1:", "recall_"))
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One statistic of an example. `policy` and `label` are indices, -1 where the column has none.

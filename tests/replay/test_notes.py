@@ -1,0 +1,87 @@
+"""What a run says of scores that do not suit a policy, and of policies that it drops."""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+import replay
+from replay import Margin, Sample
+from replay.served import Served, drop_unserved
+from tests.replay.small import log, tables
+from toolkit.log import write_log
+
+GOLDS = {"e1": "A", "e2": "B", "e3": "A"}
+POOL = {
+    "e1": [("A", 0.4), ("B", 0.6), ("A", 0.5)],
+    "e2": [("B", 0.9), (None, None), ("B", 0.2)],
+    "e3": [("B", 0.7), ("B", 0.1), ("A", 0.9)],
+}
+FIRST = Sample(name="first", max_traces=1, select="first")
+BEST = Sample(name="best", max_traces=3, verifier="v")
+CUT = (
+    "WARNING: scores of `v` lie outside 0 to 1, to which the surrogate cuts what it foretells: where all of it is cut, "
+    "its order is that of generation (with `bonus`: of uncertainty)"
+)
+RAW = "scores of `v` lie outside 0 to 1, and the stop `margin` is in units of these raw scores"
+
+
+def test_a_dropped_policy_names_up_to_three_reasons_the_most_frequent_first():
+    """Equal numbers: in the order of their words; of four reasons the rarest is not named."""
+
+    def why(**reasons: int) -> str:
+        policies = (Sample(name="p", max_traces=2, select="majority"),)
+        served = Served(policies, None, by_some=20, replayed=20)
+        served.why[0].update(reasons)
+        return drop_unserved(served)["p"]
+
+    few = "it can serve 0 of the 20 examples that some policy can serve"
+    assert why(short=1, unscored=13) == f"{few} (13 examples: unscored; 1 example: short)"
+    assert why(b=3, a=3, c=14) == f"{few} (14 examples: c; 3 examples: a; 3 examples: b)"
+    assert why(a=1, b=2, c=3, d=14) == f"{few} (14 examples: d; 3 examples: c; 2 examples: b; …)"
+
+
+def test_all_reasons_of_a_dropped_policy_are_named(tmp_path):
+    """Of 20 examples 13 have no scores, 3 too few traces, and 4 are whole."""
+    pool = {f"e{i:02}": [("A", None if i < 13 else 0.5)] * (3 if i < 17 else 2) for i in range(20)}
+    result = replay.run(log(tmp_path, {"n3": pool}, dict.fromkeys(pool, "A")), [FIRST, BEST], resamples=20)
+    unscored = "verifier `v` did not score a trace that the policy verifies"
+    assert result.dropped["best"] == (
+        "it can serve 4 of the 20 examples that some policy can serve "
+        f"(13 examples: {unscored}; 3 examples: pool `n3` has fewer than 3 traces)"
+    )
+
+
+def told(folder, policy):
+    """The two notes on scores outside 0 to 1, where a run has them."""
+    result = replay.run(folder, [policy], resamples=20)
+    assert result.provenance["notes"] == list(result.notes)
+    return [note for note in result.notes if note in (CUT, RAW)]
+
+
+@pytest.mark.parametrize(("shift", "factor"), [(-1.0, 1.0), (1.0, 9.0)])
+def test_scores_outside_zero_to_one_are_noted_where_they_matter(tmp_path, shift, factor):
+    """Log-probabilities (all at most 0), and grades from 1 to 10; block by block as well as at once."""
+    made = tables({"n3": POOL}, GOLDS)
+    inside = write_log(tmp_path / "inside", name="inside", tables=made)
+    made["verifications"] = made["verifications"].with_columns(score=pl.col("score") * factor + shift)
+    outside = write_log(tmp_path / "outside", name="outside", tables=made)
+    three = {"max_traces": 3, "verifier": "v"}
+    surrogate = {**three, "order": "surrogate"}
+    for mode in ("lazy", "pool"):
+        policy = Sample(name="s", mode=mode, **surrogate)
+        assert (told(outside, policy), told(inside, policy)) == ([CUT], [])
+    margin = Sample(name="m", stop=Margin(margin=0.5), **three)
+    assert (told(outside, margin), told(inside, margin)) == ([RAW], [])
+    assert told(outside, Sample(name="both", stop=Margin(), **surrogate)) == [CUT, RAW]
+    assert told(outside, Sample(name="best", **three)) == []
+    part = replay.When(name="w", base=margin, gate=replay.Reading(signal="completion_tokens", below=99), then=FIRST)
+    nested = replace(part, base=Sample(name="s", **surrogate))
+    assert (told(outside, part), told(outside, nested), told(inside, nested)) == ([RAW], [CUT], [])
+
+
+def test_rounding_beyond_one_is_not_noted(tmp_path):
+    made = tables({"n3": POOL}, GOLDS)
+    made["verifications"] = made["verifications"].with_columns(score=pl.lit(1.0000001))
+    folder = write_log(tmp_path / "log", name="ones", tables=made)
+    assert told(folder, Sample(name="s", max_traces=3, verifier="v", order="surrogate", stop=Margin())) == []
