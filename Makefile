@@ -79,10 +79,10 @@ types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 test: $(VENV)/installed-dev lint types docs
-	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/installed-dev
-	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) -m slow
+	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 
 # The variables: no network, a small cache, nothing reported, threads where the machine puts them.
 test-engines: $(ENGINES)/installed

@@ -162,6 +162,7 @@ def test_a_pool_that_loses_to_the_base_is_no_budget_to_tune() -> None:
     assert "it is worse by more than 1 point" in tuning.sentence
 
 
+@pytest.mark.slow
 def test_more_policies_find_no_more_by_chance() -> None:
     """Seven policies that differ from the pool by luck alone: together they may decide in about 2.5 % of the worlds."""
     rng, settings, decided, alone = np.random.default_rng(0), Settings(resamples=400), 0, 0

@@ -125,6 +125,7 @@ def test_what_a_verifier_does_not_log_is_no_zero(kept: tuple, reason: str, study
     assert float(told["Self-consistency", "latency_s, per claim"]) > 0
 
 
+@pytest.mark.slow
 def test_a_call_that_no_method_pays_may_lack_its_seconds(study: Run, tmp_path: Path) -> None:
     """With a cap of 10 nobody verifies sample 14 of a claim; with one of 15 somebody does."""
     frames = tables()
@@ -174,6 +175,7 @@ def test_one_verifier_alone_is_not_compared(study: Run, tmp_path: Path) -> None:
         assert (tmp_path / "out" / f"{name}.tex").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_a_surrogate_without_features_says_so(study: Run, tmp_path: Path) -> None:
     """Of the thesis's five features the log keeps one, then none."""
     frames = tables()
@@ -400,6 +402,7 @@ def test_mistakes_are_one_line(claims: Path, study: Run, tmp_path: Path, options
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_variant_that_cannot_be_fitted_is_missing_and_the_others_stay(study: Run, tmp_path: Path) -> None:
     """Ten claims to learn from, all traces right on them: no calibration, and no class but theirs for thresholds."""
     frames = tables()
