@@ -212,6 +212,7 @@ def test_a_listwise_verifier_is_refused(study: Run, tmp_path: Path) -> None:
     assert listwise_verifiers(open_log(log), "n15") == {"weak"}
 
 
+@pytest.mark.slow
 def test_published_totals_of_other_claims_have_no_difference(study: Run, tmp_path: Path) -> None:
     """40 claims with a cap of 14 beside the 2,495 of QuanTemp with 15."""
     log = written(tmp_path / "log", tables())
@@ -231,6 +232,7 @@ def test_published_totals_of_other_claims_have_no_difference(study: Run, tmp_pat
     assert "published: of a prompted verifier of 7B parameters, here of `weak`" in quality
 
 
+@pytest.mark.slow
 def test_claims_beside_other_questions_are_chosen_by_where(study: Run, tmp_path: Path) -> None:
     """Ten of forty questions are open: they are no claims, and the others are studied alone."""
     frames = tables()
@@ -287,6 +289,7 @@ def test_the_null_feature_that_is_named_is_the_one_that_was_read(tmp_path: Path)
     assert list(result.excluded.values()) == ["s: feature `length` is null for a trace that the surrogate reads"]
 
 
+@pytest.mark.slow
 def test_a_study_names_the_null_feature(study: Run, tmp_path: Path) -> None:
     """One claim of 40 is left out; where most are, the surrogate goes and the other methods stay."""
     frames = tables()
