@@ -16,7 +16,7 @@ from replay.policies import Policy, Sample, nested
 from replay.pool import Action, Block, slice_name
 from replay.stops import Margin
 from replay.store import OutcomeStore
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, listed
 
 ENOUGH = (9, 10)
 """A policy stays when it can serve at least this share of the examples that some policy can serve."""
@@ -164,41 +164,39 @@ class Served:
         if self.outside:
             most_first = sorted(self.outside, key=lambda answer: (-self.outside[answer], answer))
             yield (
-                f"{self.outside.total():,} traces give labels outside the label space ({_listed(most_first, SHOWN)}), "
+                f"{self.outside.total():,} traces give labels outside the label space ({listed(most_first, SHOWN)}), "
                 "which are no valid answers"
             )
         for reason, count in Counter(self.excluded.values()).most_common(3):
-            yield f"{LEFT_OUT}{count:,} example{'s' if count > 1 else ''} ({reason})"
+            yield f"{LEFT_OUT}{_examples(count)} ({reason})"
         for name, why in self.dropped.items():
             yield f"policy `{name}` is dropped: {why}"
         yield from _lost_to_nulls(self.policies)
         if self.negative:
-            named = _listed(sorted(self.negative))
+            named = listed(sorted(self.negative))
             yield f"WARNING: negative scores count against an answer in a weighted vote: {named}"
         if self.cut:
             yield (
-                f"WARNING: scores of {_listed(sorted(self.cut))} lie outside 0 to 1, to which the surrogate cuts what "
+                f"WARNING: scores of {listed(sorted(self.cut))} lie outside 0 to 1, to which the surrogate cuts what "
                 "it foretells: where all of it is cut, its order is that of generation (with `bonus`: of uncertainty)"
             )
         if self.raw_margin:
             yield (
-                f"scores of {_listed(sorted(self.raw_margin))} lie outside 0 to 1, and the stop `margin` is in units "
+                f"scores of {listed(sorted(self.raw_margin))} lie outside 0 to 1, and the stop `margin` is in units "
                 "of these raw scores"
             )
         free = sorted(name for name, lacking in self.free.items() if lacking & {"verification_tokens", "latency_s"})
         if free:
-            yield f"{FREE}{_listed(free)}"
+            yield f"{FREE}{listed(free)}"
         for name, count in self.exhausted.items():
             if count:
-                which = "example" if count == 1 else "examples"
-                yield f"`{name}` ran out of log on {count:,} {which} (`exhausted`), so it looks cheaper than it is"
+                yield f"`{name}` ran out of log on {_examples(count)} (`exhausted`), so it looks cheaper than it is"
         if self.behind_gaps:
             yield f"traces behind a gap in their sample indices, which are not replayed: {self.behind_gaps:,}"
 
 
-def _listed(names: Sequence[str], most: int | None = None) -> str:
-    more = ", …" if most is not None and len(names) > most else ""
-    return ", ".join(f"`{name}`" for name in names[:most]) + more
+def _examples(count: int) -> str:
+    return f"{count:,} example{'' if count == 1 else 's'}"
 
 
 def _lost_to_nulls(policies: Sequence[Policy]) -> Iterator[str]:
@@ -213,8 +211,8 @@ def _lost_to_nulls(policies: Sequence[Policy]) -> Iterator[str]:
         traces, verb = ("trace", "is") if lost.traces == 1 else ("traces", "are")
         features = "feature" if len(lost.features) == 1 else "one of the features"
         yield (
-            f"prior of {_listed(list(families), SHOWN)}: {lost.traces:,} {traces} of {lost.examples:,} of the "
-            f"{lost.of:,} examples of `on` {verb} left out of the fit ({features} {_listed(lost.features)} is null)"
+            f"prior of {listed(list(families), SHOWN)}: {lost.traces:,} {traces} of {lost.examples:,} of the "
+            f"{lost.of:,} examples of `on` {verb} left out of the fit ({features} {listed(lost.features)} is null)"
         )
 
 
@@ -269,7 +267,7 @@ def _beyond_zero_to_one(block: Block, policies: Sequence[Policy]) -> list[Sample
 def _counted(why: Counter[str]) -> str:
     """The most frequent reasons, each with its number of examples."""
     ranked = sorted(why.items(), key=lambda item: (-item[1], item[0]))
-    told = [f"{count:,} example{'s' if count > 1 else ''}: {reason}" for reason, count in ranked[:REASONS]]
+    told = [f"{_examples(count)}: {reason}" for reason, count in ranked[:REASONS]]
     return "; ".join([*told, "…"] if len(ranked) > REASONS else told)
 
 

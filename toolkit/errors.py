@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class ThinkbackError(Exception):
     """A mistake in the input or the settings. The command line prints its one line and exits with 2."""
+
+
+def listed(names: Sequence[str], most: int | None = None) -> str:
+    """Names as messages show them, at most so many: "`a`, `b`, …"."""
+    more = ", …" if most is not None and len(names) > most else ""
+    return ", ".join(f"`{name}`" for name in names[:most]) + more
 
 
 def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
@@ -18,8 +24,8 @@ def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
     names = sorted(set(known))
     if not names:
         return "there are none"
-    listed = ", ".join(f"`{n}`" for n in names[:limit])
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean `{near[0]}`? " if near else ""
-    return f"{hint}there {'are' if len(names) > 1 else 'is only'}{':' if len(names) > 1 else ''} {listed}{more}"
+    there = "there are:" if len(names) > 1 else "there is only"
+    return f"{hint}{there} {listed(names[:limit])}{more}"

@@ -180,10 +180,7 @@ def _shown_budgets(size: int) -> Sequence[int]:
 
 
 def _percent(row: dict) -> Interval | None:
-    if row["estimate"] is None:
-        return None
-    low, high = row["low"], row["high"]
-    return Interval(100 * row["estimate"], None if low is None else 100 * low, None if high is None else 100 * high)
+    return None if row["estimate"] is None else Interval(row["estimate"], row["low"], row["high"]).times(100)
 
 
 def every_budget(study: Study) -> Table:

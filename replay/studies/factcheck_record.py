@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from replay.studies.factcheck_study import Study, listed
+from replay.studies.factcheck_study import Study
+from toolkit.errors import listed
 
 
 def record(study: Study) -> dict[str, Any]:

@@ -202,10 +202,7 @@ def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> I
     row = statistics.summary.filter((pl.col("policy") == method) & (pl.col("metric") == metric))
     if row.is_empty() or row["estimate"][0] is None:
         return None
-    low, high = row["low"][0], row["high"][0]
-    return Interval(
-        row["estimate"][0] * scale, None if low is None else low * scale, None if high is None else high * scale
-    )
+    return Interval(row["estimate"][0], row["low"][0], row["high"][0]).times(scale)
 
 
 def method_policies(setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:

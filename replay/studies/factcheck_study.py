@@ -36,7 +36,7 @@ from replay.studies.factcheck_runs import (
     warnings_of,
 )
 from replay.studies.gaps import told_left_out
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ThinkbackError, listed, suggest
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
 from toolkit.show import Interval
@@ -133,17 +133,19 @@ def study_factcheck(
     """Replay everything on one log.
 
     `orders` random orders are averaged over in the tables beyond the thesis; `dev` is an SQL condition that names the
-    claims to learn from, which must not be reported. Raises ThinkbackError where the log has no class labels, or the
-    main comparison cannot be replayed.
+    claims to learn from, which must not be reported. Raises ThinkbackError where the log has no class labels, a
+    verifier is listwise, or the main comparison cannot be replayed.
     """
     contents = read_contents(log)
+    listwise = listwise_verifiers(log, setting.pool)
+    _refuse_listwise(listwise, setting.pool, (setting.verifier, other_verifier))
     if dev is not None:
         check_development(log, setting, dev)
     labels = shared_labels(log, setting.asked.get("where"))
     main = replay_methods(log, setting)
     depth = pool_depth(log, setting)
     other = Methods(None, setting.cap, setting.verifier)
-    others = sorted(contents.verifiers - {setting.verifier} - listwise_verifiers(log, setting.pool))
+    others = sorted(contents.verifiers - {setting.verifier} - listwise)
     if other_verifier is None and len(others) == 1:
         other_verifier = others[0]
     if other_verifier is not None:
@@ -240,11 +242,6 @@ def features_note(used: Sequence[str], known: Collection[str]) -> str:
     return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names as sentences have them."""
-    return ", ".join(f"`{name}`" for name in names)
-
-
 def _datasets(log: Log, where: str | None) -> tuple[str, ...]:
     return tuple(_asked(log, where, ["dataset"])["dataset"].drop_nulls().unique().sort())
 
@@ -328,9 +325,8 @@ def listwise_verifiers(log: Log, pool: str) -> frozenset[str]:
     return frozenset(collect(ranked.select("verifier").unique(), log)["verifier"])
 
 
-def refuse_listwise(log: Log, pool: str, verifiers: Collection[str | None]) -> None:
+def _refuse_listwise(listwise: Collection[str], pool: str, verifiers: Collection[str | None]) -> None:
     """Raise ThinkbackError where one of the verifiers is listwise on the pool."""
-    listwise = listwise_verifiers(log, pool)
     for name in verifiers:
         if name in listwise:
             raise ThinkbackError(

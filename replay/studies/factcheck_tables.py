@@ -154,8 +154,7 @@ def euros(study: Study, methods: Methods, name: str, part: str | None = None) ->
     found = study.device_s.get((name, part))
     if found is None or (part == "verification" and methods.unpaid(name, "device_s")):
         return None
-    low, high = (None if end is None else end * price for end in (found.low, found.high))
-    return Interval(found.estimate * price, low, high)
+    return found.times(price)
 
 
 def price_note(study: Study, *runs: Methods) -> str:

@@ -193,9 +193,7 @@ def _other(found: Row) -> tuple[Interval | None, float | None]:
 
 
 def _scaled(value: float | None, low: float | None, high: float | None, scale: float) -> Interval | None:
-    if value is None:
-        return None
-    return Interval(scale * value, None if low is None else scale * low, None if high is None else scale * high)
+    return None if value is None else Interval(value, low, high).times(scale)
 
 
 def _saved(study: DatasetStudy, first: str, second: str, metric: str) -> tuple[Interval | None]:

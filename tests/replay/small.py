@@ -8,9 +8,19 @@ from typing import Any
 
 import polars as pl
 
+from replay import Sample
 from toolkit.log import Log, write_log
 
 Trace = tuple[str | None, float | None]  # answer, score by verifier `v` (None: not verified)
+
+GOLDS: dict[str, str | None] = {"e1": "A", "e2": "B", "e3": "A"}
+POOL: dict[str, Sequence[Trace]] = {
+    "e1": [("A", 0.4), ("B", 0.6), ("A", 0.5)],
+    "e2": [("B", 0.9), (None, None), ("B", 0.2)],
+    "e3": [("B", 0.7), ("B", 0.1), ("A", 0.9)],
+}
+FIRST = Sample(name="first", max_traces=1, select="first")
+BEST = Sample(name="best", max_traces=3, verifier="v")
 
 
 def tables(

@@ -8,17 +8,9 @@ import pytest
 import replay
 from replay import Margin, Sample
 from replay.served import Served, drop_unserved
-from tests.replay.small import log, tables
+from tests.replay.small import BEST, FIRST, GOLDS, POOL, log, tables
 from toolkit.log import write_log
 
-GOLDS = {"e1": "A", "e2": "B", "e3": "A"}
-POOL = {
-    "e1": [("A", 0.4), ("B", 0.6), ("A", 0.5)],
-    "e2": [("B", 0.9), (None, None), ("B", 0.2)],
-    "e3": [("B", 0.7), ("B", 0.1), ("A", 0.9)],
-}
-FIRST = Sample(name="first", max_traces=1, select="first")
-BEST = Sample(name="best", max_traces=3, verifier="v")
 CUT = (
     "WARNING: scores of `v` lie outside 0 to 1, to which the surrogate cuts what it foretells: where all of it is cut, "
     "its order is that of generation (with `bonus`: of uncertainty)"

@@ -6,19 +6,11 @@ import pytest
 
 import replay
 from replay import Budget, Margin, Oracle, Sample
-from tests.replay.small import log, tables
+from tests.replay.small import BEST, FIRST, GOLDS, POOL, log, tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import write_log
 
-GOLDS = {"e1": "A", "e2": "B", "e3": "A"}
-POOL = {
-    "e1": [("A", 0.4), ("B", 0.6), ("A", 0.5)],
-    "e2": [("B", 0.9), (None, None), ("B", 0.2)],
-    "e3": [("B", 0.7), ("B", 0.1), ("A", 0.9)],
-}
-FIRST = Sample(name="first", max_traces=1, select="first")
 MAJORITY = Sample(name="majority", max_traces=3, select="majority")
-BEST = Sample(name="best", max_traces=3, verifier="v")
 
 
 def rows(result: replay.Result, policy: str) -> list[dict]:

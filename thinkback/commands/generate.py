@@ -121,12 +121,12 @@ def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequenc
     from generate.adding.run import add
     from generate.additions_file import load_additions
     from thinkback import console
+    from toolkit.errors import listed
     from toolkit.progress import progress
 
     plan = make_add_plan(load_additions(recipe, settings), on, _shard(shard), limit)
     for step in plan.idle:
-        listed = ", ".join(f"`{name}`" for name in step.dataset)
-        console.say(f"{step.name} is for {listed}, of which {on} has nothing")
+        console.say(f"{step.name} is for {listed(step.dataset)}, of which {on} has nothing")
     if dry_run:
         _print_lacking(plan)
         return

@@ -78,7 +78,7 @@ def factcheck(
     from replay.rows import matching
     from replay.studies.factcheck_published import published as numbers
     from replay.studies.factcheck_runs import Setting
-    from replay.studies.factcheck_study import choose, refuse_listwise, study_factcheck
+    from replay.studies.factcheck_study import choose, study_factcheck
     from thinkback import console
     from toolkit.features import CLAIM_FEATURES
     from toolkit.files import check_replaceable
@@ -108,7 +108,6 @@ def factcheck(
     )  # fmt: skip
     if other_verifier is not None:
         choose(other_verifier, contents.verifiers, "verifier")
-    refuse_listwise(opened, setting.pool, (setting.verifier, other_verifier))
     study = study_factcheck(
         opened,
         setting,

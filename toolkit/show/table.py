@@ -28,6 +28,11 @@ class Interval:
     high: float | None = None
     mark: str = ""
 
+    def times(self, factor: float) -> Interval:
+        """The same in another unit; `factor` is not negative."""
+        low, high = (None if end is None else factor * end for end in (self.low, self.high))
+        return Interval(factor * self.estimate, low, high, self.mark)
+
 
 class Form(Protocol):
     """How the cells of a column are written. `None` never reaches `show`: it is a dash."""
