@@ -16,6 +16,15 @@ def listed(names: Sequence[str], most: int | None = None) -> str:
     return ", ".join(f"`{name}`" for name in names[:most]) + more
 
 
+def shown(value: object, most: int = 100) -> str:
+    """A value as messages quote it, cut after so many characters.
+
+    `shown("x" * 200)` ends in "…".
+    """
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
     """End of a message about an unknown name: the nearest known one, then what there is.
 

@@ -1,0 +1,66 @@
+"""What must be said beside numbers, as data: a code and what it concerns for programs, a sentence for people.
+
+Code decides by `code`, `severity`, `policies` and `metrics`; nothing reads `text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Severity(StrEnum):
+    """How a reader should take a note."""
+
+    WARNING = "warning"
+    """The numbers may mislead: said above a table."""
+    NOTE = "note"
+    """Said below it."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """One note. `policies` and `metrics` name what it concerns; both empty: the run as a whole."""
+
+    code: str
+    text: str
+    severity: Severity = Severity.NOTE
+    policies: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The sentence as tables print it."""
+        return f"WARNING: {self.text}" if self.severity is Severity.WARNING else self.text
+
+    def record(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "code": self.code,
+            "severity": self.severity.value,
+            "text": self.text,
+            "policies": list(self.policies),
+            "metrics": list(self.metrics),
+        }
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Note:
+        """The note that `record` wrote."""
+        return cls(
+            record["code"],
+            record["text"],
+            Severity(record["severity"]),
+            tuple(record["policies"]),
+            tuple(record["metrics"]),
+        )
+
+
+def warning(code: str, text: str, policies: Iterable[str] = (), metrics: Iterable[str] = ()) -> Note:
+    """A note of severity `warning`."""
+    return Note(code, text, Severity.WARNING, tuple(policies), tuple(metrics))
+
+
+def note(code: str, text: str, policies: Iterable[str] = (), metrics: Iterable[str] = ()) -> Note:
+    """A note of severity `note`."""
+    return Note(code, text, Severity.NOTE, tuple(policies), tuple(metrics))

@@ -1,0 +1,205 @@
+"""Tables and keyword arguments into frozen dataclasses: strict keys, kinds and bounds, one line a mistake.
+
+A settings class marks its fields with `setting` and calls `check` from `__post_init__`. It is then strict however it
+is made: from a TOML table by `from_table`, or in Python, where numpy's numbers and lists for tuples are welcome.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from toolkit.errors import ThinkbackError, shown, suggest
+
+Made = TypeVar("Made")
+
+NAMES: Mapping[Any, str] = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    tuple[str, ...]: "a list of strings",
+    tuple[int, ...]: "a list of integers",
+    tuple[float, ...]: "a list of numbers",
+    Mapping[str, Any]: "a table",
+    Mapping[str, str]: "a table of strings",
+}
+"""The kinds of value that a field may have, as messages call them."""
+
+
+def setting(
+    default: Any = dataclasses.MISSING,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: Iterable[str] = (),
+    what: str = "",
+    read: Callable[[Any, str], Any] | None = None,
+    identity: bool = True,
+) -> Any:
+    """A field of a settings class: its default, its bounds or choices, or a function (value, place) that reads it.
+
+    `low` and `high` are allowed themselves, `above` and `below` are not. `what` says in words what the field takes,
+    where its kind and bounds do not. `identity=False` marks what may change between two runs of one log, since it does
+    not change what is written.
+    """
+    marks = {
+        "low": low, "high": high, "above": above, "below": below, "choices": tuple(choices), "what": what,
+        "read": read, "identity": identity,
+    }  # fmt: skip
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=lambda: dict(default), metadata=marks)
+    return dataclasses.field(default=default, metadata=marks)
+
+
+def from_table(cls: type[Made], table: Any, place: str = "") -> Made:
+    """An instance of a settings class from a TOML table.
+
+    `place` names the table in errors, as `sample.n15`; without it they name the key alone. A field whose name ends in
+    `_` stands for the key without it, such as `else`.
+    """
+    if not isinstance(table, Mapping):
+        raise ThinkbackError(f"`{place}` is {shown(table)}; it takes a table")
+    fields = {field.name.rstrip("_"): field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    for key in table:
+        if key not in fields:
+            where = f" in `[{place}]`" if place else ""
+            raise ThinkbackError(f"unknown key `{key}`{where}; {suggest(str(key), fields)}")
+    for key, field in fields.items():
+        missing = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if missing and key not in table:
+            raise ThinkbackError(f"`{_dotted(place, key)}` is required")
+    return cls(**{fields[key].name: converted(cls, fields[key].name, table[key], _dotted(place, key)) for key in table})
+
+
+def check(instance: Any) -> None:
+    """Check every field that `setting` marks, and put its plain value in place; call it from `__post_init__`."""
+    for field in dataclasses.fields(instance):
+        if field.metadata.get("read", check) is None:  # what a function reads was read from its table
+            value = converted(type(instance), field.name, getattr(instance, field.name), field.name.rstrip("_"))
+            object.__setattr__(instance, field.name, value)
+
+
+def converted(cls: type, name: str, given: Any, place: str) -> Any:
+    """A value as the field `name` of a settings class holds it. Raises ThinkbackError where it is of another kind."""
+    field, hint = _fields(cls)[name]
+    marks = field.metadata
+    if marks.get("read") is not None:
+        return marks["read"](given, place)
+    if not marks:
+        return given
+    kind, optional = plain_kind(hint)
+    if given is None and optional:
+        return None
+    known = marks["choices"] or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
+    made = of_kind(str if known and not _is_list(kind) else kind, given)
+    if made is None or not _within(made, marks):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes {described(kind, marks)}")
+    for item in made if isinstance(made, tuple) else (made,):
+        if known and item not in known:
+            raise ThinkbackError(f"`{place}` is {shown(item)}; {suggest(str(item), known)}")
+    return made
+
+
+def flatten(value: Any, place: str = "") -> dict[str, Any]:
+    """The settings that make a log what it is, as dotted names and JSON values; listed tables by their pool or name."""
+    if dataclasses.is_dataclass(value):
+        kept = [field.name for field in dataclasses.fields(value) if field.metadata.get("identity", True)]
+        items: Iterable[tuple[str, Any]] = [(name, getattr(value, name)) for name in kept]
+    elif isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, tuple) and any(dataclasses.is_dataclass(item) for item in value):
+        items = [(getattr(item, "pool", None) or item.name, item) for item in value]
+    else:
+        return {place: list(value) if isinstance(value, tuple) else value}
+    flat: dict[str, Any] = {}
+    for name, item in items:
+        flat |= flatten(item, f"{place}.{name}" if place else str(name))
+    return flat
+
+
+def plain_kind(hint: Any) -> tuple[Any, bool]:
+    """`X`, and whether None may stand in its place, for `X` or `X | None`."""
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        parts = [part for part in typing.get_args(hint) if part is not type(None)]
+        return parts[0], len(parts) < len(typing.get_args(hint))
+    return hint, False
+
+
+def of_kind(kind: Any, given: Any) -> Any:
+    """A value in the kind of a field (an integer may stand for a number); None where it is of another."""
+    if isinstance(given, bool | np.bool_):
+        return bool(given) if kind is bool else None
+    if kind is int:
+        return int(given) if isinstance(given, Integral) else None
+    if kind is float:
+        return float(given) if isinstance(given, Real) and not math.isnan(given) else None
+    if kind is str:
+        return str(given) if isinstance(given, str) else None
+    if _is_list(kind):
+        return _tuple(typing.get_args(kind)[0], given)
+    if isinstance(given, Mapping) and (kind != Mapping[str, str] or all(isinstance(v, str) for v in given.values())):
+        return dict(given)
+    return None
+
+
+def described(kind: Any, marks: Mapping[str, Any]) -> str:
+    """What a field takes, in words: its kind and its bounds."""
+    if marks["what"]:
+        return str(marks["what"])
+    low, high, above, below = (marks[name] for name in ("low", "high", "above", "below"))
+    name = NAMES.get(kind, NAMES[str])
+    if low is not None and high is not None:
+        return f"{name} from {low:g} to {high:g}"
+    if above is not None and below is not None:
+        return f"{name} between {above:g} and {below:g}"
+    bounds = [
+        f"{word} {bound:g}"
+        for word, bound in (("at least", low), ("above", above), ("at most", high), ("below", below))
+        if bound is not None
+    ]
+    return f"{name}{', ' if bounds and bounds[0].startswith('at') else ' ' if bounds else ''}{' and '.join(bounds)}"
+
+
+def _is_list(kind: Any) -> bool:
+    return typing.get_origin(kind) is tuple
+
+
+def _tuple(item: Any, given: Any) -> tuple[Any, ...] | None:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        return None
+    made = tuple(of_kind(item, one) for one in given)
+    return None if any(one is None for one in made) else made
+
+
+def _within(made: Any, marks: Mapping[str, Any]) -> bool:
+    low, high, above, below = (marks[name] for name in ("low", "high", "above", "below"))
+    return all(
+        (low is None or number >= low)
+        and (high is None or number <= high)
+        and (above is None or number > above)
+        and (below is None or number < below)
+        for number in (made if isinstance(made, tuple) else (made,))
+        if isinstance(number, int | float)
+    )
+
+
+@functools.cache
+def _fields(cls: type) -> Mapping[str, tuple[dataclasses.Field[Any], Any]]:
+    """The fields of a settings class with their types."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: (field, hints[field.name]) for field in dataclasses.fields(cls)}
+
+
+def _dotted(place: str, key: str) -> str:
+    return f"{place}.{key}" if place else key
