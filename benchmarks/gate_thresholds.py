@@ -17,10 +17,10 @@ import polars as pl
 
 from generate.simulate_recovery import RecoveryModel, simulate_recovery
 from replay import Act, Reading, Sample, When
-from replay.contents import read_contents, resolve
-from replay.passes import Plan
-from replay.run import select_examples
-from replay.thresholds import Branches, band_table, curve, gather
+from replay.data.contents import read_contents, resolve
+from replay.runs.gate_sweep import Branches, band_table, curve, gather
+from replay.runs.passes import Plan
+from replay.runs.run import select_examples
 from toolkit.log import Log, open_log
 from toolkit.stats import Settings
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from generate.claims import load_model
 from generate.claims_model import draw_claims, draw_noise, make_traces
-from replay.prefix import running_best
-from replay.stops import Margin, crossing_step
-from replay.surrogate import Surrogate, pick
+from replay.sampling.prefix import running_best
+from replay.sampling.stops import Margin, crossing_step
+from replay.sampling.surrogate import Surrogate, pick
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.reference.paths import lazy_path

@@ -16,10 +16,10 @@ import polars as pl
 
 from generate.simulate import simulate
 from replay import Margin, Sample
-from replay.blocks import read_block
-from replay.contents import read_contents, request, resolve
-from replay.engine import replay_block
-from replay.pool import Block
+from replay.data.block import Block
+from replay.data.contents import read_contents, request, resolve
+from replay.data.read import read_block
+from replay.engine.evaluator import replay_block
 from toolkit.log import open_log
 
 COLUMNS = (

@@ -5,16 +5,16 @@
 >>> print(result.summary)  # doctest: +SKIP
 """
 
-from replay.fits import Calibration, Conformal, Prior
-from replay.gates import AllOf, AnyOf, Reading
-from replay.interventions import Act, Choice, Route, When
-from replay.policies import Oracle, Policy, Sample
-from replay.prefix import Prefix
-from replay.reading import PolicyFile, load_policies
-from replay.run import Result, run
-from replay.stops import Agreement, Budget, Margin, Never, Rule, Window
-from replay.surrogate_weights import surrogate_weights
-from replay.tune import tune
+from replay.analyses.surrogate_weights import surrogate_weights
+from replay.analyses.tuning import tune
+from replay.policies.base import Oracle, Policy, Sample
+from replay.policies.gates import AllOf, AnyOf, Reading
+from replay.policies.interventions import Act, Choice, Route, When
+from replay.policies.toml import PolicyFile, load_policies
+from replay.runs.run import Result, run
+from replay.sampling.learned import Calibration, Conformal, Prior
+from replay.sampling.prefix import Prefix
+from replay.sampling.stops import Agreement, Budget, Margin, Never, Rule, Window
 
 __all__ = [
     "Act",

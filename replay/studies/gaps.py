@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from replay.reuse import listed
+from replay.learning.reuse import listed
 from toolkit.show import table_of
 
 LEFT_OUT_FILE = "left_out.csv"

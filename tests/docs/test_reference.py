@@ -16,10 +16,10 @@ from generate.engines import ENGINES, settings_of
 from generate.recipe import Answers, Data, Embedding, Evidence, FewShot, Finalizer, Revise, Sample
 from generate.recipe_file import shipped_recipes
 from generate.tasks import TASKS
-from replay.gates import SIGNALS, Reading
-from replay.policies import ORACLE_RULES, ORDERS, SELECTS, Policy
-from replay.stops import STOPS
-from replay.store import NUMBERS, SCHEMA
+from replay.policies.base import ORACLE_RULES, ORDERS, SELECTS, Policy
+from replay.policies.gates import SIGNALS, Reading
+from replay.runs.store import NUMBERS, SCHEMA
+from replay.sampling.stops import STOPS
 from toolkit.answers import JUDGES, KINDS, WAYS
 from toolkit.log import SCHEMAS
 from toolkit.stats.metrics import catalogue
@@ -142,7 +142,7 @@ def test_mix_is_the_one_of_the_manual() -> None:
 
     import numpy as np
 
-    from replay.orders import example_hashes, random_keys
+    from replay.sampling.orders import example_hashes, random_keys
 
     source = re.search(r"```python\n(def mix.*?)```", (DOCS / "policies.md").read_text(encoding="utf-8"), re.DOTALL)
     assert source is not None

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from generate.claims import load_model, simulate_claims, simulations
-from replay.studies.factcheck_check import check_simulation
+from replay.studies.factcheck.check import check_simulation
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, validate_log
 

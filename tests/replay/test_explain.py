@@ -2,7 +2,7 @@ import pytest
 
 import replay
 from replay import Margin, Oracle, Sample
-from replay.explain import explain
+from replay.runs.explain import explain
 from tests.replay.small import log
 from toolkit.errors import ThinkbackError
 

@@ -11,9 +11,9 @@ import pytest
 
 import replay
 from generate.claims import simulate_claims
-from replay.fits import PRIORS, Calibration, Conformal, Prior
-from replay.pool import Block
-from replay.surrogate import Surrogate, pick
+from replay.data.block import Block
+from replay.sampling.learned import PRIORS, Calibration, Conformal, Prior
+from replay.sampling.surrogate import Surrogate, pick
 from tests.replay import small
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, write_log
@@ -64,7 +64,7 @@ def test_the_correction_is_the_update_on_the_residual() -> None:
 
 def test_a_linear_prior_is_least_squares(log: Log) -> None:
     """Scores that are a line in the feature are foretold exactly."""
-    from replay.surrogates_fitted import MODELS
+    from replay.learning.prior import MODELS
 
     rng = np.random.default_rng(0)
     rows = rng.random((60, 2))
@@ -76,7 +76,7 @@ def test_a_linear_prior_is_least_squares(log: Log) -> None:
 @pytest.mark.parametrize("model", ["linear", "trees", "gp"])
 def test_priors_do_not_depend_on_the_units_of_features(model: str) -> None:
     """Characters or thousands of characters: what is foretold is the same, and it follows the feature."""
-    from replay.surrogates_fitted import MODELS
+    from replay.learning.prior import MODELS
 
     rng = np.random.default_rng(3)
     rows, new = rng.random((200, 2)), rng.random((100, 2))
@@ -147,7 +147,7 @@ def test_calibrated_scores_decide_the_margin_and_raw_ones_the_answer(log: Log, m
 
 
 def test_platt_recovers_a_logistic_curve(log: Log) -> None:
-    from replay.calibrated import _platt
+    from replay.learning.calibration import _platt
 
     rng = np.random.default_rng(1)
     scores = rng.random(200_000)
@@ -187,8 +187,8 @@ def test_credit_of_an_abstention_is_that_of_any_null_prediction(log: Log, tmp_pa
 
 def test_thresholds_by_hand() -> None:
     """Nine gold scores 0.1 ... 0.9 and alpha 0.25: k = floor(0.25 * 10) = 2, so the threshold is the second, 0.2."""
-    from replay.conformal import fit_conformal
-    from replay.pool import Pool, Scores
+    from replay.data.block import Pool, Scores
+    from replay.engine.sets import fit_conformal
 
     n = 9
     score = np.linspace(0.1, 0.9, n)[:, None]

@@ -12,11 +12,11 @@ import pytest
 
 import replay
 from generate.simulate_recovery import Action, RecoveryModel, recovery_tables, simulate_recovery
-from replay.gate_file import content_hash, load_gate, normalised_question, probabilities, write_text
-from replay.gate_fitting import FittedGate, fit_gate
-from replay.gate_models import fit_model
-from replay.gate_report import transfer_report
-from replay.predictions import predictions
+from replay.gatefit.fit import FittedGate, fit_gate
+from replay.gatefit.models import fit_model
+from replay.gatefit.predictions import predictions
+from replay.gatefit.report import transfer_report
+from replay.policies.gate_file import content_hash, load_gate, normalised_question, probabilities, write_text
 from toolkit.errors import ThinkbackError
 from toolkit.log import write_log
 from toolkit.stats import Settings

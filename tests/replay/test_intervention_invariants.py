@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import replay
 from generate.simulate_recovery import RecoveryModel, recovery_tables, simulate_recovery
-from replay.studies.recovery_published import (
+from replay.studies.recovery.published import (
     published_action,
     published_budget,
     published_comparison,

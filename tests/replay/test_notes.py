@@ -7,7 +7,7 @@ import pytest
 
 import replay
 from replay import Margin, Sample
-from replay.served import Served, drop_unserved
+from replay.runs.coverage import Served, drop_unserved
 from tests.replay.small import BEST, FIRST, GOLDS, POOL, log, tables
 from toolkit.log import write_log
 

@@ -2,7 +2,7 @@ import hashlib
 
 import numpy as np
 
-from replay.orders import example_hashes, mix, random_keys, random_permutation, verification_order
+from replay.sampling.orders import example_hashes, mix, random_keys, random_permutation, verification_order
 
 WORD = 2**64
 

@@ -2,7 +2,7 @@ import pytest
 
 import replay
 from replay import Agreement, Budget, Margin, Oracle, Sample
-from replay.sweeps import MOST_POLICIES
+from replay.policies.sweeps import MOST_POLICIES
 from toolkit.errors import ThinkbackError
 
 HEAD = '[[policy]]\nname = "p"\nkind = "sample"\n'

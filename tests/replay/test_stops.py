@@ -3,8 +3,8 @@ import pytest
 from scipy.stats import beta
 
 from replay import Agreement, Budget, Margin, Never, Prefix, Window
-from replay.prefix import running_best, running_sums, running_votes
-from replay.stops import crossing_step, lead_probability, stopping_step
+from replay.sampling.prefix import running_best, running_sums, running_votes
+from replay.sampling.stops import crossing_step, lead_probability, stopping_step
 from toolkit.errors import ThinkbackError
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import replay
-from replay.fits import Prior
-from replay.surrogate import Surrogate, pick
+from replay.sampling.learned import Prior
+from replay.sampling.surrogate import Surrogate, pick
 from tests.reference import plain
 from tests.reference.compare import differing, keyed
 from tests.reference.random_logs import random_log

@@ -11,9 +11,9 @@ import pytest
 import replay
 from generate.claims import simulate_claims
 from generate.simulate_recovery import simulate_recovery
-from replay.gate_fitting import fit_gate
-from replay.rows import matching
-from replay.tune import Goal, Limit, read_goal, tune
+from replay.analyses.tuning import Goal, Limit, read_goal, tune
+from replay.data.conditions import matching
+from replay.gatefit.fit import fit_gate
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, write_log
 
@@ -171,7 +171,7 @@ def test_rows_that_a_sweep_learns_from_are_read_once(log: Log, monkeypatch: pyte
         asked.append(key)
         return matching(log, condition, key)
 
-    monkeypatch.setattr(import_module("replay.tune"), "matching", counted)
+    monkeypatch.setattr(import_module("replay.analyses.tuning"), "matching", counted)
     ids = matching(log, DEV, "on")
     learn, choose = (f"{DEV} AND example_id {sign} '{ids[50]}'" for sign in ("<", ">="))
     common = {"pool": "n8", "verifier": "lora", "order": "surrogate", "features": ("length",)}

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import Result
 
-from replay.studies.factcheck_analyses import (
+from replay.studies.factcheck.analyses import (
     Depth,
     gold_within,
     pool_depth,
@@ -18,8 +18,8 @@ from replay.studies.factcheck_analyses import (
     unresolved,
     verified_elsewhere,
 )
-from replay.studies.factcheck_buckets import trace_buckets
-from replay.studies.factcheck_runs import ADAPTIVE, BEST, SHOWN, SURROGATE, Setting, replay_methods
+from replay.studies.factcheck.buckets import trace_buckets
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE, Setting, replay_methods
 from tests.studies.claims import rows, simulated, tables, written
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import collect, open_log, write_log

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from replay.studies.factcheck_published import document, published
+from replay.studies.factcheck.published import document, published
 from toolkit.errors import ThinkbackError
 
 CHECKS = document()["checks"]

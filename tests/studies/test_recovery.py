@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 from generate.simulate_recovery import RecoveryModel, recovery_tables
-from replay.policies import Policy
-from replay.studies.recovery import Asked, DatasetStudy, cast_of, study_dataset
-from replay.studies.recovery_costs import COST_TABLES
-from replay.studies.recovery_figures import FIGURES
-from replay.studies.recovery_tables import TABLES, comparisons, limit
+from replay.policies.base import Policy
+from replay.studies.recovery.costs import COST_TABLES
+from replay.studies.recovery.figures import FIGURES
+from replay.studies.recovery.study import Asked, DatasetStudy, cast_of, study_dataset
+from replay.studies.recovery.tables import TABLES, comparisons, limit
 from toolkit.errors import ThinkbackError
 from toolkit.log import open_log, write_log
 from toolkit.show import SIMULATED

@@ -11,14 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from generate.simulate_recovery import RecoveryModel, recovery_tables
-from replay.contents import read_contents
+from replay.data.contents import read_contents
 from replay.studies.gaps import told_left_out
-from replay.studies.recovery import DatasetStudy
-from replay.studies.recovery_checks import caveats
-from replay.studies.recovery_costs import COST_TABLES
-from replay.studies.recovery_gaps import missing_figures
-from replay.studies.recovery_policies import missing_rules
-from replay.studies.recovery_tables import TABLES
+from replay.studies.recovery.checks import caveats
+from replay.studies.recovery.costs import COST_TABLES
+from replay.studies.recovery.gaps import missing_figures
+from replay.studies.recovery.policies import missing_rules
+from replay.studies.recovery.study import DatasetStudy
+from replay.studies.recovery.tables import TABLES
 from tests.studies.test_recovery import study
 from thinkback.app import app
 from toolkit.log import open_log, write_log

@@ -25,7 +25,7 @@ def explain(
 
     Prints step by step what it saw, what it paid, and why it ended.
     """
-    from replay.explain import explain as walk
+    from replay.runs.explain import explain as walk
     from thinkback import console
     from toolkit.show import table_of
 

@@ -79,8 +79,8 @@ def predictions(
 
     The rows are SeVRA's prediction rows.
     """
-    from replay.gate_file import load_gate
-    from replay.predictions import predictions as compute
+    from replay.gatefit.predictions import predictions as compute
+    from replay.policies.gate_file import load_gate
     from thinkback import console
 
     seen = 0

@@ -83,8 +83,8 @@ def fit_gate(
     Its threshold maximises accuracy on the examples of --tune; ties go to fewer action tokens, fewer flips, fewer
     interventions, the higher threshold. The JSON file is read by policies of kind `when`.
     """
-    from replay.gate_file import write_text
-    from replay.gate_fitting import fit_gate as fit
+    from replay.gatefit.fit import fit_gate as fit
+    from replay.policies.gate_file import write_text
     from thinkback import console
     from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable, replacing_file
@@ -130,8 +130,8 @@ def transfer(
     How often it fires, what that fixes and flips, how its scores hold, and which threshold the same rule would choose
     there.
     """
-    from replay.gate_file import load_gate
-    from replay.gate_report import transfer_report
+    from replay.gatefit.report import transfer_report
+    from replay.policies.gate_file import load_gate
     from thinkback import console
     from toolkit.stats import Settings
 

@@ -142,7 +142,7 @@ def _claims(
 
 
 def _check(log: Log, dataset: str, pool: str) -> None:
-    from replay.studies.factcheck_check import check_simulation, check_table
+    from replay.studies.factcheck.check import check_simulation, check_table
     from thinkback import console
 
     lines = check_simulation(log, dataset, pool)

@@ -11,7 +11,7 @@ import typer
 from thinkback import options
 
 if TYPE_CHECKING:
-    from replay.studies.factcheck_study import Study
+    from replay.studies.factcheck.study import Study
 
 
 def factcheck(
@@ -74,11 +74,11 @@ def factcheck(
     best-of-N, adaptive stopping and surrogate-guided verification on the same claims. Writes each table as Markdown,
     LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
     """
-    from replay.contents import read_contents
-    from replay.rows import matching
-    from replay.studies.factcheck_published import published as numbers
-    from replay.studies.factcheck_runs import Setting
-    from replay.studies.factcheck_study import choose, study_factcheck
+    from replay.data.conditions import matching
+    from replay.data.contents import read_contents
+    from replay.studies.factcheck.published import published as numbers
+    from replay.studies.factcheck.runs import Setting
+    from replay.studies.factcheck.study import choose, study_factcheck
     from thinkback import console
     from toolkit.features import CLAIM_FEATURES
     from toolkit.files import check_replaceable
@@ -136,11 +136,11 @@ def _caps(text: str) -> list[int]:
 
 
 def _write(study: Study, out: Path, force: bool) -> None:
-    from replay.provenance import write_record
-    from replay.studies.factcheck_appendix import appendix_tables
-    from replay.studies.factcheck_figures import figures, undone
-    from replay.studies.factcheck_record import record, replayed
-    from replay.studies.factcheck_tables import main_tables
+    from replay.runs.provenance import write_record
+    from replay.studies.factcheck.appendix import appendix_tables
+    from replay.studies.factcheck.figures import figures, undone
+    from replay.studies.factcheck.record import record, replayed
+    from replay.studies.factcheck.tables import main_tables
     from replay.studies.gaps import told_left_out, write_left_out
     from thinkback import console
     from toolkit.files import replacing

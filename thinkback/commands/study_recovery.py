@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from replay.studies.recovery import DatasetStudy
+    from replay.studies.recovery.study import DatasetStudy
 
 
 def recovery(
@@ -96,11 +96,11 @@ def recovery(
     """
     from dataclasses import replace
 
-    from replay.gate_file import load_gate, write_text
-    from replay.reading import load_prices
-    from replay.studies.recovery import Asked, cast_of, datasets, study_dataset
-    from replay.studies.recovery_checks import ON, TUNE, check_rows, refuse_seen
-    from replay.studies.recovery_gaps import told_aside
+    from replay.policies.gate_file import load_gate, write_text
+    from replay.policies.toml import load_prices
+    from replay.studies.recovery.checks import ON, TUNE, check_rows, refuse_seen
+    from replay.studies.recovery.gaps import told_aside
+    from replay.studies.recovery.study import Asked, cast_of, datasets, study_dataset
     from thinkback import console
     from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable, replacing
@@ -152,10 +152,10 @@ def recovery(
 def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, folder: Path) -> tuple[str, ...]:
     """Write the report; returns the notes, with what could not be drawn."""
     from replay.studies.gaps import told_left_out, write_left_out
-    from replay.studies.recovery_costs import COST_TABLES
-    from replay.studies.recovery_figures import FIGURES
-    from replay.studies.recovery_gaps import missing_figures
-    from replay.studies.recovery_tables import TABLES
+    from replay.studies.recovery.costs import COST_TABLES
+    from replay.studies.recovery.figures import FIGURES
+    from replay.studies.recovery.gaps import missing_figures
+    from replay.studies.recovery.tables import TABLES
     from toolkit.show import SIMULATED, write_report
 
     tables = {key: layout(studies) for key, layout in {**TABLES, **COST_TABLES}.items()}
@@ -187,8 +187,8 @@ def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, f
 
 def _caveats(study: DatasetStudy) -> list[str]:
     """What stands beside the verdict, before its sentences."""
-    from replay.studies.recovery_checks import caveats
-    from replay.studies.recovery_policies import unfitted
+    from replay.studies.recovery.checks import caveats
+    from replay.studies.recovery.policies import unfitted
 
     compared = any(rule in study.policies for rule in unfitted(study.named))
     return [f"CAVEAT: {one}." for one in caveats(study.cast, compared)]

@@ -10,7 +10,7 @@ import typer
 from thinkback import options
 
 if TYPE_CHECKING:
-    from replay.tune import Tuned
+    from replay.analyses.tuning import Tuned
     from toolkit.show import Table
 
 
@@ -60,9 +60,9 @@ def tune(
 
     The two sets of rows must not overlap. What is chosen is frozen before the reported rows are looked at.
     """
-    from replay.reading import load_policies
-    from replay.tune import read_goal
-    from replay.tune import tune as compute
+    from replay.analyses.tuning import read_goal
+    from replay.analyses.tuning import tune as compute
+    from replay.policies.toml import load_policies
     from thinkback import console
     from toolkit.files import check_replaceable, replacing
 

@@ -1,0 +1,1 @@
+"""What is asked of several runs at once: tuning, budgets, curves, recommendations."""

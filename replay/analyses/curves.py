@@ -1,0 +1,251 @@
+"""How quality grows with the number of traces: avg@k, pass@k, majority@k and best-of-k over subsets of size k.
+
+avg, pass and best are closed forms over all subsets of the logged traces (pass@k: Chen et al. 2021,
+equation 1); majority, which has none, is a mean over seeded subsets. All of a pool's numbers are on the same
+examples, in one set of resamples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import Block, Pool, Request, Scores
+from replay.data.contents import Contents, read_contents
+from replay.data.read import read_block
+from replay.engine.expectation import winner_probabilities
+from replay.runs.store import resampling_units
+from replay.sampling.orders import random_keys, verification_order
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import Log, check_log, collect, open_log
+from toolkit.progress import progress
+from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
+
+ENOUGH = 0.95
+BLOCK_EXAMPLES = 8192
+SCHEMA = pl.Schema({
+    "pool": pl.String, "verifier": pl.String, "metric": pl.String, "k": pl.Int64, "estimate": pl.Float64,
+    "low": pl.Float64, "high": pl.Float64, "n": pl.Int64,
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One number of a pool's curves: a metric at k traces, by a verifier for `best`."""
+
+    metric: str
+    k: int
+    verifier: str | None = None
+
+
+def curves(
+    log: Log | str | Path,
+    *,
+    pool: str | None = None,
+    verifier: str | None = None,
+    max_traces: int | None = None,
+    subsets: int = 100,
+    seed: int = 0,
+    resamples: int = 10_000,
+    level: float = 0.95,
+) -> pl.DataFrame:
+    """Curves of a pool (default: every pool with more than one trace) for k = 1, 2, 4 ... N.
+
+    N is `max_traces`, or the largest number that 95 % of the pool's judged examples have; examples with
+    fewer traces are left out. `best` is given for `verifier`, or for every verifier that scored all valid
+    traces of enough examples; `subsets` are the seeded subsets of majority.
+    Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
+    Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
+    """
+    if subsets < 1:
+        raise ThinkbackError(f"`subsets` is {subsets}; give at least 1")
+    log = open_log(log) if isinstance(log, str | Path) else log
+    check_log(log)
+    contents = read_contents(log)
+    _known(contents, pool, verifier)
+    settings = Settings(resamples=resamples, level=level, seed=seed)
+    sizes = _sizes(log)
+    names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
+    frames = []
+    for name in names:
+        frame = _pool_curves(log, contents, name, verifier, max_traces, subsets, settings, sizes, pool is None)
+        if frame is not None:
+            frames.append(frame)
+    if not frames:
+        raise ThinkbackError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
+    return pl.concat(frames)
+
+
+def _known(contents: Contents, pool: str | None, verifier: str | None) -> None:
+    if pool is not None and pool not in contents.pools:
+        raise ThinkbackError(f"the log has no pool `{pool}` of first attempts; {suggest(pool, contents.pools)}")
+    if pool in contents.whole:
+        raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so subsets of it mean nothing")
+    if verifier is not None and verifier not in contents.verifiers:
+        raise ThinkbackError(f"the log has no verifier `{verifier}`; {suggest(verifier, contents.verifiers)}")
+
+
+def _sizes(log: Log) -> pl.DataFrame:
+    """Judged traces of each (pool, example), up to the first gap."""
+    traces = log.scan("traces", ["example_id", "pool", "action", "sample_index", "correct"])
+    judged = traces.filter((pl.col("action") == "solve") & pl.col("correct").is_not_null())
+    place = pl.col("sample_index").rank("ordinal").over("pool", "example_id") - 1
+    replayed = judged.filter(pl.col("sample_index") == place)
+    return collect(replayed.group_by("pool", "example_id").agg(pl.len().alias("size")), log)
+
+
+def _pool_curves(
+    log: Log,
+    contents: Contents,
+    pool: str,
+    verifier: str | None,
+    max_traces: int | None,
+    subsets: int,
+    settings: Settings,
+    sizes: pl.DataFrame,
+    optional: bool,
+) -> pl.DataFrame | None:
+    """Curves of one pool; None where `optional` and there is nothing to draw."""
+    own = sizes.filter(pl.col("pool") == pool)
+    most = max_traces or _cap(own["size"])
+    members = own.filter(pl.col("size") >= most)["example_id"]
+    if optional and (most < 2 or members.is_empty() or pool in contents.whole):
+        return None
+    if members.is_empty():
+        raise ThinkbackError(f"no judged example of pool `{pool}` has {most} traces; give a smaller `max_traces`")
+    columns = ["example_id", "labels", "gold", "cluster"]
+    own_examples = log.scan("examples", columns).filter(pl.col("example_id").is_in(members.implode()))
+    examples = collect(own_examples, log).sort("example_id")
+    asked = [verifier] if verifier is not None else sorted(contents.verifiers)
+    wanted = Request(frozenset([pool]), {pool: frozenset(asked)}, {})
+    steps = _powers(most)
+    plan = [Curve(m, k) for m in ("avg", "pass") for k in steps]
+    plan += [Curve("majority", k) for k in steps] if pool not in contents.opaque else []
+    plan += [Curve("best", k, name) for name in asked for k in steps]
+    values = _measure(log, examples, wanted, pool, plan, subsets, settings.seed)
+    scored = np.isnan(values).mean(axis=1) <= 1 - ENOUGH
+    kept = [number for number, curve in enumerate(plan) if curve.metric != "best" or scored[number]]
+    whole = ~np.isnan(values[kept]).any(axis=0)
+    if verifier is not None and not scored[-1]:
+        raise ThinkbackError(
+            f"verifier `{verifier}` did not score all valid traces of 95 % of pool `{pool}`'s examples"
+        )
+    return _table(pool, [plan[k] for k in kept], values[kept][:, whole], examples.filter(pl.Series(whole)), settings)
+
+
+def _cap(sizes: pl.Series) -> int:
+    """Largest number of traces that ENOUGH of the examples have."""
+    if sizes.is_empty():
+        return 0
+    ordered = np.sort(sizes.to_numpy())
+    return int(ordered[int(np.floor((1 - ENOUGH) * len(ordered)))])
+
+
+def _powers(most: int) -> list[int]:
+    """1, 2, 4 ... and `most` itself."""
+    return sorted({2**i for i in range(most.bit_length()) if 2**i <= most} | {most})
+
+
+def _measure(
+    log: Log, examples: pl.DataFrame, wanted: Request, pool: str, plan: Sequence[Curve], subsets: int, seed: int
+) -> np.ndarray:
+    """Every curve's value on every example (curves, E)."""
+    parts = []
+    with progress(f"curves of {pool}", len(examples), "examples") as advance:
+        for start in range(0, len(examples), BLOCK_EXAMPLES):
+            block = read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
+            parts.append(np.stack(list(_values(block, block.pools[pool], plan, subsets, seed))))
+            advance(len(block.examples))
+    return np.concatenate(parts, axis=1)
+
+
+def _values(block: Block, pool: Pool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
+    """Value of each curve on the examples of a block: float (E,), NaN where a verifier did not score."""
+    there = np.arange(pool.code.shape[1]) < pool.size[:, None]
+    right = np.where(there, pool.judged, 0.0)
+    votes = majority_votes(block, pool, [c.k for c in plan if c.metric == "majority"], subsets, seed)
+    for curve in plan:
+        if curve.metric == "avg":
+            yield right.sum(axis=1) / pool.size
+        elif curve.metric == "pass":
+            yield pass_at(pool.size, right.sum(axis=1), curve.k)
+        elif curve.metric == "majority":
+            yield votes[curve.k] if curve.k > 1 else right.sum(axis=1) / pool.size
+        else:
+            yield best_of(pool, pool.scores[str(curve.verifier)], right, curve.k)
+
+
+def pass_at(size: np.ndarray, right: np.ndarray, k: int) -> np.ndarray:
+    """Chance that some trace of a random subset of k is right: 1 - C(n - c, k) / C(n, k), for n >= k (E,)."""
+    none = np.ones(len(size))
+    for drawn in range(k):
+        none *= np.maximum(size - right - drawn, 0) / (size - drawn)
+    return 1 - none
+
+
+def best_of(pool: Pool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray:
+    """Mean correctness of the best-scored valid trace of a random subset of k (E,); NaN where a score lacks."""
+    valid = pool.code >= 0
+    ranked, _ = verification_order("score", valid, None, scores.score)
+    chance = winner_probabilities(np.full(len(pool.size), k), pool.size, ranked.shape[1])
+    counted = np.take_along_axis(np.where(valid, right, 0.0), ranked, axis=1)
+    mean = (chance * counted).sum(axis=1)
+    return np.where((valid & np.isnan(scores.score)).any(axis=1), np.nan, mean)
+
+
+def majority_votes(block: Block, pool: Pool, sizes: Sequence[int], subsets: int, seed: int) -> dict[int, np.ndarray]:
+    """Mean correctness (E,) of the majority answer over seeded subsets of each size, kept in the log's order.
+
+    Subset j is the first k of the random order of repetition j; tie: the answer of the earliest trace.
+    """
+    there = np.arange(pool.code.shape[1]) < pool.size[:, None]
+    totals = {k: np.zeros(len(pool.size)) for k in sizes}
+    for repetition in range(subsets if totals else 0):
+        keys = random_keys(block.hashes, seed, repetition, pool.code.shape[1])
+        ranks = np.argsort(np.argsort(np.where(there, keys >> np.uint64(1), np.uint64(2**63)), axis=1), axis=1)
+        for k, total in totals.items():
+            total += _vote(pool, there & (ranks < k))
+    return {k: total / subsets for k, total in totals.items()}
+
+
+def _vote(pool: Pool, seen: np.ndarray) -> np.ndarray:
+    """Correctness of the majority answer among the traces seen (E,); 0 when none is valid."""
+    rows, columns = np.nonzero(seen & (pool.code >= 0))
+    code = pool.code[rows, columns]
+    counts = np.zeros((len(seen), max(pool.answers, 1)))
+    np.add.at(counts, (rows, code), 1)
+    first = np.full(counts.shape, pool.code.shape[1])
+    np.minimum.at(first, (rows, code), columns)
+    winner = np.lexsort((first, -counts), axis=1)[:, 0]
+    at = np.minimum(first[np.arange(len(seen)), winner], pool.code.shape[1] - 1)
+    return np.where(counts.max(axis=1) > 0, pool.judged[np.arange(len(seen)), at], 0.0)
+
+
+def _table(
+    pool: str, plan: Sequence[Curve], values: np.ndarray, examples: pl.DataFrame, settings: Settings
+) -> pl.DataFrame:
+    """Means and intervals of all curves of a pool, from one set of resamples."""
+    names = [f"{curve.metric}@{curve.k} {curve.verifier or ''}" for curve in plan]
+    unit = unit_numbers(resampling_units(examples))
+    block = OutcomeBlock(examples["example_id"].to_numpy(), unit, {"correct": values})
+    summary = summarise(partial(iter, [block]), names, settings=settings).summary
+    accuracy = summary.filter(pl.col("metric") == "accuracy")
+    keys = pl.DataFrame(
+        {
+            "policy": names,
+            "pool": [pool] * len(plan),
+            "verifier": [curve.verifier for curve in plan],
+            "curve": [curve.metric for curve in plan],
+            "k": [curve.k for curve in plan],
+        },
+        schema_overrides={"verifier": pl.String, "k": pl.Int64},
+    )
+    joined = keys.join(accuracy, on="policy", how="left", maintain_order="left")
+    return joined.select("pool", "verifier", pl.col("curve").alias("metric"), "k", "estimate", "low", "high", "n").cast(
+        SCHEMA
+    )

@@ -1,0 +1,85 @@
+"""What the surrogate learns: its weights after every verification, for study."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from replay.data.conditions import matching
+from replay.data.contents import read_contents, request, resolve
+from replay.data.read import read_block
+from replay.engine.evaluator import walks
+from replay.engine.trajectory import NEVER_MISSING, Trajectory, gather_features, walk_block
+from replay.learning.fit import fit_policies
+from replay.policies.base import Sample
+from replay.sampling.surrogate import STATE, pick
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, check_log, collect, open_log
+
+
+def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | None = None) -> pl.DataFrame:
+    """Weights of a policy's surrogate after each verification that it makes when no rule stops it.
+
+    Columns: example_id, step (from 1), sample_index verified, score, then one for each dimension: the features by
+    name, `vote_ratio`, `label_score`, `constant`. With `orders = K` the first order is shown. `where` is an SQL
+    condition on the columns of examples. Calibration and prediction sets change no weight, so they are not fitted.
+
+    Examples on which the log lacks a score or a feature that the surrogate reads are left out, with a warning that
+    counts them. Raises ThinkbackError for a policy of another order, and where no example is left.
+    """
+    log = open_log(log) if isinstance(log, str | Path) else log
+    check_log(log)
+    if policy.order != "surrogate":
+        raise policy.refuse(f'its order is `{policy.order}`; only `order = "surrogate"` has weights')
+    contents = read_contents(log)
+    plain = replace(policy, calibration=None, conformal=None)
+    examples = collect(log.scan("examples", ["example_id", "labels", "gold"]), log).sort("example_id")
+    if where is not None:
+        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    chosen = fit_policies(log, contents, resolve([plain], contents), examples["example_id"])
+    block = read_block(log, examples, request(chosen, contents, None, None))
+    made = chosen[0]
+    if not isinstance(made, Sample) or made.surrogate is None:
+        raise ThinkbackError(f"policy `{policy.name}` has no surrogate")
+    walked = walk_block(block, walks(made)[0])
+    pool, scores = walked.pool, walked.scores
+    code = np.where(
+        np.arange(walked.place.shape[1]) < walked.generated[:, None],
+        np.take_along_axis(pool.code, walked.place, axis=1),
+        -1,
+    )
+    score = np.take_along_axis(scores.score if scores is not None else code * np.nan, walked.place, axis=1)
+    features = gather_features(pool, made.features, walked.place)
+    picks = pick(code, score, features, walked.generated, made.surrogate, keep_weights=True)
+    row, step = np.nonzero(np.arange(picks.at.shape[1]) < np.where(_read(walked, policy), picks.count, 0)[:, None])
+    at = picks.at[row, step]
+    columns = {
+        "example_id": block.examples["example_id"].gather(row),
+        "step": step + 1,
+        "sample_index": walked.place[row, at],
+        "score": score[row, at],
+    }
+    weights = picks.weights if picks.weights is not None else np.zeros((len(code), 0, 0))
+    names = (*made.features, *STATE)
+    return pl.DataFrame(columns | {name: weights[row, step, i] for i, name in enumerate(names)})
+
+
+def _read(walked: Trajectory, policy: Sample) -> np.ndarray:
+    """Examples (E,) on which the log has every score and feature that the surrogate reads."""
+    read = walked.missing == NEVER_MISSING
+    lacking = int((~read).sum())
+    if lacking == len(read):
+        raise policy.refuse(
+            f"the log lacks a score or a feature that its surrogate reads on all {len(read):,} examples"
+        )
+    if lacking:
+        warnings.warn(
+            f"policy `{policy.name}`: {lacking:,} of {len(read):,} examples are left out: the log lacks a score or a "
+            "feature that the surrogate reads",
+            stacklevel=3,
+        )
+    return read

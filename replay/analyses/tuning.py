@@ -1,0 +1,223 @@
+"""Tuning: choose one setting of every family on development rows, freeze it, report it on others."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from replay.data.conditions import examples_of, matching, refuse_overlap
+from replay.learning.fit import learnt_on
+from replay.learning.reuse import gate_files, listed, seen_by
+from replay.policies.base import Policy
+from replay.policies.toml import PolicyFile, load_policies
+from replay.runs.result import Result
+from replay.runs.run import run
+from replay.sampling.stops import Rule
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import Log, check_log, open_log
+from toolkit.stats.metrics import COST_ORDER
+
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_GOAL = re.compile(r'^\s*(min|max)\s+("[^"]+"|[^\s"]+)(?:\s+subject\s+to\s+(.+?))?\s*$', re.IGNORECASE)
+_LIMIT = re.compile(
+    rf'^\s*("[^"]+"|[^\s"]+?)\s*(>=|<=)\s*'
+    rf"(?:(baseline)\s*(?:([+\-−*])\s*({_NUMBER})\s*(%?))?|({_NUMBER}))\s*$"
+)
+_BETWEEN = re.compile(r'(?:\s+and\s+|,)(?=(?:[^"]*"[^"]*")*[^"]*$)')
+"""What separates limits: outside quotation marks, which a metric such as `f1:LABEL` may need."""
+EXAMPLE = "min total_tokens subject to accuracy >= baseline - 0.01"
+CLOSE = 1e-12
+
+
+@dataclass(frozen=True)
+class Limit:
+    """`metric` at least (`>=`) or at most (`<=`) a number, or the baseline's own value plus or times one."""
+
+    metric: str
+    sign: str
+    number: float
+    relative: str = ""  # "", "+" or "*" of the baseline
+
+    def bound(self, baseline: float | None) -> float:
+        """The number to keep to; `baseline` is the metric of the baseline, where the limit is relative to it."""
+        if not self.relative:
+            return self.number
+        if baseline is None:
+            raise ThinkbackError(f"`{self.metric}` of the baseline has no value on the development rows")
+        return baseline + self.number if self.relative == "+" else baseline * self.number
+
+    def holds(self, value: float | None, bound: float) -> bool:
+        """Whether a value keeps to it; one that is not known does not."""
+        if value is None:
+            return False
+        return value >= bound - CLOSE if self.sign == ">=" else value <= bound + CLOSE
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What to make small or large, and within which limits."""
+
+    metric: str
+    smallest: bool
+    limits: tuple[Limit, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """`chosen`: family, tried, feasible, policy, goal metric on the development rows (null: no setting is feasible).
+
+    `tried`: settings that could have been chosen. `development` and `report` are the two runs; the second has the
+    chosen policies and the baseline.
+    """
+
+    goal: Goal
+    chosen: pl.DataFrame
+    development: Result
+    report: Result
+    tried: int
+
+
+def read_goal(text: str) -> Goal:
+    """Parse a goal such as `min total_tokens subject to accuracy >= baseline - 0.01 and traces <= 8`."""
+    found = _GOAL.match(text)
+    if found is None:
+        raise ThinkbackError(f"`goal` is `{text}`; write it like `{EXAMPLE}`")
+    direction, metric, limits = found.groups()
+    parts = _BETWEEN.split(limits) if limits else []
+    return Goal(metric.strip('"'), direction.lower() == "min", tuple(_limit(part, text) for part in parts))
+
+
+def _limit(part: str, text: str) -> Limit:
+    found = _LIMIT.match(part)
+    if found is None:
+        raise ThinkbackError(f"`goal`: cannot read `{part.strip()}` of `{text}`; write it like `{EXAMPLE}`")
+    metric, sign, baseline, operation, change, percent, number = found.groups()
+    metric = metric.strip('"')
+    if baseline is None:
+        return Limit(metric, sign, float(number))
+    if operation is None:
+        return Limit(metric, sign, 0.0, "+")
+    amount = float(change) / (100 if percent else 1)
+    if operation == "*":
+        return Limit(metric, sign, amount, "*")
+    amount = amount if operation == "+" else -amount
+    return Limit(metric, sign, 1 + amount, "*") if percent else Limit(metric, sign, amount, "+")
+
+
+def tune(
+    log: Log | str | Path,
+    policies: str | Path | PolicyFile | Policy | Iterable[Policy],
+    *,
+    on: str,
+    report: str,
+    goal: str | Goal,
+    baseline: str | None = None,
+    rules: str | Path | Iterable[type[Rule]] | None = None,
+    **asked: Any,
+) -> Tuned:
+    """Choose on the examples where `on` holds, report where `report` holds; both are SQL conditions on examples.
+
+    A family is the settings of one sweep, or a policy of its own. In each, the best feasible setting is chosen by the
+    goal's metric; ties: the earlier one in the file. `asked` (resamples, level, seed, measure …) goes to both runs.
+    Raises ThinkbackError where the two overlap, the goal cannot be read or names an unknown metric, or no family has
+    a feasible setting.
+    """
+    if "where" in asked:
+        raise ThinkbackError("`where` has no place here: `on` and `report` name the examples")
+    log = open_log(log) if isinstance(log, str | Path) else log
+    check_log(log)
+    wanted = read_goal(goal) if isinstance(goal, str) else goal
+    file = load_policies(policies, rules)
+    if baseline is None and any(limit.relative for limit in wanted.limits):
+        raise ThinkbackError("`goal` names the baseline, so name the policy that it is: `baseline`")
+    rows = matching(log, on, "on")
+    refuse_overlap(log, rows, matching(log, report, "report"), "on", on)
+    _refuse_learnt(log, file.policies, rows)
+    development = run(log, file, baseline=baseline, where=on, **asked)
+    _known_metrics(wanted, development)
+    chosen = _choose(wanted, development, baseline)
+    names = chosen["policy"].drop_nulls().to_list()
+    if not names:
+        raise ThinkbackError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
+    kept = {*names, *([baseline] if baseline else [])}
+    frozen = development.policies  # with numbers where the file has the threshold `all`
+    kept = _with_bases(frozen, kept)
+    left = PolicyFile(tuple(p for p in frozen if p.name in kept), file.measure, file.prices)
+    reported = run(log, left, baseline=baseline, where=report, **asked)
+    return Tuned(wanted, chosen, development, reported, int(chosen["tried"].sum()))
+
+
+def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None:
+    """Raise where settings would be chosen on examples that a policy learns from, or that its gate has seen."""
+    three = "a policy that learns needs three sets of rows: to learn on, to choose on (`on`), to report (`report`)"
+    whom = "the examples of `on`, which settings are chosen on"
+    first: dict[tuple[str, str], Policy] = {}  # the settings of a sweep learn from the same rows
+    for policy in policies:
+        for learnt in learnt_on(policy):
+            first.setdefault(learnt, policy)
+    for (key, condition), policy in first.items():
+        try:
+            refuse_overlap(log, matching(log, condition, key), ids, key, condition, (whom, three))
+        except ThinkbackError as error:
+            raise policy.refuse(str(error)) from None
+    gates = gate_files(policies)
+    if not gates:
+        return
+    for gate, seen in seen_by(gates, examples_of(log, ids, ["question"]), log.digest()):
+        if not gates[gate]:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` was fitted or tuned on {len(seen):,} of {whom} ({listed(seen)}): {three}"
+            )
+
+
+def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
+    """The names, and those of the policies that they are held against, and these against, and so on."""
+    bases = {p.name: p.against for p in policies if p.against is not None}
+    kept, fresh = set(names), set(names)
+    while fresh:
+        fresh = {bases[name] for name in fresh if name in bases} - kept
+        kept |= fresh
+    return kept
+
+
+def _known_metrics(goal: Goal, result: Result) -> None:
+    known = set(result.summary["metric"])
+    for metric in (goal.metric, *(limit.metric for limit in goal.limits)):
+        if metric not in known and metric in (*COST_ORDER, "cost_eur"):
+            raise ThinkbackError(f"`goal` names `{metric}`, which the log does not have: its calls do not tell it")
+        if metric not in known:
+            raise ThinkbackError(f"`goal` names an unknown metric `{metric}`; {suggest(metric, known)}")
+
+
+def _choose(goal: Goal, result: Result, baseline: str | None) -> pl.DataFrame:
+    """The best feasible setting of every family, diagnostics left out."""
+    value = {(p, m): e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows()}
+    bounds = [limit.bound(value.get((baseline or "", limit.metric))) for limit in goal.limits]
+    families: dict[str, list[str]] = {}
+    for policy in result.policies:
+        if not policy.diagnostic:
+            families.setdefault(policy.family, []).append(policy.name)
+    rows = []
+    for family, members in families.items():
+        feasible = [
+            name
+            for name in members
+            if value.get((name, goal.metric)) is not None
+            and all(x.holds(value.get((name, x.metric)), bound) for x, bound in zip(goal.limits, bounds, strict=True))
+        ]
+        best = min(feasible, key=lambda name: _rank(goal, value[name, goal.metric]), default=None)
+        rows.append((family, len(members), len(feasible), best, None if best is None else value[best, goal.metric]))
+    schema = {"family": pl.String, "tried": pl.Int64, "feasible": pl.Int64, "policy": pl.String, "value": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _rank(goal: Goal, value: float | None) -> float:
+    if value is None:
+        return math.inf
+    return value if goal.smallest else -value

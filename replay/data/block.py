@@ -1,0 +1,151 @@
+"""One block of examples of a log as arrays: what the engine replays; `replay.blocks` reads it.
+
+Every array is (E, T): row = example, in example_id order; column = sample index. A null number is NaN.
+What a policy may see (answers, costs, scores) and what it may not (`judged`, `credit`) are kept apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from replay.sampling.orders import example_hashes
+
+TRACE_COSTS = ("finalizers", "truncated", "prompt_tokens", "completion_tokens", "latency_s", "device_s")
+SCORE_COSTS = ("verification_tokens", "latency_s", "device_s")
+
+Action = tuple[str, str, str | None]
+"""Action, base pool, own pool of its revisions; None: any."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices per million tokens, prompt and completion, by model or verifier; each that is used needs an entry."""
+
+    per_million: Mapping[str, tuple[float, float]]
+
+    def expr(self, name: str) -> pl.Expr:
+        """Price of a call, from its tokens and the model or verifier in column `name` (unpriced: null)."""
+        prompt = pl.col(name).replace_strict(
+            {k: v[0] for k, v in self.per_million.items()}, default=None, return_dtype=pl.Float64
+        )
+        completion = pl.col(name).replace_strict(
+            {k: v[1] for k, v in self.per_million.items()}, default=None, return_dtype=pl.Float64
+        )
+        return (pl.col("prompt_tokens") * prompt + pl.col("completion_tokens") * completion) / 1e6
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One verifier on one pool."""
+
+    score: np.ndarray  # (E, T), NaN: not verified
+    candidates: np.ndarray  # (E, T), 0: not listwise
+    costs: Mapping[str, np.ndarray]  # SCORE_COSTS (and price): (E, T), unlogged counted as 0
+    lacking: Mapping[str, np.ndarray] = field(default_factory=dict)  # SCORE_COSTS that some call lacks: bool (E, T)
+
+    def slice(self, start: int, stop: int) -> Scores:
+        """The examples from `start` up to `stop`, as views."""
+        cut = np.s_[start:stop]
+        costs = {name: values[cut] for name, values in self.costs.items()}
+        lacking = {name: values[cut] for name, values in self.lacking.items()}
+        return Scores(self.score[cut], self.candidates[cut], costs, lacking)
+
+    @cached_property
+    def listwise(self) -> np.ndarray:
+        """Examples whose traces were ranked against each other in one call: bool (E,)."""
+        return np.any(self.candidates > 0, axis=1)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """One pool of traces of a block, up to the first gap in each example's sample indices."""
+
+    name: str
+    size: np.ndarray  # (E,) traces before the first gap
+    behind_gap: np.ndarray  # (E,) logged traces after the gap, which are not replayed
+    code: np.ndarray  # (E, T) answer's number within the example, by first appearance; -1: invalid
+    word: np.ndarray  # (E, T) answer's number in the block's vocabulary; -1: invalid
+    costs: Mapping[str, np.ndarray]  # TRACE_COSTS (and price): (E, T)
+    judged: np.ndarray  # (E, T) correctness (or the run's measure) as 0..1; NaN: unjudged
+    credit: np.ndarray  # (E, T)
+    reads: np.ndarray  # (E, T) traces of the base's pool that a revision saw; 0 for first attempts
+    scores: Mapping[str, Scores]
+    signals: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of traces that gates read: (E, T)
+    features: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of `features`: (E, T)
+
+    def slice(self, start: int, stop: int) -> Pool:
+        """The examples from `start` up to `stop`, as views."""
+        cut = np.s_[start:stop]
+        return replace(
+            self,
+            size=self.size[cut],
+            behind_gap=self.behind_gap[cut],
+            code=self.code[cut],
+            word=self.word[cut],
+            costs={name: values[cut] for name, values in self.costs.items()},
+            judged=self.judged[cut],
+            credit=self.credit[cut],
+            reads=self.reads[cut],
+            scores={name: scores.slice(start, stop) for name, scores in self.scores.items()},
+            signals={name: values[cut] for name, values in self.signals.items()},
+            features={name: values[cut] for name, values in self.features.items()},
+        )
+
+    @cached_property
+    def words(self) -> np.ndarray:
+        """Vocabulary number of each answer code: int32 (E, A)."""
+        words = np.full((len(self.code), max(self.answers, 1)), -1, dtype=np.int32)
+        row, column = np.nonzero(self.code >= 0)
+        words[row, self.code[row, column]] = self.word[row, column]
+        return words
+
+    @cached_property
+    def answers(self) -> int:
+        """How many answer codes there are at most."""
+        return int(self.code.max(initial=-1)) + 1
+
+
+@dataclass(frozen=True)
+class Block:
+    """A slice of the log: examples in example_id order, and their pools."""
+
+    examples: pl.DataFrame
+    vocabulary: pl.Series  # (V,) the answers that `word` and `outside` number
+    pools: Mapping[str, Pool]
+    actions: Mapping[str, Action]  # what the slices of revisions among the pools hold
+    outside: np.ndarray  # (N, 2) example's row and answer's number of each trace whose label is outside the space
+
+    def slice(self, start: int, stop: int) -> Block:
+        """The examples from `start` up to `stop`, as views."""
+        pools = {name: pool.slice(start, stop) for name, pool in self.pools.items()}
+        inside = self.outside[(self.outside[:, 0] >= start) & (self.outside[:, 0] < stop)]
+        return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside - (start, 0))
+
+    @cached_property
+    def hashes(self) -> np.ndarray:
+        """Hashes of the example ids for the random orders: uint64 (E,)."""
+        return example_hashes(self.examples["example_id"].to_list())
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run needs of a log: pools, actions (of a base pool's sample 0) and verifiers by pool."""
+
+    pools: frozenset[str]
+    verifiers: Mapping[str, frozenset[str]]
+    actions: Mapping[Action, str]  # -> name of the resulting slice
+    measure: str | None = None
+    prices: Prices | None = None
+    columns: frozenset[str] = frozenset()  # further columns of traces
+    suffixes: frozenset[int] = frozenset()  # lengths of the suffixes whose log-probabilities are summed
+    features: frozenset[str] = frozenset()  # columns of `features`
+
+
+def slice_name(action: str, base: str, pool: str | None = None) -> str:
+    """Name of the slice of a block that holds the revisions of sample 0 of a pool."""
+    return f"{action} of {base}" if pool is None else f"{action} of {base} in {pool}"

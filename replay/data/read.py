@@ -1,0 +1,272 @@
+"""Reading a block of a log: rows of traces, verifications and features become the arrays of `replay.pool`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import SCORE_COSTS, TRACE_COSTS, Block, Pool, Prices, Request, Scores
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, collect
+
+OUTSIDE = "answer outside"
+"""A column while a block is read: with a space, so that no column of a log is in its way."""
+
+
+def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
+    """Read the traces and verifications of `examples` (sorted by id) that `request` names.
+
+    `examples` has example_id and labels. Raises ThinkbackError when a measure is not within [0, 1] or a
+    model or verifier has no price.
+    """
+    rows = examples.select("example_id").with_row_index("e").lazy()
+    low, high = examples["example_id"][0], examples["example_id"][-1]
+    within = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
+    traces = _read_traces(log, examples, rows, within, request)
+    vocabulary = pl.concat([traces["answer"], traces[OUTSIDE]]).unique().drop_nulls().sort()
+    words = pl.DataFrame({"answer": vocabulary, "word": np.arange(len(vocabulary), dtype=np.int32)})
+    traces = traces.join(words, on="answer", how="left", maintain_order="left")
+    scores = _read_scores(log, traces, within, request)
+    pools = {}
+    for name in sorted(traces["slice"].unique().to_list()):
+        pools[name] = _pool(name, len(examples), traces.filter(pl.col("slice") == name), scores, request)
+    for name in sorted((set(request.pools) | set(request.actions.values())) - set(pools)):
+        pools[name] = _pool(name, len(examples), traces.clear(), scores, request)
+    if request.measure is not None:
+        _measured_alike(examples, pools.values(), request.measure)
+    actions = {name: action for action, name in request.actions.items()}
+    return Block(examples, vocabulary, pools, actions, _outside(traces, words))
+
+
+def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> np.ndarray:
+    """Row of the example and number of the answer (N, 2) of each trace whose label is outside the space.
+
+    A trace counts once, however many slices it is in.
+    """
+    strange = traces.filter(pl.col(OUTSIDE).is_not_null()).unique("trace_id").select("e", answer=OUTSIDE)
+    found = strange.join(words, on="answer").select(pl.col("e", "word").cast(pl.Int64)).sort("e", "word")
+    return found.to_numpy().reshape(-1, 2)
+
+
+def _measured_alike(examples: pl.DataFrame, pools: Iterable[Pool], measure: str) -> None:
+    """Raise where a measure is given for some traces of an example and not for others."""
+    known, missing = np.zeros(len(examples), dtype=bool), np.zeros(len(examples), dtype=bool)
+    for pool in pools:
+        there = np.arange(pool.judged.shape[1]) < pool.size[:, None]
+        known |= (there & ~np.isnan(pool.judged)).any(axis=1)
+        missing |= (there & np.isnan(pool.judged)).any(axis=1)
+    if (known & missing).any():
+        name = examples["example_id"][int((known & missing).argmax())]
+        raise ThinkbackError(
+            f"measure `{measure}` of traces is null for some traces of example `{name}` and not for others; "
+            "give it for all of them or for none"
+        )
+
+
+def _read_traces(
+    log: Log, examples: pl.DataFrame, rows: pl.LazyFrame, within: pl.Expr, request: Request
+) -> pl.DataFrame:
+    """Traces of the block with columns e, slice, s, valid answers, costs and judgement; sorted by slice, e, s."""
+    wanted = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "answer", "model"]
+    wanted += ["correct", "credit", "prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used"]
+    wanted += ["latency_s", "device_s", "opaque", "reads", *([request.measure] if request.measure else [])]
+    wanted += [*sorted(request.columns), *(["token_logprobs"] if request.suffixes else [])]
+    names = set(request.pools) | {base for _, base, _ in request.actions}
+    solves = (pl.col("action") == "solve") & pl.col("pool").is_in(sorted(names))
+    revisions = pl.col("action").is_in(sorted({action for action, _, _ in request.actions}))
+    scan = log.scan("traces", list(dict.fromkeys(wanted))).filter(within & (solves | revisions))
+    frame = _up_to_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
+    if request.features:
+        wished = sorted(request.features)
+        features = log.scan("features", ["trace_id", "example_id", *wished]).filter(within)
+        numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in wished))
+        frame = frame.join(collect(numbers, log), on="trace_id", how="left", maintain_order="left")
+    first = frame.filter(pl.col("action") == "solve").with_columns(slice=pl.col("pool"))
+    parts = [first]
+    for (action, base, pool), name in request.actions.items():
+        parent = first.filter((pl.col("pool") == base) & (pl.col("sample_index") == 0))
+        own = pl.col("action") == action if pool is None else (pl.col("action") == action) & (pl.col("pool") == pool)
+        parts.append(
+            frame.filter(own)
+            .join(parent.select(parent_id="trace_id"), on="parent_id", how="semi")
+            .sort("e", "pool", "sample_index")
+            .with_columns(
+                slice=pl.lit(name),
+                sample_index=pl.int_range(pl.len()).over("e").cast(pl.Int32),
+                behind_gap=(pl.col("behind_gap") / pl.len().over("e", "pool")).sum().over("e").round().cast(pl.Int64),
+            )
+        )
+    frame = pl.concat(parts).sort("slice", "e", "sample_index")
+    return _valid_answers(frame, examples).with_columns(
+        pl.col("sample_index").alias("s"),
+        (pl.col("finish_reason") == "length").cast(pl.Float64).alias("truncated"),
+        pl.col("finalizer_used").cast(pl.Float64).alias("finalizers"),
+        pl.col(request.measure or "correct").cast(pl.Float64).alias("judged"),
+        *(pl.col(c).cast(pl.Float64) for c in ("credit", *TRACE_COSTS[2:], *sorted(request.columns))),
+        *(_suffix(tokens).alias(suffix_name(tokens)) for tokens in sorted(request.suffixes)),
+    )
+
+
+def signal_columns(request: Request) -> list[str]:
+    """Columns of traces that gates read, as they are called in `Pool.signals`."""
+    return [*sorted(request.columns), *(suffix_name(k) for k in sorted(request.suffixes))]
+
+
+def suffix_name(tokens: int) -> str:
+    """Name of the sum of the last log-probabilities in `Pool.signals`."""
+    return f"last {tokens}"
+
+
+def _suffix(tokens: int) -> pl.Expr:
+    """Sum of the last log-probabilities in float64; 0 of none, null where they are not logged."""
+    return pl.col("token_logprobs").cast(pl.List(pl.Float64)).list.tail(tokens).list.sum()
+
+
+def _up_to_gaps(frame: pl.DataFrame) -> pl.DataFrame:
+    """The traces before the first gap in the sample indices of their run, with the number of those behind it."""
+    run = ("e", "pool", "action", "parent_id")
+    frame = frame.sort(*run, "sample_index")
+    place = pl.int_range(pl.len()).over(*run)
+    behind = (pl.col("sample_index") != place).sum().over(*run).cast(pl.Int64)
+    return frame.with_columns(behind_gap=behind).filter(pl.col("sample_index") == place)
+
+
+def _valid_answers(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
+    """Move answers outside their example's label space to a column of their own; verdicts without answers stay."""
+    opaque = pl.col("opaque").fill_null(False)
+    spaces = examples.select("labels").unique(maintain_order=True)["labels"].to_list()
+    if all(not labels for labels in spaces):
+        return frame.with_columns(**{OUTSIDE: pl.lit(None, pl.String)})
+    if len(spaces) == 1:
+        inside = pl.col("answer").is_in(spaces[0]) | opaque
+        return frame.with_columns(answer=pl.when(inside).then("answer"), **{OUTSIDE: pl.when(~inside).then("answer")})
+    labels = examples.select("example_id", "labels")
+    inside = pl.col("labels").list.len().fill_null(0).eq(0) | pl.col("labels").list.contains(pl.col("answer")) | opaque
+    joined = frame.join(labels, on="example_id", how="left", maintain_order="left")
+    moved = joined.with_columns(answer=pl.when(inside).then("answer"), **{OUTSIDE: pl.when(~inside).then("answer")})
+    return moved.drop("labels")
+
+
+def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: Request) -> pl.DataFrame:
+    """Verifications of the block's traces with columns slice, verifier, e, s, and which costs each lacks."""
+    names = sorted(set().union(*request.verifiers.values())) if request.verifiers else []
+    columns = [
+        "trace_id",
+        "verifier",
+        "example_id",
+        "score",
+        "candidates",
+        "prompt_tokens",
+        "completion_tokens",
+    ]
+    columns += ["latency_s", "device_s"]
+    place = traces.select("trace_id", "slice", "e", "s").lazy()
+    scan = (
+        log.scan("verifications", columns)
+        .filter(within & pl.col("verifier").is_in(names))
+        .join(place, on="trace_id", how="inner")
+        .with_columns(
+            (pl.col("prompt_tokens").fill_null(0) + pl.col("completion_tokens").fill_null(0)).alias(
+                "verification_tokens"
+            ),
+            pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens").is_null()).alias(_lacks(SCORE_COSTS[0])),
+            *(pl.col(name).is_null().alias(_lacks(name)) for name in SCORE_COSTS[1:]),
+            pl.col("candidates").fill_null(0),
+            pl.col("latency_s", "device_s").cast(pl.Float64).fill_null(0.0),
+            *([request.prices.expr("verifier").alias("price")] if request.prices else []),
+        )
+    )
+    frame = collect(scan, log)
+    if request.prices:
+        _all_priced(frame, "verifier", request.prices)
+        frame = frame.with_columns(pl.col("price").fill_null(0.0))
+    return frame
+
+
+def _lacks(cost: str) -> str:
+    return f"lacks {cost}"
+
+
+def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: Request) -> Pool:
+    """Spread the rows of one slice over (E, T)."""
+    if request.prices:
+        _all_priced(traces, "model", request.prices)
+        traces = traces.with_columns(request.prices.expr("model").alias("price"))
+    row, column = traces["e"].to_numpy(), traces["s"].to_numpy()
+    shape = (examples, int(column.max(initial=0)) + 1)
+
+    def spread(values: pl.Series, fill: float, dtype: type) -> np.ndarray:
+        out: np.ndarray = np.full(shape, fill, dtype=dtype)
+        out[row, column] = values.fill_null(fill).to_numpy()
+        return out
+
+    costs = {c: spread(traces[c], np.nan, np.float64) for c in TRACE_COSTS + (("price",) if request.prices else ())}
+    judged = spread(traces["judged"], np.nan, np.float64)
+    if request.measure is not None and ((judged < 0) | (judged > 1)).any():
+        raise ThinkbackError(f"measure `{request.measure}` of traces has values outside 0 to 1")
+    word = spread(traces["word"], -1, np.int32)
+    first = traces["action"] == "solve"
+    behind_gap = np.zeros(examples, dtype=np.int32)
+    behind_gap[row] = traces["behind_gap"].to_numpy()
+    verifiers = {}
+    for verifier in sorted(request.verifiers.get(name, ())):
+        verifiers[verifier] = _scores(
+            scores.filter((pl.col("slice") == name) & (pl.col("verifier") == verifier)), shape, request
+        )
+    return Pool(
+        name=name,
+        size=np.bincount(row, minlength=examples).astype(np.int32),
+        behind_gap=behind_gap,
+        code=_codes(row, column, word),
+        word=word,
+        costs=costs,
+        judged=judged,
+        credit=spread(traces["credit"], np.nan, np.float64),
+        reads=np.where(spread(first.cast(pl.Int32), 1, np.int32) > 0, 0, spread(traces["reads"], 1, np.int32)),
+        scores=verifiers,
+        signals={c: spread(traces[c], np.nan, np.float64) for c in signal_columns(request)},
+        features={name: spread(traces[f"feature {name}"], np.nan, np.float64) for name in sorted(request.features)},
+    )
+
+
+def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: Request) -> Scores:
+    row, column = frame["e"].to_numpy(), frame["s"].to_numpy()
+
+    def spread(values: pl.Series, fill: float, dtype: type = np.float64) -> np.ndarray:
+        out: np.ndarray = np.full(shape, fill, dtype=dtype)
+        out[row, column] = values.to_numpy()
+        return out
+
+    names = SCORE_COSTS + (("price",) if request.prices else ())
+    return Scores(
+        score=spread(frame["score"], np.nan),
+        candidates=spread(frame["candidates"], 0),
+        costs={c: spread(frame[c], 0.0) for c in names},
+        lacking={c: spread(frame[_lacks(c)], False, bool) for c in SCORE_COSTS if frame[_lacks(c)].any()},
+    )
+
+
+def _codes(row: np.ndarray, column: np.ndarray, word: np.ndarray) -> np.ndarray:
+    """Number the valid answers of each example by first appearance: int32 (E, T), -1 where invalid."""
+    codes = np.full(word.shape, -1, dtype=np.int32)
+    words = word[row, column]
+    row, column, words = row[words >= 0].astype(np.int64), column[words >= 0], words[words >= 0]
+    if not len(row):
+        return codes
+    key = row * (int(words.max()) + 1) + words
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first, kind="stable")
+    owner = row[first[by_appearance]]
+    start = np.searchsorted(owner, owner, side="left")
+    number = np.empty(len(first), dtype=np.int32)
+    number[by_appearance] = np.arange(len(first)) - start
+    codes[row, column] = number[inverse]
+    return codes
+
+
+def _all_priced(frame: pl.DataFrame, column: str, prices: Prices) -> None:
+    unpriced: Sequence[str] = sorted(set(frame[column].unique().to_list()) - set(prices.per_million))
+    if unpriced:
+        raise ThinkbackError(f"{column} `{unpriced[0]}` has no price; add it to `[prices]` (0 is a price)")

@@ -1,0 +1,191 @@
+"""What a policy paid on a block, call by call, in the order of its path: the stuff that policies are combined from.
+
+A `Row` is one realisation (a rollout, a random order) with its weight; its `Segment`s follow each other. The same
+call is the same entry wherever it is paid, so that a combination pays it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from replay.data.block import Block, Pool
+from replay.engine.outcome import Outcome
+from replay.engine.trajectory import CHARGED, COSTS
+
+_AT = {name: i for i, name in enumerate(COSTS)}
+
+
+@dataclass(frozen=True)
+class Paid:
+    """Calls of one kind: a random `count` (E,) of those in `among` (E, T), by sample index.
+
+    The count is all of them, except under `expected`, which verifies a random subset.
+    """
+
+    among: np.ndarray
+    count: np.ndarray
+
+    @property
+    def chance(self) -> np.ndarray:
+        """Chance (E, T) that each call was paid."""
+        return self.among * (self.count / np.maximum(self.among.sum(axis=1), 1))[:, None]
+
+    def where(self, on: np.ndarray) -> Paid:
+        """The same on the examples in `on` (E,), nothing on the others."""
+        return Paid(self.among * on[:, None], self.count * on)
+
+
+Calls = Mapping[tuple[str, str | None], Paid]
+"""By (pool, None) traces, by (pool, verifier) verifications. A listwise call counts on all rows that it scored."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Calls made one after the other; traces `width` at a time, in the order of `place` (E, S) up to `count` (E,)."""
+
+    calls: Calls
+    width: int = 1
+    place: np.ndarray | None = None
+    count: np.ndarray | None = None
+
+    def where(self, on: np.ndarray) -> Segment:
+        """The same on the examples in `on` (E,) alone."""
+        calls = {key: paid.where(on) for key, paid in self.calls.items()}
+        return Segment(calls, self.width, self.place, None if self.count is None else self.count * on)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One realisation with its weight (E,) in the outcome's mean."""
+
+    weight: np.ndarray
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The chosen trace of each example: number of its slice in `slices` (E,), and its sample index there (E,)."""
+
+    slices: tuple[str, ...]
+    slice: np.ndarray
+    sample: np.ndarray
+
+    def read(self, block: Block, values: Mapping[str, np.ndarray | None]) -> np.ndarray:
+        """One column of the chosen traces (E,), from (E, T) by slice; NaN where the slice has none or no trace."""
+        out = np.full(len(self.sample), np.nan)
+        for number, name in enumerate(self.slices):
+            column = values[name]
+            on = np.flatnonzero((self.slice == number) & (self.sample < block.pools[name].size))
+            if column is not None and len(on):
+                out[on] = column[on, self.sample[on]]
+        return out
+
+
+@dataclass(frozen=True)
+class Part:
+    """A policy's outcome with what it paid; `gate` holds the calls that only its own gates (and its base's) made."""
+
+    outcome: Outcome
+    rows: tuple[Row, ...]
+    chosen: Chosen | None
+    gate: Calls
+    orders: int | None = None  # rows are this many random orders, which pair one to one with another's
+
+
+def certain(among: np.ndarray) -> Paid:
+    """All of them."""
+    return Paid(among, among.sum(axis=1))
+
+
+def union(segments: Iterable[Segment | Calls]) -> Calls:
+    """All calls of some segments together."""
+    found: dict[tuple[str, str | None], Paid] = {}
+    for segment in segments:
+        for key, paid in (segment.calls if isinstance(segment, Segment) else segment).items():
+            other = found.get(key)
+            if other is None or not other.among.any():
+                found[key] = paid
+            elif paid.among.any():
+                chance = 1 - (1 - other.chance) * (1 - paid.chance)
+                found[key] = Paid(np.maximum(other.among, paid.among), chance.sum(axis=1))
+    return found
+
+
+def beyond(calls: Calls, known: Calls) -> Calls:
+    """The calls (all certain) that are not known (certain, too)."""
+    return {key: certain(paid.among * (1 - known[key].among)) if key in known else paid for key, paid in calls.items()}
+
+
+def extra_cost(block: Block, segments: Sequence[Segment], known: Sequence[Calls]) -> np.ndarray:
+    """Costs (E, C) of a path's segments beyond the calls that are `known` already, each paid once."""
+    total = np.zeros((len(block.examples), len(COSTS)))
+    before = list(known)
+    for segment in segments:
+        total += _segment_cost(block, segment, union(before))
+        before.append(segment.calls)
+    return total
+
+
+def extra_tokens(block: Block, mine: Calls, known: Calls) -> np.ndarray:
+    """Expected tokens (E,) of the calls in `mine` that are not `known`."""
+    tokens = np.zeros(len(block.examples))
+    for (name, verifier), paid in mine.items():
+        pool = block.pools[name]
+        if verifier is None:
+            cost = pool.costs["prompt_tokens"] + pool.costs["completion_tokens"]
+        else:
+            cost = pool.scores[verifier].costs["verification_tokens"]
+        tokens += weighed(new_chance((name, verifier), paid, known), cost).sum(axis=1)
+    return tokens
+
+
+def new_chance(key: tuple[str, str | None], paid: Paid, known: Calls) -> np.ndarray:
+    """Chance (E, T) that a call is paid and was not known."""
+    other = known.get(key)
+    return paid.chance if other is None else paid.chance * (1 - other.chance)
+
+
+def weighed(chance: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """chance * values, where a value that is not logged counts only if it can be paid."""
+    return np.where(chance > 0, chance * values, 0.0)
+
+
+def _segment_cost(block: Block, segment: Segment, known: Calls) -> np.ndarray:
+    costs = np.zeros((len(block.examples), len(COSTS)))
+    for (name, verifier), paid in segment.calls.items():
+        pool, new = block.pools[name], new_chance((name, verifier), paid, known)
+        if not new.any():
+            continue
+        if verifier is None:
+            _add_traces(costs, pool, new)
+            costs[:, _AT["latency_s"]] += _seconds(pool, segment, new)
+        else:
+            scores = pool.scores[verifier]
+            number = np.where(scores.listwise, (new > 0).any(axis=1), new.sum(axis=1))
+            costs[:, _AT["verifications"]] += number
+            for column, targets in CHARGED.items():
+                if column in scores.costs:
+                    for target in targets:
+                        costs[:, _AT[target]] += weighed(new, scores.costs[column]).sum(axis=1)
+    return costs
+
+
+def _add_traces(costs: np.ndarray, pool: Pool, new: np.ndarray) -> None:
+    costs[:, _AT["traces"]] += new.sum(axis=1)
+    costs[:, _AT["valid_traces"]] += (new * (pool.code >= 0)).sum(axis=1)
+    for name, values in pool.costs.items():
+        costs[:, _AT["generation_s" if name == "latency_s" else name]] += weighed(new, values).sum(axis=1)
+
+
+def _seconds(pool: Pool, segment: Segment, new: np.ndarray) -> np.ndarray:
+    """Seconds (E,) of the traces that are new: each block as long as its slowest of them."""
+    seconds = weighed(new, pool.costs["latency_s"])
+    if segment.width == 1 or segment.place is None or segment.count is None:
+        return seconds.sum(axis=1)
+    there = np.arange(segment.place.shape[1]) < segment.count[:, None]
+    placed = np.where(there, np.take_along_axis(seconds, segment.place, axis=1), 0.0)
+    starts = range(0, placed.shape[1], segment.width)
+    return np.sum([placed[:, at : at + segment.width].max(axis=1) for at in starts], axis=0)

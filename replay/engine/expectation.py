@@ -1,0 +1,78 @@
+"""The exact expectation of verifying k traces in random order and taking the best, over all orders."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+
+from replay.engine import outcome as ends
+from replay.engine.outcome import Outcome
+from replay.engine.trajectory import COSTS, Trajectory, judged_unless_null
+from replay.policies.base import Sample
+from replay.sampling.orders import verification_order
+from replay.sampling.stops import Budget
+
+
+def winner_probabilities(verified: np.ndarray, valid: np.ndarray, steps: int) -> np.ndarray:
+    """Chance that the r-th best of `valid` traces wins when a random `verified` of them are seen: (E, steps).
+
+    C(valid - 1 - r, verified - 1) / C(valid, verified), each rounded once from the exact value.
+    """
+    pairs, number = np.unique(np.stack([verified, valid], axis=1), axis=0, return_inverse=True)
+    return np.array([_chances(int(k), int(n), steps) for k, n in pairs])[number.reshape(-1)]
+
+
+def _chances(k: int, n: int, steps: int) -> list[float]:
+    if k == 0:
+        return [0.0] * steps
+    ways = comb(n, k)
+    return [comb(n - 1 - r, k - 1) / ways if r < n else 0.0 for r in range(steps)]
+
+
+def expected_outcome(trajectory: Trajectory, policy: Sample, reason: np.ndarray, reasons: tuple[str, ...]) -> Outcome:
+    """Outcome of order `random` with `expected = true`, from the walk in order of generation."""
+    if not isinstance(policy.stop, Budget) or policy.stop.verifications is None:
+        raise policy.refuse("`expected` needs a budget of verifications")
+    pool, example = trajectory.pool, np.arange(len(trajectory.limit))
+    usable = trajectory.code >= 0
+    ranked, valid = verification_order("score", usable, None, trajectory.score)
+    verified = np.minimum(policy.stop.verifications, valid)
+    chance = winner_probabilities(verified, valid, ranked.shape[1])
+    sample = np.take_along_axis(trajectory.place, ranked, axis=1)
+    return Outcome(
+        reason=reason,
+        reasons=reasons,
+        costs=_expected_costs(trajectory, verified, valid),
+        correct=judged_unless_null(_mean(chance, pool.judged, sample, example), valid > 0),
+        credit=_mean(chance, pool.credit, sample, example),
+        words=np.where(chance > 0, pool.word[example[:, None], sample], -1).T,
+        shares=chance.T,
+        rows=np.maximum((chance > 0).sum(axis=1), 1),
+        ending=np.where(
+            valid >= policy.stop.verifications,
+            ends.RULE,
+            np.where(trajectory.generated < policy.max_traces, ends.EXHAUSTED, ends.CAP),
+        ).astype(np.int8),
+        runs=((trajectory.walk, trajectory.limit),),
+        random_subset=True,
+    )
+
+
+def _expected_costs(trajectory: Trajectory, verified: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    """Everything generated is paid, and each verification with chance verified / valid: (E, C)."""
+    example = np.arange(len(trajectory.limit))
+    paid = trajectory.costs[example, trajectory.limit]
+    share = np.where(valid > 0, verified / np.maximum(valid, 1), 0.0)
+    plain = trajectory.generation[example, np.maximum(trajectory.limit, 1) - 1]
+    plain = np.where((trajectory.limit > 0)[:, None], plain, 0.0)
+    expected = plain + (paid - plain) * share[:, None]
+    expected[:, COSTS.index("verifications")] = verified
+    return expected
+
+
+def _mean(chance: np.ndarray, values: np.ndarray, sample: np.ndarray, example: np.ndarray) -> np.ndarray:
+    """Mean over the possible winners (E,); where there is none, the first trace's value."""
+    won = values[example[:, None], sample]
+    mean = np.where(chance > 0, chance * won, 0.0).sum(axis=1)
+    return np.where(chance.any(axis=1), mean, values[example, sample[:, 0]])

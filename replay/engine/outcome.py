@@ -1,0 +1,148 @@
+"""What replaying one policy on one block gives: the arrays behind the rows of `outcomes`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from replay.engine.trajectory import COSTS, Trajectory, Walk
+
+RULE, CAP, EXHAUSTED, EMPTY, MIXED = 0, 1, 2, 3, -1
+ENDINGS = ("rule", "cap", "exhausted", "empty")
+SERVED = 0
+
+
+@dataclass(frozen=True)
+class Against:
+    """A policy held against another one: float (E,) each."""
+
+    base_correct: np.ndarray
+    intervened: np.ndarray
+    fix: np.ndarray
+    flip: np.ndarray
+    action_tokens: np.ndarray
+
+
+def against(base: np.ndarray, policy: np.ndarray, intervened: np.ndarray, action_tokens: np.ndarray) -> Against:
+    """Fixes and flips from the correctness of both (E,)."""
+    return Against(
+        base_correct=base,
+        intervened=intervened,
+        fix=(1 - base) * policy,
+        flip=base * (1 - policy),
+        action_tokens=action_tokens,
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One policy on the E examples of a block: means over its rows, which are random orders or possible winners.
+
+    `reason` int (E,): 0 where the log can serve it, else an entry of `reasons`. `costs` (E, C), NaN: not
+    logged. `words` (W, E): possible predictions as numbers of the block's vocabulary, -1 null, and `shares`
+    (W, E) of the rows that make them; None where there is one row. `rows` (E,): how many. `runs`: the walk of each
+    row and the step at which it stopped, from which the calls paid can be told, if that was asked. `random_subset`:
+    the verifications are a random subset of the valid traces generated (`expected`). `measured`: further columns of
+    outcomes (E,). `surrogate_s`: wall-clock seconds that a surrogate took on the block, over all rows.
+    """
+
+    reason: np.ndarray
+    reasons: tuple[str, ...]
+    costs: np.ndarray
+    correct: np.ndarray
+    credit: np.ndarray
+    words: np.ndarray
+    shares: np.ndarray | None
+    rows: np.ndarray
+    ending: np.ndarray
+    runs: tuple[tuple[Walk, np.ndarray], ...] = ()
+    random_subset: bool = False
+    against: Against | None = None
+    measured: Mapping[str, np.ndarray] = field(default_factory=dict)
+    surrogate_s: float = 0.0
+
+    def cost(self, name: str) -> np.ndarray:
+        """One column of the costs (E,)."""
+        return self.costs[:, COSTS.index(name)]
+
+
+@dataclass
+class RowSums:
+    """Adds up the rows of one policy as they are replayed, so that memory does not grow with their number.
+
+    Only `runs`, kept where calls have to be told apart later, are one entry a row.
+    """
+
+    rows: int
+    keep_runs: bool
+    sums: tuple[np.ndarray, ...] = ()  # costs (E, C), correct (E,), credit (E,)
+    counts: np.ndarray | None = None  # (E, A + 1) rows that predicted each answer code, the last: null
+    code: np.ndarray | None = None  # (E,) the last row's
+    ending: np.ndarray | None = None
+    words: np.ndarray | None = None  # (E, A) words of the answer codes
+    runs: list[tuple[Walk, np.ndarray]] = field(default_factory=list)
+    surrogate_s: float = 0.0
+
+    def add(
+        self, trajectory: Trajectory, step: np.ndarray, select: str, ending: np.ndarray, extra: np.ndarray | None
+    ) -> None:
+        """Add the row that stopped at `step` (E,) with `ending` (E,); `extra` (E, C) are costs on top."""
+        steps = trajectory.costs.shape[1]
+        at = np.arange(len(step)) * steps + step
+        results = trajectory.results(select)
+        costs = trajectory.costs.reshape(-1, len(COSTS)).take(at, axis=0)
+        parts = (
+            costs if extra is None else costs + extra,
+            results.judged.take(at),
+            results.credit.take(at),
+        )
+        self.sums = tuple(a + b for a, b in zip(self.sums, parts, strict=True)) if self.sums else parts
+        self.words, self.code = trajectory.pool.words, results.code.take(at)
+        if self.rows > 1:
+            if self.counts is None:
+                self.counts = np.zeros((len(step), self.words.shape[1] + 1))
+            self.counts[np.arange(len(step)), self.code] += 1
+        if self.ending is None:
+            self.ending = ending
+        else:
+            self.ending = np.where(self.ending == ending, ending, MIXED).astype(np.int8)
+        self.surrogate_s += trajectory.picks.seconds if trajectory.picks is not None else 0.0
+        if self.keep_runs:
+            self.runs.append((trajectory.walk, step))
+
+    def outcome(self, reason: np.ndarray, reasons: tuple[str, ...]) -> Outcome:
+        """The mean over the rows."""
+        if self.words is None or self.code is None or self.ending is None:
+            raise ValueError("no row was added")
+        null = np.full((len(self.words), 1), -1, dtype=np.int32)
+        words = np.concatenate([self.words, null], axis=1)
+        if self.counts is None:
+            costs, correct, credit = self.sums
+            predicted = words[np.arange(len(words)), self.code][None, :]
+        else:
+            costs, correct, credit = (total / self.rows for total in self.sums)
+            predicted = words.T
+        return Outcome(
+            reason=reason,
+            reasons=reasons,
+            costs=costs,
+            correct=correct,
+            credit=credit,
+            words=predicted,
+            shares=None if self.counts is None else (self.counts / self.rows).T,
+            rows=np.full(len(words), self.rows),
+            ending=self.ending,
+            runs=tuple(self.runs),
+            surrogate_s=self.surrogate_s,
+        )
+
+
+def derived(costs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Columns that follow from others: operations, calls, total_tokens."""
+    return {
+        "operations": costs["traces"] + costs["verifications"],
+        "calls": costs["traces"] + costs["finalizers"],
+        "total_tokens": costs["prompt_tokens"] + costs["completion_tokens"] + costs["verification_tokens"],
+    }

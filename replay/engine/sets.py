@@ -1,0 +1,110 @@
+"""Split-conformal prediction sets with a threshold for each class (Vovk 2012: Mondrian), and abstention.
+
+A label's score on an example is the best score among the verified traces that gave it when the policy stopped. On the
+development split, the threshold of a class is the k-th lowest score that its gold label got, k = ⌊alpha · (n + 1)⌋
+of n examples; below one, nothing is ever left out. An example's set holds the labels that reach their thresholds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from replay.data.block import Block
+from replay.engine.outcome import Outcome
+from replay.engine.trajectory import Trajectory
+from replay.policies.base import Sample
+from replay.sampling.learned import Conformal
+from toolkit.errors import ThinkbackError
+
+
+def label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.ndarray:
+    """Best verified score of each answer code by the step (E,) at which the policy stopped: (E, A), -inf unseen."""
+    best = np.full((len(step), max(answers, 1)), -np.inf)
+    rows = np.arange(len(step))
+    for s in range(trajectory.code.shape[1]):
+        on = (trajectory.code[:, s] >= 0) & (s < step) & ~np.isnan(trajectory.score[:, s])
+        row, code = rows[on], trajectory.code[on, s]
+        best[row, code] = np.maximum(best[row, code], trajectory.score[on, s])
+    return best
+
+
+def by_label(block: Block, policy: Sample, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
+    """The same by label (E, L)."""
+    pool = block.pools[str(policy.pool)]
+    best = label_scores(trajectory, step, pool.answers)
+    place = {word: i for i, word in enumerate(block.vocabulary.to_list())}
+    out = np.full((len(step), len(labels)), -np.inf)
+    for i, label in enumerate(labels):
+        if label in place:
+            mine = np.where(pool.words == place[label], best, -np.inf)
+            out[:, i] = mine.max(axis=1)
+    return out
+
+
+def fit_conformal(
+    block: Block, policy: Sample, conformal: Conformal, whole_pools: frozenset[str] = frozenset()
+) -> Mapping[str, float]:
+    """Thresholds by label from the examples of the development block that the log can serve.
+
+    `whole_pools` are replayed whole or not at all.
+    """
+    from replay.engine.evaluator import stopped
+
+    labels = shared_labels(block)
+    trajectory, step, served = stopped(block, policy, whole_pools)
+    scores = by_label(block, policy, trajectory, step, labels)
+    gold = block.examples["gold"].to_list()
+    thresholds = {}
+    for i, label in enumerate(labels):
+        mine = np.sort(scores[[e for e, g in enumerate(gold) if g == label and served[e]], i])
+        if not len(mine):
+            raise ThinkbackError(
+                f"`conformal.on` ({conformal.on}) has no example of class `{label}` that the policy can serve"
+            )
+        place = int(np.floor(conformal.alpha * (len(mine) + 1) + 1e-9))
+        thresholds[label] = float(mine[place - 1]) if place >= 1 else -np.inf
+    return thresholds
+
+
+def measure_sets(block: Block, policy: Sample, trajectory: Trajectory, step: np.ndarray, plain: Outcome) -> Outcome:
+    """The outcome with columns `set_size`, `covered`, `answered` and `answered_correct`, after abstention."""
+    conformal = policy.conformal
+    if conformal is None or conformal.fit is None:
+        raise ThinkbackError(f"policy `{policy.name}`: `conformal` is not fitted: replay it with `replay.run`")
+    correct, words, labels = plain.correct, plain.words[0], list(conformal.fit)
+    scores = by_label(block, policy, trajectory, step, labels)
+    within = scores >= np.array(list(conformal.fit.values()))
+    gold = block.examples["gold"].to_list()
+    number = {label: i for i, label in enumerate(labels)}
+    at = np.array([number.get(g, -1) for g in gold])
+    known = at >= 0
+    covered = np.where(known, within[np.arange(len(at)), np.maximum(at, 0)], np.nan)
+    answers = block.vocabulary.to_list()
+    given = np.array([number.get(answers[w], -1) if w >= 0 else -1 for w in words.tolist()], dtype=np.int64)
+    first = trajectory.pool.credit[np.arange(len(at)), trajectory.place[:, 0]]  # as for any null prediction
+    alone = (within.sum(axis=1) == 1) & (given >= 0) & within[np.arange(len(at)), np.maximum(given, 0)]
+    answered = alone if conformal.abstain else words >= 0
+    measured = {
+        "set_size": within.sum(axis=1).astype(float),
+        "covered": covered,
+        "answered": answered.astype(float),
+        "answered_correct": np.where(answered, correct, np.nan),
+    }
+    return replace(
+        plain,
+        correct=np.where(answered | np.isnan(correct), correct, 0.0),
+        credit=np.where(answered, plain.credit, first),
+        words=np.where(answered, words, -1)[None],
+        measured=measured,
+    )
+
+
+def shared_labels(block: Block) -> list[str]:
+    """The one label space of the block's examples."""
+    spaces = block.examples["labels"].unique().to_list()
+    if len(spaces) != 1 or not spaces[0]:
+        raise ThinkbackError("`conformal` needs examples that share one label space (`labels` of examples)")
+    return list(spaces[0])

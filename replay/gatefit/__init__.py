@@ -1,0 +1,1 @@
+"""Fitting gates on a development split, and reporting on them."""

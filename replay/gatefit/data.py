@@ -1,0 +1,226 @@
+"""What a gate is fitted and judged on: inputs of base attempts, and whether the action repairs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import Prices
+from replay.data.contents import Contents, read_contents, resolve
+from replay.data.needs import ANSWER_SIGNALS, check_answered, check_inputs, revision_pool
+from replay.engine.evaluator import Evaluator
+from replay.engine.signals import read_feature
+from replay.learning.reuse import question_hashes
+from replay.policies.base import Sample
+from replay.policies.gate_file import FILE_SIGNALS, Feature, GateFile
+from replay.policies.gates import Reading
+from replay.policies.interventions import Act, When
+from replay.runs.passes import Plan, blocks, widest
+from replay.runs.run import select_examples
+from replay.runs.store import chunk_size
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import Log, check_log, open_log
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Which base attempts and which revisions a gate stands between."""
+
+    log: Log
+    contents: Contents
+    base: Sample
+    act: Act
+
+    @property
+    def pool(self) -> str:
+        """The pool of the revisions."""
+        key = (self.act.action, self.act.base)
+        return self.act.pool or next(pool for *own, pool in self.contents.revisions if tuple(own) == key)
+
+    def when(self, gate: GateFile, below: bool = False) -> When:
+        """The intervention with a gate."""
+        reading = Reading(file=gate, below=0.0) if below else Reading(file=gate, at_least=0.0)
+        return When(name=f"{self.act.action} when the gate fires", base=self.base, gate=reading, then=self.act)
+
+
+@dataclass(frozen=True, eq=False)
+class GateData:
+    """Base attempts: `values` (N, F), `repair` (N,) the mean label over rollouts, `questions` their hashes."""
+
+    plan: Plan
+    features: tuple[Feature, ...]
+    ids: pl.Series
+    questions: tuple[str, ...]
+    values: np.ndarray
+    repair: np.ndarray
+    without_revision: int
+    without_input: int
+    lacking: Mapping[str, int]  # input -> examples that lack it, of those with a revision
+
+
+def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> Setting:
+    """Open a log for fitting. Raises ThinkbackError where the action revises no base, or several and none is named."""
+    log = open_log(log) if isinstance(log, str) else log
+    check_log(log)
+    contents = read_contents(log)
+    if action not in contents.actions:
+        raise ThinkbackError(f"the log has no action `{action}`; {suggest(action, contents.actions)}")
+    bases = sorted({one for act, one, _ in contents.revisions if act == action})
+    if base is None and len(bases) != 1:
+        listed = ", ".join(f"`{name}`" for name in bases) or "no pool's first trace"
+        raise ThinkbackError(f"action `{action}` revises {listed}: name the pool of the base attempts with `--base`")
+    name = base or bases[0]
+    revision_pool(action, name, pool, contents)
+    first = Sample(name="base", pool=name, max_traces=1, select="first")
+    act = Act(name=action, action=action, base=name, pool=pool)
+    resolved = resolve([first, act], contents)
+    if not isinstance(resolved[0], Sample) or not isinstance(resolved[1], Act):
+        raise TypeError("policies keep their kind")
+    return Setting(log, contents, resolved[0], resolved[1])
+
+
+def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: str | None = None) -> Setting:
+    """Open a log for a fitted gate; of several pools of revisions, that which it was fitted on.
+
+    `base` and `pool` are the names that the gate's pools have in this log, where they are others. Raises
+    ThinkbackError, which names the gate, where the log has no such pools or lacks what the gate reads.
+    """
+    log = open_log(log) if isinstance(log, str) else log
+    contents = read_contents(log)
+    if gate.action not in contents.actions:
+        raise ThinkbackError(
+            f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which the log lacks; "
+            f"{suggest(gate.action, contents.actions)}"
+        )
+    bases = sorted({one for action, one, _ in contents.revisions if action == gate.action})
+    own = base or gate.base
+    if base is None and own not in bases:
+        raise ThinkbackError(
+            f"gate file `{gate.path}` was fitted on base attempts of pool `{own}`; here `{gate.action}` revises "
+            f"{', '.join(f'`{name}`' for name in bases) or 'no first attempt'}: where one of these is the same, "
+            "name it with `--base`"
+        )
+    check_inputs(gate, own, contents)
+    pools = {one for action, of, one in contents.revisions if (action, of) == (gate.action, own)}
+    return setting(log, gate.action, own, pool or (gate.pool if len(pools) > 1 else None))
+
+
+def available_features(at: Setting) -> tuple[Feature, ...]:
+    """Every signal that a server sees, and every column of `features`."""
+    logged = [Feature("signal", name) for name in FILE_SIGNALS if _logged(name, at)]
+    return (*logged, *(Feature("feature", name) for name in sorted(at.contents.features)))
+
+
+def _logged(signal: str, at: Setting) -> bool:
+    if signal in ANSWER_SIGNALS:
+        return at.base.pool not in at.contents.opaque
+    column = {"truncated": "finish_reason"}.get(signal, signal)
+    return signal == "question_length" or column in at.contents.trace_columns
+
+
+def parse_features(names: Sequence[str], at: Setting) -> tuple[Feature, ...]:
+    """Features by name: a signal, `feature:NAME` or `verifier:NAME`; a bare name may be a column of `features`."""
+    found = []
+    for name in names:
+        source, mark, rest = name.partition(":")
+        if mark and source in ("feature", "verifier"):
+            known = at.contents.features if source == "feature" else at.contents.verifiers
+            if rest not in known:
+                raise ThinkbackError(f"the log has no {source} `{rest}`; {suggest(rest, known)}")
+            found.append(Feature(source, rest))
+        elif name in FILE_SIGNALS:
+            check_answered(name, str(at.base.pool), at.contents)
+            found.append(Feature("signal", name))
+        elif name in at.contents.features:
+            found.append(Feature("feature", name))
+        else:
+            names_known = [
+                *FILE_SIGNALS,
+                *at.contents.features,
+                *(f"verifier:{v}" for v in at.contents.verifiers),
+            ]
+            raise ThinkbackError(f"no gate input is called `{name}`; {suggest(name, names_known)}")
+    return tuple(dict.fromkeys(found))
+
+
+def probe(features: tuple[Feature, ...], at: Setting) -> GateFile:
+    """A gate that reads some features and has no model yet."""
+    content: dict[str, Any] = {
+        "action": at.act.action,
+        "base": at.base.pool,
+        "model": {},
+        "fitted_on": {},
+        "tuned_on": {},
+    }
+    return GateFile("the gate", repr(features), "score", features, 0.0, content)
+
+
+def plan_of(at: Setting, where: str | None, prices: Prices | None = None) -> Plan:
+    """A plan over the examples of a condition, with their questions."""
+    universe = select_examples(at.log, at.contents, frozenset([str(at.base.pool)]), where, ["question"])
+    return Plan(at.log, at.contents, universe, None, prices, None)
+
+
+def read_data(
+    at: Setting,
+    where: str | None,
+    features: tuple[Feature, ...],
+    ids: pl.Series | None = None,
+    whole: bool = True,
+) -> GateData:
+    """Inputs and labels of the base attempts of the examples in `where`, and in `ids`, that have a judged revision.
+
+    Examples that lack an input are left out; with `whole` false they stay, with NaN.
+    """
+    plan = plan_of(at, where) if ids is None else plan_of(at, where).among(ids)
+    policy = at.when(probe(features, at))
+    values, repair, names, lost, unread = [], [], [], 0, 0
+    empty = np.zeros(len(features), np.int64)
+    for block in blocks(plan, [policy], chunk_size(1, widest(at.contents, [policy]))):
+        evaluator = Evaluator(block, [policy], at.contents.whole)
+        act, base = evaluator.part(policy.then).outcome, evaluator.part(policy.base)
+        label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
+        read = np.stack([read_feature(block, feature, base).value for feature in features], axis=1)
+        served = (act.reason == 0) & (base.outcome.reason == 0) & ~np.isnan(label)
+        keep = served & ~np.isnan(read).any(axis=1) if whole else served
+        empty += np.isnan(read[served]).sum(axis=0)
+        lost, unread = lost + int((~served).sum()), unread + int((served & ~keep).sum())
+        values.append(read[keep])
+        repair.append(label[keep])
+        names.append(block.examples["example_id"].filter(pl.Series(keep)))
+    kept = pl.concat(names)
+    lacking = {str(f): int(count) for f, count in zip(features, empty, strict=True) if count}
+    if kept.is_empty():
+        which = f"where {where}" if where else "of the log"
+        raise ThinkbackError(
+            f"no example {which} has a base attempt in `{at.base.pool}`, a judged `{at.act.action}` and all inputs of "
+            f"the gate{told_lacking(lacking)}"
+        )
+    only = plan.among(kept)
+    hashes = tuple(question_hashes(only.universe.examples, at.log.digest()))
+    return GateData(only, features, kept, hashes, np.concatenate(values), np.concatenate(repair), lost, unread, lacking)
+
+
+def told_lacking(lacking: Mapping[str, int]) -> str:
+    """Inputs with how many examples lack them, as messages show them."""
+    return f" ({', '.join(f'`{name}`: {count:,}' for name, count in lacking.items())})" if lacking else ""
+
+
+def known_features(at: Setting, conditions: Sequence[str | None]) -> tuple[tuple[Feature, ...], tuple[str, ...]]:
+    """The inputs that every example of some conditions with a judged revision has, and notes on those left out."""
+    inputs = available_features(at)
+    lacking: dict[str, int] = {}
+    for where in dict.fromkeys(conditions):
+        for name, count in read_data(at, where, inputs, whole=False).lacking.items():
+            lacking[name] = lacking.get(name, 0) + count
+    kept = tuple(feature for feature in inputs if str(feature) not in lacking)
+    if not kept:
+        raise ThinkbackError(
+            f"every input is null for some example{told_lacking(lacking)}: name some with `--features`"
+        )
+    note = f"inputs left out, because some examples lack them{told_lacking(lacking)}"
+    return kept, (note,) if lacking else ()

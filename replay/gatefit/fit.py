@@ -1,0 +1,266 @@
+"""Fitting a gate: on one set of examples, its threshold on another, for reporting on a third."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.data.conditions import matching
+from replay.gatefit.data import (
+    GateData,
+    Setting,
+    available_features,
+    known_features,
+    parse_features,
+    read_data,
+    setting,
+    told_lacking,
+)
+from replay.gatefit.models import fit_model, folds
+from replay.learning.reuse import listed
+from replay.policies.gate_file import (
+    FORMAT,
+    VERSION,
+    Feature,
+    GateFile,
+    content_hash,
+    gate_of,
+    hashed,
+    probabilities,
+    written_threshold,
+)
+from replay.runs.gate_sweep import Branches, best_threshold, chosen_points, curve, gather
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+from toolkit.stats.calibration import Calibration, calibration
+
+LEAST_FIXES = 20
+"""Examples that some rollout of the action repairs, at the least, to choose a threshold on."""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedGate:
+    """A gate with how it does on the examples that its threshold was chosen on.
+
+    `curve`: every threshold there. `out_of_fold`: example_id, score and repair, where folds took the place of a split.
+    """
+
+    gate: GateFile
+    document: Mapping[str, Any]
+    curve: pl.DataFrame
+    calibration: Calibration
+    out_of_fold: pl.DataFrame | None
+    notes: tuple[str, ...]
+
+
+def fit_gate(
+    log: Log | str,
+    *,
+    action: str,
+    on: str | None,
+    tune: str | None,
+    base: str | None = None,
+    pool: str | None = None,
+    kind: str = "logistic",
+    features: Sequence[str] = (),
+    n_folds: int | None = None,
+    below: bool = False,
+    seed: int = 0,
+) -> FittedGate:
+    """Fit a gate on the examples of the SQL condition `on` and choose its threshold on those of `tune`.
+
+    `kind` is `logistic`, `trees` or `score` (then `features` names one logged score, and `on` is left out).
+    `n_folds` takes the place of `tune`: the threshold is chosen on out-of-fold scores. `below` is for scores that
+    are low where intervening helps. Raises ThinkbackError for conditions that share examples or questions, and for a
+    development split with one class or fewer than 20 fixes.
+    """
+    at = setting(log, action, base, pool)
+    inputs = parse_features(features, at) if features else available_features(at)
+    _check_settings(kind, inputs, on, tune, n_folds, below)
+    for key, condition in (("--on", on), ("--tune", tune)):
+        if condition is not None:
+            matching(at.log, condition, key)
+    left_out: tuple[str, ...] = ()
+    if not features:
+        inputs, left_out = known_features(at, [on, tune] if n_folds is None else [on])
+    fitted = read_data(at, on, inputs) if kind != "score" else None
+    tuned = read_data(at, tune, inputs) if n_folds is None else _needed(fitted)
+    if fitted is not None and n_folds is None:
+        _check_apart(fitted, tuned)
+    if fitted is not None:
+        _check_classes(fitted.repair, f"`--on` ({on})", 1)
+    _check_classes(tuned.repair, f"`--tune` ({tune})" if n_folds is None else f"`--on` ({on})", LEAST_FIXES)
+    model = fit_model(kind, fitted.values, fitted.repair, seed) if fitted is not None else {}
+    scores = probabilities(model, kind, tuned.values)
+    if n_folds is not None:
+        scores = _out_of_fold(tuned, kind, n_folds, seed)
+    draft = _document(at, kind, inputs, model, below, fitted, tuned, (on, tune, n_folds))
+    branches = replace(_branches(at, tuned, draft, below), signal=scores)
+    table = curve(branches)
+    found = calibration(scores, tuned.repair)
+    document = _finished(draft, table, _frozen(table, below), found, below)
+    gate = gate_of(document, "the gate")
+    kept = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
+    return FittedGate(
+        gate, document, table, found, kept if n_folds is not None else None,
+        (*left_out, *_notes(fitted, tuned)),
+    )  # fmt: skip
+
+
+def _check_settings(
+    kind: str, inputs: tuple[Feature, ...], on: str | None, tune: str | None, n_folds: int | None, below: bool
+) -> None:
+    if kind == "score":
+        if len(inputs) != 1:
+            raise ThinkbackError("a gate of kind `score` takes one score: name it with `--features verifier:NAME`")
+        if on is not None or n_folds is not None:
+            raise ThinkbackError("a gate of kind `score` has nothing to fit: leave out `--on` and `--folds`")
+    elif on is None:
+        raise ThinkbackError("name the examples to fit on: `--on \"split = 'train'\"`")
+    elif below:
+        raise ThinkbackError("`--below` goes with a gate of kind `score`; a fitted gate is high where it helps")
+    if (tune is None) == (n_folds is None):
+        raise ThinkbackError(
+            "name the examples on which the threshold is chosen: `--tune \"split = 'dev'\"`, or `--folds 5` for "
+            "out-of-fold scores"
+        )
+    if n_folds is not None and n_folds < 2:
+        raise ThinkbackError(f"`--folds` is {n_folds}; give at least 2")
+
+
+def _needed(data: GateData | None) -> GateData:
+    if data is None:
+        raise ThinkbackError("folds need examples to fit on: give `--on`")
+    return data
+
+
+def _check_apart(fitted: GateData, tuned: GateData) -> None:
+    """Refuse examples, and copies of questions, that are in both sets."""
+    shared = sorted(set(fitted.ids) & set(tuned.ids))
+    if shared:
+        raise ThinkbackError(
+            f"`--on` and `--tune` share {len(shared):,} examples ({listed(shared)}): fit and tune on disjoint ones"
+        )
+    known = set(fitted.questions)
+    copies = [name for name, digest in zip(tuned.ids, tuned.questions, strict=True) if digest in known]
+    if copies:
+        raise ThinkbackError(
+            f"{len(copies):,} examples of `--tune` ask questions that `--on` asks too ({listed(copies)}): leave them "
+            "out of one of the two"
+        )
+
+
+def _check_classes(repair: np.ndarray, where: str, least: int) -> None:
+    fixes, count = int((repair > 0).sum()), len(repair)
+    told = f"{where}: {count:,} example{'s' if count != 1 else ''} with a judged revision, {_told_repairs(repair)}"
+    if fixes == 0 or (repair >= 1).all():
+        raise ThinkbackError(f"{told}, so they are of one class: take others")
+    if fixes < least:
+        raise ThinkbackError(f"{told}; at least {least} are needed: take more")
+
+
+def _told_repairs(repair: np.ndarray) -> str:
+    """Examples that some rollout repairs, which is what the least number is of, and their mean over rollouts."""
+    total = float(repair.sum())
+    shown = f"{total:,.4g} repair{'' if total == 1 else 's'}"
+    return f"{int((repair > 0).sum()):,} of which some rollout repairs ({shown}, averaged over rollouts)"
+
+
+def _out_of_fold(data: GateData, kind: str, count: int, seed: int) -> np.ndarray:
+    """Score (N,) of each example by a model that was fitted on the other folds."""
+    place, scores = folds(data.questions, count), np.full(len(data.ids), np.nan)
+    for fold in range(count):
+        inside = place == fold
+        if inside.any():
+            _check_classes(data.repair[~inside], f"the folds without number {fold + 1}", 1)
+            model = fit_model(kind, data.values[~inside], data.repair[~inside], seed)
+            scores[inside] = probabilities(model, kind, data.values[inside])
+    return scores
+
+
+def _branches(at: Setting, tuned: GateData, draft: Mapping[str, Any], below: bool) -> Branches:
+    """Both branches on the tuned examples."""
+    gate = gate_of({**draft, "sha256": content_hash(draft)}, "the gate")
+    found = gather(tuned.plan, at.when(gate, below))
+    if found.ids.to_list() != tuned.ids.to_list():
+        raise ThinkbackError("the examples of `--tune` are not all served by both branches; leave out partial ones")
+    return found
+
+
+def _document(
+    at: Setting, kind: str, inputs: tuple[Feature, ...], model: Mapping[str, Any], below: bool,
+    fitted: GateData | None, tuned: GateData, asked: tuple[str | None, str | None, int | None],
+) -> dict[str, Any]:  # fmt: skip
+    on, tune, n_folds = asked
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "action": at.act.action,
+        "base": at.base.pool,
+        "pool": at.pool,
+        "label": "repair: the base is wrong and the action's answer right, mean over rollouts",
+        "features": [{"source": feature.source, "name": feature.name} for feature in inputs],
+        "model": dict(model),
+        "direction": "below" if below else "at_least",
+        "threshold": 0.0,
+        "fitted_on": _seen(at, fitted, on),
+        "tuned_on": _seen(at, tuned, on if n_folds is not None else tune) | {"folds": n_folds},
+    }
+
+
+def _seen(at: Setting, data: GateData | None, where: str | None) -> dict[str, Any]:
+    if data is None:
+        return {"log": None, "where": None, "examples": 0, "repairs": 0.0, "ids": [], "questions": []}
+    return {
+        "log": at.log.name,
+        "sha256": at.log.digest(),
+        "where": where,
+        "examples": len(data.ids),
+        "repairs": float(data.repair.sum()),
+        "ids": sorted(hashed(data.ids.to_list())),
+        "questions": sorted(data.questions),
+    }
+
+
+def _finished(
+    draft: dict[str, Any], table: pl.DataFrame, threshold: float, found: Calibration, below: bool
+) -> dict[str, Any]:
+    points = table[chosen_points(len(table))].to_dicts()
+    judged = {name: getattr(found, name) for name in ("auroc", "auprc", "brier", "ece", "rate", "n")}
+    numbers = {name: None if np.isnan(value) else value for name, value in judged.items()}
+    done = draft | {
+        "threshold": written_threshold(threshold, below),
+        "development": {
+            "calibration": numbers,
+            "reliability": [vars(one) for one in found.bins],
+            "curve": [point | {"threshold": written_threshold(point["threshold"], below)} for point in points],
+        },
+    }
+    return done | {"sha256": content_hash(done)}
+
+
+def _frozen(table: pl.DataFrame, below: bool) -> float:
+    """The threshold to freeze; one below which no score was seen is never, whatever scores come elsewhere."""
+    best = best_threshold(table, below)
+    return -np.inf if below and best == table["threshold"].min() else best
+
+
+def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
+    notes = []
+    for name, data in (("fitted on", fitted), ("tuned on", tuned)):
+        if data is None:
+            continue
+        notes.append(f"{name} {len(data.ids):,} examples, {_told_repairs(data.repair)}")
+        if data.without_revision:
+            notes.append(f"left out of these: {data.without_revision:,} examples without a judged revision")
+        if data.without_input:
+            notes.append(
+                f"left out of these: {data.without_input:,} examples that lack an input of the gate"
+                f"{told_lacking(data.lacking)}"
+            )
+    return notes

@@ -1,0 +1,96 @@
+"""A frozen gate on another log: how often it fires there, what that fixes and flips, and how well its scores hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from replay.gatefit.data import read_data, setting_of, told_lacking
+from replay.learning.reuse import listed, overlap
+from replay.policies.gate_file import GateFile
+from replay.runs.gate_sweep import Branches, best_threshold, curve, gather
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+from toolkit.stats import Settings, paired_interval
+from toolkit.stats.calibration import Calibration, calibration
+
+COLUMNS = ("correct", "fix", "flip", "intervened", "action_tokens", "total_tokens")
+
+
+@dataclass(frozen=True, eq=False)
+class GateReport:
+    """`rows`: never, the frozen gate, always, and the threshold that the same rule would choose here (a diagnostic).
+
+    Columns of `rows`: rule, threshold, accuracy, intervention_rate, fix_rate, flip_rate, action_tokens, total_tokens,
+    and the paired difference to never with its interval and p-value.
+    """
+
+    rows: pl.DataFrame
+    calibration: Calibration
+    curve: pl.DataFrame
+    examples: int
+    notes: tuple[str, ...]
+    simulated: bool
+    log: str
+
+
+def transfer_report(
+    log: Log | str,
+    gate: GateFile,
+    *,
+    where: str | None = None,
+    ids: pl.Series | None = None,
+    reuse: bool = False,
+    settings: Settings | None = None,
+    base: str | None = None,
+    pool: str | None = None,
+) -> GateReport:
+    """Report a frozen gate on the examples of `where`, and of those only on `ids` where they are given.
+
+    `base` and `pool` name what stands in this log for the pools of attempts and of revisions that it was fitted on.
+
+    Raises ThinkbackError where the log lacks what the gate reads, or the gate has seen some of the questions and
+    `reuse` does not allow that.
+    """
+    settings = settings or Settings()
+    at = setting_of(log, gate, base, pool)
+    data = read_data(at, where, gate.features, ids)
+    seen = overlap(data.plan.universe.examples, gate, at.log.digest())
+    told = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({listed(seen)})"
+    if seen and not reuse:
+        raise ThinkbackError(f"{told}: report on others with `--where`, or allow it with `--reuse`")
+    below = gate.direction == "below"
+    branches = gather(data.plan, at.when(gate, below))
+    table = curve(branches)
+    here = best_threshold(table, below)
+    never, always = (-np.inf, np.inf) if below else (np.inf, -np.inf)
+    rules = [("never", never), ("the gate, frozen", gate.threshold), ("always", always)]
+    rules.append(("diagnostic: the threshold that the same rule chooses here", here))
+    notes = [f"WARNING: {told}: its numbers here flatter it"] if seen else []
+    if data.without_revision or data.without_input:
+        notes.append(
+            f"left out: {data.without_revision:,} examples without a judged revision, "
+            f"{data.without_input:,} that lack an input of the gate{told_lacking(data.lacking)}"
+        )
+    rows = [_row(branches, name, threshold, settings) for name, threshold in rules]
+    return GateReport(
+        rows=pl.DataFrame(rows),
+        calibration=calibration(branches.signal, data.repair),
+        curve=table,
+        examples=len(data.ids),
+        notes=tuple(notes),
+        simulated=at.log.simulated,
+        log=at.log.name,
+    )
+
+
+def _row(branches: Branches, name: str, threshold: float, settings: Settings) -> dict[str, object]:
+    on = branches.signal < threshold if branches.below else branches.signal >= threshold
+    found = {c: np.where(on, branches.fired[c], branches.kept[c]) for c in COLUMNS if c in branches.kept}
+    gained = paired_interval(found["correct"], branches.kept["correct"], cluster=branches.unit, settings=settings)
+    named = {"correct": "accuracy", "fix": "fix_rate", "flip": "flip_rate", "intervened": "intervention_rate"}
+    numbers = {named.get(c, c): None if np.isnan(v).any() else float(v.mean()) for c, v in found.items()}
+    difference = {"difference": gained.difference, "low": gained.low, "high": gained.high, "p_value": gained.p_value}
+    return {"rule": name, "threshold": float(threshold), **numbers, **difference}

@@ -1,0 +1,1 @@
+"""What is fitted before a replay: calibration, priors, conformal thresholds."""

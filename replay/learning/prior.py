@@ -1,0 +1,122 @@
+"""Surrogates fitted on a development split over all its claims: linear, gradient-boosted trees, a Gaussian process.
+
+They foretell the verifier's score from the features that are known before any verification. Predictions are rounded
+to nine decimals, so that neither the number of rows asked at once nor of threads shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from replay.data.block import Block
+from replay.policies.base import Sample
+from replay.sampling.learned import NullRows, Predictor, Prior
+from toolkit.errors import ThinkbackError
+
+KERNEL_ROWS, PROCESS_ROWS = 400, 1000
+"""Development traces on which the process's kernel is fixed, and on which it is conditioned: drawn with seed 0."""
+FEWEST = 20
+DECIMALS = 9
+
+
+def fit_prior(block: Block, policy: Sample, prior: Prior) -> Prior:
+    """The prior fitted on every scored, valid trace of the development block that has all features."""
+    features, scores = development_rows(block, policy)
+    if len(scores) < FEWEST:
+        raise ThinkbackError(
+            f"`prior.on` ({prior.on}) has {len(scores)} valid traces with a score and all features; "
+            f"at least {FEWEST} are needed"
+        )
+    return replace(prior, fit=MODELS[prior.model](features, scores), left_out=null_rows(block, policy))
+
+
+def development_rows(block: Block, policy: Sample) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n, F) and scores (n,) of the scored, valid traces without a null feature, example by example."""
+    pool = block.pools[str(policy.pool)]
+    columns = np.stack([pool.features[name] for name in policy.features], axis=-1)  # (E, T, F)
+    known = _scored(block, policy) & ~np.isnan(columns).any(axis=-1)
+    return columns[known], pool.scores[str(policy.verifier)].score[known]
+
+
+def null_rows(block: Block, policy: Sample) -> NullRows:
+    """What `development_rows` leaves out for a null feature."""
+    features = block.pools[str(policy.pool)].features
+    scored = _scored(block, policy)
+    null = {name: scored & np.isnan(features[name]) for name in policy.features}
+    lost = np.any(list(null.values()), axis=0)  # (E, T)
+    named = tuple(name for name, where in null.items() if where.any())
+    return NullRows(int(lost.sum()), int(lost.any(axis=1).sum()), len(lost), named)
+
+
+def _scored(block: Block, policy: Sample) -> np.ndarray:
+    """The scored, valid traces (E, T)."""
+    pool = block.pools[str(policy.pool)]
+    return (pool.code >= 0) & ~np.isnan(pool.scores[str(policy.verifier)].score)
+
+
+def _linear(features: np.ndarray, scores: np.ndarray) -> Predictor:
+    design = np.concatenate([features, np.ones((len(features), 1))], axis=1)
+    weights = np.linalg.lstsq(design, scores, rcond=None)[0]
+    return _rounded(lambda rows: rows @ weights[:-1] + weights[-1])
+
+
+def _trees(features: np.ndarray, scores: np.ndarray) -> Predictor:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    model = HistGradientBoostingRegressor(
+        max_iter=100, learning_rate=0.1, max_leaf_nodes=15, early_stopping=False, random_state=0
+    )
+    with threadpool_limits(1):  # quicker for so few rows, and no sum depends on the threads
+        model.fit(features, scores)
+
+    def predict(rows: np.ndarray) -> np.ndarray:
+        with threadpool_limits(1):
+            return model.predict(rows)
+
+    return _rounded(predict)
+
+
+def _process(features: np.ndarray, scores: np.ndarray) -> Predictor:
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    from threadpoolctl import threadpool_limits
+
+    middle, spread = features.mean(axis=0), features.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)  # the kernel's bounds hold for features of spread one
+    features = (features - middle) / spread
+    order = np.random.default_rng(0).permutation(len(scores))
+    few, some = order[:KERNEL_ROWS], order[:PROCESS_ROWS]
+    kernel = ConstantKernel(0.1, (1e-4, 1e2)) * RBF(np.full(features.shape[1], 1.0), (1e-2, 1e2)) + WhiteKernel(
+        0.05, (1e-5, 1.0)
+    )
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound: the feature says nothing
+        found = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0).fit(features[few], scores[few])
+        model = GaussianProcessRegressor(found.kernel_, optimizer=None, normalize_y=True)
+        model.fit(features[some], scores[some])
+
+    def predict(rows: np.ndarray) -> np.ndarray:
+        with threadpool_limits(1):
+            rows = (rows - middle) / spread
+            parts = [model.predict(rows[i : i + 4096]) for i in range(0, len(rows), 4096)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    return _rounded(predict)
+
+
+def _rounded(predict: Callable[[np.ndarray], np.ndarray]) -> Predictor:
+    return lambda rows: np.round(predict(rows), DECIMALS)
+
+
+MODELS: dict[str, Callable[[np.ndarray, np.ndarray], Predictor]] = {
+    "linear": _linear,
+    "trees": _trees,
+    "gp": _process,
+}

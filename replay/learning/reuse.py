@@ -1,0 +1,77 @@
+"""Whether a gate is reported on questions that it has seen: refused, unless it is asked for by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+import polars as pl
+
+from replay.policies.base import Policy, nested
+from replay.policies.gate_file import GateFile, hashed, normalised_question
+from replay.policies.gates import readings
+from replay.policies.interventions import When
+from toolkit.errors import ThinkbackError
+
+SHOWN = 3
+
+
+def question_hashes(examples: pl.DataFrame, log: str) -> list[str]:
+    """What tells each question, whatever log it stands in; without a text, its id within the log of this digest.
+
+    `examples` has example_id and question. Ids alone tell nothing across logs: every import numbers from 1.
+    """
+    texts = map(normalised_question, examples["question"].fill_null("").to_list())
+    ids = examples["example_id"].to_list()
+    return hashed(text or f"id {name} of log {log}" for text, name in zip(texts, ids, strict=True))
+
+
+def seen_by(gates: Iterable[GateFile], examples: pl.DataFrame, log: str) -> Iterator[tuple[GateFile, list[str]]]:
+    """The gates that were fitted or tuned on some of the examples, of the log of this digest, with the ids of these."""
+    gates = tuple(gates)
+    ids = examples["example_id"].to_list() if gates else []
+    hashes = question_hashes(examples, log) if gates else []
+    for gate in gates:
+        known = set(gate.seen())
+        found = [name for name, digest in zip(ids, hashes, strict=True) if digest in known]
+        if found:
+            yield gate, found
+
+
+def overlap(examples: pl.DataFrame, gate: GateFile, log: str) -> list[str]:
+    """Ids of the examples, of the log of this digest, that a gate was fitted or tuned on."""
+    return next((ids for _, ids in seen_by([gate], examples, log)), [])
+
+
+def listed(ids: Iterable[str]) -> str:
+    """The first three of some ids, as messages show them."""
+    shown = list(ids)[:SHOWN]
+    return ", ".join(f"`{name}`" for name in shown)
+
+
+def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
+    """Gate files that policies read, and whether reuse is allowed wherever one is read."""
+    found: dict[GateFile, bool] = {}
+    for policy in policies:
+        for part in nested(policy):
+            for reading in readings(part.gate) if isinstance(part, When) else ():
+                if reading.file is not None:
+                    found[reading.file] = found.get(reading.file, True) and reading.reuse
+    return found
+
+
+def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) -> tuple[str, ...]:
+    """A warning for every gate file that is reported, as asked, on what it has seen.
+
+    Raises ThinkbackError where that was not asked for.
+    """
+    notes = []
+    files = gate_files(policies)
+    for gate, ids in seen_by(files, examples, log):
+        where = f"{len(ids):,} of {len(examples):,} examples ({listed(ids)})"
+        if not files[gate]:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` was fitted or tuned on {where}: name the split to report on, such as "
+                "`--where \"split = 'test'\"`, or allow it with `reuse = true` in the gate"
+            )
+        notes.append(f"WARNING: gate file `{gate.path}` was fitted or tuned on {where}: its numbers here flatter it")
+    return tuple(notes)

@@ -1,0 +1,1 @@
+"""The vocabulary of policies: what all kinds share, gates, policy files, sweeps."""

@@ -1,0 +1,1 @@
+"""A run: passes over a log, coverage, outcomes on disk, the result."""

@@ -1,0 +1,280 @@
+"""All thresholds of a gate at once: every distinct value of its signal, never and always included.
+
+Both branches of each example are evaluated once. Examples are sorted by the signal, and every number at every
+threshold is a cumulative sum; intervals and the band of the whole curve are taken at up to 200 of the thresholds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from replay.engine.evaluator import Evaluator
+from replay.engine.signals import unthresholded
+from replay.policies.base import Policy, nested
+from replay.policies.gates import ALL, Reading, readings
+from replay.policies.interventions import When
+from replay.runs.passes import Plan, blocks, widest
+from replay.runs.store import chunk_size, outcome_values, resampling_units
+from toolkit.errors import ThinkbackError
+from toolkit.stats import Settings, unit_numbers
+from toolkit.stats.bands import Band, Steps, bands, means
+from toolkit.stats.metrics import QUALITY
+
+MOST_POINTS = 200
+"""Thresholds with intervals, evenly spread over those that there are; never and always among them."""
+RATES = frozenset({"correct", "fix", "flip", "intervened"})
+BANDED = ("correct", "fix", "flip", "intervened", "total_tokens")
+AMONG, ACTED = "flips_among", "acted"
+"""Flips among the examples acted on, over the share that is: equation 19 of Dip, Zhou and Zhang."""
+CURVE = ("correct", "fix", "flip", "intervened", "action_tokens", "total_tokens", "calls", "latency_s")
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """Both branches of a `when` on the examples that it can serve whatever its threshold, in example_id order.
+
+    `signal` (N,): NaN where it fires whatever the threshold, because the base has no answer and no signal.
+    `kept`, `fired`: columns of outcomes (N,) where the gate does not fire and where it does.
+    """
+
+    ids: pl.Series
+    unit: np.ndarray
+    signal: np.ndarray
+    below: bool
+    kept: Mapping[str, np.ndarray]
+    fired: Mapping[str, np.ndarray]
+    left_out: int
+
+    def among(self, ids: pl.Series) -> Branches:
+        """The same on some of the examples."""
+        kept = self.ids.is_in(ids.implode()).to_numpy()
+        return replace(
+            self, ids=self.ids.filter(pl.Series(kept)), unit=unit_numbers(self.unit[kept]), signal=self.signal[kept],
+            kept={name: values[kept] for name, values in self.kept.items()},
+            fired={name: values[kept] for name, values in self.fired.items()},
+        )  # fmt: skip
+
+    def thresholds(self) -> np.ndarray:
+        """Every distinct threshold, from never to always: `inf` is beyond every value."""
+        values = np.unique(self.signal[~np.isnan(self.signal)])
+        return np.append(values, np.inf) if self.below else np.append(values, np.inf)[::-1]
+
+    def steps(self, thresholds: np.ndarray, columns: Iterable[str]) -> Steps:
+        """The examples by the first of the thresholds (from never to always) that lets them through."""
+        forced = np.isnan(self.signal)
+        if self.below:  # fires where signal < threshold
+            group = np.searchsorted(thresholds, self.signal, side="right")
+        else:  # fires where signal >= threshold; thresholds descend
+            group = np.searchsorted(-thresholds, -self.signal, side="left")
+        names = [name for name in columns if name in self.kept]
+        kept = {name: np.where(forced, self.fired[name], self.kept[name]) for name in names}
+        return Steps(
+            group=np.where(forced, 0, group).astype(np.int64),
+            unit=self.unit,
+            kept=kept,
+            fired={name: self.fired[name] for name in names},
+            rate=RATES,
+            least=len(thresholds) - 1,
+        )
+
+
+def swept(policy: Policy) -> Reading | None:
+    """The one reading of a `when` whose threshold is `all`; None where there is none.
+
+    Raises ThinkbackError where it stands in a combined gate, or in a part of a policy.
+    """
+    found = [
+        (part, reading)
+        for part in nested(policy)
+        if isinstance(part, When)
+        for reading in readings(part.gate)
+        if reading.threshold == ALL
+    ]
+    if not found:
+        return None
+    part, reading = found[0]
+    if part is not policy or reading is not part.gate:
+        raise policy.refuse(
+            'a threshold of "all" goes with a gate of one signal, of the policy itself and not of a part'
+        )
+    return reading
+
+
+def at_threshold(policy: When, threshold: float) -> When:
+    """The policy with a number in place of `all` (or of its own threshold)."""
+    reading = policy.gate
+    if not isinstance(reading, Reading):
+        raise policy.refuse("it has a combined gate, and so no one threshold")
+    if reading.below is not None:
+        return replace(policy, gate=replace(reading, below=float(threshold)))
+    return replace(policy, gate=replace(reading, at_least=float(threshold)))
+
+
+def gather(plan: Plan, policy: When) -> Branches:
+    """Evaluate both branches of a `when` (resolved) on the examples of a plan."""
+    reading = policy.gate
+    if not isinstance(reading, Reading):
+        raise policy.refuse("it has a combined gate, and so no one threshold")
+    below = reading.below is not None
+    never, always = (at_threshold(policy, s) for s in ((-np.inf, np.inf) if below else (np.inf, -np.inf)))
+    kept: list[dict[str, np.ndarray]] = []
+    fired: list[dict[str, np.ndarray]] = []
+    signals, ids, left_out = [], [], 0
+    for block in blocks(plan, [never], chunk_size(1, widest(plan.contents, [never]))):
+        evaluator = Evaluator(block, [never, always], plan.contents.whole)
+        pair = [evaluator.outcome(one) for one in (never, always)]
+        keep = (pair[0].reason == 0) & (pair[1].reason == 0)
+        left_out += int((~keep).sum())
+        kept.append(outcome_values(pair[0], keep))
+        fired.append(outcome_values(pair[1], keep))
+        signals.append(evaluator.gated(never).signals[unthresholded(reading)].value[keep])
+        ids.append(block.examples["example_id"].filter(pl.Series(keep)))
+    served = pl.concat(ids)
+    if served.is_empty():
+        raise policy.refuse("no example of the log has what both of its branches need")
+    examples = plan.universe.examples.filter(pl.col("example_id").is_in(served.implode()))
+    return Branches(
+        ids=served,
+        unit=unit_numbers(resampling_units(examples)),
+        signal=np.concatenate(signals),
+        below=below,
+        kept={name: np.concatenate([part[name] for part in kept]) for name in kept[0]},
+        fired={name: np.concatenate([part[name] for part in fired]) for name in fired[0]},
+        left_out=left_out,
+    )
+
+
+def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
+    """Every distinct threshold with the exact mean of every column, from never to always.
+
+    Columns: threshold, then accuracy, fix_rate, flip_rate, intervention_rate and the costs, null where not known.
+    """
+    thresholds = branches.thresholds()
+    steps = branches.steps(thresholds, columns)
+    found = {QUALITY.get(name, name): pl.Series(means(steps, name), nan_to_null=True) for name in steps.kept}
+    return pl.DataFrame({"threshold": thresholds, **found})
+
+
+def chosen_points(count: int, most: int = MOST_POINTS) -> np.ndarray:
+    """Places of at most `most` of `count` thresholds, evenly spread, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+
+
+def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | None = None) -> pl.DataFrame:
+    """Estimate, pointwise limits and the limits of the whole curve at some thresholds, one row a metric.
+
+    `thresholds` run from never to always; by default they are up to 200 of all. Columns: threshold, metric, estimate,
+    low, high, band_low, band_high, n (examples that the metric is known of). The metric `flips_among` is the flip rate
+    among the examples acted on.
+    """
+    every = branches.thresholds()
+    thresholds = every[chosen_points(len(every))] if thresholds is None else thresholds
+    made = _never(bands(_among(branches.steps(thresholds, BANDED)), settings))
+    frames = [
+        pl.DataFrame(
+            {
+                "threshold": thresholds,
+                "metric": [QUALITY.get(name, name)] * len(thresholds),
+                **{key: getattr(band, key) for key in ("estimate", "low", "high", "band_low", "band_high")},
+                "n": [band.n] * len(thresholds),
+            },
+            nan_to_null=True,
+        )
+        for name, band in made.items()
+        if name != ACTED
+    ]
+    return pl.concat(frames)
+
+
+def _never(made: Mapping[str, Band]) -> dict[str, Band]:
+    """Bands in which the first threshold, never, fixes and flips nothing for sure: who never acts cannot."""
+    acts = made["intervened"].estimate
+    never = (np.arange(len(acts)) == 0) & (acts == 0)
+    found = dict(made)
+    for name in ("fix", "flip", "intervened"):
+        if name in made:
+            band = made[name]
+            still = never & (band.estimate == 0)
+            low, high, band_low, band_high = (
+                np.where(still, 0.0, ends) for ends in (band.low, band.high, band.band_low, band.band_high)
+            )
+            found[name] = replace(band, low=low, high=high, band_low=band_low, band_high=band_high)
+    return found
+
+
+def _among(steps: Steps) -> Steps:
+    """The steps with the flips among the examples acted on, those of them that are judged."""
+    if "flip" not in steps.kept:
+        return steps
+    unjudged = np.isnan(steps.kept["flip"]) | np.isnan(steps.fired["flip"])
+    kept, fired = (
+        {**side, ACTED: np.where(unjudged, np.nan, side["intervened"])} for side in (steps.kept, steps.fired)
+    )
+    return replace(steps, kept=kept, fired=fired, rate=steps.rate | {ACTED}, among={AMONG: ("flip", ACTED)})
+
+
+@dataclass(frozen=True, eq=False)
+class Sweeps:
+    """Policies in which every threshold `all` became up to 200 numbers.
+
+    `swept`: name, both branches and those numbers of each policy that had it.
+    """
+
+    policies: tuple[Policy, ...]
+    swept: tuple[tuple[str, Branches, np.ndarray], ...]
+
+    def tables(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+        """What all thresholds give on the examples that a run compares, those not `excluded`; None without a sweep.
+
+        The curve has a row per (policy, threshold), with the examples (`n`) and those of them that are judged
+        (`judged`); the bands per (policy, threshold, metric), with the examples that the metric is known of.
+        """
+        curves, found = [], []
+        for name, gathered, thresholds in self.swept:
+            branches = gathered.among(gathered.ids.filter(~gathered.ids.is_in(list(excluded))))
+            of = pl.lit(name).alias("policy")
+            judged = int(np.isfinite(branches.kept["correct"] + branches.fired["correct"]).sum())
+            curves.append(curve(branches).select(of, pl.all(), n=pl.lit(len(branches.ids)), judged=pl.lit(judged)))
+            found.append(band_table(branches, settings, thresholds).select(of, pl.all()))
+        if not curves:
+            return None, None
+        return pl.concat(curves, how="diagonal"), pl.concat(found)
+
+
+def expand_all(plan: Plan, policies: Iterable[Policy]) -> Sweeps:
+    """Replace policies with the threshold `all` by those of a sweep over the signal's distinct values."""
+    made: list[Policy] = []
+    found = []
+    for policy in policies:
+        reading = swept(policy)
+        if reading is None or not isinstance(policy, When):
+            made.append(policy)
+            continue
+        branches = gather(plan, policy)
+        every = branches.thresholds()
+        chosen = every[chosen_points(len(every))]
+        key = "below" if reading.below is not None else "at_least"
+        for threshold in chosen:
+            name = f"{policy.name}[gate.{key}={float(threshold)!r}]"
+            one = replace(at_threshold(policy, threshold), name=name, family=policy.name, tried=len(every))
+            made.append(one)
+        found.append((policy.name, branches, chosen))
+    return Sweeps(tuple(made), tuple(found))
+
+
+def best_threshold(table: pl.DataFrame, below: bool) -> float:
+    """The threshold of a curve with the highest accuracy.
+
+    Ties: fewer action tokens, then fewer flips, then fewer interventions, then the higher one for `at_least`, the
+    lower one for `below`. Raises ThinkbackError where nothing is judged.
+    """
+    if table["accuracy"].null_count() == len(table):
+        raise ThinkbackError("no example is judged, so no threshold can be chosen")
+    keys = [-table["accuracy"], table["action_tokens"].fill_null(0.0), table["flip_rate"], table["intervention_rate"]]
+    rounded = [np.round(key.to_numpy(), 10) for key in keys]
+    last = table["threshold"].to_numpy() * (1 if below else -1)
+    return float(table["threshold"][int(np.lexsort((last, *reversed(rounded)))[0])])

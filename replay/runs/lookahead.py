@@ -1,0 +1,59 @@
+"""Guards a user's own stopping rules against looking ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from replay.data.block import Block
+from replay.engine.evaluator import walks
+from replay.engine.trajectory import walk_block
+from replay.policies.base import Policy, Sample, nested
+from replay.sampling.prefix import Prefix
+from replay.sampling.stops import STOPS, Rule, decisions
+from toolkit.errors import ThinkbackError
+
+CHECKED_EXAMPLES = 256
+
+
+def check_rules(block: Block, policies: Sequence[Policy]) -> None:
+    """Check every stopping rule that is not built in, on the first examples of a run.
+
+    Raises ThinkbackError when a rule decides differently once later steps, or other examples, are cut off.
+    """
+    small = block.slice(0, min(CHECKED_EXAMPLES, len(block.examples)))
+    for policy in (part for whole in policies for part in nested(whole)):
+        if isinstance(policy, Sample) and type(policy.stop) not in STOPS.values():
+            seen = walk_block(small, walks(policy)[0]).prefix
+            name = f"stopping rule `{type(policy.stop).__name__}` of policy `{policy.name}`"
+            step = looks_ahead(policy.stop, seen)
+            if step is not None:
+                raise ThinkbackError(
+                    f"{name} looks ahead: its decision after {step} steps changes when what comes later is cut off"
+                )
+            if looks_aside(policy.stop, seen):
+                raise ThinkbackError(
+                    f"{name} looks at other examples: its decisions change when some of them are left out"
+                )
+
+
+def looks_ahead(rule: Rule, seen: Prefix) -> int | None:
+    """First step at which the rule's decision depends on what comes later (None: nowhere).
+
+    Cutting off catches a rule that waits for the best score, and one that knows how many traces are stored.
+    """
+    whole = decisions(rule, seen)
+    for steps in range(1, whole.shape[1]):
+        cut = decisions(rule, seen.first(steps))
+        if (cut != whole[:, :steps]).any():
+            return int(np.flatnonzero((cut != whole[:, :steps]).any(axis=0))[0]) + 1
+    return None
+
+
+def looks_aside(rule: Rule, seen: Prefix) -> bool:
+    """Whether the rule's decision on an example depends on which other examples there are."""
+    whole = decisions(rule, seen)
+    examples = len(whole)
+    parts = [slice(0, None, 2), slice(1, None, 2), *(slice(e, e + 1) for e in range(min(examples, 8)))]
+    return any((decisions(rule, seen.rows(part)) != whole[part]).any() for part in parts if whole[part].size)

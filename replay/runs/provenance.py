@@ -1,0 +1,55 @@
+"""What a run is made of, for run.json: policies as plain data, and versions."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from replay.policies.base import Policy
+from replay.policies.gate_file import GateFile
+from replay.policies.gates import AllOf, AnyOf, Reading
+from replay.policies.interventions import Choice
+from replay.sampling.learned import FITS
+from replay.sampling.stops import STOPS
+
+PACKAGES = ("thinkback", "polars", "numpy", "pyarrow", "duckdb")
+
+
+def describe_policy(policy: Policy) -> dict[str, Any]:
+    """A policy as plain data, every default filled in."""
+    described = {"name": policy.name, "kind": policy.kind, "diagnostic": policy.diagnostic or None}
+    return described | {f.name: _plain(getattr(policy, f.name)) for f in fields(policy) if f.name != "name"}
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers depend on."""
+    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+
+
+def write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write what a run or a study is made of to run.json in a folder."""
+    text = json.dumps(record, indent=2, ensure_ascii=False, sort_keys=False)
+    (folder / "run.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Policy):
+        return describe_policy(value)
+    if isinstance(value, GateFile):
+        return {"path": value.path, "sha256": value.sha256, "kind": value.kind, "threshold": value.content["threshold"]}
+    if isinstance(value, Reading | Choice):
+        return {
+            f.name: _plain(v) for f in fields(value) if (v := getattr(value, f.name)) is not None and v is not False
+        }
+    if isinstance(value, AnyOf | AllOf):
+        return {"any" if isinstance(value, AnyOf) else "all": [_plain(gate) for gate in value.gates]}
+    if is_dataclass(value) and not isinstance(value, type):
+        rule = next((name for name, kind in STOPS.items() if kind is type(value)), type(value).__name__)
+        settings = {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.compare}
+        return settings if type(value) in FITS.values() else {"rule": rule} | settings
+    return list(value) if isinstance(value, tuple) else value

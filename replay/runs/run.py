@@ -1,0 +1,185 @@
+"""A run: log x policies -> outcomes, summary and comparisons, with what was left out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from replay.data.conditions import matching
+from replay.data.contents import Contents, read_contents, request, resolve
+from replay.data.needs import check_suffixes, example_columns
+from replay.learning.fit import fit_policies
+from replay.learning.reuse import check_reuse
+from replay.policies.base import Policy
+from replay.policies.toml import PolicyFile, load_policies
+from replay.runs.coverage import Served
+from replay.runs.gate_sweep import expand_all
+from replay.runs.passes import Plan, replay_all
+from replay.runs.provenance import describe_policy, versions
+from replay.runs.result import Result, Scratch
+from replay.runs.store import Universe
+from replay.sampling.stops import Rule
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import Log, check_log, collect, open_log
+from toolkit.stats import Settings, Summary, draws, summarise
+
+MOST_GROUPS = 500
+
+
+def run(
+    log: Log | str | Path,
+    policies: str | Path | PolicyFile | Policy | Iterable[Policy],
+    *,
+    baseline: str | None = None,
+    where: str | None = None,
+    by: Sequence[str] = (),
+    seed: int = 0,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    method: str = "percentile",
+    strict: bool = False,
+    measure: str | None = None,
+    rules: str | Path | Iterable[type[Rule]] | None = None,
+    kw: float = 0.25,
+    eur_per_kwh: float = 0.25,
+    block_examples: int | None = None,
+) -> Result:
+    """Replay policies on a log and compare them on the examples that all of them can serve.
+
+    `log` is a log or its address; `policies` a TOML file, a TOML text or policies built in Python. `baseline`
+    names the policy of the paired differences; `where` is an SQL condition on the columns of `examples`; `by`
+    names columns of `examples` whose groups are summarised too; `measure` another column of traces (0 to 1)
+    in place of `correct`; `rules` a file or classes with stopping rules of one's own. `block_examples` is
+    how many examples are read at once; no result depends on it.
+
+    Raises ThinkbackError for anything wrong with the log, the policies or the settings.
+    """
+    settings = Settings(resamples=resamples, level=level, method=method, seed=seed, kw=kw, eur_per_kwh=eur_per_kwh)
+    file = load_policies(policies, rules)
+    log = open_log(log) if isinstance(log, str | Path) else log
+    check_log(log)
+    contents = read_contents(log)
+    by, measure, scratch = tuple(dict.fromkeys(by)), measure or file.measure, Scratch()
+    chosen, universe, reused = _prepared(log, contents, file, measure, where, by)
+    plan = Plan(log, contents, universe, measure, file.prices, block_examples)
+    sweeps = expand_all(plan, chosen)
+    served = _served(plan, sweeps.policies, scratch, strict, baseline)
+    names, series = [p.name for p in served.policies], partial(served.store.blocks, universe)
+    judge = partial(
+        summarise,
+        policies=names,
+        labels=universe.labels,
+        baseline=baseline,
+        settings=settings,
+        leaders=[p.name for p in served.policies if not p.diagnostic],
+    )
+    statistics = judge(series)
+    members = list(_groups(universe, served, by))
+    groups = {group: judge(partial(series, ids)) for group, ids in members}
+    thresholds, bands = sweeps.tables(served.excluded, settings)
+    notes = (*log.warnings, *reused, *served.notes(len(universe.examples)), *statistics.notes)
+    asked = {"baseline": baseline, "where": where, "by": list(by), "measure": plan.measure or "correct"}
+    return Result(
+        policies=served.policies,
+        statistics=statistics,
+        groups=groups,
+        by=by,
+        baseline=baseline,
+        dropped=served.dropped,
+        excluded=served.excluded,
+        notes=notes,
+        simulated=log.simulated,
+        provenance=_provenance(log, served, statistics, settings, asked, notes),
+        thresholds=thresholds,
+        bands=bands,
+        within=lambda ids: judge(partial(series, ids)),
+        draw=lambda metric: draws(series, names, metric, labels=universe.labels, settings=settings),
+        _scratch=scratch,
+    )
+
+
+def _prepared(
+    log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str]
+) -> tuple[tuple[Policy, ...], Universe, tuple[str, ...]]:
+    """The policies, resolved and with what they learn fitted; the examples; warnings about gates seen in fitting."""
+    chosen = resolve(file.policies, contents)
+    check_suffixes(log, chosen, contents)
+    read = request(chosen, contents, measure, file.prices).pools
+    universe = select_examples(log, contents, read, where, (*by, *sorted(example_columns(chosen))))
+    reused = check_reuse(chosen, universe.examples, log.digest())
+    fitted = fit_policies(log, contents, chosen, universe.examples["example_id"], measure)
+    return fitted, universe, reused
+
+
+def _served(plan: Plan, policies: tuple[Policy, ...], scratch: Scratch, strict: bool, baseline: str | None) -> Served:
+    names = [p.name for p in policies]
+    if baseline is not None and baseline not in names:
+        raise ThinkbackError(f"no policy is named `{baseline}`; {suggest(baseline, names)}")
+    served = replay_all(plan, policies, scratch.path, strict)
+    if baseline is not None and baseline in served.dropped:
+        raise ThinkbackError(f"the baseline `{baseline}` is dropped: {served.dropped[baseline]}")
+    return served
+
+
+def select_examples(
+    log: Log, contents: Contents, read: frozenset[str], where: str | None, by: Sequence[str]
+) -> Universe:
+    """The examples of a run, and their label space unless a pool that is read has verdicts without answers."""
+    for column in by:
+        if column not in contents.example_columns:
+            raise ThinkbackError(
+                f"examples have no column `{column}` for `by`; {suggest(column, contents.example_columns)}"
+            )
+        if isinstance(contents.example_columns[column], pl.List | pl.Array | pl.Struct):
+            raise ThinkbackError(f"`by` takes columns of single values; `{column}` of examples holds lists")
+    columns = list(dict.fromkeys(["example_id", "labels", "gold", "cluster", *by]))
+    examples = collect(log.scan("examples", columns), log).sort("example_id")
+    if where is not None:
+        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    if examples.is_empty():
+        raise ThinkbackError(f"{log.address} has no examples")
+    spaces = examples["labels"].unique().to_list()
+    shared = spaces[0] if len(spaces) == 1 and spaces[0] else None
+    if shared is not None and contents.opaque & read:
+        shared = None
+    return Universe(examples, tuple(shared) if shared else None)
+
+
+def _groups(universe: Universe, served: Served, by: Sequence[str]) -> Iterator[tuple[tuple[object, ...], pl.Series]]:
+    """Each group of `by` with the ids of its examples."""
+    if not by:
+        return
+    examples = universe.examples.filter(~pl.col("example_id").is_in(list(served.excluded)))
+    count = examples.select(by).n_unique()
+    if count > MOST_GROUPS:
+        raise ThinkbackError(f"`by` {', '.join(by)} makes {count:,} groups; at most {MOST_GROUPS} are allowed")
+    for group, frame in sorted(examples.group_by(*by), key=lambda g: tuple(str(v) for v in g[0])):
+        yield group, frame["example_id"].sort()
+
+
+def _provenance(
+    log: Log,
+    served: Served,
+    statistics: Summary,
+    settings: Settings,
+    asked: Mapping[str, Any],
+    notes: tuple[str, ...],
+) -> dict[str, Any]:
+    return {
+        "log": {"address": log.address, "name": log.name, "sha256": log.digest(), "simulated": log.simulated},
+        "policies": [describe_policy(p) for p in served.policies],
+        **asked,
+        **asdict(settings),
+        "leader": statistics.leader,
+        "examples": {"compared": statistics.n, "judged": statistics.judged, "excluded": dict(served.excluded)},
+        "policies_dropped": dict(served.dropped),
+        "verifications_free": {name: sorted(lacking) for name, lacking in sorted(served.free.items()) if lacking},
+        "surrogate_s_per_example": served.surrogate_s_per_example,
+        "notes": list(notes),
+        "versions": versions(),
+    }

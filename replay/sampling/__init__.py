@@ -1,0 +1,1 @@
+"""The rules of sampling: orders, stops, selects, and what they see."""

@@ -1,0 +1,220 @@
+"""Analyses beside the thesis's tables: how early gold appears, whose rule never holds, what the settings change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import Block, Request
+from replay.data.conditions import matching
+from replay.data.read import read_block
+from replay.engine.trajectory import Walk, walk_block
+from replay.policies.base import Sample, every_example
+from replay.runs.coverage import ENOUGH
+from replay.runs.run import run
+from replay.runs.store import resampling_units
+from replay.sampling.stops import Margin
+from replay.studies.factcheck.runs import Setting, warnings_of
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, collect
+from toolkit.stats import OutcomeBlock, Settings, summarise
+
+BLOCK_EXAMPLES = 8192
+MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
+MINIMA = (2, 3, 5)
+BOOTSTRAPS = (2, 3, 5)
+CAPS = (5, 10, 15, 20, 30, 40)
+SENSITIVITY: dict[str, type[pl.DataType]] = {
+    "margin": pl.Float64,
+    "cap": pl.Int64,
+    "min_valid": pl.Int64,
+    "bootstrap": pl.Int64,
+}
+SENSITIVITY |= {"metric": pl.String, "estimate": pl.Float64, "low": pl.Float64, "high": pl.Float64}
+
+
+@dataclass(frozen=True)
+class Depth:
+    """How many traces the claims that are asked about have: `size`, which nine tenths of them reach.
+
+    `shorter`: claims that do not. `largest`: of any claim.
+    """
+
+    size: int
+    largest: int
+    shorter: int
+    claims: int
+
+    @property
+    def note(self) -> str:
+        """What a table of pools of this size leaves out."""
+        return f"pools of {self.size} traces: {self.shorter:,} of {self.claims:,} claims have fewer and are left out"
+
+
+def pool_depth(log: Log, setting: Setting) -> Depth:
+    """The largest size of pool that at least nine tenths of the claims that are asked about have."""
+    found = [block.pools[setting.pool].size for block in _blocks(log, setting, verified=False)]
+    sizes = np.sort(np.concatenate(found))[::-1]
+    share, of = ENOUGH
+    size = max(int(sizes[-(-share * len(sizes) // of) - 1]), 1)
+    return Depth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
+
+
+def gold_within(log: Log, setting: Setting, size: int) -> pl.DataFrame:
+    """Share of claims with a trace of the gold label among the first k, for every k of pools of `size` traces.
+
+    Columns: k, share, low, high, n. Claims with a shorter pool, and those without gold, are left out; where fewer than
+    nine tenths of the claims asked about are left, the shares are null.
+    """
+    rights, units, asked = [], [], 0
+    for block in _blocks(log, setting, verified=False):
+        pool = block.pools[setting.pool]
+        kept = (pool.size >= size) & ~np.isnan(pool.judged[:, :size]).any(axis=1)
+        right = (pool.judged[kept, :size] > 0) & (pool.code[kept, :size] >= 0)
+        asked += len(kept)
+        rights.append(np.maximum.accumulate(right, axis=1))
+        units.append(resampling_units(block.examples).filter(pl.Series(kept)))
+    return _shares(np.concatenate(rights), pl.concat(units), asked, setting)
+
+
+def unresolved(log: Log, setting: Setting, size: int) -> pl.DataFrame:
+    """Without a cap but the pool of `size` traces: claims whose margin rule has not held after k traces.
+
+    Columns: k, share, low, high, n, largest_margin and median_margin: of the largest lead that each of these claims
+    reached by then, once enough were verified (null: none has two labels). All are null where fewer than nine tenths
+    of the claims asked about have such a pool, verified throughout.
+    """
+    held, leads, units, asked = [], [], [], 0
+    walk = Walk(setting.pool, setting.verifier, "generation", 0, 0, False, size, 1)
+    for block in _blocks(log, setting, verified=True):
+        pool = block.pools[setting.pool]
+        trajectory = walk_block(block, walk)
+        kept = (pool.size >= size) & (trajectory.missing > size)
+        asked += len(kept)
+        seen = trajectory.prefix
+        strength = setting.margin.strength(seen)[kept]
+        lead = np.where((seen.verified >= setting.margin.min_valid) & (seen.verified_answers > 1), seen.lead, -np.inf)
+        held.append(np.maximum.accumulate(strength, axis=1) >= setting.margin.threshold)
+        leads.append(np.maximum.accumulate(lead[kept], axis=1))
+        units.append(resampling_units(block.examples).filter(pl.Series(kept)))
+    open_, lead = ~np.concatenate(held), np.concatenate(leads)
+    frame = _shares(open_, pl.concat(units), asked, setting)
+    leads_of = lead if enough(len(lead), asked) else np.full_like(lead, -np.inf)
+    reached = [leads_of[open_[:, k] & (leads_of[:, k] > -np.inf), k] for k in range(open_.shape[1])]
+    return frame.with_columns(
+        largest_margin=pl.Series([float(r.max()) if len(r) else None for r in reached], dtype=pl.Float64),
+        median_margin=pl.Series([float(np.median(r)) if len(r) else None for r in reached], dtype=pl.Float64),
+    )
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Columns of `table`: margin, cap, min_valid, bootstrap (null: adaptive stopping), metric, estimate, low, high.
+
+    Numbers are null for a setting that cannot be served for nine tenths of the claims asked about. `warnings`: what
+    must be said above it; `missing`: why numbers are null.
+    """
+
+    table: pl.DataFrame
+    warnings: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+def sensitivity(
+    log: Log,
+    setting: Setting,
+    size: int,
+    *,
+    margins: Sequence[float] = MARGINS,
+    caps: Sequence[int] | None = None,
+    minima: Sequence[int] = MINIMA,
+    bootstraps: Sequence[int] = BOOTSTRAPS,
+) -> Sensitivity:
+    """Macro-F1 and operations over margin, cap (at most `size`), minimum and bootstrap pool."""
+    caps = [cap for cap in (caps or CAPS) if cap <= size] or [size]
+    keys, policies = [], []
+    for margin, cap, least, first in product(margins, caps, minima, (None, *bootstraps)):
+        own: dict[str, Any] = {"max_traces": cap, "stop": Margin(margin, least, setting.margin.single_label)}
+        if first is not None:
+            own |= {"order": "surrogate", "features": setting.features, "bootstrap": first}
+        how = "adaptive stopping" if first is None else f"surrogate from {first}"
+        name = f"{how} with margin {margin:g}, cap {cap}, minimum {least}"
+        keys.append((name, margin, cap, least, first))
+        policies.append(Sample(name=name, pool=setting.pool, verifier=setting.verifier, **own))
+    swept = list(SENSITIVITY)[:4]
+    schema = {"policy": pl.String} | {name: SENSITIVITY[name] for name in swept}
+    metrics = pl.DataFrame({"metric": ["macro_f1", "operations"]})
+    table = pl.DataFrame(keys, schema=schema, orient="row").join(metrics, how="cross", maintain_order="left_right")
+    try:
+        result = run(log, [*policies, every_example(setting.pool)], **setting.asked)
+    except ThinkbackError as error:
+        null = {name: pl.lit(None, pl.Float64) for name in ("estimate", "low", "high")}
+        return Sensitivity(table.with_columns(**null).select(*SENSITIVITY), missing=(str(error),))
+    made = table.join(result.summary, on=["policy", "metric"], how="left", maintain_order="left").select(*SENSITIVITY)
+    return Sensitivity(made, warnings_of(result), tuple(_unserved_settings(result.dropped, len(policies))))
+
+
+def _unserved_settings(dropped: Mapping[str, str], settings: int) -> Iterator[str]:
+    if dropped:
+        name, why = next(iter(dropped.items()))
+        yield f"{len(dropped)} of the {settings} settings cannot be served and are dashes, such as {name}: {why}"
+
+
+def wall_clock(log: Log, setting: Setting) -> float | None:
+    """Wall-clock seconds of making the pool and its verifications; None where the log does not say."""
+    source = log.manifest.source if log.manifest is not None else None
+    if not isinstance(source, Mapping):
+        return None
+    parts = [_seconds(source, "pools", setting.pool), _seconds(source, "verifiers", setting.verifier)]
+    return None if None in parts else sum(part for part in parts if part is not None)
+
+
+def verified_elsewhere(log: Log, setting: Setting) -> bool:
+    """Whether the verifier scored traces of other pools too, so that its wall-clock is not of this one alone."""
+    traces = log.scan("traces", ["trace_id", "pool"]).filter(pl.col("pool") != setting.pool)
+    scores = log.scan("verifications", ["trace_id", "verifier"]).filter(pl.col("verifier") == setting.verifier)
+    return not collect(scores.join(traces, on="trace_id", how="semi").select("trace_id").head(1), log).is_empty()
+
+
+def _seconds(source: Mapping[str, Any], kind: str, name: str) -> float | None:
+    entries = source.get(kind)
+    entry = entries.get(name) if isinstance(entries, Mapping) else None
+    value = entry.get("wall_clock_s") if isinstance(entry, Mapping) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _blocks(log: Log, setting: Setting, verified: bool) -> Iterator[Block]:
+    """The claims that the study is asked about, a block at a time."""
+    examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster"]), log).sort("example_id")
+    where = setting.asked.get("where")
+    if where is not None:
+        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    verifiers = {setting.pool: frozenset([setting.verifier])} if verified else {}
+    wanted = Request(frozenset([setting.pool]), verifiers, {})
+    for start in range(0, len(examples), BLOCK_EXAMPLES):
+        yield read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
+
+
+def enough(claims: int, asked: int) -> bool:
+    """Whether a number of this many claims may stand: they are nine tenths of those asked about."""
+    share, of = ENOUGH
+    return claims > 0 and claims * of >= share * asked
+
+
+def _shares(holds: np.ndarray, units: pl.Series, asked: int, setting: Setting) -> pl.DataFrame:
+    """Share of claims (E, K) that hold for each k, with intervals; claims of a cluster are resampled together."""
+    ks = range(1, holds.shape[1] + 1)
+    schema = {"k": pl.Int64, "share": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}
+    if not enough(len(holds), asked):
+        return pl.DataFrame([(k, None, None, None, len(holds)) for k in ks], schema=schema, orient="row")
+    number = units.rank("dense").to_numpy().astype(np.int64) - 1
+    block = OutcomeBlock(np.full(len(holds), "", object), number, {"correct": holds.T.astype(float)})
+    known = {key: setting.asked[key] for key in ("resamples", "level", "seed") if key in setting.asked}
+    found = summarise(lambda: iter([block]), [str(k) for k in ks], settings=Settings(**known)).summary
+    rows = found.filter(pl.col("metric") == "accuracy").select("estimate", "low", "high", "n").rows()
+    return pl.DataFrame([(k, *row) for k, row in zip(ks, rows, strict=True)], schema=schema, orient="row")

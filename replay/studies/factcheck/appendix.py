@@ -1,0 +1,347 @@
+"""Tables B.1 to B.4 of the thesis, and the tables that it does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from replay.runs.coverage import MANY
+from replay.studies.factcheck.buckets import trace_buckets
+from replay.studies.factcheck.further import averaged, coverage, paired, variants
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, METHODS, SHOWN, SURROGATE
+from replay.studies.factcheck.sheets import Measure, Row, Value, sheet
+from replay.studies.factcheck.study import Study, told
+from replay.studies.factcheck.tables import counts, euros, price_note
+from toolkit.show import WARNING, Interval, Table
+
+SPLITS = {("QuanTemp", 15): "QuanTemp test", ("ClaimDecomp", 50): "ClaimDecomp test"}
+"""Pools of table B.4 by data set and size."""
+BUDGETS = {15: (3, 5, 7, 10, 13), 50: (5, 10, 15, 20, 25, 30, 40, 45)}
+NOT_SECONDS = "the log has no wall-clock (`wall_clock_s` of the pool and the verifier in the manifest's `source`)"
+
+
+def appendix_tables(study: Study) -> dict[str, Table]:
+    """The tables by the names of their files."""
+    tables = {
+        "table_B_1": buckets(study),
+        "table_B_2": wall(study),
+        "table_B_3": overhead(study),
+        "table_B_4": fixed(study),
+        "budgets": every_budget(study),
+        "budget_pairs": pairs(study),
+        "budget_smallest": smallest(study),
+        "gold_within": gold_table(study),
+        "unresolved": unresolved_table(study),
+        "efficiency": efficiency(study),
+        "paired": paired(study),
+        "sensitivity": sensitivity_table(study),
+    }
+    if study.beyond is not None:
+        tables["orders"] = averaged(study, study.beyond)
+        tables["variants"] = variants(study, study.beyond)
+        if study.beyond.coverage:
+            tables["coverage"] = coverage(study, study.beyond)
+    return tables
+
+
+def buckets(study: Study) -> Table:
+    """Macro-F1 by traces used, against exhaustive on the same claims (table B.1)."""
+    measures = [
+        Measure("Claims", "claims", 0),
+        Measure("Share, %", "share_pct", 1),
+        Measure("Method Macro-F1", "method_macro_f1_pct", interval=True),
+        Measure("Exh. Macro-F1", "exhaustive_macro_f1_pct", interval=True),
+        Measure("Difference", "gain_pp", interval=True, signed=True),
+    ]
+    rows = []
+    for found in trace_buckets(study.main):
+        values: dict[str, Value] = {
+            "claims": found.claims,
+            "share_pct": 100 * found.share,
+            "method_macro_f1_pct": found.own,
+            "exhaustive_macro_f1_pct": found.exhaustive,
+            "gain_pp": found.difference,
+        }
+        keys = {"method": found.method, "traces_from": found.first, "traces_to": found.last}
+        rows.append(Row((study.dataset, SHOWN[found.method], f"{found.first}–{found.last}"), values, keys))
+    notes = ("percent; exhaustive best-of-N is judged on the claims of each row",)
+    return sheet(study, "B.1", "Macro-F1 by traces used", ("Dataset", "Method", "Traces used"), measures, rows, notes)
+
+
+def wall(study: Study) -> Table:
+    """Hours and euros of generation, verification and the rest of the wall-clock (table B.2)."""
+    hours, price = study.main.n / 3600, study.eur_per_h
+    heads = (("Gen. h", "generation_h"), ("Ver. h", "verification_h"), ("Other h", "other_h"), ("Total h", "total_h"))
+    priced = (
+        ("Gen. cost", "generation_cost_eur"), ("Ver. cost", "verification_cost_eur"),
+        ("Other cost", "other_cost_eur"), ("Run cost", "run_cost_eur"),
+    )  # fmt: skip
+    measures = [Measure(h, k) for h, k in heads] + [Measure(f"{h}, €", k, 3, significant=2) for h, k in priced]
+    rows = []
+    for name in (BEST, ADAPTIVE, SURROGATE):
+        generation, verification = (
+            _estimate(study.main.cell(name, metric, hours)) for metric in ("generation_s", "verification_s")
+        )
+        other = _other_h(study, generation, verification) if name == BEST else None
+        known = None not in (generation, verification, other)
+        total = (generation or 0) + (verification or 0) + (other or 0) if known else None
+        parts = {"generation": generation, "verification": verification, "other": other}
+        values: dict[str, Value] = {f"{part}_h": value for part, value in parts.items()}
+        costs = {
+            "generation": _estimate(euros(study, study.main, name, "generation")),
+            "verification": _estimate(euros(study, study.main, name, "verification")),
+            "other": None if other is None else other * price,
+        }
+        values |= {f"{part}_cost_eur": value for part, value in costs.items()}
+        run_cost = None if None in costs.values() else sum(value or 0 for value in costs.values())
+        values |= {"total_h": total, "run_cost_eur": run_cost}
+        rows.append(Row((study.dataset, SHOWN[name]), values, {"method": name}))
+    notes = [price_note(study, study.main), _why_no_wall(study)]
+    notes.append("other: wall-clock less generation and verification; a replayed method that stops early has none")
+    return sheet(study, "B.2", "Wall-clock runtime and cost", ("Dataset", "Method"), measures, rows, notes)
+
+
+def _estimate(found: Interval | None) -> float | None:
+    return None if found is None else found.estimate
+
+
+def _whole_pool(study: Study) -> bool:
+    """Whether exhaustive best-of-N is just what the log's own run made, so that its wall-clock is its."""
+    depth = study.depth
+    whole = depth.largest == study.setting.cap and depth.shorter == 0
+    return whole and study.setting.asked.get("where") is None and not study.verified_elsewhere
+
+
+def _other_h(study: Study, generation: float | None, verification: float | None) -> float | None:
+    if study.wall_s is None or generation is None or verification is None or not _whole_pool(study):
+        return None
+    other = study.wall_s / 3600 - generation - verification
+    return other if other >= 0 else None
+
+
+def _why_no_wall(study: Study) -> str:
+    if study.wall_s is None:
+        return NOT_SECONDS
+    if not _whole_pool(study):
+        return "the log's wall-clock is of all its claims and of every trace verified, which this table is not"
+    generation, verification = (study.main.total(BEST, metric) for metric in ("generation_s", "verification_s"))
+    if generation is not None and verification is not None and study.wall_s < generation + verification:
+        return "calls ran side by side: the wall-clock is shorter than their sum, so there is no rest"
+    return f"wall-clock of the log's run: {study.wall_s / 3600:.2f} h"
+
+
+def overhead(study: Study) -> Table:
+    """Upper bound on the surrogate's own time (table B.3), and what replay measured."""
+    measures = [
+        Measure("Upper-bound time, h", "upper_bound_h"),
+        Measure("Upper-bound cost, €", "upper_bound_cost_eur", 3, significant=2),
+        Measure("Measured, s per claim", "measured_s_per_claim", 6),
+        Measure("Measured, h", "measured_h", 6),
+    ]
+    spent = study.surrogate_s
+    values: dict[str, Value] = {
+        "measured_s_per_claim": spent,
+        "measured_h": None if spent is None else spent * study.main.n / 3600,
+    }
+    notes = (
+        "measured: wall-clock of replay's surrogate, all claims together; it holds no feature construction",
+        "the bound needs the wall-clock of a surrogate-guided run, which replay does not make: a dash",
+    )
+    rows = [Row((study.dataset,), values, {"dataset": "" if study.published is None else study.published.dataset})]
+    return sheet(study, "B.3", "Overhead of the linear surrogate", ("Dataset",), measures, rows, notes)
+
+
+def fixed(study: Study) -> Table:
+    """Macro-F1 at chosen budgets of verification, for every order (table B.4)."""
+    keys = {
+        "generation": ("Generation order", "generation_order_macro_f1_pct"),
+        "random": ("Random", "random_macro_f1_pct"),
+        "surrogate": ("Surrogate-guided", "surrogate_macro_f1_pct"),
+        "random, expected": ("Random, all orders", "expected_macro_f1_pct"),
+        "score": ("Score top-k (diagnostic)", "score_macro_f1_pct"),
+    }
+    measures = [Measure(head, key, interval=True) for head, key in keys.values()]
+    rows = []
+    for found in study.budgets:
+        size, by_k = found.max_traces, found.by_k.filter(pl.col("metric") == "macro_f1")
+        cells = {(r["order"], r["k"]): _percent(r) for r in by_k.iter_rows(named=True)}
+        pool = None if study.published is None else SPLITS.get((study.published.dataset, size))
+        for k in _shown_budgets(size):
+            values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in keys.items()}
+            rows.append(Row((study.dataset, f"{size} traces", k), values, {"pool": pool, "k": k} if pool else {}))
+    notes = (f"random: seed {study.setting.random_seed}; all orders: the exact expectation", "score: sees all scores")
+    heads = ("Setting", "Candidate pool", "k")
+    return sheet(study, "B.4", "Macro-F1 under fixed verifier budgets", heads, measures, rows, notes)
+
+
+def _shown_budgets(size: int) -> Sequence[int]:
+    return BUDGETS.get(size) or sorted({k for k in (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 45, size) if k <= size})
+
+
+def _percent(row: dict) -> Interval | None:
+    return None if row["estimate"] is None else Interval(row["estimate"], row["low"], row["high"]).times(100)
+
+
+def every_budget(study: Study) -> Table:
+    """Macro-F1 and accuracy of every order at every budget."""
+    rows = []
+    for found in study.budgets:
+        for r in found.by_k.iter_rows(named=True):
+            heads = (f"{found.max_traces} traces", r["order"], r["k"], r["metric"])
+            rows.append(Row(heads, {"value": _percent(r)}))
+    heads = ("Candidate pool", "Order", "k", "Metric")
+    measures = [Measure("Value, %", "value", interval=True)]
+    notes = (f"random: seed {study.setting.random_seed}", "score: sees all scores, a diagnostic", *_unserved(study))
+    return sheet(study, "", "Every order at every budget", heads, measures, rows, notes, study.warnings["B.4"])
+
+
+def pairs(study: Study) -> Table:
+    """Paired differences of every two orders at every k."""
+    measures = [
+        Measure("Difference, points", "difference_pp", interval=True, signed=True),
+        Measure("p", "p_value", 4),
+    ]
+    rows = []
+    for found in study.budgets:
+        for r in found.pairs.iter_rows(named=True):
+            estimate = {"estimate": r["difference"], "low": r["low"], "high": r["high"]}
+            values: dict[str, Value] = {"difference_pp": _percent(estimate), "p_value": r["p_value"]}
+            rows.append(Row((f"{found.max_traces} traces", r["k"], r["metric"], r["order"], r["against"]), values))
+    heads = ("Candidate pool", "k", "Metric", "Order", "Against")
+    title = "Orders against each other at the same budget"
+    return sheet(study, "", title, heads, measures, rows, _unserved(study), study.warnings["B.4"])
+
+
+def _unserved(study: Study) -> Sequence[str]:
+    """Pools and orders that the log cannot serve, with the reason."""
+    return (study.depth.note, *study.missing.get("B.4", ()))
+
+
+def smallest(study: Study) -> Table:
+    """The smallest budget at which each order is within half a point of best-of-N."""
+    rows = []
+    for found in study.budgets:
+        for r in found.smallest.iter_rows(named=True):
+            best = None if r["best_of_n"] is None else 100 * r["best_of_n"]
+            rows.append(Row((f"{found.max_traces} traces", r["order"], r["metric"]), {"k": r["k"], "best": best}))
+    measures = [Measure("Smallest k", "k", 0), Measure("Best-of-N, %", "best")]
+    title = "Smallest budget within 0.5 points of best-of-N"
+    notes = ("a dash: at no budget, or not known because it or a lower one cannot be served", *_unserved(study))
+    heads = ("Candidate pool", "Order", "Metric")
+    return sheet(study, "", title, heads, measures, rows, notes, study.warnings["B.4"])
+
+
+def gold_table(study: Study) -> Table:
+    """Claims with a trace of the gold label among the first k."""
+    rows = [Row((r["k"],), {"share": _share(r), "n": r["n"]}) for r in study.gold.iter_rows(named=True)]
+    measures = [Measure("Claims with a gold trace, %", "share", 1, interval=True), Measure("Claims", "n", 0)]
+    lacking = _lacking(study, study.gold)
+    notes = ["sees gold: a diagnostic", study.depth.note]
+    if lacking:
+        notes.append(f"{lacking:,} claims are left out: no gold label{_too_few(study, study.gold)}")
+    return sheet(study, "", "Gold label among the first k traces", ("k",), measures, rows, notes)
+
+
+def unresolved_table(study: Study) -> Table:
+    """Claims whose margin rule has not held after k traces, with no cap but the pool."""
+    rows = []
+    for r in study.unresolved.iter_rows(named=True):
+        values = {"share": _share(r), "largest": r["largest_margin"], "median": r["median_margin"], "n": r["n"]}
+        rows.append(Row((r["k"],), values))
+    measures = [
+        Measure("Not stopped, %", "share", 1, interval=True),
+        Measure("Largest margin reached", "largest", 4),
+        Measure("Median of the largest", "median", 4),
+        Measure("Claims", "n", 0),
+    ]
+    notes = ["margins: of the claims that have not stopped, the largest lead each has had by then", study.depth.note]
+    lacking, warnings = _lacking(study, study.unresolved), study.warnings[""]
+    if lacking:
+        why = f"{lacking:,} claims are left out: `{study.setting.verifier}` did not score every valid trace"
+        notes.append(f"{why}{_too_few(study, study.unresolved)}")
+        if lacking > MANY * study.depth.claims:
+            warnings = (*warnings, f"{WARNING}{lacking:,} of {study.depth.claims:,} claims are left out")
+    return sheet(study, "", "Adaptive Stopping with no cap but the pool", ("k",), measures, rows, notes, warnings)
+
+
+def _lacking(study: Study, shares: pl.DataFrame) -> int:
+    """Claims with a pool of the size that shares are of, but not among them."""
+    return study.depth.claims - study.depth.shorter - max(shares["n"].to_list())
+
+
+def _too_few(study: Study, shares: pl.DataFrame) -> str:
+    if shares["share"].null_count() < len(shares):
+        return ""
+    return "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
+
+
+def _share(row: dict) -> Interval | None:
+    return _percent(row | {"estimate": row["share"]})
+
+
+def efficiency(study: Study) -> Table:
+    """Calls, tokens, seconds per claim, per trace and per verifier call, hours and euros, with reductions."""
+    metrics = (
+        "traces", "verifications", "operations", "calls", "prompt_tokens", "completion_tokens", "total_tokens",
+        "generation_s", "verification_s", "latency_s", "cost_eur",
+    )  # fmt: skip
+    per = (
+        ("generation_s", "traces", "per trace"),
+        ("prompt_tokens+completion_tokens", "traces", "per trace"),
+        ("verification_s", "verifications", "per verifier call"),
+        ("operations", "verifications", "per verifier call"),
+        ("latency_s", "verifications", "per verifier call"),
+    )
+    rows = []
+    for name in METHODS:
+        for metric in metrics:
+            change = study.main.change(name, metric) if name != BEST else None
+            total = study.main.cell(name, metric, study.main.n)
+            many, claims = (1000, "1,000 claims") if metric == "cost_eur" else (1, "claim")
+            mean = study.main.cell(name, metric, many)
+            values: dict[str, Value] = {"mean": mean, "total": total, "change": change}
+            rows.append(Row((SHOWN[name], f"{metric}, per {claims}"), values))
+        missing = counts(study.main, name)["missing_label_traces"]
+        rows.append(Row((SHOWN[name], "missing-label traces"), {"total": missing}))
+        for over, under, words in per:
+            rows.append(Row((SHOWN[name], f"{over}, {words}"), {"mean": study.main.ratio(name, over, under)}))
+        hours: dict[str, Value] = {
+            "total": study.main.cell(name, "latency_s", study.main.n / 3600),
+            "change": study.main.change(name, "latency_s") if name != BEST else None,
+        }
+        rows.append(Row((SHOWN[name], "hours, all claims"), hours))
+    measures = [
+        Measure("Mean", "mean", 4, interval=True, significant=2),
+        Measure("Total", "total", 2, interval=True, significant=2),
+        Measure("Change, %", "change", 1, interval=True, signed=True),
+    ]
+    notes = (
+        *told(study.main),
+        *study.main.unlogged().values(),
+        "hours: of latency_s, one call after the other",
+        "per verifier call: a dash where a method makes none",
+        *(note for note in study.notes if note.startswith("cost_eur")),
+        "change: against exhaustive best-of-N; a dash where that has nothing of it to divide by",
+    )
+    return sheet(study, "", "Efficiency of every method", ("Method", "Number"), measures, rows, notes)
+
+
+def sensitivity_table(study: Study) -> Table:
+    """Macro-F1 and operations for every setting."""
+    wide = study.sensitivity.table.pivot(
+        on="metric", index=["margin", "cap", "min_valid", "bootstrap"], values=["estimate", "low", "high"]
+    )
+    rows = []
+    for r in wide.iter_rows(named=True):
+        f1, operations = (
+            {part: r.get(f"{part}_{metric}") for part in ("estimate", "low", "high")}
+            for metric in ("macro_f1", "operations")
+        )
+        values: dict[str, Value] = {"macro_f1_pct": _percent(f1), "operations": operations["estimate"]}
+        rows.append(Row((r["margin"], r["cap"], r["min_valid"], r["bootstrap"]), values))
+    measures = [Measure("Macro-F1, %", "macro_f1_pct", interval=True), Measure("Operations/claim", "operations", 2)]
+    notes = ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none", *study.sensitivity.missing)
+    heads = ("Margin", "Cap", "Minimum", "Bootstrap")
+    title = "Sensitivity to the settings"
+    return sheet(study, "", title, heads, measures, rows, notes, study.sensitivity.warnings)

@@ -1,0 +1,138 @@
+"""Published against simulated: every number that a simulated log should meet, and how near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from replay.studies.factcheck.buckets import trace_buckets
+from replay.studies.factcheck.published import Published, published
+from replay.studies.factcheck.runs import (
+    ADAPTIVE,
+    BEST,
+    SURROGATE,
+    TOP,
+    VOTE,
+    Methods,
+    Setting,
+    replay_methods,
+)
+from toolkit.errors import ThinkbackError
+from toolkit.features import CLAIM_FEATURES
+from toolkit.log import Log
+from toolkit.show import SIMULATED, Column, Number, Table, Tick
+
+CAP = 15
+QUALITY, CLASS_F1, TRACES, SHARE, CALLS = 1.5, 4.0, 0.6, 8.0, 6.0
+"""Distances: points of accuracy and macro-F1, points of a class's F1, traces per claim, points, percent."""
+RELAXED = {"claimdecomp": 2.0}
+"""With 200 claims, twice as far."""
+LABELS = {"t_f1_pct": "f1:Supports", "f_f1_pct": "f1:Refutes", "c_f1_pct": "f1:Conflicting"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number; `distance` is how far it may lie, in its own unit (None: it is only shown)."""
+
+    table: str
+    method: str
+    what: str
+    published: float
+    simulated: float
+    distance: float | None
+
+    @property
+    def difference(self) -> float:
+        """Simulated minus published."""
+        return self.simulated - self.published
+
+    @property
+    def within(self) -> bool | None:
+        """Whether it lies near enough."""
+        return None if self.distance is None else abs(self.difference) <= self.distance + 1e-9
+
+
+def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
+    """Replay a simulated data set with the cap of 15 and hold it against the published numbers.
+
+    Raises ThinkbackError where the pool is smaller than that.
+    """
+    numbers, factor = published(name), RELAXED.get(name, 1.0)
+    setting = Setting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": "split = 'test'", "resamples": 1})
+    main = replay_methods(log, setting)
+    if main.missing:
+        raise ThinkbackError(f"the published runs have {CAP} traces per claim: simulate at least as many `--traces`")
+    lines = list(_main(main, numbers))
+    if name == "quantemp":
+        lines += _other(replay_methods(log, replace(setting, verifier="deepseek")), numbers)
+    return [replace(line, distance=None if line.distance is None else factor * line.distance) for line in lines]
+
+
+def check_table(lines: list[Line], title: str) -> Table:
+    """Published, simulated, difference, and the distance allowed."""
+    columns = (
+        Column("table"),
+        Column("method"),
+        Column("number"),
+        Column("published", Number(2)),
+        Column("simulated", Number(2)),
+        Column("difference", Number(2, signed=True)),
+        Column("allowed", Number(2)),
+        Column("within", Tick("yes", "no")),
+    )
+    rows = tuple(
+        (x.table, x.method, x.what, x.published, x.simulated, x.difference, x.distance, x.within) for x in lines
+    )
+    return Table(title, columns, rows, above=(SIMULATED,))
+
+
+def _main(main: Methods, numbers: Published) -> Iterator[Line]:
+    for method in (TOP, VOTE, BEST):
+        yield from _quality(main, numbers, "5.1", method, QUALITY, CLASS_F1)
+    yield from _quality(main, numbers, "5.2", ADAPTIVE, None, None)
+    yield from _traces(main, numbers, "5.3", ADAPTIVE, TRACES)
+    for method in (BEST, ADAPTIVE, SURROGATE):
+        yield from _calls(main, numbers, "5.6", method)
+    yield from _shares(main, numbers)
+
+
+def _other(other: Methods, numbers: Published) -> Iterator[Line]:
+    yield from _quality(other, numbers, "5.8", BEST, QUALITY, CLASS_F1)
+    for method in (ADAPTIVE, SURROGATE):
+        yield from _quality(other, numbers, "5.8", method, None, None)
+    yield from _traces(other, numbers, "5.9", ADAPTIVE, TRACES)
+    for method in (BEST, ADAPTIVE, SURROGATE):
+        yield from _calls(other, numbers, "5.9", method)
+
+
+def _quality(
+    methods: Methods, numbers: Published, table: str, method: str, near: float | None, near_class: float | None
+) -> Iterator[Line]:
+    metrics = {"accuracy_pct": "accuracy", "macro_f1_pct": "macro_f1", **LABELS}
+    for column, metric in metrics.items():
+        wanted = numbers.value(table, column, method=method)
+        found = methods.cell(method, metric, 100)
+        if wanted is not None and found is not None:
+            allowed = near_class if column in LABELS else near
+            yield Line(table, method, f"{metric}, %", wanted, found.estimate, allowed)
+
+
+def _traces(methods: Methods, numbers: Published, table: str, method: str, near: float) -> Iterator[Line]:
+    wanted, found = numbers.value(table, "traces_per_claim", method=method), methods.cell(method, "traces")
+    if wanted is not None and found is not None:
+        yield Line(table, method, "traces per claim", wanted, found.estimate, near)
+
+
+def _calls(methods: Methods, numbers: Published, table: str, method: str) -> Iterator[Line]:
+    wanted, found = numbers.value(table, "verifier_calls", method=method), methods.total(method, "verifications")
+    if wanted is not None and found is not None:
+        yield Line(table, method, "verifier calls", wanted, found, CALLS / 100 * wanted)
+
+
+def _shares(main: Methods, numbers: Published) -> Iterator[Line]:
+    for bucket in trace_buckets(main):
+        keys = {"method": bucket.method, "traces_from": bucket.first, "traces_to": bucket.last}
+        wanted = numbers.value("B.1", "claims", **keys)
+        if wanted is not None:
+            what = f"claims with {bucket.first} to {bucket.last} traces, %"
+            yield Line("B.1", bucket.method, what, 100 * wanted / main.n, 100 * bucket.share, SHARE)

@@ -1,0 +1,51 @@
+"""What a study of fact checking was run on: for run.json, and as the first list of its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from replay.studies.factcheck.study import Study
+from toolkit.errors import listed
+
+
+def record(study: Study) -> dict[str, Any]:
+    """Everything that it takes to repeat the study, as plain data: the main run's, and what the study adds."""
+    setting = study.setting
+    made = dict(study.main.result.provenance) if study.main.result is not None else {}
+    asked = {
+        "study": "factcheck",
+        "log": made.pop("log", {"name": study.name}),
+        "where": made.pop("where", None),
+        "dev": study.dev,
+        "pool": setting.pool,
+        "verifier": setting.verifier,
+        "other_verifier": study.other_verifier,
+        "features": list(setting.features),
+        "cap": setting.cap,
+        "caps": list(study.caps),
+        "orders": study.orders,
+        "random_seed": setting.random_seed,
+        "published": None if study.published is None else study.published.dataset,
+    }
+    return asked | made | {"notes": list(study.notes)}
+
+
+def replayed(study: Study) -> Iterator[str]:
+    """The same in words, for people."""
+    made, setting = record(study), study.setting
+    yield f"log: {study.dataset}, SHA-256 {made['log'].get('sha256', 'unknown')}"
+    yield f"data sets: {listed(study.datasets) or 'none is named'}"
+    yield f"claims: {'all' if made['where'] is None else made['where']}; {study.main.n:,} are compared"
+    caps = ", ".join(str(cap) for cap in study.caps)
+    yield f"pool: `{setting.pool}`, of which up to {setting.cap} traces a claim (tables 5.11 to 5.13: {caps})"
+    others = "none" if study.other_verifier is None else f"`{study.other_verifier}`"
+    if study.published is not None:
+        yield f"beside it: the published numbers of {study.published.dataset}"
+    yield f"verifier: `{setting.verifier}`; the other one: {others}"
+    yield study.features_note or f"features of the surrogate: {listed(setting.features)}"
+    yield (
+        f"intervals: {made['resamples']:,} resamples, level {made['level']:g}, seed {made['seed']}; random order: seed "
+        f"{setting.random_seed}; `orders`: means over {study.orders}"
+    )
+    yield "`run.json` holds all of this, the policies and the versions"

@@ -1,0 +1,242 @@
+"""The runs that the study is made of: five methods on the same claims, and what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.policies.base import Sample, every_example
+from replay.runs.coverage import LEFT_OUT
+from replay.runs.result import Result
+from replay.runs.run import run
+from replay.sampling.stops import Margin
+from replay.studies.gaps import unlogged
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+from toolkit.show import WARNING, Interval
+from toolkit.stats import Summary
+from toolkit.stats.intervals import Sorted
+
+TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
+ADAPTIVE, SURROGATE = "adaptive stopping", "surrogate-guided"
+METHODS = (TOP, VOTE, BEST, ADAPTIVE, SURROGATE)
+"""As the published tables name them."""
+FOLLOWS = {
+    "verification_tokens": ("verification_tokens", "total_tokens"),
+    "latency_s": ("verification_s", "latency_s"),
+    "device_s": ("device_s",),
+}
+"""What follows from a cost of verifications."""
+SHOWN = {
+    TOP: "Top-1 decoding",
+    VOTE: "Self-consistency",
+    BEST: "Exhaustive BoN (baseline)",
+    ADAPTIVE: "Adaptive Stopping",
+    SURROGATE: "Surrogate-Guided Selective Verification",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the study is run on. `asked` goes to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh."""
+
+    pool: str
+    verifier: str
+    features: tuple[str, ...] = ()
+    cap: int = 15
+    random_seed: int = 20  # of the random order (table A.3)
+    margin: Margin = field(default_factory=Margin)
+    asked: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Methods:
+    """Five methods replayed with one cap and one verifier, and cells of tables made of them.
+
+    `missing`: methods that the log cannot serve, with the reason. `free`: costs that the log lacks of a call by the
+    verifier which some method may pay: replay counts them as nothing, and what a method that verifies paid is unknown.
+    """
+
+    result: Result | None
+    cap: int
+    verifier: str
+    missing: Mapping[str, str] = field(default_factory=dict)
+    free: frozenset[str] = frozenset()
+    _memo: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    @property
+    def n(self) -> int:
+        """Claims compared."""
+        return self.result.statistics.n if self.result is not None else 0
+
+    def cell(self, method: str, metric: str, scale: float = 1.0) -> Interval | None:
+        """Estimate and interval of a metric, times `scale`."""
+        if self.result is None or self.unpaid(method, metric):
+            return None
+        return cell(self.result.statistics, method, metric, scale)
+
+    def unpaid(self, method: str, metric: str) -> bool:
+        """Whether replay counted as nothing what a call of this method cost."""
+        return method not in (TOP, VOTE) and metric in self.unknown
+
+    @property
+    def unknown(self) -> frozenset[str]:
+        """Metrics that follow from what the verifier's calls lack."""
+        euros = {"cost_eur"} if self.priced_by in self.free else set()
+        return frozenset(metric for cost in self.free for metric in FOLLOWS[cost]) | euros
+
+    @property
+    def priced_by(self) -> str | None:
+        """The seconds that `cost_eur` comes from."""
+        notes = self.result.notes if self.result is not None else ()
+        return next((s for s in ("device_s", "latency_s") if any(n.startswith(f"cost_eur: {s} ") for n in notes)), None)
+
+    def unlogged(self) -> dict[str, str]:
+        """Why there are no seconds, tokens or device seconds (of which euros come) of traces or of verifications.
+
+        By kind: `trace seconds`, `verification tokens`, `verification device seconds`, and so on.
+        """
+        shown = [] if self.result is None else [policy.name for policy in self.result.policies]
+        calls = {}
+        kinds = [("seconds", "generation_s", "latency_s"), ("tokens", "prompt_tokens", "verification_tokens")]
+        if self.priced_by == "device_s":
+            kinds.append(("device seconds", "device_s", "device_s"))
+        for what, generated, verified in kinds:
+            if any(self.cell(name, generated) is None for name in shown if not self.unpaid(name, generated)):
+                calls[f"trace {what}"] = unlogged(what, "trace")
+            if verified in self.free:
+                calls[f"verification {what}"] = unlogged(what, f"verification by `{self.verifier}`")
+        return calls
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What must be said above a table of these."""
+        return warnings_of(self.result)
+
+    def total(self, method: str, metric: str) -> float | None:
+        """Sum over the claims."""
+        found = self.cell(method, metric, self.n)
+        return None if found is None else found.estimate
+
+    def ratio(self, method: str, over: str, under: str, scale: float = 1.0) -> Interval | None:
+        """One mean over another, such as seconds per trace, resampled together."""
+        return self._drawn((method, over), (method, under), lambda a, b: scale * a / b)
+
+    def change(self, method: str, metric: str, against: str = BEST) -> Interval | None:
+        """Change of a mean against another method's, in percent: negative where it is less.
+
+        `metric` may be a sum, such as `prompt_tokens+completion_tokens`.
+        """
+        return self._drawn((method, metric), (against, metric), lambda a, b: 100 * (a / b - 1))
+
+    def difference(
+        self, method: str, metric: str, against: str = BEST, scale: float = 1.0
+    ) -> tuple[Interval | None, float | None]:
+        """Paired difference of a metric to another method's, times `scale`, and its p-value.
+
+        Of the run's own comparison where it made one, else from the same resamples.
+        """
+        one, two = self._estimate(method, metric), self._estimate(against, metric)
+        if self.result is None or one is None or two is None:
+            return None, None
+        made = self.result.comparisons.filter(
+            (pl.col("policy") == method) & (pl.col("baseline") == against) & (pl.col("metric") == metric)
+        )
+        if len(made):
+            low, high, p_value = made.select("low", "high", "p_value").row(0)
+        else:
+            ordered = Sorted.of((self._draws(method, metric) - self._draws(against, metric))[None])
+            sure = bool(ordered.enough[0])
+            low, high = (float(end[0]) if sure else None for end in ordered.percentile(self.result.provenance["level"]))
+            p_value = float(ordered.p_values()[0]) if sure else None
+        ends = [None if end is None else scale * end for end in (low, high)]
+        return Interval(scale * (one - two), ends[0], ends[1]), p_value
+
+    def sum_of(self, method: str, metric: str, scale: float = 1.0) -> Interval | None:
+        """A mean, or a sum of means written with `+`, times `scale`."""
+        return self._drawn((method, metric), None, lambda a, _: scale * a)
+
+    def _drawn(self, first: tuple[str, str], second: tuple[str, str] | None, value: Any) -> Interval | None:
+        one = self._estimate(*first)
+        two = 1.0 if second is None else self._estimate(*second)
+        if self.result is None or one is None or two is None or two == 0:
+            return None
+        a = self._draws(*first)
+        b = np.ones_like(a) if second is None else self._draws(*second)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            drawn = value(a, b)
+        ordered = Sorted.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
+        estimate = float(value(one, two))
+        if not ordered.enough[0] or self.n < 2:
+            return Interval(estimate)
+        low, high = ordered.percentile(self.result.provenance["level"])
+        return Interval(estimate, float(low[0]), float(high[0]))
+
+    def _estimate(self, method: str, metric: str) -> float | None:
+        cells = [self.cell(method, name) for name in metric.split("+")]
+        return None if None in cells else sum(found.estimate for found in cells if found is not None)
+
+    def _draws(self, method: str, metric: str) -> np.ndarray:
+        result = self.result
+        if result is None:
+            return np.zeros(0)
+        row = [policy.name for policy in result.policies].index(method)
+        for name in metric.split("+"):
+            if name not in self._memo:
+                self._memo[name] = result.draw(name)
+        return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
+
+
+def warnings_of(result: Result | None) -> tuple[str, ...]:
+    """What a run says above its table: its warnings, and which examples are left out for which reason."""
+    notes = result.notes if result is not None else ()
+    return tuple(note for note in notes if note.startswith((WARNING, LEFT_OUT)))
+
+
+def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> Interval | None:
+    """One cell of a summary."""
+    row = statistics.summary.filter((pl.col("policy") == method) & (pl.col("metric") == metric))
+    if row.is_empty() or row["estimate"][0] is None:
+        return None
+    return Interval(row["estimate"][0], row["low"][0], row["high"][0]).times(scale)
+
+
+def method_policies(setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:
+    """The methods as policies; `keys` are settings of all of them, such as `orders`."""
+    made: dict[str, dict[str, Any]] = {
+        TOP: {"max_traces": 1, "select": "first"},
+        VOTE: {"select": "majority"},
+        BEST: {},
+        ADAPTIVE: {"stop": setting.margin},
+        SURROGATE: {"order": "surrogate", "features": setting.features, "stop": setting.margin},
+    }
+    common = {"pool": setting.pool, "verifier": setting.verifier, "max_traces": setting.cap}
+    return [Sample(**{**common, "name": name, **made[name], **keys}) for name in methods]
+
+
+def replay_methods(log: Log, setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+    """Replay the methods; what the log cannot serve for nine tenths of the claims asked about is missing, and why.
+
+    Where the verifier scored too few traces for exhaustive best-of-N, the others stand without differences to it.
+    """
+    policies = [*method_policies(setting, methods, **keys), *([] if TOP in methods else [every_example(setting.pool)])]
+    try:
+        result = run(log, policies, baseline=BEST, **setting.asked)
+    except ThinkbackError:
+        result = run(log, policies, **setting.asked)
+        if BEST not in result.dropped or VOTE in result.dropped:
+            raise
+    free = frozenset(result.provenance["verifications_free"].get(setting.verifier, ()))
+    return Methods(result, setting.cap, setting.verifier, dict(result.dropped), free)
+
+
+def replay_if_served(log: Log, setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+    """The same; where nothing can be replayed, every method is missing, with the reason."""
+    try:
+        return replay_methods(log, setting, methods, **keys)
+    except ThinkbackError as error:
+        return Methods(None, setting.cap, setting.verifier, dict.fromkeys(methods, str(error)))

@@ -1,0 +1,143 @@
+"""One table of the study: rows of methods, columns of numbers, each with its published one and the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from replay.studies.factcheck.published import CAP, TOTALS
+from replay.studies.factcheck.runs import Methods
+from replay.studies.factcheck.study import LARGER, OTHER, Study
+from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table, Text
+
+Value = Interval | float | None
+OWN_CAPS = (*LARGER, "B.3", "B.4")
+"""Tables whose rows say their cap themselves, or that have none."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of numbers: its head, the published column, decimals; `interval` where cells are intervals.
+
+    `significant`: digits that small numbers show at least, in more decimals.
+    """
+
+    head: str
+    key: str
+    decimals: int = 2
+    interval: bool = False
+    signed: bool = False
+    significant: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: what its first cells say, the numbers by measure key, and which published row it is."""
+
+    heads: tuple[Any, ...]
+    values: Mapping[str, Value]
+    keys: Mapping[str, Any] = field(default_factory=dict)
+
+
+def sheet(
+    study: Study,
+    number: str,
+    title: str,
+    heads: Sequence[str],
+    measures: Sequence[Measure],
+    rows: Sequence[Row],
+    notes: Sequence[str] = (),
+    warnings: Sequence[str] | None = None,
+) -> Table:
+    """Lay out a table. With published numbers, columns that the thesis has too get two more.
+
+    `warnings` stand above it; by default those of the runs that the numbered table is made of.
+    """
+    if warnings is None:
+        warnings = study.warnings.get(number, study.warnings[""])
+    known = {m.key for m in measures if any(_published(study, number, m, row) is not None for row in rows)}
+    columns = [Column(head, Number(0) if head in ("Max traces", "k", "Claims") else Text()) for head in heads]
+    for measure in measures:
+        form = _estimated(measure) if measure.interval else _plain(measure)
+        columns.append(Column(measure.head, form, measure.key))
+        if measure.key in known:
+            columns.append(Column(f"{measure.head} published", _plain(measure), f"{measure.key}_published"))
+            signed = Number(measure.decimals, signed=True)
+            columns.append(Column("difference", signed, f"{measure.key}_difference"))
+    cells = [(*row.heads, *_cells(study, number, measures, known, row)) for row in rows]
+    return Table(
+        title=f"{_named(number)}{title}, {study.dataset}",
+        columns=tuple(columns),
+        rows=tuple(cells),
+        above=(*([SIMULATED] if study.simulated else []), *warnings),
+        below=(*notes, *(unlike(study, number, known) if known else ()), *study.missing.get(number, ())),
+    )
+
+
+def _named(number: str) -> str:
+    return f"Table {number}: " if number else ""
+
+
+def _plain(measure: Measure) -> Number:
+    return Number(measure.decimals, signed=measure.signed, significant=measure.significant)
+
+
+def _estimated(measure: Measure) -> Estimate:
+    return Estimate(measure.decimals, signed=measure.signed, significant=measure.significant)
+
+
+def _cells(
+    study: Study, number: str, measures: Sequence[Measure], known: set[str], row: Row
+) -> list[Interval | float | None]:
+    cells: list[Interval | float | None] = []
+    for measure in measures:
+        value = row.values.get(measure.key)
+        plain = value.estimate if isinstance(value, Interval) else value
+        if measure.interval:
+            cells.append(Interval(value) if isinstance(value, float | int) else value)
+        else:
+            cells.append(plain)
+        if measure.key in known:
+            wanted = _published(study, number, measure, row)
+            cells.append(wanted)
+            incomparable = measure.key in TOTALS and _other_claims(study, number)
+            cells.append(None if wanted is None or plain is None or incomparable else plain - wanted)
+    return cells
+
+
+def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]:
+    """How the published numbers in some columns of a table are of something else than its own."""
+    if study.published is None:
+        return
+    theirs, claims = study.published.dataset, study.published.claims
+    named = (study.name, *study.datasets)
+    if not any(theirs.lower() in name.lower() for name in named):
+        of = f"`{study.name}`" + (f" ({', '.join(study.datasets)})" if study.datasets else "")
+        yield f"published: of {theirs}, which {of} is not by its name: differences are between data sets too"
+        if number in OTHER:
+            yield f"published: of a prompted verifier of 7B parameters, here of `{study.other_verifier}`"
+    if not TOTALS.isdisjoint(columns) and _other_claims(study, number):
+        yield f"published totals are of {claims:,} claims, these of {_compared(study, number)}: no differences"
+    if number not in OWN_CAPS and study.setting.cap != CAP:
+        yield f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"
+
+
+def _other_claims(study: Study, number: str) -> bool:
+    """Whether a table is of another number of claims than the published one."""
+    claims = None if study.published is None else study.published.claims
+    return any(methods.n not in (0, claims) for methods in _runs(study, number))
+
+
+def _compared(study: Study, number: str) -> str:
+    return " or ".join(f"{n:,}" for n in sorted({methods.n for methods in _runs(study, number)} - {0}))
+
+
+def _runs(study: Study, number: str) -> Sequence[Methods]:
+    return [study.other] if number in OTHER else list(study.caps.values()) if number in LARGER else [study.main]
+
+
+def _published(study: Study, number: str, measure: Measure, row: Row) -> float | None:
+    if study.published is None or not row.keys or not number:
+        return None
+    return study.published.value(number, measure.key, **row.keys)

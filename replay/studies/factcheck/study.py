@@ -1,0 +1,348 @@
+"""Everything that the study of fact checking under a verifier budget computes on one log, before it is laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+
+from replay.analyses.budgets import BEST as BEST_OF_N
+from replay.analyses.budgets import Budgets, budgets
+from replay.data.conditions import matching
+from replay.data.contents import read_contents
+from replay.runs.coverage import FREE
+from replay.studies.factcheck.analyses import (
+    Depth,
+    Sensitivity,
+    gold_within,
+    pool_depth,
+    sensitivity,
+    unresolved,
+    verified_elsewhere,
+    wall_clock,
+)
+from replay.studies.factcheck.beyond import Beyond, beyond, check_development
+from replay.studies.factcheck.euros import device_seconds
+from replay.studies.factcheck.published import Published
+from replay.studies.factcheck.runs import (
+    ADAPTIVE,
+    BEST,
+    SURROGATE,
+    Methods,
+    Setting,
+    replay_if_served,
+    replay_methods,
+    warnings_of,
+)
+from replay.studies.gaps import told_left_out
+from toolkit.errors import ThinkbackError, listed, suggest
+from toolkit.features import CLAIM_FEATURES
+from toolkit.log import Log, collect
+from toolkit.show import Interval
+from toolkit.stats import Settings
+
+CAPS = (15, 20, 30, 40)
+MAIN = ("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "B.1", "B.2", "B.3")
+OTHER, LARGER = ("5.8", "5.9", "5.10"), ("5.11", "5.12", "5.13")
+"""Tables of the main comparison, of another verifier, and of larger caps."""
+SECONDS = ("trace seconds", "verification seconds", "trace device seconds", "verification device seconds")
+UNSHOWN = ("finalizers", "truncated", "queries", "action_tokens", "device_s", "verification_tokens")
+"""Metrics of a run that no table of the study shows, so that notes on them are left out."""
+CLASSES = {"supports": "T", "true": "T", "refutes": "F", "false": "F", "conflicting": "C"}
+"""The thesis's letters for its three classes, by what a log calls them."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Results on one log.
+
+    `missing`: why numbers of a table could not be computed, by the table's number. `warnings`: what must be said above
+    it; "" those of the main comparison, for every table that has none of its own.
+    """
+
+    name: str
+    simulated: bool
+    labels: tuple[str, ...]
+    setting: Setting
+    depth: Depth  # of the pool
+    main: Methods
+    other: Methods
+    other_verifier: str | None
+    caps: Mapping[int, Methods]
+    budgets: tuple[Budgets, ...]  # of the pool up to the cap, and of the whole pool where it is larger
+    gold: pl.DataFrame
+    unresolved: pl.DataFrame
+    sensitivity: Sensitivity
+    beyond: Beyond | None
+    device_s: Mapping[tuple[str, str], Interval | None]  # per claim, of (method, part); empty without device seconds
+    wall_s: float | None
+    verified_elsewhere: bool  # other pools' traces too, by the same verifier
+    surrogate_s: float | None  # seconds per claim that replay spent on the surrogate
+    published: Published | None
+    kw: float
+    eur_per_kwh: float
+    orders: int
+    dev: str | None
+    datasets: tuple[str, ...]  # of the claims that are asked about
+    features_note: str = ""  # where the surrogate does without some of the thesis's features
+    notes: tuple[str, ...] = ()
+    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def dataset(self) -> str:
+        """The log's name, and that it is simulated where it is."""
+        return f"{self.name} (simulated)" if self.simulated else self.name
+
+    @property
+    def left_out(self) -> dict[str, Mapping[str, str]]:
+        """Claims that each comparison leaves out, with the reason."""
+        runs = {"main": self.main.result, f"verifier {self.other_verifier}": self.other.result}
+        runs |= {f"cap {cap}": methods.result for cap, methods in self.caps.items()}
+        runs |= {f"budgets, {made.max_traces} traces": made.result for made in self.budgets}
+        return {name: result.excluded for name, result in runs.items() if result is not None}
+
+    @property
+    def classes(self) -> tuple[tuple[str, str, str], ...]:
+        """(head, published column, metric) of each class's F1, in the thesis's order where the classes are its own."""
+        letters = [CLASSES.get(label.lower()) for label in self.labels]
+        if sorted(letter or "" for letter in letters) == ["C", "F", "T"]:
+            by_letter = dict(zip(letters, self.labels, strict=True))
+            return tuple((f"{x}-F1", f"{x.lower()}_f1_pct", f"f1:{by_letter[x]}") for x in "TFC")
+        return tuple((f"F1 {label}", f"f1:{label}", f"f1:{label}") for label in self.labels)
+
+    @property
+    def eur_per_h(self) -> float:
+        """Price of an hour of the device."""
+        return self.kw * self.eur_per_kwh
+
+
+def study_factcheck(
+    log: Log,
+    setting: Setting,
+    *,
+    other_verifier: str | None = None,
+    caps: Sequence[int] = CAPS,
+    orders: int = 10,
+    dev: str | None = None,
+    published: Published | None = None,
+    kw: float = 0.25,
+    eur_per_kwh: float = 0.25,
+) -> Study:
+    """Replay everything on one log.
+
+    `orders` random orders are averaged over in the tables beyond the thesis; `dev` is an SQL condition that names the
+    claims to learn from, which must not be reported. Raises ThinkbackError where the log has no class labels, a
+    verifier is listwise, or the main comparison cannot be replayed.
+    """
+    contents = read_contents(log)
+    listwise = listwise_verifiers(log, setting.pool)
+    _refuse_listwise(listwise, setting.pool, (setting.verifier, other_verifier))
+    if dev is not None:
+        check_development(log, setting, dev)
+    labels = shared_labels(log, setting.asked.get("where"))
+    main = replay_methods(log, setting)
+    depth = pool_depth(log, setting)
+    other = Methods(None, setting.cap, setting.verifier)
+    others = sorted(contents.verifiers - {setting.verifier} - listwise)
+    if other_verifier is None and len(others) == 1:
+        other_verifier = others[0]
+    if other_verifier is not None:
+        other = replay_if_served(log, replace(setting, verifier=other_verifier))
+    by_cap = {cap: replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in dict.fromkeys(caps)}
+    missing = _missing(main, other, by_cap)
+    if other_verifier is None:
+        missing |= {number: [_nothing_compared(others)] for number in OTHER}
+    fixed, missing["B.4"] = _budgets(log, setting, sorted({setting.cap, depth.size}))
+    spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
+    return Study(
+        name=log.name,
+        simulated=log.simulated,
+        labels=labels,
+        setting=setting,
+        depth=depth,
+        main=main,
+        other=other,
+        other_verifier=other_verifier,
+        caps=by_cap,
+        budgets=fixed,
+        gold=gold_within(log, setting, depth.size),
+        unresolved=unresolved(log, setting, depth.size),
+        sensitivity=sensitivity(log, setting, depth.size),
+        beyond=beyond(log, setting, orders, dev),
+        device_s=_device_seconds(log, setting, main),
+        wall_s=wall_clock(log, setting),
+        verified_elsewhere=verified_elsewhere(log, setting),
+        surrogate_s=spent.get(SURROGATE),
+        published=published,
+        kw=kw,
+        eur_per_kwh=eur_per_kwh,
+        orders=orders,
+        dev=dev,
+        datasets=_datasets(log, setting.asked.get("where")),
+        features_note=features_note(setting.features, contents.features),
+        notes=(*_claims(log, main, depth, dev), *_notes(main)),
+        missing=missing,
+        warnings={
+            "": main.warnings,
+            "B.4": tuple(dict.fromkeys(warning for made in fixed for warning in warnings_of(made.result))),
+            **dict.fromkeys(OTHER, other.warnings),
+            **dict.fromkeys(LARGER, tuple(dict.fromkeys(w for methods in by_cap.values() for w in methods.warnings))),
+        },
+    )
+
+
+def _claims(log: Log, main: Methods, depth: Depth, dev: str | None) -> Iterator[str]:
+    """How many claims are reported, and how many are not because they are learnt from."""
+    of = "" if main.n == depth.claims else f" of the {depth.claims:,} that are asked about"
+    yield f"{main.n:,} claims{of} are reported"
+    if dev is not None:
+        yield f"{len(matching(log, dev, 'dev')):,} claims of `--dev` ({dev}) are learnt from and not reported"
+
+
+def _notes(main: Methods) -> tuple[str, ...]:
+    """What the run says of numbers that tables show. Costs that count as free there are dashes here, and said to be."""
+    notes = main.result.notes if main.result is not None else ()
+    left_out = told_left_out(main.result.excluded) if main.result is not None else ()
+    shown = (note for note in notes if not note.startswith(FREE) and note.partition(": ")[0] not in UNSHOWN)
+    return (*left_out, *shown, *main.unlogged().values())
+
+
+def _device_seconds(log: Log, setting: Setting, main: Methods) -> dict[tuple[str, str], Interval | None]:
+    """Of generation and of verification apart, where euros come from them."""
+    if main.result is None or main.priced_by != "device_s":
+        return {}
+    known = {key: value for key, value in setting.asked.items() if key in ("resamples", "level", "seed")}
+    return device_seconds(log, setting.pool, main.result, Settings(**known))
+
+
+def _missing(main: Methods, other: Methods, by_cap: Mapping[int, Methods]) -> dict[str, list[str]]:
+    """By table: methods that cannot be served, seconds and tokens that are not logged."""
+    capped = [f"cap {cap}: {why}" for cap, methods in by_cap.items() for why in told(methods)]
+    missing = {number: told(main) for number in MAIN}
+    missing |= dict.fromkeys(OTHER, told(other)) | dict.fromkeys(LARGER, capped)
+    seconds = {"5.5": [main], "5.7": [main], "B.2": [main], "5.10": [other], "5.13": list(by_cap.values())}
+    wanted = [(number, kind, made) for number, all_of in seconds.items() for kind in SECONDS for made in all_of]
+    for number, kind, methods in (*wanted, ("5.4", "trace tokens", main)):
+        why = methods.unlogged().get(kind)
+        missing[number] = list(dict.fromkeys([*missing[number], *([why] if why else [])]))
+    return missing
+
+
+def features_note(used: Sequence[str], known: Collection[str]) -> str:
+    """Which features the surrogate reads and which of the thesis's five it does without; "" where it has them all."""
+    without = [name for name in CLAIM_FEATURES if name not in used]
+    if not without:
+        return ""
+    reads = listed(used) or "no feature, only the answers and scores so far"
+    lacking, spurned = ([name for name in without if (name in known) == has] for has in (False, True))
+    why = [f"the log lacks {listed(lacking)}"] if lacking else []
+    why += [f"{listed(spurned)} {'is' if len(spurned) == 1 else 'are'} not asked for"] if spurned else []
+    return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
+
+
+def _datasets(log: Log, where: str | None) -> tuple[str, ...]:
+    return tuple(_asked(log, where, ["dataset"])["dataset"].drop_nulls().unique().sort())
+
+
+def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> tuple[tuple[Budgets, ...], list[str]]:
+    """Every budget of pools of these sizes, and why sizes or orders of them are left out."""
+    found, missing = [], []
+    for traces in sizes:
+        try:
+            made = budgets(
+                log,
+                verifier=setting.verifier,
+                max_traces=traces,
+                pool=setting.pool,
+                features=setting.features,
+                random_seed=setting.random_seed,
+                **setting.asked,
+            )
+        except ThinkbackError as error:
+            missing.append(f"{traces} traces: {error}")
+            continue
+        found.append(made)
+        missing += [
+            f"{traces} traces, {'' if name == BEST_OF_N else 'order '}{name}: {why}"
+            for name, why in made.missing.items()
+        ]
+    return tuple(found), missing
+
+
+def told(methods: Methods) -> list[str]:
+    """Each reason once, with the methods that it takes away."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in methods.missing.items():
+        reasons.setdefault(why, []).append(name)
+    return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in reasons.items()]
+
+
+def _nothing_compared(others: Sequence[str]) -> str:
+    if not others:
+        return "the log has one verifier that scores each trace alone, so nothing is compared"
+    names = ", ".join(f"`{name}`" for name in others)
+    return f"the log has {len(others)} other verifiers ({names}): name one with `--other-verifier`"
+
+
+def shared_labels(log: Log, where: str | None = None) -> tuple[str, ...]:
+    """The label space of the examples that are asked about. Raises ThinkbackError where they share none."""
+    found = _asked(log, where, ["dataset", "labels"]).with_columns(pl.col("labels").fill_null([])).unique()
+    found = found.sort("dataset")
+    spaces = {tuple(labels) for labels in found["labels"]}
+    if spaces == {()} or not spaces:
+        raise ThinkbackError("the study of fact checking needs claims with a label space: give `labels` of examples")
+    if len(spaces) > 1:
+        labelled = found.filter(pl.col("labels").list.len() > 0)["dataset"].unique().sort().to_list()
+        raise ThinkbackError(
+            f"the study of fact checking needs claims that share one label space, and the log has {len(spaces)} (none "
+            f"counts as one): choose claims with `--where`, such as \"dataset = '{labelled[0]}'\""
+        )
+    return spaces.pop()
+
+
+def _asked(log: Log, where: str | None, columns: Sequence[str]) -> pl.DataFrame:
+    """Columns of the examples that are asked about."""
+    scan = log.scan("examples", ["example_id", *columns])
+    if where is not None:
+        scan = scan.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    return collect(scan.select(columns), log)
+
+
+NONE_KNOWN = {
+    "pool": "the log has no pool of first attempts",
+    "verifier": "the log has no verifications, and the study is about them; `thinkback generate RECIPE --on LOG` adds "
+    "a verifier's",
+}
+
+
+def listwise_verifiers(log: Log, pool: str) -> frozenset[str]:
+    """Verifiers that rank the traces of a pool in one call, so that none can be asked about one trace more."""
+    traces = log.scan("traces", ["trace_id", "pool"]).filter(pl.col("pool") == pool)
+    scores = log.scan("verifications", ["trace_id", "verifier", "candidates"])
+    ranked = scores.filter(pl.col("candidates").is_not_null()).join(traces, on="trace_id", how="semi")
+    return frozenset(collect(ranked.select("verifier").unique(), log)["verifier"])
+
+
+def _refuse_listwise(listwise: Collection[str], pool: str, verifiers: Collection[str | None]) -> None:
+    """Raise ThinkbackError where one of the verifiers is listwise on the pool."""
+    for name in verifiers:
+        if name in listwise:
+            raise ThinkbackError(
+                f"verifier `{name}` ranks the traces of `{pool}` against each other in one call, and the study "
+                "verifies one trace at a time: name a verifier that scores each trace alone"
+            )
+
+
+def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:
+    """A pool or verifier by name, or the only one. Raises ThinkbackError otherwise."""
+    if name is None and len(known) == 1:
+        return next(iter(known))
+    if name is None and known:
+        raise ThinkbackError(f"the log has {len(known)} {what}s, so name one with `--{what}`; {suggest('', known)}")
+    if not known:
+        raise ThinkbackError(NONE_KNOWN[what])
+    if name is None or name not in known:
+        raise ThinkbackError(f"the log has no {what} `{name or ''}`; {suggest(name or '', known)}")
+    return name

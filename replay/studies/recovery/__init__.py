@@ -1,0 +1,1 @@
+"""SeVRA (Dip, Zhou and Zhang): think again or think longer."""

@@ -1,0 +1,376 @@
+"""The study's tables of rules and costs: headroom, initial budgets, prices, requests, seconds, the joint frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.studies.recovery.policies import NEAR
+from replay.studies.recovery.published import (
+    published_action,
+    published_budget,
+    published_price,
+    published_requests,
+    published_rule,
+    verb,
+)
+from replay.studies.recovery.study import DatasetStudy
+from replay.studies.recovery.tables import (
+    ACTION_TOKENS,
+    DATASET,
+    FIXES,
+    FLIPS,
+    PERCENT,
+    POINTS,
+    PRICES,
+    PUBLISHED,
+    TOKENS,
+    headline,
+    layout,
+    limit,
+    means,
+    number,
+    settings_of,
+)
+from toolkit.show import Column, Estimate, Interval, Number, Table
+from toolkit.stats import paired_interval
+
+RULES = {
+    "truncation only": "where the base attempt was cut off",
+    "near limit": f"where it used {100 * NEAR:g} % of its tokens, or a finalizer",
+    "completed only": "where the fitted gate fires and the base attempt was not cut off",
+}
+"""Routing rules without a model, and the gate among completed attempts alone."""
+
+
+def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
+    """Routing rules against the fitted gate, and how far oracles are ahead (the paper's table 12)."""
+    rows = []
+    for study in studies:
+        named = study.named
+        matched = [name for name in study.policies if name.startswith("matched")]
+        always = named.always.get(study.cast.action, "")
+        shown = [always, named.primary, named.trees, *named.rules, *matched, *named.oracles]
+        primary = study.values(named.primary)["correct"] if named.primary in study.policies else None
+        diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
+        for policy in (name for name in shown if name in study.policies):
+            cells = means(study, policy)
+            ahead = None
+            if primary is not None and policy != named.primary:
+                found = paired_interval(
+                    study.values(policy)["correct"], primary, cluster=study.cluster, settings=settings_of(study)
+                )
+                ahead = None if found.difference is None else Interval(found.difference, found.low, found.high)
+            other = published_rule(study.dataset, _paper_rule(study, policy))
+            rows.append((
+                study.dataset, policy, number(cells, "accuracy"), number(cells, "intervention_rate"),
+                number(cells, "action_tokens"), number(cells, "fix_rate"), number(cells, "flip_rate"), ahead,
+                "diagnostic" if diagnostic[policy] else "", other.get("accuracy_pct"), other.get("verify_pct"),
+                other.get("flips_pct"),
+            ))  # fmt: skip
+    columns = [
+        DATASET, Column("rule"), Column("accuracy %", PERCENT, "accuracy"),
+        Column("acts on %", PERCENT, "intervention_rate"), ACTION_TOKENS,
+        FIXES, FLIPS,
+        Column("ahead of the gate, points", POINTS, "headroom"), Column("remark"),
+        PUBLISHED,
+        Column("published acts on %", Number(1), "published_verify_pct"),
+        Column("published flips %", Number(2), "published_flips_pct"),
+    ]  # fmt: skip
+    return layout(
+        "Routing rules and headroom", columns, rows, studies,
+        "Diagnostics see gold and could not be run. Ahead of the gate: headroom, paired.", *_told_rules(studies),
+    )  # fmt: skip
+
+
+def _told_rules(studies: Sequence[DatasetStudy]) -> list[str]:
+    """What the rules without a model act on, those that are there."""
+    shown = {policy.partition(" (")[0] for study in studies for policy in study.named.rules if policy in study.policies}
+    told = [f"{name}: acts {meaning}" for name, meaning in RULES.items() if name in shown]
+    return [f"{'; '.join(told)}."] if told else []
+
+
+def _paper_rule(study: DatasetStudy, policy: str) -> str:
+    """What the paper calls a rule; empty where it has no such one."""
+    named, action = study.named, study.cast.action
+    if verb(action) != "verify":
+        return ""
+    oracle, _, pool = policy.partition(": ")
+    fixed = {
+        named.always.get(action): "always verify",
+        named.primary: "cheap features",
+        "difficulty": "difficulty",
+        "verification need": "verification need",
+    }
+    if policy in fixed:
+        return fixed[policy]
+    if policy.startswith("matched-rate oracle"):
+        return "oracle at matched rate"
+    if policy == "expected-action oracle" and study.cast.actions == (action,):
+        return "expected-action oracle, verify"
+    return f"{oracle}, self-consistency samples" if oracle.endswith("oracle") and pool in study.cast.samples else ""
+
+
+def screening(studies: Sequence[DatasetStudy]) -> Table:
+    """All logged actions before any gate (the paper's table 4)."""
+    rows: list[tuple[Any, ...]] = []
+    for row in studies[0].screening.iter_rows(named=True):
+        other = published_action(row["dataset"], row["action"])
+        rows.append((
+            row["action"], row["examples"], row["accuracy"], row["fix_rate"], row["flip_rate"], row["finalizer_rate"],
+            row["truncation_rate"], row["action_tokens"],
+            *(other.get(key) for key in ("final_accuracy_pct", "fix_pct", "flip_pct", "action_tokens")),
+        ))  # fmt: skip
+    columns = [
+        Column("action"), Column("examples", TOKENS), Column("accuracy %", Number(2, 100), "accuracy"),
+        FIXES, FLIPS,
+        Column("finalizer %", Number(2, 100), "finalizer_rate"),
+        Column("truncated %", Number(2, 100), "truncation_rate"),
+        ACTION_TOKENS,
+        PUBLISHED,
+        Column("published fixes %", Number(2), "published_fix_pct"),
+        Column("published flips %", Number(2), "published_flip_pct"),
+        Column("published tokens", TOKENS, "published_tokens"),
+    ]  # fmt: skip
+    return layout(
+        "Screening of the actions", columns, rows, studies,
+        "On the examples that gates are fitted on, all data sets together. Finalizer and truncated: of the action's "
+        "own calls. The oracle sees gold: a diagnostic.",
+    )  # fmt: skip
+
+
+def budgets(studies: Sequence[DatasetStudy]) -> Table:
+    """Longer initial budgets (the paper's table 20)."""
+    rows = []
+    for study in studies:
+        pools = {study.named.base: study.cast.base} | {name: pool for pool, name in study.named.budgets.items()}
+        for policy, pool in pools.items():
+            if policy in study.policies:
+                cells, other = means(study, policy), published_budget(study.dataset, limit(study, pool))
+                rows.append((
+                    study.dataset, policy, cells["accuracy"], cells.get("total_tokens"), number(cells, "finalizers"),
+                    number(cells, "truncated"), number(cells, "fix_rate"), number(cells, "flip_rate"),
+                    other.get("accuracy_pct"), other.get("total_tokens"), other.get("truncation_pct"),
+                ))  # fmt: skip
+    columns = [
+        DATASET, Column("initial budget", key="policy"),
+        Column("accuracy %", Estimate(1, 100), "accuracy"), Column("total tokens", Estimate(0), "total_tokens"),
+        Column("finalizer %", PERCENT, "finalizers"), Column("truncated %", PERCENT, "truncated"),
+        Column("right where the base is wrong %", Number(2, 100), "fix_rate"),
+        Column("wrong where it is right %", Number(2, 100), "flip_rate"),
+        PUBLISHED,
+        Column("published tokens", TOKENS, "published_tokens"),
+        Column("published truncated %", Number(1), "published_truncation_pct"),
+    ]  # fmt: skip
+    return layout("Initial budgets", columns, rows, studies)
+
+
+def tokens(studies: Sequence[DatasetStudy]) -> Table:
+    """Where the realised tokens go: the base attempt, finalizers, the action, everything."""
+    rows = []
+    for study in studies:
+        base = number(means(study, study.named.base), "total_tokens")
+        for policy, part, what in headline(study):
+            cells = means(study, policy)
+            acts = part in ("always", "selective")
+            calls = study.finalizers.get(what) if acts else None
+            first = study.finalizers.get(study.cast.base) if part in ("base", "always", "selective") else None
+            spent = None if first is None else first.mean()
+            if acts and first is not None and calls is not None:
+                acted = study.values(policy)["intervened"]
+                spent = (first + np.where(acted > 0, acted * calls, 0.0)).mean()
+            rows.append((
+                study.dataset, policy, base if part in ("base", "always", "selective") else None,
+                number(cells, "finalizers"), None if spent is None or np.isnan(spent) else float(spent),
+                number(cells, "action_tokens") if acts else None, number(cells, "total_tokens"), number(cells, "calls"),
+            ))  # fmt: skip
+    columns = [
+        DATASET, Column("policy"), Column("base tokens", TOKENS, "base_tokens"),
+        Column("finalizer calls", Number(2), "finalizers"), Column("finalizer tokens", TOKENS, "finalizer_tokens"),
+        ACTION_TOKENS, Column("total tokens", TOKENS, "total_tokens"),
+        Column("calls", Number(2)),
+    ]  # fmt: skip
+    return layout(
+        "Where the tokens go", columns, rows, studies,
+        "Finalizers' tokens are part of the base's and the action's; they are told apart where the log has a column "
+        "`finalizer_tokens` of traces.",
+    )  # fmt: skip
+
+
+def prices(studies: Sequence[DatasetStudy]) -> Table:
+    """What 1,000 requests cost at several prices per million tokens (the paper's table 28)."""
+    rows = []
+    priced = any((study.result.summary["metric"] == "cost_per_1000").any() for study in studies)
+    for study in studies:
+        base = number(means(study, study.named.base), "total_tokens")
+        for policy, part, what in headline(study):
+            cells, other = means(study, policy), published_price(study.dataset, part, what)
+            tokens = number(cells, "total_tokens")
+            costs = [None if tokens is None else tokens * price / 1000 for price in PRICES]
+            relative = tokens / base if tokens is not None and base else None
+            own = [cells.get("cost_per_1000")] if priced else []
+            rows.append((study.dataset, policy, tokens, *costs, relative, *own,
+                         other.get("usd_per_1000_requests"), other.get("relative_cost")))  # fmt: skip
+    columns = [
+        DATASET, Column("policy"), Column("total tokens", TOKENS, "total_tokens"),
+        *(Column(f"at {price:g} per million", Number(2), f"per_1000_at_{price:g}") for price in PRICES),
+        Column("relative", Number(2)),
+        *([Column("at the models' prices", Estimate(2), "per_1000_priced")] if priced else []),
+        Column("published at 0.5", Number(2), "published_per_1000_at_0.5"),
+        Column("published relative", Number(2), "published_relative"),
+    ]  # fmt: skip
+    return layout(
+        "Cost of 1,000 requests", columns, rows, studies,
+        "Average realised tokens times the price; no provider's quote.",
+    )  # fmt: skip
+
+
+def per_1000(studies: Sequence[DatasetStudy]) -> Table:
+    """What each comparison means for 1,000 requests (the paper's table 21)."""
+    rows: list[tuple[Any, ...]] = []
+    for study in studies:
+        named = study.named
+        pairs = [(named.selective[a], named.always[a]) for a in named.selective]
+        pairs += [(budget, named.primary) for budget in named.budgets.values() if named.primary]
+        for first, second in pairs:
+            if first in study.policies and second in study.policies:
+                one, two = study.values(first), study.values(second)
+                acted = two["action_tokens"] - one["action_tokens"] if first not in named.budgets.values() else None
+                other = published_requests(study.dataset, _paper_comparison(study, first, second))
+                saved, kind = other.get("tokens_saved"), other.get("tokens_kind")
+                rows.append((
+                    study.dataset, f"{first} in place of {second}", _times(two["calls"] - one["calls"]),
+                    None if acted is None else _times(acted),
+                    _times(two["total_tokens"] - one["total_tokens"]),
+                    _times(two["flip"] - one["flip"]), _times(one["correct"] - two["correct"]),
+                    other.get("verification_calls_avoided"), saved if kind == "action tokens" else None,
+                    saved if kind == "total tokens" else None, other.get("flips_avoided"),
+                ))  # fmt: skip
+    columns = [
+        DATASET, Column("comparison"), Column("calls avoided", TOKENS, "calls_avoided"),
+        Column("action tokens saved", TOKENS, "action_tokens_saved"),
+        Column("total tokens saved", TOKENS, "total_tokens_saved"), Column("flips avoided", Number(1), "flips_avoided"),
+        Column("more right answers", Number(1, signed=True), "more_right"),
+        Column("published calls", TOKENS, "published_calls_avoided"),
+        Column("published action tokens", TOKENS, "published_action_tokens_saved"),
+        Column("published total tokens", TOKENS, "published_total_tokens_saved"),
+        Column("published flips", TOKENS, "published_flips_avoided"),
+    ]  # fmt: skip
+    return layout("Per 1,000 requests", columns, rows, studies)
+
+
+def _paper_comparison(study: DatasetStudy, first: str, second: str) -> str:
+    """What the paper calls a comparison of its table 21; empty where it has no such one."""
+    parts = {policy: (part, what) for policy, part, what in headline(study)}
+    (part, what), (other, action) = parts[first], parts[second]
+    if part == "selective" and other == "always":
+        return f"selective {verb(what)} against always {verb(action)}"
+    return f"base {what} against selective {verb(action)}" if part == "budget" else ""
+
+
+def _times(values: np.ndarray) -> float | None:
+    return None if np.isnan(values).any() else 1000 * float(values.mean())
+
+
+def seconds(studies: Sequence[DatasetStudy]) -> Table:
+    """Seconds of the whole path: what a user waits."""
+    rows = [
+        (study.dataset, row["policy"], row["mean"], row["p50"], row["p95"], row["p99"])
+        for study in studies
+        for row in study.seconds.iter_rows(named=True)
+        if row["policy"] in {name for name, _, _ in headline(study)}
+    ]
+    columns = [
+        DATASET, Column("policy"), Column("mean", Number(2)), Column("p50", Number(2)),
+        Column("p95", Number(2)), Column("p99", Number(2)),
+    ]  # fmt: skip
+    return layout(
+        "Seconds of the whole path", columns, rows, studies,
+        "One call after the other, finalizers included; samples of a vote as many at a time as `--width` says. "
+        "A mean over rollouts is one request.",
+    )  # fmt: skip
+
+
+def joint(studies: Sequence[DatasetStudy]) -> Table:
+    """Initial budget x gate x action, and what each loses to the best that costs no more."""
+    rows = []
+    for study in studies:
+        known = {shown: means(study, policy) for shown, policy in study.named.joint.items() if policy in study.policies}
+        points = [(shown, number(cells, "accuracy"), number(cells, "total_tokens")) for shown, cells in known.items()]
+        points.sort(key=lambda point: (point[2] is None, point[2] or 0.0, point[0]))
+        for policy, accuracy, tokens in points:
+            rivals = [p for p in points if tokens is not None and p[2] is not None and p[2] <= tokens]
+            best = max(rivals, key=lambda p: p[1] or 0.0, default=None)
+            regret = None
+            if best is not None:
+                one, two = (study.values(study.named.joint[name])["correct"] for name in (best[0], policy))
+                gap = paired_interval(one, two, cluster=study.cluster, settings=settings_of(study))
+                regret = None if gap.difference is None else Interval(gap.difference, gap.low, gap.high)
+            on_front = best is not None and best[0] == policy
+            better, front = (None, None) if best is None else ("", "●") if on_front else (best[0], "")
+            rows.append((study.dataset, policy, accuracy, tokens, regret, better, front))
+    columns = [
+        DATASET, Column("budget, action, gate", key="policy"),
+        Column("accuracy %", PERCENT, "accuracy"), Column("total tokens", TOKENS, "total_tokens"),
+        Column("regret, points", Estimate(2, 100), "regret"), Column("best for no more tokens", key="best"),
+        Column("front", key="on_front"),
+    ]  # fmt: skip
+    return layout(
+        "Joint frontier over initial budget, gate and action", columns, rows, studies,
+        "Regret: how far the best policy that costs at most as many mean tokens is ahead, paired.",
+    )  # fmt: skip
+
+
+def sweep(studies: Sequence[DatasetStudy]) -> Table:
+    """The primary gate at every tenth of the rate, with bands for the whole curve."""
+    rows: list[tuple[Any, ...]] = []
+    for study in studies:
+        if study.band is None:
+            continue
+        wide = {
+            (row["threshold"], row["metric"]): Interval(row["estimate"], row["band_low"], row["band_high"])
+            for row in study.band.iter_rows(named=True)
+            if row["estimate"] is not None
+        }
+        rates = study.band.filter(pl.col("metric") == "intervention_rate").sort("estimate")
+        places = np.unique(np.abs(rates["estimate"].to_numpy()[:, None] - np.linspace(0, 1, 11)).argmin(axis=0))
+        for place in places:
+            threshold, rate = rates["threshold"][int(place)], rates["estimate"][int(place)]
+            rows.append((
+                study.dataset, rate, _threshold(threshold), wide.get((threshold, "accuracy")),
+                wide.get((threshold, "flip_rate")), wide.get((threshold, "flips_among")),
+                wide.get((threshold, "total_tokens")),
+            ))  # fmt: skip
+    columns = [
+        DATASET, Column("acts on %", PERCENT, "intervention_rate"),
+        Column("threshold"), Column("accuracy %", Estimate(1, 100), "accuracy"),
+        Column("flips %", Estimate(2, 100), "flip_rate"),
+        Column("flips among those %", Estimate(1, 100), "flips_among"),
+        Column("total tokens", Estimate(0), "total_tokens"),
+    ]  # fmt: skip
+    return layout(
+        "Threshold sweep of the primary gate", columns, rows, studies,
+        "In brackets the sup-t band, which holds the whole curve at once. Flips among those: the flip rate over the "
+        "examples acted on (the paper's equation 19).",
+    )  # fmt: skip
+
+
+def _threshold(value: float) -> str:
+    """A threshold with digits that tell it from its neighbours."""
+    return f"{value:.4g}" if np.isfinite(value) else "never" if value > 0 else "always"
+
+
+COST_TABLES: dict[str, Callable[[Sequence[DatasetStudy]], Table]] = {
+    "rules_and_headroom": rules_and_headroom,
+    "screening": screening,
+    "budgets": budgets,
+    "joint_frontier": joint,
+    "threshold_sweep": sweep,
+    "tokens": tokens,
+    "prices": prices,
+    "per_1000_requests": per_1000,
+    "seconds": seconds,
+}

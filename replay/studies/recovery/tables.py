@@ -1,0 +1,284 @@
+"""The study's tables: one function per layout, from a data set's results. Shares are fractions until they are shown."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from replay.studies.recovery.gaps import told_gaps, warnings_of
+from replay.studies.recovery.published import (
+    Row,
+    published_comparison,
+    published_gate,
+    published_policy,
+    published_state,
+    verb,
+)
+from replay.studies.recovery.study import DatasetStudy
+from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table
+from toolkit.stats import Settings, interval, paired_interval, paired_reduction
+from toolkit.stats.calibration import Calibration
+
+PERCENT, POINTS, TOKENS = Number(1, 100), Estimate(2, 100, signed=True), Number(0)
+DATASET = Column("data set", key="dataset")
+FIXES = Column("fixes %", Number(2, 100), "fix_rate")
+FLIPS = Column("flips %", Number(2, 100), "flip_rate")
+PUBLISHED = Column("published %", Number(2), "published_accuracy_pct")
+ACTION_TOKENS = Column("action tokens", TOKENS, "action_tokens")
+PAPER_LIMIT = 4096
+"""Token limit of the paper's base attempts."""
+PRICES = (0.1, 0.5, 2.0, 10.0)
+"""Prices per million tokens of the sensitivity table."""
+
+
+def layout(
+    title: str, columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], study: Sequence[DatasetStudy], *notes: str
+) -> Table:
+    """A table of the study, with what every one of them must say; why cells are dashes stands beneath.
+
+    Published columns are there where some row has a published number.
+    """
+    keys = [column.key or column.name for column in columns]
+    empty = {key for i, key in enumerate(keys) if all(row[i] is None for row in rows)}
+    dashed = {key for i, key in enumerate(keys) if any(row[i] is None for row in rows)}
+    kept = [i for i, key in enumerate(keys) if not (key in empty and key.startswith("published"))]
+    simulated = any(one.result.simulated for one in study)
+    warned = dict.fromkeys(warning for one in study for warning in warnings_of(one, len(study) == 1))
+    told = [f"{one.dataset}: {one.result.statistics.n:,} examples" for one in study]
+    made = study[0].result.provenance
+    drawn = f"{100 * made['level']:g} % intervals, {made['resamples']:,} paired resamples, seed {made['seed']}."
+    counted = f"{'; '.join(told)}. {drawn}"
+    return Table(
+        title, tuple(columns[i] for i in kept), tuple(tuple(row[i] for i in kept) for row in rows),
+        ((SIMULATED,) if simulated else ()) + tuple(warned), (counted, *notes, *told_gaps(study, dashed)),
+    )  # fmt: skip
+
+
+def means(study: DatasetStudy, policy: str) -> dict[str, Interval | None]:
+    """Every metric of a policy with its interval."""
+    frame = study.result.summary.filter(pl.col("policy") == policy)
+    return {
+        row["metric"]: None if row["estimate"] is None else Interval(row["estimate"], row["low"], row["high"])
+        for row in frame.iter_rows(named=True)
+    }
+
+
+def number(cells: Mapping[str, Interval | None], metric: str) -> float | None:
+    """The estimate of one metric; None where there is none."""
+    cell = cells.get(metric)
+    return None if cell is None else cell.estimate
+
+
+def headline(study: DatasetStudy) -> list[tuple[str, str, str]]:
+    """(policy, part, what) of the policies of the main table, those that were served."""
+    named = study.named
+    found = [(named.base, "base", "")]
+    for action, policy in named.always.items():
+        found += [(policy, "always", action)]
+        found += [(named.selective[action], "selective", action)] if action in named.selective else []
+    found += [(policy, "budget", limit(study, pool)) for pool, policy in named.budgets.items()]
+    sizes = study.cast.samples.values()
+    found += [(policy, "samples", str(size)) for policy, size in zip(named.samples, sizes, strict=True)]
+    return [one for one in found if one[0] in study.policies]
+
+
+def limit(study: DatasetStudy, pool: str) -> str:
+    """The token limit of a pool's first attempts; empty where it is not logged, or the base's is not the paper's.
+
+    A budget stands beside a published one only where both limits are the paper's.
+    """
+    limits = study.cast.limits
+    return str(limits.get(pool, "")) if limits.get(study.cast.base) == PAPER_LIMIT else ""
+
+
+def budget_matched(studies: Sequence[DatasetStudy]) -> Table:
+    """Accuracy, calls, realised tokens, fixes and flips of every policy (the paper's tables 2, 8 and 9)."""
+    rows = []
+    for study in studies:
+        for policy, part, what in headline(study):
+            cells = means(study, policy)
+            if part in ("budget", "samples"):  # another first attempt, and no action on the base's
+                cells = {
+                    name: cell for name, cell in cells.items() if name not in ("action_tokens", "intervention_rate")
+                }
+            other = published_policy(study.dataset, part, what)
+            rows.append((
+                study.dataset, policy, cells["accuracy"], number(cells, "intervention_rate"), number(cells, "calls"),
+                number(cells, "action_tokens"), cells.get("total_tokens"), number(cells, "finalizers"),
+                number(cells, "fix_rate"), number(cells, "flip_rate"),
+                other.get("accuracy_pct"), other.get("total_tokens"), other.get("flips_pct"),
+            ))  # fmt: skip
+    columns = [
+        DATASET, Column("policy"), Column("accuracy %", Estimate(1, 100), "accuracy"),
+        Column("acts on %", PERCENT, "intervention_rate"), Column("calls", Number(2)),
+        ACTION_TOKENS, Column("total tokens", Estimate(0), "total_tokens"),
+        Column("finalizers", Number(2)), FIXES,
+        FLIPS, PUBLISHED,
+        Column("published tokens", TOKENS, "published_tokens"),
+        Column("published flips %", Number(2), "published_flips"),
+    ]  # fmt: skip
+    return layout(
+        "Policies at their realised budgets", columns, rows, studies,
+        "Rollouts are averaged within an example first. Tokens are those realised, prompts and finalizers included; "
+        "accuracy(policy) − accuracy(base) = fixes − flips.",
+    )  # fmt: skip
+
+
+def comparisons(study: DatasetStudy) -> list[tuple[str, str, str, str]]:
+    """(first, second, metric, the paper's name of the comparison) of the paired table."""
+    named, found = study.named, []
+    action = study.cast.action
+    always = named.always.get(action, "")
+    longest = next(reversed(list(named.budgets.values())), "")
+    verify = verb(action) or action.replace("_", " ")
+    if named.primary:
+        found += [
+            (named.primary, always, "correct", f"accuracy, selective {verify} minus always {verify}"),
+            (named.primary, always, "flip", f"flips, selective {verify} minus always {verify}"),
+            (named.primary, always, "saved:action_tokens",
+             f"action tokens saved, selective {verify} against always {verify}"),
+        ]  # fmt: skip
+    told = {policy: f"base {limit(study, pool)}" for pool, policy in named.budgets.items()}
+    if named.primary and longest:
+        found += [
+            (named.primary, longest, "correct", f"accuracy, selective {verify} minus {told[longest]}"),
+            (named.primary, longest, "total_tokens", f"total tokens, selective {verify} minus {told[longest]}"),
+        ]
+    ladder = [named.base, *named.budgets.values()]
+    for lower, upper in itertools.pairwise(ladder):
+        first = lower == named.base
+        found.append((upper, lower, "correct", f"accuracy, {told[upper]} minus base 4096" if first else ""))
+        found.append((upper, lower, "total_tokens", ""))
+    found += [(policy, named.base, "correct", "") for policy in named.samples]
+    return [one for one in found if one[0] in study.policies and one[1] in study.policies]
+
+
+def paired(studies: Sequence[DatasetStudy]) -> Table:
+    """Paired differences with intervals and p (the paper's table 10)."""
+    rows: list[tuple[Any, ...]] = []
+    for study in studies:
+        settings = settings_of(study)
+        for first, second, metric, name in comparisons(study):
+            one, two = study.values(first), study.values(second)
+            other = published_comparison(study.dataset, name)
+            if metric.startswith("saved:"):
+                row = _saved(study, first, second, metric.removeprefix("saved:"))
+                rows.append((study.dataset, first, second, "action tokens saved %", *row, None, *_other(other)))
+                continue
+            found = paired_interval(one[metric], two[metric], cluster=study.cluster, settings=settings)
+            scale = 1.0 if metric == "total_tokens" else 100.0
+            cell = _scaled(found.difference, found.low, found.high, scale)
+            label = {"correct": "accuracy, points", "flip": "flips, points"}.get(metric, "total tokens")
+            rows.append((study.dataset, first, second, label, cell, found.p_value, *_other(other)))
+    columns = [
+        DATASET, Column("policy"), Column("minus", key="baseline"),
+        Column("what", key="metric"),
+        Column("difference", Estimate(2, signed=True)), Column("p", Number(4), "p_value"),
+        Column("published", Estimate(2, signed=True)), Column("published p", Number(3), "published_p"),
+    ]  # fmt: skip
+    return layout(
+        "Paired comparisons", columns, rows, studies,
+        "Each on the same examples and the same resamples; p is two-sided.",
+    )  # fmt: skip
+
+
+def _other(found: Row) -> tuple[Interval | None, float | None]:
+    if not found or found["difference"] is None:
+        return None, found.get("p")
+    return Interval(found["difference"], found["ci95_low"], found["ci95_high"]), found["p"]
+
+
+def _scaled(value: float | None, low: float | None, high: float | None, scale: float) -> Interval | None:
+    return None if value is None else Interval(value, low, high).times(scale)
+
+
+def _saved(study: DatasetStudy, first: str, second: str, metric: str) -> tuple[Interval | None]:
+    """Share of a cost that the first saves against the second, in per cent, from resampled means."""
+    one, two = study.values(first)[metric], study.values(second)[metric]
+    if np.isnan(one).any() or np.isnan(two).any():
+        return (None,)
+    found = paired_reduction(one, two, metric, cluster=study.cluster, settings=settings_of(study))
+    return (_scaled(found.difference, found.low, found.high, 100.0),)
+
+
+def settings_of(study: DatasetStudy) -> Settings:
+    """How the study's intervals are made."""
+    made = study.result.provenance
+    return Settings(resamples=made["resamples"], level=made["level"], seed=made["seed"])
+
+
+def _judged(found: Calibration) -> list[float | None]:
+    """AUROC, AUPRC, Brier and calibration error; None where there is none."""
+    return [None if np.isnan(one) else one for one in (found.auroc, found.auprc, found.brier, found.ece)]
+
+
+def gates(studies: Sequence[DatasetStudy]) -> Table:
+    """Gates on the reported examples: accuracy, rate, discrimination, calibration (the paper's table 3)."""
+    rows = []
+    for study in studies:
+        for name, report in study.reports.items():
+            frozen = report.rows.filter(pl.col("rule") == "the gate, frozen").row(0, named=True)
+            there = report.rows.filter(pl.col("rule").str.starts_with("diagnostic")).row(0, named=True)
+            found, other = report.calibration, published_gate(study.dataset, name)
+            rows.append((
+                study.dataset, name, frozen["threshold"], frozen["accuracy"], frozen["intervention_rate"],
+                frozen["fix_rate"], frozen["flip_rate"], *_judged(found),
+                there["threshold"], there["accuracy"], other.get("accuracy_pct"), other.get("verify_pct"),
+            ))  # fmt: skip
+    columns = [
+        DATASET, Column("gate for", key="gate"), Column("threshold", Number(4)),
+        Column("accuracy %", PERCENT, "accuracy"), Column("fires %", PERCENT, "intervention_rate"),
+        FIXES, FLIPS,
+        Column("AUROC", Number(3), "auroc"), Column("AUPRC", Number(3), "auprc"), Column("Brier", Number(4), "brier"),
+        Column("ECE", Number(4), "ece"), Column("threshold chosen here", Number(4), "diagnostic_threshold"),
+        Column("its accuracy %", PERCENT, "diagnostic_accuracy"),
+        PUBLISHED,
+        Column("published fires %", Number(1), "published_verify_pct"),
+    ]  # fmt: skip
+    return layout(
+        "Gates", columns, rows, studies,
+        "Labels are repairs. The threshold chosen here is a diagnostic: it sees the gold of the reported examples.",
+    )  # fmt: skip
+
+
+def subgroups(studies: Sequence[DatasetStudy]) -> Table:
+    """Accuracy by state of the base attempt (the paper's table 11)."""
+    rows: list[tuple[Any, ...]] = []
+    for study in studies:
+        named = study.named
+        shown = [named.base, *named.always.values(), *named.selective.values()]
+        for state, on in study.state.items():
+            other = published_state(study.dataset, state)
+            known = {
+                named.base: "base_accuracy_pct",
+                named.always.get("active_verify"): "always_verify_accuracy_pct",
+                named.selective.get("active_verify"): "selective_verify_accuracy_pct",
+                named.always.get("continue"): "always_continue_accuracy_pct",
+            }
+            for policy in shown:
+                if policy in study.policies and on.any():
+                    found = study.values(policy)
+                    cluster = None if study.cluster is None else study.cluster[on]
+                    mean = interval(found["correct"][on], cluster=cluster, settings=settings_of(study))
+                    flips = float(found["flip"][on].mean()) if not np.isnan(found["flip"][on]).any() else None
+                    cell = None if mean.estimate is None else Interval(mean.estimate, mean.low, mean.high)
+                    theirs = other.get(known.get(policy, ""))
+                    rows.append((study.dataset, state, int(on.sum()), policy, cell, flips, theirs))
+    columns = [
+        DATASET, Column("base attempt", key="state"), Column("examples", TOKENS),
+        Column("policy"), Column("accuracy %", Estimate(1, 100), "accuracy"),
+        FLIPS, PUBLISHED,
+    ]  # fmt: skip
+    return layout("By state of the base attempt", columns, rows, studies)
+
+
+TABLES: dict[str, Callable[[Sequence[DatasetStudy]], Table]] = {
+    "budget_matched": budget_matched,
+    "paired": paired,
+    "gates": gates,
+    "subgroups": subgroups,
+}
