@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from generate.simulate_recovery import RecoveryModel, simulate_recovery
-from replay import Act, Reading, Sample, When
+from replay import Act, Sample, Threshold, When
 from replay.data.contents import read_contents, resolve
 from replay.runs.gate_sweep import Branches, band_table, curve, gather
 from replay.runs.passes import Plan
@@ -28,7 +28,7 @@ from toolkit.stats import Settings
 def plan_and_policy(log: Log) -> tuple[Plan, When]:
     first = Sample(name="first", pool="short", max_traces=1, select="first")
     act = Act(name="act", action="active_verify", base="short")
-    gate = Reading(feature="constraint_density", at_least="all")
+    gate = Threshold(feature="constraint_density", at_least="all")
     contents = read_contents(log)
     (policy,) = resolve([When(name="gated", base=first, gate=gate, then=act)], contents)
     assert isinstance(policy, When)

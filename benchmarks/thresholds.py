@@ -19,7 +19,7 @@ from replay import Margin, Sample
 from replay.data.block import Block
 from replay.data.contents import read_contents, request, resolve
 from replay.data.read import read_block
-from replay.engine.evaluator import replay_block
+from replay.policies.evaluator import replay_block
 from toolkit.log import open_log
 
 COLUMNS = (

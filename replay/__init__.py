@@ -5,25 +5,32 @@
 >>> print(result.summary)  # doctest: +SKIP
 """
 
-from replay.analyses.surrogate_weights import surrogate_weights
+from replay.analyses.learned_weights import surrogate_weights
 from replay.analyses.tuning import tune
-from replay.policies.base import Oracle, Policy, Sample
-from replay.policies.gates import AllOf, AnyOf, Reading
-from replay.policies.interventions import Act, Choice, Route, When
+from replay.kinds import Act, Oracle, Route, Sample, When
+from replay.kinds.route import Router
+from replay.policies.base import KINDS, Policy
+from replay.policies.gates import AllOf, AnyOf, Threshold
 from replay.policies.toml import PolicyFile, load_policies
-from replay.runs.run import Result, run
+from replay.runs.explain import explain
+from replay.runs.result import Result
+from replay.runs.run import run
+from replay.sampling.known import ORDERS, SELECTS, STOPS
 from replay.sampling.learned import Calibration, Conformal, Prior
 from replay.sampling.prefix import Prefix
-from replay.sampling.stops import Agreement, Budget, Margin, Never, Rule, Window
+from replay.sampling.stops import Agreement, Budget, Margin, Never, StopRule, Window
 
 __all__ = [
+    "KINDS",
+    "ORDERS",
+    "SELECTS",
+    "STOPS",
     "Act",
     "Agreement",
     "AllOf",
     "AnyOf",
     "Budget",
     "Calibration",
-    "Choice",
     "Conformal",
     "Margin",
     "Never",
@@ -32,13 +39,15 @@ __all__ = [
     "PolicyFile",
     "Prefix",
     "Prior",
-    "Reading",
     "Result",
     "Route",
-    "Rule",
+    "Router",
     "Sample",
+    "StopRule",
+    "Threshold",
     "When",
     "Window",
+    "explain",
     "load_policies",
     "run",
     "surrogate_weights",

@@ -42,6 +42,9 @@ TERMINATED = 143
 BROKEN_PIPE = 1
 
 
+OPTIONS = {"n_folds": "--folds"}
+"""Options of commands that are not called as the argument of the function."""
+
 ORDER = (
     "import", "train", "generate", "fit", "simulate", "validate", "describe", "query", "seal", "merge", "fit-gate",
     "transfer", "replay", "curves", "explain", "tune", "study", "export",
@@ -83,7 +86,7 @@ class Commands(TyperGroup):
 def _one_line(error: Exception) -> str | None:
     """What the user did wrong, in one line; None where it is not the user."""
     if isinstance(error, ThinkbackError):
-        return " ".join(str(error).split())
+        return " ".join(error.said(_option).split())
     if isinstance(error, OSError) and error.strerror is not None:
         return f"`{error.filename}`: {error.strerror}" if error.filename is not None else error.strerror
     if hasattr(error, "format_message"):  # the parser's own errors, whichever copy of click typer carries
@@ -91,6 +94,11 @@ def _one_line(error: Exception) -> str | None:
         help_line = f"; see `{context.command_path} --help`" if context is not None else ""
         return " ".join(error.format_message().split()).rstrip(".") + help_line
     return None
+
+
+def _option(argument: str) -> str:
+    """The option of a command that an argument of a function is."""
+    return OPTIONS.get(argument, "--" + argument.replace("_", "-"))
 
 
 def _fail(line: str, code: int) -> NoReturn:

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+_ARGUMENT = re.compile("\ue000(.*?)\ue001")
+"""How an error's text marks the name of an argument; the signs are of Unicode's private use area."""
 
 
 class ThinkbackError(Exception):
     """A mistake in the input or the settings. The command line prints its one line and exits with 2."""
+
+    def __str__(self) -> str:
+        """The line, with the names of arguments as a program writes them."""
+        return self.said(lambda name: name)
+
+    def said(self, spell: Callable[[str], str]) -> str:
+        """The line, with the names of arguments as `spell` writes them, such as the options of a command."""
+        return _ARGUMENT.sub(lambda found: f"`{spell(found[1])}`", super().__str__())
+
+
+def argument(name: str) -> str:
+    """The name of an argument in an error's text."""
+    return f"\ue000{name}\ue001"
 
 
 def listed(names: Sequence[str], most: int | None = None) -> str:

@@ -46,16 +46,17 @@ def setting(
     what: str = "",
     read: Callable[[Any, str], Any] | None = None,
     identity: bool = True,
+    key: bool = True,
 ) -> Any:
     """A field of a settings class: its default, its bounds or choices, or a function (value, place) that reads it.
 
     `low` and `high` are allowed themselves, `above` and `below` are not. `what` says in words what the field takes,
     where its kind and bounds do not. `identity=False` marks what may change between two runs of one log, since it does
-    not change what is written.
+    not change what is written; `key=False` what no table gives.
     """
     marks = {
         "low": low, "high": high, "above": above, "below": below, "choices": tuple(choices), "what": what,
-        "read": read, "identity": identity,
+        "read": read, "identity": identity, "key": key,
     }  # fmt: skip
     if isinstance(default, dict):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=marks)
@@ -66,11 +67,13 @@ def from_table(cls: type[Made], table: Any, place: str = "") -> Made:
     """An instance of a settings class from a TOML table.
 
     `place` names the table in errors, as `sample.n15`; without it they name the key alone. A field whose name ends in
-    `_` stands for the key without it, such as `else`.
+    `_` stands for the key without it, such as `else`. Fields that do not compare are results, which no table gives.
     """
     if not isinstance(table, Mapping):
         raise ThinkbackError(f"`{place}` is {shown(table)}; it takes a table")
-    fields = {field.name.rstrip("_"): field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    every = dataclasses.fields(cls)  # type: ignore[arg-type]
+    given = [field for field in every if field.init and field.compare and field.metadata.get("key", True)]
+    fields = {field.name.rstrip("_"): field for field in given}
     for key in table:
         if key not in fields:
             where = f" in `[{place}]`" if place else ""
@@ -92,13 +95,12 @@ def check(instance: Any) -> None:
 
 def converted(cls: type, name: str, given: Any, place: str) -> Any:
     """A value as the field `name` of a settings class holds it. Raises ThinkbackError where it is of another kind."""
-    field, hint = _fields(cls)[name]
-    marks = field.metadata
+    marks = next(field.metadata for field in dataclasses.fields(cls) if field.name == name)
     if marks.get("read") is not None:
         return marks["read"](given, place)
-    if not marks:
+    if "low" not in marks:  # a field that `setting` did not make, of a class that checks itself
         return given
-    kind, optional = plain_kind(hint)
+    kind, optional = plain_kind(_hints(cls)[name])
     if given is None and optional:
         return None
     known = marks["choices"] or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
@@ -184,8 +186,10 @@ def _tuple(item: Any, given: Any) -> tuple[Any, ...] | None:
 
 def _within(made: Any, marks: Mapping[str, Any]) -> bool:
     low, high, above, below = (marks[name] for name in ("low", "high", "above", "below"))
+    bounded = any(bound is not None for bound in (low, high, above, below))
     return all(
-        (low is None or number >= low)
+        not (bounded and math.isinf(number))
+        and (low is None or number >= low)
         and (high is None or number <= high)
         and (above is None or number > above)
         and (below is None or number < below)
@@ -195,10 +199,9 @@ def _within(made: Any, marks: Mapping[str, Any]) -> bool:
 
 
 @functools.cache
-def _fields(cls: type) -> Mapping[str, tuple[dataclasses.Field[Any], Any]]:
-    """The fields of a settings class with their types."""
-    hints = typing.get_type_hints(cls)
-    return {field.name: (field, hints[field.name]) for field in dataclasses.fields(cls)}
+def _hints(cls: type) -> Mapping[str, Any]:
+    """The types of a settings class's fields."""
+    return typing.get_type_hints(cls)
 
 
 def _dotted(place: str, key: str) -> str:

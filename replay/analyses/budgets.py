@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.policies.base import Sample, every_example
+from replay.kinds.sample import Sample, every_example
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.sampling.stops import Budget

@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block, Pool, Request, Scores
+from replay.data.block import Block, Pool, Scores
 from replay.data.contents import Contents, read_contents
-from replay.data.read import read_block
+from replay.data.needs import Needs, scores_on, together
+from replay.data.read import Request, read_block
 from replay.engine.expectation import winner_probabilities
 from replay.runs.store import resampling_units
-from replay.sampling.orders import random_keys, verification_order
-from toolkit.errors import ThinkbackError, suggest
+from replay.sampling.orders import by_falling_score, random_keys
+from toolkit.errors import ThinkbackError
 from toolkit.log import Log, check_log, collect, open_log
 from toolkit.progress import progress
 from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
@@ -82,12 +83,12 @@ def curves(
 
 
 def _known(contents: Contents, pool: str | None, verifier: str | None) -> None:
-    if pool is not None and pool not in contents.pools:
-        raise ThinkbackError(f"the log has no pool `{pool}` of first attempts; {suggest(pool, contents.pools)}")
+    if pool is not None:
+        contents.require_pool(pool)
     if pool in contents.whole:
         raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so subsets of it mean nothing")
-    if verifier is not None and verifier not in contents.verifiers:
-        raise ThinkbackError(f"the log has no verifier `{verifier}`; {suggest(verifier, contents.verifiers)}")
+    if verifier is not None:
+        contents.require_verifier(verifier)
 
 
 def _sizes(log: Log) -> pl.DataFrame:
@@ -122,7 +123,8 @@ def _pool_curves(
     own_examples = log.scan("examples", columns).filter(pl.col("example_id").is_in(members.implode()))
     examples = collect(own_examples, log).sort("example_id")
     asked = [verifier] if verifier is not None else sorted(contents.verifiers)
-    wanted = Request(frozenset([pool]), {pool: frozenset(asked)}, {})
+    scored_by = together(scores_on([pool], name) for name in asked)
+    wanted = Request(Needs(pools=frozenset([pool])) | scored_by)
     steps = _powers(most)
     plan = [Curve(m, k) for m in ("avg", "pass") for k in steps]
     plan += [Curve("majority", k) for k in steps] if pool not in contents.opaque else []
@@ -191,7 +193,7 @@ def pass_at(size: np.ndarray, right: np.ndarray, k: int) -> np.ndarray:
 def best_of(pool: Pool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray:
     """Mean correctness of the best-scored valid trace of a random subset of k (E,); NaN where a score lacks."""
     valid = pool.code >= 0
-    ranked, _ = verification_order("score", valid, None, scores.score)
+    ranked, _ = by_falling_score(pool.code, scores.score)
     chance = winner_probabilities(np.full(len(pool.size), k), pool.size, ranked.shape[1])
     counted = np.take_along_axis(np.where(valid, right, 0.0), ranked, axis=1)
     mean = (chance * counted).sum(axis=1)

@@ -12,13 +12,12 @@ from typing import Any
 import polars as pl
 
 from replay.data.conditions import examples_of, matching, refuse_overlap
-from replay.learning.fit import learnt_on
-from replay.learning.reuse import gate_files, listed, seen_by
 from replay.policies.base import Policy
 from replay.policies.toml import PolicyFile, load_policies
+from replay.runs.learning import learnt_on
 from replay.runs.result import Result
+from replay.runs.reuse import first_ids, gate_files, seen_by
 from replay.runs.run import run
-from replay.sampling.stops import Rule
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, open_log
 from toolkit.stats.metrics import COST_ORDER
@@ -118,7 +117,7 @@ def tune(
     report: str,
     goal: str | Goal,
     baseline: str | None = None,
-    rules: str | Path | Iterable[type[Rule]] | None = None,
+    rules: str | Path | Iterable[type] | None = None,
     **asked: Any,
 ) -> Tuned:
     """Choose on the examples where `on` holds, report where `report` holds; both are SQL conditions on examples.
@@ -172,12 +171,12 @@ def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None
     for gate, seen in seen_by(gates, examples_of(log, ids, ["question"]), log.digest()):
         if not gates[gate]:
             raise ThinkbackError(
-                f"gate file `{gate.path}` was fitted or tuned on {len(seen):,} of {whom} ({listed(seen)}): {three}"
+                f"gate file `{gate.path}` was fitted or tuned on {len(seen):,} of {whom} ({first_ids(seen)}): {three}"
             )
 
 
 def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
-    """The names, and those of the policies that they are held against, and these against, and so on."""
+    """The names, and those of the policies that they are compared with, and these, and so on."""
     bases = {p.name: p.against for p in policies if p.against is not None}
     kept, fresh = set(names), set(names)
     while fresh:
@@ -202,7 +201,7 @@ def _choose(goal: Goal, result: Result, baseline: str | None) -> pl.DataFrame:
     families: dict[str, list[str]] = {}
     for policy in result.policies:
         if not policy.diagnostic:
-            families.setdefault(policy.family, []).append(policy.name)
+            families.setdefault(policy.sweep, []).append(policy.name)
     rows = []
     for family, members in families.items():
         feasible = [

@@ -1,4 +1,4 @@
-"""One block of examples of a log as arrays: what the engine replays; `replay.blocks` reads it.
+"""One block of examples of a log as arrays: what the engine replays; `replay.data.read` reads it.
 
 Every array is (E, T): row = example, in example_id order; column = sample index. A null number is NaN.
 What a policy may see (answers, costs, scores) and what it may not (`judged`, `credit`) are kept apart.
@@ -13,30 +13,11 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from replay.data.needs import Action
 from replay.sampling.orders import example_hashes
 
 TRACE_COSTS = ("finalizers", "truncated", "prompt_tokens", "completion_tokens", "latency_s", "device_s")
 SCORE_COSTS = ("verification_tokens", "latency_s", "device_s")
-
-Action = tuple[str, str, str | None]
-"""Action, base pool, own pool of its revisions; None: any."""
-
-
-@dataclass(frozen=True)
-class Prices:
-    """Prices per million tokens, prompt and completion, by model or verifier; each that is used needs an entry."""
-
-    per_million: Mapping[str, tuple[float, float]]
-
-    def expr(self, name: str) -> pl.Expr:
-        """Price of a call, from its tokens and the model or verifier in column `name` (unpriced: null)."""
-        prompt = pl.col(name).replace_strict(
-            {k: v[0] for k, v in self.per_million.items()}, default=None, return_dtype=pl.Float64
-        )
-        completion = pl.col(name).replace_strict(
-            {k: v[1] for k, v in self.per_million.items()}, default=None, return_dtype=pl.Float64
-        )
-        return (pl.col("prompt_tokens") * prompt + pl.col("completion_tokens") * completion) / 1e6
 
 
 @dataclass(frozen=True)
@@ -59,6 +40,13 @@ class Scores:
     def listwise(self) -> np.ndarray:
         """Examples whose traces were ranked against each other in one call: bool (E,)."""
         return np.any(self.candidates > 0, axis=1)
+
+    def saw_exactly(self, generated: np.ndarray, valid: np.ndarray) -> np.ndarray:
+        """Examples (E,) whose listwise call saw exactly the traces `generated` (E, T), or the `valid` ones of them."""
+        scored = ~np.isnan(self.score)
+        exact = (scored == generated).all(axis=1) | (scored == (generated & valid)).all(axis=1)
+        counted = (~scored | (self.candidates == scored.sum(axis=1, keepdims=True))).all(axis=1)
+        return exact & counted
 
 
 @dataclass(frozen=True)
@@ -130,22 +118,3 @@ class Block:
     def hashes(self) -> np.ndarray:
         """Hashes of the example ids for the random orders: uint64 (E,)."""
         return example_hashes(self.examples["example_id"].to_list())
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a run needs of a log: pools, actions (of a base pool's sample 0) and verifiers by pool."""
-
-    pools: frozenset[str]
-    verifiers: Mapping[str, frozenset[str]]
-    actions: Mapping[Action, str]  # -> name of the resulting slice
-    measure: str | None = None
-    prices: Prices | None = None
-    columns: frozenset[str] = frozenset()  # further columns of traces
-    suffixes: frozenset[int] = frozenset()  # lengths of the suffixes whose log-probabilities are summed
-    features: frozenset[str] = frozenset()  # columns of `features`
-
-
-def slice_name(action: str, base: str, pool: str | None = None) -> str:
-    """Name of the slice of a block that holds the revisions of sample 0 of a pool."""
-    return f"{action} of {base}" if pool is None else f"{action} of {base} in {pool}"

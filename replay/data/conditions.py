@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log, collect, query_log
 
 
@@ -15,10 +15,15 @@ def matching(log: Log, condition: str, key: str) -> pl.Series:
     try:
         found = query_log(log, f"SELECT example_id FROM examples WHERE (\n{condition}\n)")["example_id"]
     except ThinkbackError as error:
-        raise ThinkbackError(f"`{key}` ({condition}) cannot be evaluated on examples: {error}") from None
+        raise ThinkbackError(f"{_key(key)} ({condition}) cannot be evaluated on examples: {error}") from None
     if found.is_empty():
-        raise ThinkbackError(f"`{key}` matches no example of the log: {condition}; its splits are {_splits(log)}")
+        raise ThinkbackError(f"{_key(key)} matches no example of the log: {condition}; its splits are {_splits(log)}")
     return found.sort()
+
+
+def _key(key: str) -> str:
+    """A key as errors name it: an argument, or a setting of a policy, such as `prior.on`."""
+    return argument(key) if key.isidentifier() else f"`{key}`"
 
 
 def _splits(log: Log) -> str:
@@ -35,7 +40,7 @@ def examples_of(log: Log, ids: pl.Series, columns: Sequence[str] = ("labels", "g
 
 
 SHOWN = 10
-REPORTED = ("the examples that are reported", "report other rows (`where`, `--report`)")
+REPORTED = ("the examples that are reported", f"report other rows ({argument('where')}, {argument('report')})")
 
 
 def refuse_overlap(
@@ -54,16 +59,16 @@ def refuse_overlap(
     both = development.filter(development.is_in(reported.implode()))
     if not both.is_empty():
         raise ThinkbackError(
-            f"`{key}` ({condition}) holds on {len(both):,} of {whom}, `{both[0]}` among them: "
-            f"what is fitted or chosen on rows must not be judged on them; {advice}"
+            f"{_key(key)} ({condition}) holds on {len(both):,} of {whom}, `{both[0]}` among them: "
+            f"what is fitted or chosen on rows must not be judged on them; {advice}",
         )
     clusters = _clusters(log, development)
     shared = clusters.filter(clusters.is_in(_clusters(log, reported).implode()))
     if not shared.is_empty():
         raise ThinkbackError(
-            f"`{key}` ({condition}) shares {len(shared):,} clusters with {whom}, `{shared[0]}` "
+            f"{_key(key)} ({condition}) shares {len(shared):,} clusters with {whom}, `{shared[0]}` "
             "among them: examples of a cluster go together, so what is learnt on one must not be judged on another; "
-            "split by `cluster`"
+            "split by `cluster`",
         )
 
 

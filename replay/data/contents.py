@@ -1,24 +1,22 @@
-"""What a log has, and whether the policies of a run can be served by it at all: names, pools, actions."""
+"""What a log has: names of pools, actions, verifiers and columns, and one line for each that it lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import polars as pl
 
-from replay.data.block import Prices, Request
-from replay.data.needs import Wanted, check_feature, check_gate, check_route, resolve_act, want_gate
-from replay.policies.base import Oracle, Policy, Sample, nested
-from replay.policies.interventions import Act, Route, When
-from replay.sampling.stops import Agreement, Margin, Never, Window
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ThinkbackError, listed, suggest
 from toolkit.log import Log, collect
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Names in a log: pools of first attempts, actions with the pools that they revise, verifiers, columns."""
+    """Names in a log: pools of first attempts, actions with the pools that they revise, verifiers, columns.
+
+    Methods whose names begin with `require` raise ThinkbackError, with the nearest name that there is.
+    """
 
     pools: frozenset[str]
     opaque: frozenset[str]  # pools with traces that have verdicts but no answers
@@ -30,6 +28,69 @@ class Contents:
     features: Mapping[str, pl.DataType]  # columns of features, but for the keys
     sizes: Mapping[str, int]  # largest number of traces of an example, by pool of first attempts
     revisions: frozenset[tuple[str, str, str]]  # (action, base pool, own pool) of revisions of a sample 0
+
+    def require_pool(self, pool: str) -> None:
+        """A pool of first attempts."""
+        if pool not in self.pools:
+            raise ThinkbackError(f"the log has no pool `{pool}` of first attempts; {suggest(pool, self.pools)}")
+
+    def require_verifier(self, verifier: str, reader: str = "") -> None:
+        """A verifier; `reader` says who wants it."""
+        if verifier not in self.verifiers:
+            raise ThinkbackError(f"the log has no verifier `{verifier}`{reader}; {suggest(verifier, self.verifiers)}")
+
+    def require_feature(self, name: str, reader: str) -> None:
+        """A column of features that holds numbers."""
+        if name not in self.features:
+            raise ThinkbackError(f"the log has no feature `{name}` for {reader}; {suggest(name, self.features)}")
+        if not self.features[name].is_numeric():
+            raise ThinkbackError(f"feature `{name}` holds {self.features[name]}; {reader} reads numbers")
+
+    def require_measure(self, measure: str) -> None:
+        """A column of traces that may take the place of `correct`."""
+        if measure not in self.trace_columns:
+            raise ThinkbackError(
+                f"traces have no column `{measure}` to measure; {suggest(measure, self.trace_columns)}"
+            )
+        dtype = self.trace_columns[measure]
+        if not (dtype == pl.Boolean or dtype.is_float()):
+            raise ThinkbackError(
+                f"column `{measure}` of traces holds {dtype}; a measure is bool, or a float from 0 to 1"
+            )
+
+    def require_groups(self, by: str) -> None:
+        """A column of examples whose values make groups."""
+        if by not in self.example_columns:
+            raise ThinkbackError(f"examples have no column `{by}` for `by`; {suggest(by, self.example_columns)}")
+        if isinstance(self.example_columns[by], pl.List | pl.Array | pl.Struct):
+            raise ThinkbackError(f"`by` takes columns of single values; `{by}` of examples holds lists")
+
+    def bases(self, action: str) -> list[str]:
+        """The pools whose sample 0 an action revises."""
+        return sorted({base for act, base, _ in self.revisions if act == action})
+
+    def revision_pools(self, action: str, base: str) -> list[str]:
+        """The pools of the revisions of a base by an action."""
+        return sorted(pool for act, one, pool in self.revisions if (act, one) == (action, base))
+
+    def revision_pool(self, action: str, base: str, pool: str | None) -> str | None:
+        """The pool of the revisions of a base by an action, None where there is one alone.
+
+        Raises ThinkbackError where there is none, or several and none of them is named.
+        """
+        own = self.revision_pools(action, base)
+        if not own:
+            raise ThinkbackError(
+                f"`{action}` does not revise sample 0 of pool `{base}`; {suggest(base, self.bases(action))}"
+            )
+        if pool is None and len(own) > 1:
+            raise ThinkbackError(
+                f"action `{action}` of pool `{base}` has several pools of revisions ({listed(own)}); "
+                "name one with `pool`"
+            )
+        if pool is not None and pool not in own:
+            raise ThinkbackError(f"`{action}` has no pool `{pool}` of revisions; {suggest(pool, own)}")
+        return None if len(own) == 1 else pool
 
 
 def read_contents(log: Log) -> Contents:
@@ -62,134 +123,8 @@ def _revisions(log: Log) -> frozenset[tuple[str, str, str]]:
     return frozenset(collect(made.select("action", "base", "pool").unique(), log).iter_rows())
 
 
-def resolve(policies: Sequence[Policy], contents: Contents) -> tuple[Policy, ...]:
-    """The policies with their pools filled in. Raises for any name that the log lacks, with what it has."""
-    return tuple(_resolved(policy, contents) for policy in policies)
-
-
-def _resolved(policy: Policy, contents: Contents) -> Policy:
-    if isinstance(policy, Sample):
-        return _sample(policy, contents)
-    if isinstance(policy, Act):
-        return resolve_act(policy, contents)
-    if isinstance(policy, When):
-        base, then = _resolved(policy.base, contents), _resolved(policy.then, contents)
-        made = replace(policy, base=base, then=then)
-        check_gate(made, contents)
-        return made
-    if isinstance(policy, Route):
-        check_route(policy, contents)
-        return replace(policy, then=_resolved(policy.then, contents), else_=_resolved(policy.else_, contents))
-    if isinstance(policy, Oracle) and isinstance(policy.base, Policy) and policy.then is not None:
-        return replace(policy, base=_resolved(policy.base, contents), then=_resolved(policy.then, contents))
-    return _oracle(policy, contents) if isinstance(policy, Oracle) else policy
-
-
-def request(policies: Sequence[Policy], contents: Contents, measure: str | None, prices: Prices | None) -> Request:
-    """What the policies (resolved) read of the log."""
-    if measure is not None and measure in contents.trace_columns:
-        dtype = contents.trace_columns[measure]
-        if not (dtype == pl.Boolean or dtype.is_float()):
-            raise ThinkbackError(
-                f"column `{measure}` of traces holds {dtype}; a measure is bool, or a float from 0 to 1"
-            )
-    elif measure is not None:
-        raise ThinkbackError(
-            f"traces have no column `{measure}` to measure; {suggest(measure, contents.trace_columns)}"
-        )
-    wanted = Wanted()
-    for policy in policies:
-        for part in nested(policy):
-            _want(part, contents, wanted)
-    return Request(
-        pools=frozenset(wanted.pools),
-        verifiers={pool: frozenset(names) for pool, names in wanted.verifiers.items()},
-        actions=wanted.actions,
-        measure=measure,
-        prices=prices,
-        columns=frozenset(wanted.columns),
-        suffixes=frozenset(wanted.suffixes),
-        features=frozenset(wanted.features),
-    )
-
-
-def _want(policy: Policy, contents: Contents, wanted: Wanted) -> None:
-    """Add what one policy (not its parts) reads."""
-    if isinstance(policy, Sample) and policy.pool is not None:
-        wanted.pools.add(policy.pool)
-        if policy.verifies and policy.verifier is not None:
-            wanted.verify(policy.pool, policy.verifier)
-        if policy.order == "surrogate":
-            wanted.features.update(policy.features)
-    elif isinstance(policy, Act):
-        wanted.act(policy.action, policy.base, policy.pool)
-    elif isinstance(policy, Oracle) and not policy.parts:
-        wanted.pools |= {name for name in (*policy.of, policy.base) if name in contents.pools}
-        for name in policy.of:
-            if name not in contents.pools and policy.base is not None:
-                wanted.act(name, str(policy.base), None)
-    elif isinstance(policy, When):
-        want_gate(policy, wanted, contents.pools)
-
-
-def _sample(policy: Sample, contents: Contents) -> Sample:
-    if policy.pool is None:
-        if len(contents.pools) != 1:
-            raise policy.refuse(
-                f"the log has {len(contents.pools)} pools, so it needs `pool`; {suggest('', contents.pools)}"
-            )
-        policy = replace(policy, pool=next(iter(contents.pools)))
-    pool = str(policy.pool)
-    if pool not in contents.pools:
-        raise policy.refuse(f"the log has no pool `{pool}` of first attempts; {suggest(pool, contents.pools)}")
-    if policy.verifies and policy.verifier not in contents.verifiers:
-        raise policy.refuse(
-            f"the log has no verifier `{policy.verifier}`; {suggest(str(policy.verifier), contents.verifiers)}"
-        )
-    for name in policy.features if policy.order == "surrogate" else ():
-        try:
-            check_feature(name, "the surrogate", contents)
-        except ThinkbackError as error:
-            raise policy.refuse(str(error)) from None
-    if pool in contents.opaque:
-        votes = policy.select in ("majority", "weighted") or isinstance(policy.stop, Agreement | Window | Margin)
-        votes = votes or policy.order == "surrogate"
-        if votes:
-            raise policy.refuse(
-                f"pool `{pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean nothing; "
-                f"use select `first` or `best` with no stop or a budget"
-            )
-    if pool in contents.whole and (policy.orders is not None or _cuts(policy)):
-        raise policy.refuse(
-            f"pool `{pool}` depends on how many traces there were (prefix: false), so it is replayed whole and in "
-            f"its order: leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
-        )
-    return policy
-
-
-def _cuts(policy: Sample) -> bool:
-    """Whether the policy may generate fewer traces than its cap."""
-    lazy = policy.order == "surrogate" and policy.mode == "lazy"
-    return lazy or (policy.order == "generation" and not isinstance(policy.stop, Never))
-
-
-def _oracle(policy: Oracle, contents: Contents) -> Oracle:
-    known = contents.pools | contents.actions
-    for name in policy.of:
-        if name not in known:
-            raise ThinkbackError(
-                f"policy `{policy.name}`: the log has no pool or action `{name}`; {suggest(name, known)}"
-            )
-        if name in contents.pools and name in contents.actions:
-            raise ThinkbackError(f"policy `{policy.name}`: `{name}` is both a pool and an action of the log")
-        if name not in contents.pools and policy.base is None:
-            raise ThinkbackError(
-                f"policy `{policy.name}`: `{name}` is an action, so it needs `base`, the pool whose sample 0 it "
-                f"revises; {suggest('', contents.pools)}"
-            )
-    if policy.base is not None and policy.base not in contents.pools:
-        raise ThinkbackError(
-            f"policy `{policy.name}`: the log has no pool `{policy.base}` for `base`; "
-            f"{suggest(str(policy.base), contents.pools)}"
-        )
-    return policy
+def longest_suffix(log: Log, pools: list[str]) -> int:
+    """Length of the longest list of token log-probabilities of the first attempts in some pools."""
+    traces = log.scan("traces", ["pool", "action", "token_logprobs"])
+    own = traces.filter((pl.col("action") == "solve") & pl.col("pool").is_in(pools))
+    return collect(own.select(pl.col("token_logprobs").list.len().max()), log).item() or 0

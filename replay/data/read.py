@@ -1,18 +1,30 @@
-"""Reading a block of a log: rows of traces, verifications and features become the arrays of `replay.pool`."""
+"""Reading a block of a log: rows of traces, verifications and features become the arrays of `replay.data.block`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from replay.data.block import SCORE_COSTS, TRACE_COSTS, Block, Pool, Prices, Request, Scores
+from replay.data.block import SCORE_COSTS, TRACE_COSTS, Block, Pool, Scores
+from replay.data.needs import Needs
+from replay.data.prices import Prices
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 
 OUTSIDE = "answer outside"
 """A column while a block is read: with a space, so that no column of a log is in its way."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is read of a log, the column that judges in place of `correct`, and the prices of calls."""
+
+    needs: Needs
+    measure: str | None = None
+    prices: Prices | None = None
 
 
 def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
@@ -32,11 +44,11 @@ def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
     pools = {}
     for name in sorted(traces["slice"].unique().to_list()):
         pools[name] = _pool(name, len(examples), traces.filter(pl.col("slice") == name), scores, request)
-    for name in sorted((set(request.pools) | set(request.actions.values())) - set(pools)):
+    for name in sorted((request.needs.pools | set(request.needs.slices.values())) - set(pools)):
         pools[name] = _pool(name, len(examples), traces.clear(), scores, request)
     if request.measure is not None:
         _measured_alike(examples, pools.values(), request.measure)
-    actions = {name: action for action, name in request.actions.items()}
+    actions = {name: action for action, name in request.needs.slices.items()}
     return Block(examples, vocabulary, pools, actions, _outside(traces, words))
 
 
@@ -72,20 +84,20 @@ def _read_traces(
     wanted = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "answer", "model"]
     wanted += ["correct", "credit", "prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used"]
     wanted += ["latency_s", "device_s", "opaque", "reads", *([request.measure] if request.measure else [])]
-    wanted += [*sorted(request.columns), *(["token_logprobs"] if request.suffixes else [])]
-    names = set(request.pools) | {base for _, base, _ in request.actions}
+    wanted += [*sorted(request.needs.trace_columns), *(["token_logprobs"] if request.needs.suffixes else [])]
+    names = request.needs.pools | {base for _, base, _ in request.needs.actions}
     solves = (pl.col("action") == "solve") & pl.col("pool").is_in(sorted(names))
-    revisions = pl.col("action").is_in(sorted({action for action, _, _ in request.actions}))
+    revisions = pl.col("action").is_in(sorted({action for action, _, _ in request.needs.actions}))
     scan = log.scan("traces", list(dict.fromkeys(wanted))).filter(within & (solves | revisions))
     frame = _up_to_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
-    if request.features:
-        wished = sorted(request.features)
+    if request.needs.features:
+        wished = sorted(request.needs.features)
         features = log.scan("features", ["trace_id", "example_id", *wished]).filter(within)
         numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in wished))
         frame = frame.join(collect(numbers, log), on="trace_id", how="left", maintain_order="left")
     first = frame.filter(pl.col("action") == "solve").with_columns(slice=pl.col("pool"))
     parts = [first]
-    for (action, base, pool), name in request.actions.items():
+    for (action, base, pool), name in request.needs.slices.items():
         parent = first.filter((pl.col("pool") == base) & (pl.col("sample_index") == 0))
         own = pl.col("action") == action if pool is None else (pl.col("action") == action) & (pl.col("pool") == pool)
         parts.append(
@@ -104,14 +116,14 @@ def _read_traces(
         (pl.col("finish_reason") == "length").cast(pl.Float64).alias("truncated"),
         pl.col("finalizer_used").cast(pl.Float64).alias("finalizers"),
         pl.col(request.measure or "correct").cast(pl.Float64).alias("judged"),
-        *(pl.col(c).cast(pl.Float64) for c in ("credit", *TRACE_COSTS[2:], *sorted(request.columns))),
-        *(_suffix(tokens).alias(suffix_name(tokens)) for tokens in sorted(request.suffixes)),
+        *(pl.col(c).cast(pl.Float64) for c in ("credit", *TRACE_COSTS[2:], *sorted(request.needs.trace_columns))),
+        *(_suffix(tokens).alias(suffix_name(tokens)) for tokens in sorted(request.needs.suffixes)),
     )
 
 
 def signal_columns(request: Request) -> list[str]:
     """Columns of traces that gates read, as they are called in `Pool.signals`."""
-    return [*sorted(request.columns), *(suffix_name(k) for k in sorted(request.suffixes))]
+    return [*sorted(request.needs.trace_columns), *(suffix_name(k) for k in sorted(request.needs.suffixes))]
 
 
 def suffix_name(tokens: int) -> str:
@@ -151,7 +163,7 @@ def _valid_answers(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
 
 def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: Request) -> pl.DataFrame:
     """Verifications of the block's traces with columns slice, verifier, e, s, and which costs each lacks."""
-    names = sorted(set().union(*request.verifiers.values())) if request.verifiers else []
+    names = sorted({verifier for _, verifier in request.needs.scores})
     columns = [
         "trace_id",
         "verifier",
@@ -211,7 +223,7 @@ def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, 
     behind_gap = np.zeros(examples, dtype=np.int32)
     behind_gap[row] = traces["behind_gap"].to_numpy()
     verifiers = {}
-    for verifier in sorted(request.verifiers.get(name, ())):
+    for verifier in request.needs.verifiers(name):
         verifiers[verifier] = _scores(
             scores.filter((pl.col("slice") == name) & (pl.col("verifier") == verifier)), shape, request
         )
@@ -227,7 +239,9 @@ def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, 
         reads=np.where(spread(first.cast(pl.Int32), 1, np.int32) > 0, 0, spread(traces["reads"], 1, np.int32)),
         scores=verifiers,
         signals={c: spread(traces[c], np.nan, np.float64) for c in signal_columns(request)},
-        features={name: spread(traces[f"feature {name}"], np.nan, np.float64) for name in sorted(request.features)},
+        features={
+            name: spread(traces[f"feature {name}"], np.nan, np.float64) for name in sorted(request.needs.features)
+        },
     )
 
 

@@ -1,7 +1,7 @@
-"""What a policy paid on a block, call by call, in the order of its path: the stuff that policies are combined from.
+"""What a policy paid on a block, call by call, in the order of its path, so that policies can be combined.
 
-A `Row` is one realisation (a rollout, a random order) with its weight; its `Segment`s follow each other. The same
-call is the same entry wherever it is paid, so that a combination pays it once.
+A `Realization` is one rollout or random order with its weight; its `CallSegment`s follow each other. The same call is
+the same entry wherever it is paid, so that a combination pays it once.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from replay.data.block import Block, Pool
+from replay.engine.costs import AT, CHARGED, COSTS
 from replay.engine.outcome import Outcome
-from replay.engine.trajectory import CHARGED, COSTS
-
-_AT = {name: i for i, name in enumerate(COSTS)}
 
 
 @dataclass(frozen=True)
-class Paid:
+class CallMask:
     """Calls of one kind: a random `count` (E,) of those in `among` (E, T), by sample index.
 
     The count is all of them, except under `expected`, which verifies a random subset.
@@ -29,21 +27,21 @@ class Paid:
     count: np.ndarray
 
     @property
-    def chance(self) -> np.ndarray:
-        """Chance (E, T) that each call was paid."""
+    def probability(self) -> np.ndarray:
+        """Probability (E, T) that each call was paid."""
         return self.among * (self.count / np.maximum(self.among.sum(axis=1), 1))[:, None]
 
-    def where(self, on: np.ndarray) -> Paid:
+    def where(self, on: np.ndarray) -> CallMask:
         """The same on the examples in `on` (E,), nothing on the others."""
-        return Paid(self.among * on[:, None], self.count * on)
+        return CallMask(self.among * on[:, None], self.count * on)
 
 
-Calls = Mapping[tuple[str, str | None], Paid]
+Calls = Mapping[tuple[str, str | None], CallMask]
 """By (pool, None) traces, by (pool, verifier) verifications. A listwise call counts on all rows that it scored."""
 
 
 @dataclass(frozen=True)
-class Segment:
+class CallSegment:
     """Calls made one after the other; traces `width` at a time, in the order of `place` (E, S) up to `count` (E,)."""
 
     calls: Calls
@@ -51,22 +49,31 @@ class Segment:
     place: np.ndarray | None = None
     count: np.ndarray | None = None
 
-    def where(self, on: np.ndarray) -> Segment:
+    def where(self, on: np.ndarray) -> CallSegment:
         """The same on the examples in `on` (E,) alone."""
         calls = {key: paid.where(on) for key, paid in self.calls.items()}
-        return Segment(calls, self.width, self.place, None if self.count is None else self.count * on)
+        return CallSegment(calls, self.width, self.place, None if self.count is None else self.count * on)
 
 
 @dataclass(frozen=True)
-class Row:
+class Realization:
     """One realisation with its weight (E,) in the outcome's mean."""
 
     weight: np.ndarray
-    segments: tuple[Segment, ...]
+    segments: tuple[CallSegment, ...]
+
+    @property
+    def calls(self) -> list[Calls]:
+        """Calls of its segments, on the examples where it has weight."""
+        return [segment.where(self.weight > 0).calls for segment in self.segments]
+
+    def where(self, on: np.ndarray) -> Realization:
+        """The same on the examples in `on` (E,), with no weight on the others."""
+        return Realization(self.weight * on, tuple(s.where((self.weight > 0) & on) for s in self.segments))
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenTraces:
     """The chosen trace of each example: number of its slice in `slices` (E,), and its sample index there (E,)."""
 
     slices: tuple[str, ...]
@@ -85,33 +92,38 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Part:
+class PolicyPath:
     """A policy's outcome with what it paid; `gate` holds the calls that only its own gates (and its base's) made."""
 
     outcome: Outcome
-    rows: tuple[Row, ...]
-    chosen: Chosen | None
+    realizations: tuple[Realization, ...]
+    chosen: ChosenTraces | None
     gate: Calls
-    orders: int | None = None  # rows are this many random orders, which pair one to one with another's
+    orders: int | None = None  # realizations are this many random orders, which pair one to one with another's
 
 
-def certain(among: np.ndarray) -> Paid:
+def certain(among: np.ndarray) -> CallMask:
     """All of them."""
-    return Paid(among, among.sum(axis=1))
+    return CallMask(among, among.sum(axis=1))
 
 
-def union(segments: Iterable[Segment | Calls]) -> Calls:
-    """All calls of some segments together."""
-    found: dict[tuple[str, str | None], Paid] = {}
-    for segment in segments:
-        for key, paid in (segment.calls if isinstance(segment, Segment) else segment).items():
+def union(calls: Iterable[Calls]) -> Calls:
+    """All of them together."""
+    found: dict[tuple[str, str | None], CallMask] = {}
+    for some in calls:
+        for key, paid in some.items():
             other = found.get(key)
             if other is None or not other.among.any():
                 found[key] = paid
             elif paid.among.any():
-                chance = 1 - (1 - other.chance) * (1 - paid.chance)
-                found[key] = Paid(np.maximum(other.among, paid.among), chance.sum(axis=1))
+                either = 1 - (1 - other.probability) * (1 - paid.probability)
+                found[key] = CallMask(np.maximum(other.among, paid.among), either.sum(axis=1))
     return found
+
+
+def calls_of(segments: Iterable[CallSegment]) -> Calls:
+    """All calls of some segments together."""
+    return union(segment.calls for segment in segments)
 
 
 def beyond(calls: Calls, known: Calls) -> Calls:
@@ -119,7 +131,7 @@ def beyond(calls: Calls, known: Calls) -> Calls:
     return {key: certain(paid.among * (1 - known[key].among)) if key in known else paid for key, paid in calls.items()}
 
 
-def extra_cost(block: Block, segments: Sequence[Segment], known: Sequence[Calls]) -> np.ndarray:
+def extra_cost(block: Block, segments: Sequence[CallSegment], known: Sequence[Calls]) -> np.ndarray:
     """Costs (E, C) of a path's segments beyond the calls that are `known` already, each paid once."""
     total = np.zeros((len(block.examples), len(COSTS)))
     before = list(known)
@@ -138,49 +150,49 @@ def extra_tokens(block: Block, mine: Calls, known: Calls) -> np.ndarray:
             cost = pool.costs["prompt_tokens"] + pool.costs["completion_tokens"]
         else:
             cost = pool.scores[verifier].costs["verification_tokens"]
-        tokens += weighed(new_chance((name, verifier), paid, known), cost).sum(axis=1)
+        tokens += weighed(probability_new((name, verifier), paid, known), cost).sum(axis=1)
     return tokens
 
 
-def new_chance(key: tuple[str, str | None], paid: Paid, known: Calls) -> np.ndarray:
-    """Chance (E, T) that a call is paid and was not known."""
+def probability_new(key: tuple[str, str | None], paid: CallMask, known: Calls) -> np.ndarray:
+    """Probability (E, T) that a call is paid and was not known."""
     other = known.get(key)
-    return paid.chance if other is None else paid.chance * (1 - other.chance)
+    return paid.probability if other is None else paid.probability * (1 - other.probability)
 
 
-def weighed(chance: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """chance * values, where a value that is not logged counts only if it can be paid."""
-    return np.where(chance > 0, chance * values, 0.0)
+def weighed(probability: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """probability * values, where a value that is not logged counts only if it can be paid."""
+    return np.where(probability > 0, probability * values, 0.0)
 
 
-def _segment_cost(block: Block, segment: Segment, known: Calls) -> np.ndarray:
+def _segment_cost(block: Block, segment: CallSegment, known: Calls) -> np.ndarray:
     costs = np.zeros((len(block.examples), len(COSTS)))
     for (name, verifier), paid in segment.calls.items():
-        pool, new = block.pools[name], new_chance((name, verifier), paid, known)
+        pool, new = block.pools[name], probability_new((name, verifier), paid, known)
         if not new.any():
             continue
         if verifier is None:
             _add_traces(costs, pool, new)
-            costs[:, _AT["latency_s"]] += _seconds(pool, segment, new)
+            costs[:, AT["latency_s"]] += _seconds(pool, segment, new)
         else:
             scores = pool.scores[verifier]
             number = np.where(scores.listwise, (new > 0).any(axis=1), new.sum(axis=1))
-            costs[:, _AT["verifications"]] += number
+            costs[:, AT["verifications"]] += number
             for column, targets in CHARGED.items():
                 if column in scores.costs:
                     for target in targets:
-                        costs[:, _AT[target]] += weighed(new, scores.costs[column]).sum(axis=1)
+                        costs[:, AT[target]] += weighed(new, scores.costs[column]).sum(axis=1)
     return costs
 
 
 def _add_traces(costs: np.ndarray, pool: Pool, new: np.ndarray) -> None:
-    costs[:, _AT["traces"]] += new.sum(axis=1)
-    costs[:, _AT["valid_traces"]] += (new * (pool.code >= 0)).sum(axis=1)
+    costs[:, AT["traces"]] += new.sum(axis=1)
+    costs[:, AT["valid_traces"]] += (new * (pool.code >= 0)).sum(axis=1)
     for name, values in pool.costs.items():
-        costs[:, _AT["generation_s" if name == "latency_s" else name]] += weighed(new, values).sum(axis=1)
+        costs[:, AT["generation_s" if name == "latency_s" else name]] += weighed(new, values).sum(axis=1)
 
 
-def _seconds(pool: Pool, segment: Segment, new: np.ndarray) -> np.ndarray:
+def _seconds(pool: Pool, segment: CallSegment, new: np.ndarray) -> np.ndarray:
     """Seconds (E,) of the traces that are new: each block as long as its slowest of them."""
     seconds = weighed(new, pool.costs["latency_s"])
     if segment.width == 1 or segment.place is None or segment.count is None:

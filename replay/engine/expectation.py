@@ -7,37 +7,35 @@ from math import comb
 import numpy as np
 
 from replay.engine import outcome as ends
+from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome
-from replay.engine.trajectory import COSTS, Trajectory, judged_unless_null
-from replay.policies.base import Sample
-from replay.sampling.orders import verification_order
-from replay.sampling.stops import Budget
+from replay.engine.trajectory import Trajectory, judged_unless_null
+from replay.sampling.orders import by_falling_score
 
 
 def winner_probabilities(verified: np.ndarray, valid: np.ndarray, steps: int) -> np.ndarray:
-    """Chance that the r-th best of `valid` traces wins when a random `verified` of them are seen: (E, steps).
+    """Probability that the r-th best of `valid` traces wins when a random `verified` of them are seen: (E, steps).
 
     C(valid - 1 - r, verified - 1) / C(valid, verified), each rounded once from the exact value.
     """
     pairs, number = np.unique(np.stack([verified, valid], axis=1), axis=0, return_inverse=True)
-    return np.array([_chances(int(k), int(n), steps) for k, n in pairs])[number.reshape(-1)]
+    return np.array([_probabilities(int(k), int(n), steps) for k, n in pairs])[number.reshape(-1)]
 
 
-def _chances(k: int, n: int, steps: int) -> list[float]:
+def _probabilities(k: int, n: int, steps: int) -> list[float]:
     if k == 0:
         return [0.0] * steps
     ways = comb(n, k)
     return [comb(n - 1 - r, k - 1) / ways if r < n else 0.0 for r in range(steps)]
 
 
-def expected_outcome(trajectory: Trajectory, policy: Sample, reason: np.ndarray, reasons: tuple[str, ...]) -> Outcome:
-    """Outcome of order `random` with `expected = true`, from the walk in order of generation."""
-    if not isinstance(policy.stop, Budget) or policy.stop.verifications is None:
-        raise policy.refuse("`expected` needs a budget of verifications")
+def expected_outcome(
+    trajectory: Trajectory, verifications: int, reason: np.ndarray, reasons: tuple[str, ...]
+) -> Outcome:
+    """Mean over all orders of verifying so many traces at random, from the walk in order of generation."""
     pool, example = trajectory.pool, np.arange(len(trajectory.limit))
-    usable = trajectory.code >= 0
-    ranked, valid = verification_order("score", usable, None, trajectory.score)
-    verified = np.minimum(policy.stop.verifications, valid)
+    ranked, valid = by_falling_score(trajectory.code, trajectory.score)
+    verified = np.minimum(verifications, valid)
     chance = winner_probabilities(verified, valid, ranked.shape[1])
     sample = np.take_along_axis(trajectory.place, ranked, axis=1)
     return Outcome(
@@ -50,9 +48,9 @@ def expected_outcome(trajectory: Trajectory, policy: Sample, reason: np.ndarray,
         shares=chance.T,
         rows=np.maximum((chance > 0).sum(axis=1), 1),
         ending=np.where(
-            valid >= policy.stop.verifications,
+            valid >= verifications,
             ends.RULE,
-            np.where(trajectory.generated < policy.max_traces, ends.EXHAUSTED, ends.CAP),
+            np.where(trajectory.generated < trajectory.walk.cap, ends.EXHAUSTED, ends.CAP),
         ).astype(np.int8),
         runs=((trajectory.walk, trajectory.limit),),
         random_subset=True,

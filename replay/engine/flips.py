@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from replay.data.block import Block
-from replay.engine.calls import Calls, Paid, Part, Row, extra_tokens, union
+from replay.engine.calls import CallMask, Calls, PolicyPath, Realization, calls_of, extra_tokens, union
 from replay.engine.outcome import Against, against
 
 
-def hold_against(block: Block, mine: Part, theirs: Part) -> Against:
+def compare(block: Block, mine: PolicyPath, theirs: PolicyPath) -> Against:
     """Fix, flip, action tokens and whether there was any call of the policy's own, by example.
 
     fix = (1 - b) c and flip = b (1 - c) for the (mean) correctness b of the base and c of the policy, so that
-    accuracy(policy) - accuracy(base) = fix rate - flip rate. Rows that are random orders are paired one to
-    one when both have the same number, else all with all. Calls of the policy's own gates are no action.
+    accuracy(policy) - accuracy(base) = fix rate - flip rate. Realizations that are random orders are paired one to one
+    when both have the same number, else all with all. Calls of the policy's own gates are no action.
     """
     paired = mine.orders is not None and mine.orders == theirs.orders
-    pairs = list(zip(mine.rows, theirs.rows, strict=True)) if paired else []
-    every = pairs or [(a, b) for a in mine.rows for b in theirs.rows]
+    pairs = list(zip(mine.realizations, theirs.realizations, strict=True)) if paired else []
+    every = pairs or [(a, b) for a in mine.realizations for b in theirs.realizations]
     action, own = np.zeros(len(mine.outcome.correct)), np.zeros(len(mine.outcome.correct))
     for a, b in every:
         weight = a.weight if paired else a.weight * b.weight
@@ -28,26 +28,28 @@ def hold_against(block: Block, mine: Part, theirs: Part) -> Against:
     return against(theirs.outcome.correct, mine.outcome.correct, own, action)
 
 
-def _own_calls(block: Block, mine: Row, theirs: Row, gate: Calls) -> tuple[np.ndarray, np.ndarray]:
-    """Expected tokens (E,) of the calls in `mine` and neither in `theirs` nor a gate's, and the chance of any (E,)."""
-    calls, known = union(mine.segments), union([*theirs.segments, gate])
+def _own_calls(block: Block, mine: Realization, theirs: Realization, gate: Calls) -> tuple[np.ndarray, np.ndarray]:
+    """Expected tokens (E,) of the calls in `mine`, not in `theirs` or a gate's; and the probability of any (E,)."""
+    calls, known = calls_of(mine.segments), union([*(one.calls for one in theirs.segments), gate])
     none = np.ones(len(block.examples))
     for call, paid in calls.items():
-        none *= _chance_within(paid, known.get(call, Paid(np.zeros_like(paid.among), np.zeros_like(paid.count))))
+        none *= _probability_within(
+            paid, known.get(call, CallMask(np.zeros_like(paid.among), np.zeros_like(paid.count)))
+        )
     return extra_tokens(block, calls, known), 1 - none
 
 
-def _chance_within(mine: Paid, theirs: Paid) -> np.ndarray:
-    """Chance (E,) that a random subset of the one lies within an independent random subset of the other.
+def _probability_within(mine: CallMask, theirs: CallMask) -> np.ndarray:
+    """Probability (E,) that a random subset of the one lies within an independent random subset of the other.
 
     With k of n drawn here, K of N there and m of the n also among the N: each next draw must be one of the m,
     and be among the K.
     """
     both = (mine.among * theirs.among).sum(axis=1)
     here, there = mine.among.sum(axis=1), theirs.among.sum(axis=1)
-    chance = np.ones(len(both))
+    within = np.ones(len(both))
     for draw in range(int(np.ceil(mine.count.max(initial=0)))):
         common = np.maximum(both - draw, 0) / np.maximum(here - draw, 1)
         drawn = np.maximum(theirs.count - draw, 0) / np.maximum(there - draw, 1)
-        chance *= np.where(draw < mine.count, common * drawn, 1.0)
-    return chance
+        within *= np.where(draw < mine.count, common * drawn, 1.0)
+    return within

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from replay.engine.trajectory import COSTS, Trajectory, Walk
+from replay.engine.costs import COSTS
+from replay.engine.trajectory import Trajectory, Walk
+from replay.sampling.selects import Select
 
 RULE, CAP, EXHAUSTED, EMPTY, MIXED = 0, 1, 2, 3, -1
 ENDINGS = ("rule", "cap", "exhausted", "empty")
@@ -16,7 +18,7 @@ SERVED = 0
 
 @dataclass(frozen=True)
 class Against:
-    """A policy held against another one: float (E,) each."""
+    """A policy compared with another one: float (E,) each."""
 
     base_correct: np.ndarray
     intervened: np.ndarray
@@ -45,7 +47,7 @@ class Outcome:
     (W, E) of the rows that make them; None where there is one row. `rows` (E,): how many. `runs`: the walk of each
     row and the step at which it stopped, from which the calls paid can be told, if that was asked. `random_subset`:
     the verifications are a random subset of the valid traces generated (`expected`). `measured`: further columns of
-    outcomes (E,). `surrogate_s`: wall-clock seconds that a surrogate took on the block, over all rows.
+    outcomes (E,). `order_s`: wall-clock seconds that the order took on the block, a row; None where it is not told.
     """
 
     reason: np.ndarray
@@ -61,7 +63,7 @@ class Outcome:
     random_subset: bool = False
     against: Against | None = None
     measured: Mapping[str, np.ndarray] = field(default_factory=dict)
-    surrogate_s: float = 0.0
+    order_s: float | None = None
 
     def cost(self, name: str) -> np.ndarray:
         """One column of the costs (E,)."""
@@ -69,10 +71,11 @@ class Outcome:
 
 
 @dataclass
-class RowSums:
-    """Adds up the rows of one policy as they are replayed, so that memory does not grow with their number.
+class RunSums:
+    """Adds up the runs of one policy, one a random order, as they are replayed, so that memory does not grow
+    with their number.
 
-    Only `runs`, kept where calls have to be told apart later, are one entry a row.
+    Only `runs`, kept where calls have to be told apart later, grow with it.
     """
 
     rows: int
@@ -83,10 +86,10 @@ class RowSums:
     ending: np.ndarray | None = None
     words: np.ndarray | None = None  # (E, A) words of the answer codes
     runs: list[tuple[Walk, np.ndarray]] = field(default_factory=list)
-    surrogate_s: float = 0.0
+    order_s: float | None = None
 
     def add(
-        self, trajectory: Trajectory, step: np.ndarray, select: str, ending: np.ndarray, extra: np.ndarray | None
+        self, trajectory: Trajectory, step: np.ndarray, select: Select, ending: np.ndarray, extra: np.ndarray | None
     ) -> None:
         """Add the row that stopped at `step` (E,) with `ending` (E,); `extra` (E, C) are costs on top."""
         steps = trajectory.costs.shape[1]
@@ -108,7 +111,8 @@ class RowSums:
             self.ending = ending
         else:
             self.ending = np.where(self.ending == ending, ending, MIXED).astype(np.int8)
-        self.surrogate_s += trajectory.picks.seconds if trajectory.picks is not None else 0.0
+        if trajectory.steps.seconds is not None:
+            self.order_s = (self.order_s or 0.0) + trajectory.steps.seconds
         if self.keep_runs:
             self.runs.append((trajectory.walk, step))
 
@@ -135,14 +139,5 @@ class RowSums:
             rows=np.full(len(words), self.rows),
             ending=self.ending,
             runs=tuple(self.runs),
-            surrogate_s=self.surrogate_s,
+            order_s=None if self.order_s is None else self.order_s / self.rows,
         )
-
-
-def derived(costs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Columns that follow from others: operations, calls, total_tokens."""
-    return {
-        "operations": costs["traces"] + costs["verifications"],
-        "calls": costs["traces"] + costs["finalizers"],
-        "total_tokens": costs["prompt_tokens"] + costs["completion_tokens"] + costs["verification_tokens"],
-    }

@@ -1,8 +1,7 @@
 """Split-conformal prediction sets with a threshold for each class (Vovk 2012: Mondrian), and abstention.
 
-A label's score on an example is the best score among the verified traces that gave it when the policy stopped. On the
-development split, the threshold of a class is the k-th lowest score that its gold label got, k = ⌊alpha · (n + 1)⌋
-of n examples; below one, nothing is ever left out. An example's set holds the labels that reach their thresholds.
+A label's score on an example is the best score among the verified traces that gave it when the policy stopped. A set
+holds the labels that reach their thresholds, which `replay.learning.conformal` fits.
 """
 
 from __future__ import annotations
@@ -15,9 +14,10 @@ import numpy as np
 from replay.data.block import Block
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory
-from replay.policies.base import Sample
-from replay.sampling.learned import Conformal
 from toolkit.errors import ThinkbackError
+
+SET_COLUMNS = ("set_size", "covered", "answered", "answered_correct")
+"""What outcomes with prediction sets have beside the others."""
 
 
 def label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.ndarray:
@@ -31,52 +31,30 @@ def label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.n
     return best
 
 
-def by_label(block: Block, policy: Sample, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
+def by_label(block: Block, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
     """The same by label (E, L)."""
-    pool = block.pools[str(policy.pool)]
-    best = label_scores(trajectory, step, pool.answers)
+    best = label_scores(trajectory, step, trajectory.pool.answers)
     place = {word: i for i, word in enumerate(block.vocabulary.to_list())}
     out = np.full((len(step), len(labels)), -np.inf)
     for i, label in enumerate(labels):
         if label in place:
-            mine = np.where(pool.words == place[label], best, -np.inf)
+            mine = np.where(trajectory.pool.words == place[label], best, -np.inf)
             out[:, i] = mine.max(axis=1)
     return out
 
 
-def fit_conformal(
-    block: Block, policy: Sample, conformal: Conformal, whole_pools: frozenset[str] = frozenset()
-) -> Mapping[str, float]:
-    """Thresholds by label from the examples of the development block that the log can serve.
-
-    `whole_pools` are replayed whole or not at all.
-    """
-    from replay.engine.evaluator import stopped
-
-    labels = shared_labels(block)
-    trajectory, step, served = stopped(block, policy, whole_pools)
-    scores = by_label(block, policy, trajectory, step, labels)
-    gold = block.examples["gold"].to_list()
-    thresholds = {}
-    for i, label in enumerate(labels):
-        mine = np.sort(scores[[e for e, g in enumerate(gold) if g == label and served[e]], i])
-        if not len(mine):
-            raise ThinkbackError(
-                f"`conformal.on` ({conformal.on}) has no example of class `{label}` that the policy can serve"
-            )
-        place = int(np.floor(conformal.alpha * (len(mine) + 1) + 1e-9))
-        thresholds[label] = float(mine[place - 1]) if place >= 1 else -np.inf
-    return thresholds
-
-
-def measure_sets(block: Block, policy: Sample, trajectory: Trajectory, step: np.ndarray, plain: Outcome) -> Outcome:
-    """The outcome with columns `set_size`, `covered`, `answered` and `answered_correct`, after abstention."""
-    conformal = policy.conformal
-    if conformal is None or conformal.fit is None:
-        raise ThinkbackError(f"policy `{policy.name}`: `conformal` is not fitted: replay it with `replay.run`")
-    correct, words, labels = plain.correct, plain.words[0], list(conformal.fit)
-    scores = by_label(block, policy, trajectory, step, labels)
-    within = scores >= np.array(list(conformal.fit.values()))
+def measure_sets(
+    block: Block,
+    trajectory: Trajectory,
+    step: np.ndarray,
+    thresholds: Mapping[str, float],
+    abstain: bool,
+    plain: Outcome,
+) -> Outcome:
+    """The outcome with the columns of prediction sets, after abstention if that is asked for."""
+    correct, words, labels = plain.correct, plain.words[0], list(thresholds)
+    scores = by_label(block, trajectory, step, labels)
+    within = scores >= np.array(list(thresholds.values()))
     gold = block.examples["gold"].to_list()
     number = {label: i for i, label in enumerate(labels)}
     at = np.array([number.get(g, -1) for g in gold])
@@ -86,7 +64,7 @@ def measure_sets(block: Block, policy: Sample, trajectory: Trajectory, step: np.
     given = np.array([number.get(answers[w], -1) if w >= 0 else -1 for w in words.tolist()], dtype=np.int64)
     first = trajectory.pool.credit[np.arange(len(at)), trajectory.place[:, 0]]  # as for any null prediction
     alone = (within.sum(axis=1) == 1) & (given >= 0) & within[np.arange(len(at)), np.maximum(given, 0)]
-    answered = alone if conformal.abstain else words >= 0
+    answered = alone if abstain else words >= 0
     measured = {
         "set_size": within.sum(axis=1).astype(float),
         "covered": covered,

@@ -1,19 +1,28 @@
-"""What a gate reads of a base's outcome on a block, and where it fires. Correctness is nowhere in reach."""
+"""What a gate can read of a base's outcome on a block. Correctness is nowhere in reach.
+
+A `GateInput` is one signal of the base attempt, a column of `features`, or a verifier's score. It says what it needs of
+a log, whether the log has it, and reads it.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from replay.data.block import Block
+from replay.data.contents import Contents
+from replay.data.needs import Needs, scores_on
 from replay.data.read import suffix_name
-from replay.engine.calls import Calls, Paid, Part, certain, union
-from replay.engine.trajectory import Trajectory, walk_block
-from replay.policies.base import Policy, Sample
-from replay.policies.gate_file import Feature
-from replay.policies.gates import AllOf, AnyOf, Gate, Reading, readings
+from replay.engine.calls import CallMask, Calls, PolicyPath, certain, union
+from replay.engine.mixing import predicted
+from replay.engine.trajectory import walk_block
+from toolkit.errors import ThinkbackError
+
+Parameter = float | int | None
 
 
 @dataclass(frozen=True)
@@ -24,116 +33,225 @@ class Signal:
     calls: Calls
 
 
-def read_signal(block: Block, reading: Reading, policy: Policy, part: Part) -> Signal:
-    """One signal of the base `policy`, whose part is given."""
-    if reading.verifier is not None:
-        return _score(block, part, reading.verifier)
-    if reading.feature is not None:
-        return Signal(_feature(block, part, reading.feature), {})
-    if reading.file is not None:
-        found = [read_feature(block, feature, part) for feature in reading.file.features]
-        values = np.stack([one.value for one in found], axis=1)
-        return Signal(reading.file.probabilities(values), union(one.calls for one in found))
-    if reading.signal in ("vote_share", "margin") and isinstance(policy, Sample):
-        return Signal(_last_step(block, reading.signal, part), {})
-    return Signal(_trace_signal(block, reading, part), {})
+@dataclass(frozen=True)
+class GateInput:
+    """One input of a gate: `source` is `signal`, `feature` or `verifier`; `parameter` is that of some signals."""
+
+    source: str
+    name: str
+    parameter: Parameter = None
+
+    def __str__(self) -> str:
+        return self.name if self.source == "signal" else f"{self.source}:{self.name}"
+
+    def needs(self, slices: Collection[str]) -> Needs:
+        """What it reads of a log, of traces in some slices."""
+        return SOURCES[self.source].needs(self, slices)
+
+    def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
+        """Raise ThinkbackError where the log lacks it, or it means nothing on one of the slices."""
+        SOURCES[self.source].require(self, contents, slices, reader)
+
+    def require_answers(self, contents: Contents, slices: Collection[str]) -> None:
+        """Raise ThinkbackError where it is of the answer itself, and a slice has verdicts but no answers."""
+        if self.source == "signal" and SIGNALS[self.name].of_answers:
+            _refuse_opaque(self.name, contents, slices)
+
+    def read(self, block: Block, path: PolicyPath) -> Signal:
+        """Its value on the chosen traces of a path."""
+        return SOURCES[self.source].read(self, block, path)
 
 
-def read_feature(block: Block, feature: Feature, part: Part) -> Signal:
-    """One input of a gate file on the chosen trace."""
-    if feature.source == "verifier":
-        return _score(block, part, feature.name)
-    if feature.source == "feature":
-        return Signal(_feature(block, part, feature.name), {})
-    if feature.name == "answer_length":
-        lengths = np.append(block.vocabulary.str.len_chars().to_numpy().astype(float), 0.0)
-        word = _chosen(block, part, {name: pool.word.astype(float) for name, pool in block.pools.items()})
-        return Signal(np.where(np.isnan(word), np.nan, lengths[np.nan_to_num(word, nan=-1.0).astype(int)]), {})
-    if feature.name == "question_length":
-        return Signal(block.examples["question"].str.len_chars().cast(pl.Float64).to_numpy(), {})
-    if feature.name == "prompt_tokens":
-        return Signal(_cost(block, part, feature.name), {})
-    return Signal(_trace_signal(block, Reading(signal=feature.name, at_least=0.0), part), {})
+def _refuse_opaque(signal: str, contents: Contents, slices: Collection[str]) -> None:
+    for pool in sorted(contents.opaque & set(slices)):
+        raise ThinkbackError(
+            f"pool `{pool}` has verdicts but no answers (opaque), so the signal `{signal}` means nothing there"
+        )
 
 
-def fires(gate: Gate, signals: dict[Reading, Signal], null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where a gate fires (E,), and where it cannot be read (E,).
+class InputSource(ABC):
+    """Where an input of a gate comes from."""
 
-    A part whose signal is not logged fires where the base's prediction is null, and cannot be read elsewhere.
+    @abstractmethod
+    def needs(self, wanted: GateInput, slices: Collection[str]) -> Needs:
+        """What it reads of a log."""
+
+    @abstractmethod
+    def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
+        """Raise where the log lacks it."""
+
+    @abstractmethod
+    def read(self, wanted: GateInput, block: Block, path: PolicyPath) -> Signal:
+        """Read it."""
+
+
+class _Verifier(InputSource):
+    def needs(self, wanted: GateInput, slices: Collection[str]) -> Needs:
+        return scores_on(slices, wanted.name)
+
+    def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
+        contents.require_verifier(wanted.name, f" for {reader}")
+
+    def read(self, wanted: GateInput, block: Block, path: PolicyPath) -> Signal:
+        return _score(block, path, wanted.name)
+
+
+class _Feature(InputSource):
+    def needs(self, wanted: GateInput, slices: Collection[str]) -> Needs:
+        return Needs(features=frozenset([wanted.name]))
+
+    def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
+        contents.require_feature(wanted.name, reader)
+
+    def read(self, wanted: GateInput, block: Block, path: PolicyPath) -> Signal:
+        return Signal(_chosen(block, path, {k: pool.features[wanted.name] for k, pool in block.pools.items()}), {})
+
+
+class _OfBase(InputSource):
+    def needs(self, wanted: GateInput, slices: Collection[str]) -> Needs:
+        return SIGNALS[wanted.name].needs(wanted.parameter)
+
+    def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
+        if SIGNALS[wanted.name].of_votes:
+            _refuse_opaque(wanted.name, contents, slices)
+
+    def read(self, wanted: GateInput, block: Block, path: PolicyPath) -> Signal:
+        return Signal(SIGNALS[wanted.name].read(block, path, wanted.parameter), {})
+
+
+SOURCES: Mapping[str, InputSource] = {"signal": _OfBase(), "feature": _Feature(), "verifier": _Verifier()}
+
+
+@dataclass(frozen=True)
+class BaseSignal:
+    """A signal of the base attempt: how it is read, and what it needs.
+
+    `column`: of traces, beside those that every run reads, and `example_column` of examples. `of_votes`: it means
+    nothing where a log has verdicts but no answers; `of_answers`: nor does it to a model that learns from it.
+    `last_step`: it is of the last step of a `sample` base; `verified`: which must verify. `parameter`: the key that it
+    needs. `served`: a server sees it, so that gate files may read it; `gated`: policies may name it. `logged_as`: the
+    column of traces that tells whether a log has it; None: it always has.
     """
-    if isinstance(gate, Reading):
-        value = signals[unthresholded(gate)].value
-        with np.errstate(invalid="ignore"):
-            on = value < float(gate.below) if gate.below is not None else value >= float(gate.threshold)
-        missing = np.isnan(value)
-        return on | (missing & null_answer), missing & ~null_answer
-    found = [fires(part, signals, null_answer) for part in gate.gates]
-    together = np.logical_or if isinstance(gate, AnyOf) else np.logical_and
-    return together.reduce([on for on, _ in found]), np.logical_or.reduce([missing for _, missing in found])
+
+    read: Callable[[Block, PolicyPath, Parameter], np.ndarray]
+    column: str | None = None
+    example_column: str | None = None
+    of_votes: bool = False
+    of_answers: bool = False
+    last_step: bool = False
+    verified: bool = False
+    parameter: str | None = None
+    served: bool = False
+    gated: bool = True
+    logged_as: str | None = None
+
+    def needs(self, parameter: Parameter) -> Needs:
+        """Columns that not every run reads anyway."""
+        return Needs(
+            trace_columns=frozenset([self.column] if self.column is not None else []),
+            example_columns=frozenset([self.example_column] if self.example_column is not None else []),
+            suffixes=frozenset([int(parameter)] if self.parameter == "tokens" and parameter is not None else []),
+        )
 
 
-def unthresholded(reading: Reading) -> Reading:
-    """A reading without its own threshold: what readings of one signal share."""
-    return Reading(
-        verifier=reading.verifier, feature=reading.feature, file=reading.file, signal=reading.signal, at_least=0.0,
-        fraction=reading.fraction, tokens=reading.tokens,
-    )  # fmt: skip
-
-
-def shape(gate: Gate) -> object:
-    """A gate without its thresholds: those that share it make the same calls."""
-    if isinstance(gate, AnyOf | AllOf):
-        return type(gate), tuple(shape(part) for part in gate.gates)
-    return unthresholded(gate)
-
-
-def gate_signals(block: Block, gate: Gate, policy: Policy, part: Part) -> dict[Reading, Signal]:
-    """Every signal of a gate, by reading without threshold."""
-    return {key: read_signal(block, key, policy, part) for key in map(unthresholded, readings(gate))}
-
-
-def _chosen(block: Block, part: Part, values: dict[str, np.ndarray]) -> np.ndarray:
-    if part.chosen is None:
+def _chosen(block: Block, path: PolicyPath, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    if path.chosen is None:
         raise ValueError("a gate's base has one chosen trace")
-    return part.chosen.read(block, {name: values.get(name) for name in part.chosen.slices})
+    return path.chosen.read(block, {name: values.get(name) for name in path.chosen.slices})
 
 
-def _column(block: Block, part: Part, name: str) -> np.ndarray:
-    return _chosen(block, part, {key: pool.signals[name] for key, pool in block.pools.items() if name in pool.signals})
+def _cost(block: Block, path: PolicyPath, name: str) -> np.ndarray:
+    return _chosen(block, path, {key: pool.costs[name] for key, pool in block.pools.items()})
 
 
-def _feature(block: Block, part: Part, name: str) -> np.ndarray:
-    return _chosen(block, part, {key: pool.features[name] for key, pool in block.pools.items()})
+def _column(block: Block, path: PolicyPath, name: str) -> np.ndarray:
+    return _chosen(block, path, {key: pool.signals[name] for key, pool in block.pools.items() if name in pool.signals})
 
 
-def _cost(block: Block, part: Part, name: str) -> np.ndarray:
-    return _chosen(block, part, {key: pool.costs[name] for key, pool in block.pools.items()})
+def _near_limit(block: Block, path: PolicyPath, fraction: Parameter) -> np.ndarray:
+    tokens, limit = _cost(block, path, "completion_tokens"), _column(block, path, "max_tokens")
+    finalizer = _cost(block, path, "finalizers")
+    near = (tokens >= float(fraction or 0) * limit) | (finalizer > 0)
+    return np.where(np.isnan(tokens) | np.isnan(limit) | np.isnan(finalizer), np.nan, near)
 
 
-def _trace_signal(block: Block, reading: Reading, part: Part) -> np.ndarray:
-    name = str(reading.signal)
-    if name in ("truncated", "completion_tokens"):
-        return _cost(block, part, name)
-    if name == "finalizer_used":
-        return _cost(block, part, "finalizers")
-    if name == "invalid":
-        return _chosen(block, part, {key: (pool.code < 0).astype(float) for key, pool in block.pools.items()})
-    if name == "near_limit":
-        tokens, limit = _cost(block, part, "completion_tokens"), _column(block, part, "max_tokens")
-        finalizer = _cost(block, part, "finalizers")
-        near = (tokens >= float(reading.fraction or 0) * limit) | (finalizer > 0)
-        return np.where(np.isnan(tokens) | np.isnan(limit) | np.isnan(finalizer), np.nan, near)
-    return _column(block, part, suffix_name(reading.tokens) if reading.tokens is not None else name)
+def _invalid(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+    return _chosen(block, path, {key: (pool.code < 0).astype(float) for key, pool in block.pools.items()})
 
 
-def _score(block: Block, part: Part, verifier: str) -> Signal:
+def _answer_length(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+    lengths = np.append(block.vocabulary.str.len_chars().to_numpy().astype(float), 0.0)
+    word = _chosen(block, path, {name: pool.word.astype(float) for name, pool in block.pools.items()})
+    return np.where(np.isnan(word), np.nan, lengths[np.nan_to_num(word, nan=-1.0).astype(int)])
+
+
+def _question_length(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+    return block.examples["question"].str.len_chars().cast(pl.Float64).to_numpy()
+
+
+def _vote_share(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+    """Votes of the prediction / valid traces seen, after a sample policy's last step (E,)."""
+    ((walk, step),) = path.outcome.runs
+    trajectory = walk_block(block, walk)
+    pool = trajectory.pool
+    seen = np.zeros(pool.code.shape, dtype=bool)
+    there = np.arange(trajectory.place.shape[1]) < trajectory.paid_traces(step)[:, None]
+    np.put_along_axis(seen, trajectory.place, there, axis=1)
+    valid, word = seen & (pool.code >= 0), predicted(path.outcome)
+    votes = (valid & (pool.word == word[:, None]) & (word >= 0)[:, None]).sum(axis=1)
+    total = valid.sum(axis=1)
+    return np.where((total > 0) & (word >= 0), votes / np.maximum(total, 1), np.nan)
+
+
+def _margin(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+    """Lead in verifier score after a sample policy's last step (E,); 1 with one answer."""
+    ((walk, step),) = path.outcome.runs
+    seen, rows, at = walk_block(block, walk).prefix, np.arange(len(step)), np.maximum(step, 1) - 1
+    lead = np.where(seen.verified_answers[rows, at] == 1, 1.0, seen.lead[rows, at])
+    return np.where((step > 0) & (seen.verified[rows, at] > 0), lead, np.nan)
+
+
+def _suffix_logprob(block: Block, path: PolicyPath, tokens: Parameter) -> np.ndarray:
+    return _column(block, path, suffix_name(int(tokens or 0)))
+
+
+def _of_cost(name: str) -> Callable[[Block, PolicyPath, Parameter], np.ndarray]:
+    return lambda block, path, _: _cost(block, path, name)
+
+
+SIGNALS: Mapping[str, BaseSignal] = {
+    "truncated": BaseSignal(_of_cost("truncated"), served=True, logged_as="finish_reason"),
+    "finalizer_used": BaseSignal(_of_cost("finalizers"), served=True, logged_as="finalizer_used"),
+    "near_limit": BaseSignal(_near_limit, column="max_tokens", parameter="fraction"),
+    "completion_tokens": BaseSignal(_of_cost("completion_tokens"), served=True, logged_as="completion_tokens"),
+    "prompt_tokens": BaseSignal(_of_cost("prompt_tokens"), served=True, gated=False, logged_as="prompt_tokens"),
+    "suffix_logprob": BaseSignal(_suffix_logprob, parameter="tokens"),
+    "sum_logprob": BaseSignal(
+        lambda block, path, _: _column(block, path, "sum_logprob"),
+        column="sum_logprob",
+        served=True,
+        logged_as="sum_logprob",
+    ),
+    "invalid": BaseSignal(_invalid, of_answers=True, served=True),
+    "answer_length": BaseSignal(_answer_length, of_answers=True, served=True, gated=False),
+    "question_length": BaseSignal(_question_length, example_column="question", served=True, gated=False),
+    "vote_share": BaseSignal(_vote_share, of_votes=True, last_step=True),
+    "margin": BaseSignal(_margin, of_votes=True, last_step=True, verified=True),
+}
+"""Lengths are in characters."""
+
+GATED = tuple(name for name, signal in SIGNALS.items() if signal.gated)
+SERVED = tuple(name for name, signal in SIGNALS.items() if signal.served)
+
+
+def _score(block: Block, path: PolicyPath, verifier: str) -> Signal:
     """The score of the chosen trace. One that ranks traces together was called on exactly those that are paid."""
-    chosen = part.chosen
+    chosen = path.chosen
     if chosen is None:
         raise ValueError("a gate's base has one chosen trace")
     value = np.full(len(block.examples), np.nan)
-    calls: dict[tuple[str, str | None], Paid] = {}
-    paid = union(part.rows[0].segments if len(part.rows) == 1 else [s for row in part.rows for s in row.segments])
+    calls: dict[tuple[str, str | None], CallMask] = {}
+    paid = union(segment.calls for one in path.realizations for segment in one.segments)
     for number, name in enumerate(chosen.slices):
         pool = block.pools[name]
         scores = pool.scores[verifier]
@@ -142,35 +260,13 @@ def _score(block: Block, part: Part, verifier: str) -> Signal:
         own[here, chosen.sample[here]] = 1.0
         score = np.where(own > 0, scores.score, np.nan)
         if scores.listwise.any():
-            scored = ~np.isnan(scores.score)
-            generated = paid[name, None].among > 0 if (name, None) in paid else np.zeros(scored.shape, dtype=bool)
-            fits = (scored == generated).all(axis=1) | (scored == (generated & (pool.code >= 0))).all(axis=1)
-            fits &= (~scored | (scores.candidates == scored.sum(axis=1, keepdims=True))).all(axis=1)
+            generated = paid[name, None].among > 0 if (name, None) in paid else np.zeros(score.shape, dtype=bool)
+            fits = scores.saw_exactly(generated, pool.code >= 0)
             score[scores.listwise & ~fits] = np.nan
-            own = np.where((scores.listwise & fits)[:, None] & own.any(axis=1, keepdims=True), scored, own)
+            ranked = (scores.listwise & fits)[:, None] & own.any(axis=1, keepdims=True)
+            own = np.where(ranked, ~np.isnan(scores.score), own)
         found = ~np.isnan(score)
         row, column = np.nonzero(found)
         value[row] = score[row, column]
         calls[name, verifier] = certain(own * (~np.isnan(scores.score)) * found.any(axis=1, keepdims=True))
     return Signal(value, calls)
-
-
-def _last_step(block: Block, name: str, part: Part) -> np.ndarray:
-    """vote_share or margin after a sample policy's last step (E,)."""
-    ((walk, step),) = part.outcome.runs
-    trajectory: Trajectory = walk_block(block, walk)
-    rows = np.arange(len(step))
-    if name == "margin":
-        prefix = trajectory.prefix
-        at = np.maximum(step, 1) - 1
-        lead = np.where(prefix.verified_answers[rows, at] == 1, 1.0, prefix.lead[rows, at])
-        return np.where((step > 0) & (prefix.verified[rows, at] > 0), lead, np.nan)
-    pool = trajectory.pool
-    seen = np.zeros(pool.code.shape, dtype=bool)
-    there = np.arange(trajectory.place.shape[1]) < trajectory.paid_traces(step)[:, None]
-    np.put_along_axis(seen, trajectory.place, there, axis=1)
-    valid = seen & (pool.code >= 0)
-    predicted = part.outcome.words[0]
-    votes = (valid & (pool.word == predicted[:, None]) & (predicted >= 0)[:, None]).sum(axis=1)
-    total = valid.sum(axis=1)
-    return np.where((total > 0) & (predicted >= 0), votes / np.maximum(total, 1), np.nan)

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.block import Prices
-from replay.data.contents import Contents, read_contents, resolve
-from replay.data.needs import ANSWER_SIGNALS, check_answered, check_inputs, revision_pool
-from replay.engine.evaluator import Evaluator
-from replay.engine.signals import read_feature
-from replay.learning.reuse import question_hashes
-from replay.policies.base import Sample
-from replay.policies.gate_file import FILE_SIGNALS, Feature, GateFile
-from replay.policies.gates import Reading
-from replay.policies.interventions import Act, When
+from replay.data.contents import Contents, read_contents
+from replay.data.prices import Prices
+from replay.engine.signals import SERVED, SIGNALS, GateInput
+from replay.kinds.act import Act
+from replay.kinds.sample import Sample
+from replay.kinds.when import When
+from replay.policies.evaluator import Evaluator
+from replay.policies.gate_file import GateFile
+from replay.policies.gates import Threshold
 from replay.runs.passes import Plan, blocks, widest
+from replay.runs.reuse import question_hashes
 from replay.runs.run import select_examples
 from replay.runs.store import chunk_size
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ThinkbackError, listed, suggest
 from toolkit.log import Log, check_log, open_log
 
 
@@ -38,13 +38,12 @@ class Setting:
     @property
     def pool(self) -> str:
         """The pool of the revisions."""
-        key = (self.act.action, self.act.base)
-        return self.act.pool or next(pool for *own, pool in self.contents.revisions if tuple(own) == key)
+        return self.act.pool or self.contents.revision_pools(self.act.action, self.act.base)[0]
 
     def when(self, gate: GateFile, below: bool = False) -> When:
         """The intervention with a gate."""
-        reading = Reading(file=gate, below=0.0) if below else Reading(file=gate, at_least=0.0)
-        return When(name=f"{self.act.action} when the gate fires", base=self.base, gate=reading, then=self.act)
+        threshold = Threshold(file=gate, below=0.0) if below else Threshold(file=gate, at_least=0.0)
+        return When(name=f"{self.act.action} when the gate fires", base=self.base, gate=threshold, then=self.act)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +51,7 @@ class GateData:
     """Base attempts: `values` (N, F), `repair` (N,) the mean label over rollouts, `questions` their hashes."""
 
     plan: Plan
-    features: tuple[Feature, ...]
+    features: tuple[GateInput, ...]
     ids: pl.Series
     questions: tuple[str, ...]
     values: np.ndarray
@@ -69,18 +68,15 @@ def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> 
     contents = read_contents(log)
     if action not in contents.actions:
         raise ThinkbackError(f"the log has no action `{action}`; {suggest(action, contents.actions)}")
-    bases = sorted({one for act, one, _ in contents.revisions if act == action})
+    bases = contents.bases(action)
     if base is None and len(bases) != 1:
-        listed = ", ".join(f"`{name}`" for name in bases) or "no pool's first trace"
-        raise ThinkbackError(f"action `{action}` revises {listed}: name the pool of the base attempts with `--base`")
+        revised = listed(bases) or "no pool's first trace"
+        raise ThinkbackError(f"action `{action}` revises {revised}: name the pool of the base attempts with `base`")
     name = base or bases[0]
-    revision_pool(action, name, pool, contents)
+    contents.revision_pool(action, name, pool)
     first = Sample(name="base", pool=name, max_traces=1, select="first")
     act = Act(name=action, action=action, base=name, pool=pool)
-    resolved = resolve([first, act], contents)
-    if not isinstance(resolved[0], Sample) or not isinstance(resolved[1], Act):
-        raise TypeError("policies keep their kind")
-    return Setting(log, contents, resolved[0], resolved[1])
+    return Setting(log, contents, first.resolve(contents), act.resolve(contents))
 
 
 def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: str | None = None) -> Setting:
@@ -96,33 +92,32 @@ def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: st
             f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which the log lacks; "
             f"{suggest(gate.action, contents.actions)}"
         )
-    bases = sorted({one for action, one, _ in contents.revisions if action == gate.action})
+    bases = contents.bases(gate.action)
     own = base or gate.base
     if base is None and own not in bases:
         raise ThinkbackError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{own}`; here `{gate.action}` revises "
-            f"{', '.join(f'`{name}`' for name in bases) or 'no first attempt'}: where one of these is the same, "
-            "name it with `--base`"
+            f"{listed(bases) or 'no first attempt'}: where one of these is the same, name it with `base`"
         )
-    check_inputs(gate, own, contents)
-    pools = {one for action, of, one in contents.revisions if (action, of) == (gate.action, own)}
-    return setting(log, gate.action, own, pool or (gate.pool if len(pools) > 1 else None))
+    gate.require(contents, own)
+    several = len(contents.revision_pools(gate.action, own)) > 1
+    return setting(log, gate.action, own, pool or (gate.pool if several else None))
 
 
-def available_features(at: Setting) -> tuple[Feature, ...]:
+def available_features(at: Setting) -> tuple[GateInput, ...]:
     """Every signal that a server sees, and every column of `features`."""
-    logged = [Feature("signal", name) for name in FILE_SIGNALS if _logged(name, at)]
-    return (*logged, *(Feature("feature", name) for name in sorted(at.contents.features)))
+    signals = [GateInput("signal", name) for name in SERVED if _logged(name, at)]
+    return (*signals, *(GateInput("feature", name) for name in sorted(at.contents.features)))
 
 
-def _logged(signal: str, at: Setting) -> bool:
-    if signal in ANSWER_SIGNALS:
-        return at.base.pool not in at.contents.opaque
-    column = {"truncated": "finish_reason"}.get(signal, signal)
-    return signal == "question_length" or column in at.contents.trace_columns
+def _logged(name: str, at: Setting) -> bool:
+    signal = SIGNALS[name]
+    if signal.of_answers and at.base.pool in at.contents.opaque:
+        return False
+    return signal.logged_as is None or signal.logged_as in at.contents.trace_columns
 
 
-def parse_features(names: Sequence[str], at: Setting) -> tuple[Feature, ...]:
+def parse_features(names: Sequence[str], at: Setting) -> tuple[GateInput, ...]:
     """Features by name: a signal, `feature:NAME` or `verifier:NAME`; a bare name may be a column of `features`."""
     found = []
     for name in names:
@@ -131,15 +126,15 @@ def parse_features(names: Sequence[str], at: Setting) -> tuple[Feature, ...]:
             known = at.contents.features if source == "feature" else at.contents.verifiers
             if rest not in known:
                 raise ThinkbackError(f"the log has no {source} `{rest}`; {suggest(rest, known)}")
-            found.append(Feature(source, rest))
-        elif name in FILE_SIGNALS:
-            check_answered(name, str(at.base.pool), at.contents)
-            found.append(Feature("signal", name))
+            found.append(GateInput(source, rest))
+        elif name in SERVED:
+            found.append(GateInput("signal", name))
+            found[-1].require_answers(at.contents, [str(at.base.pool)])
         elif name in at.contents.features:
-            found.append(Feature("feature", name))
+            found.append(GateInput("feature", name))
         else:
             names_known = [
-                *FILE_SIGNALS,
+                *SERVED,
                 *at.contents.features,
                 *(f"verifier:{v}" for v in at.contents.verifiers),
             ]
@@ -147,7 +142,7 @@ def parse_features(names: Sequence[str], at: Setting) -> tuple[Feature, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def probe(features: tuple[Feature, ...], at: Setting) -> GateFile:
+def probe(features: tuple[GateInput, ...], at: Setting) -> GateFile:
     """A gate that reads some features and has no model yet."""
     content: dict[str, Any] = {
         "action": at.act.action,
@@ -161,14 +156,14 @@ def probe(features: tuple[Feature, ...], at: Setting) -> GateFile:
 
 def plan_of(at: Setting, where: str | None, prices: Prices | None = None) -> Plan:
     """A plan over the examples of a condition, with their questions."""
-    universe = select_examples(at.log, at.contents, frozenset([str(at.base.pool)]), where, ["question"])
-    return Plan(at.log, at.contents, universe, None, prices, None)
+    examples = select_examples(at.log, at.contents, frozenset([str(at.base.pool)]), where, ["question"])
+    return Plan(at.log, at.contents, examples, None, prices, None)
 
 
 def read_data(
     at: Setting,
     where: str | None,
-    features: tuple[Feature, ...],
+    features: tuple[GateInput, ...],
     ids: pl.Series | None = None,
     whole: bool = True,
 ) -> GateData:
@@ -182,9 +177,9 @@ def read_data(
     empty = np.zeros(len(features), np.int64)
     for block in blocks(plan, [policy], chunk_size(1, widest(at.contents, [policy]))):
         evaluator = Evaluator(block, [policy], at.contents.whole)
-        act, base = evaluator.part(policy.then).outcome, evaluator.part(policy.base)
+        act, base = evaluator.path(policy.then).outcome, evaluator.path(policy.base)
         label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
-        read = np.stack([read_feature(block, feature, base).value for feature in features], axis=1)
+        read = np.stack([feature.read(block, base).value for feature in features], axis=1)
         served = (act.reason == 0) & (base.outcome.reason == 0) & ~np.isnan(label)
         keep = served & ~np.isnan(read).any(axis=1) if whole else served
         empty += np.isnan(read[served]).sum(axis=0)
@@ -201,7 +196,7 @@ def read_data(
             f"the gate{told_lacking(lacking)}"
         )
     only = plan.among(kept)
-    hashes = tuple(question_hashes(only.universe.examples, at.log.digest()))
+    hashes = tuple(question_hashes(only.examples.frame, at.log.digest()))
     return GateData(only, features, kept, hashes, np.concatenate(values), np.concatenate(repair), lost, unread, lacking)
 
 
@@ -210,7 +205,7 @@ def told_lacking(lacking: Mapping[str, int]) -> str:
     return f" ({', '.join(f'`{name}`: {count:,}' for name, count in lacking.items())})" if lacking else ""
 
 
-def known_features(at: Setting, conditions: Sequence[str | None]) -> tuple[tuple[Feature, ...], tuple[str, ...]]:
+def known_features(at: Setting, conditions: Sequence[str | None]) -> tuple[tuple[GateInput, ...], tuple[str, ...]]:
     """The inputs that every example of some conditions with a judged revision has, and notes on those left out."""
     inputs = available_features(at)
     lacking: dict[str, int] = {}
@@ -219,8 +214,6 @@ def known_features(at: Setting, conditions: Sequence[str | None]) -> tuple[tuple
             lacking[name] = lacking.get(name, 0) + count
     kept = tuple(feature for feature in inputs if str(feature) not in lacking)
     if not kept:
-        raise ThinkbackError(
-            f"every input is null for some example{told_lacking(lacking)}: name some with `--features`"
-        )
+        raise ThinkbackError(f"every input is null for some example{told_lacking(lacking)}: name some with `features`")
     note = f"inputs left out, because some examples lack them{told_lacking(lacking)}"
     return kept, (note,) if lacking else ()

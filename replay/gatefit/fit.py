@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.conditions import matching
+from replay.engine.signals import GateInput
 from replay.gatefit.data import (
     GateData,
     Setting,
@@ -21,11 +22,9 @@ from replay.gatefit.data import (
     told_lacking,
 )
 from replay.gatefit.models import fit_model, folds
-from replay.learning.reuse import listed
 from replay.policies.gate_file import (
     FORMAT,
     VERSION,
-    Feature,
     GateFile,
     content_hash,
     gate_of,
@@ -34,7 +33,8 @@ from replay.policies.gate_file import (
     written_threshold,
 )
 from replay.runs.gate_sweep import Branches, best_threshold, chosen_points, curve, gather
-from toolkit.errors import ThinkbackError
+from replay.runs.reuse import first_ids
+from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log
 from toolkit.stats.calibration import Calibration, calibration
 
@@ -81,7 +81,7 @@ def fit_gate(
     at = setting(log, action, base, pool)
     inputs = parse_features(features, at) if features else available_features(at)
     _check_settings(kind, inputs, on, tune, n_folds, below)
-    for key, condition in (("--on", on), ("--tune", tune)):
+    for key, condition in (("on", on), ("tune", tune)):
         if condition is not None:
             matching(at.log, condition, key)
     left_out: tuple[str, ...] = ()
@@ -92,8 +92,9 @@ def fit_gate(
     if fitted is not None and n_folds is None:
         _check_apart(fitted, tuned)
     if fitted is not None:
-        _check_classes(fitted.repair, f"`--on` ({on})", 1)
-    _check_classes(tuned.repair, f"`--tune` ({tune})" if n_folds is None else f"`--on` ({on})", LEAST_FIXES)
+        _check_classes(fitted.repair, f"{argument('on')} ({on})", 1)
+    chosen_on = f"{argument('tune')} ({tune})" if n_folds is None else f"{argument('on')} ({on})"
+    _check_classes(tuned.repair, chosen_on, LEAST_FIXES)
     model = fit_model(kind, fitted.values, fitted.repair, seed) if fitted is not None else {}
     scores = probabilities(model, kind, tuned.values)
     if n_folds is not None:
@@ -112,29 +113,35 @@ def fit_gate(
 
 
 def _check_settings(
-    kind: str, inputs: tuple[Feature, ...], on: str | None, tune: str | None, n_folds: int | None, below: bool
+    kind: str, inputs: tuple[GateInput, ...], on: str | None, tune: str | None, n_folds: int | None, below: bool
 ) -> None:
     if kind == "score":
         if len(inputs) != 1:
-            raise ThinkbackError("a gate of kind `score` takes one score: name it with `--features verifier:NAME`")
+            raise ThinkbackError(
+                f"a gate of kind `score` takes one score: name it with {argument('features')}, as `verifier:NAME`"
+            )
         if on is not None or n_folds is not None:
-            raise ThinkbackError("a gate of kind `score` has nothing to fit: leave out `--on` and `--folds`")
+            raise ThinkbackError(
+                f"a gate of kind `score` has nothing to fit: leave out {argument('on')} and {argument('n_folds')}"
+            )
     elif on is None:
-        raise ThinkbackError("name the examples to fit on: `--on \"split = 'train'\"`")
+        raise ThinkbackError(f"name the examples to fit on with {argument('on')}, such as \"split = 'train'\"")
     elif below:
-        raise ThinkbackError("`--below` goes with a gate of kind `score`; a fitted gate is high where it helps")
+        raise ThinkbackError(
+            f"{argument('below')} goes with a gate of kind `score`; a fitted gate is high where it helps"
+        )
     if (tune is None) == (n_folds is None):
         raise ThinkbackError(
-            "name the examples on which the threshold is chosen: `--tune \"split = 'dev'\"`, or `--folds 5` for "
-            "out-of-fold scores"
+            f"name the examples on which the threshold is chosen with {argument('tune')}, such as \"split = 'dev'\", "
+            f"or give {argument('n_folds')}, such as 5, for out-of-fold scores"
         )
     if n_folds is not None and n_folds < 2:
-        raise ThinkbackError(f"`--folds` is {n_folds}; give at least 2")
+        raise ThinkbackError(f"{argument('n_folds')} is {n_folds}; give at least 2")
 
 
 def _needed(data: GateData | None) -> GateData:
     if data is None:
-        raise ThinkbackError("folds need examples to fit on: give `--on`")
+        raise ThinkbackError(f"folds need examples to fit on: give {argument('on')}")
     return data
 
 
@@ -143,14 +150,15 @@ def _check_apart(fitted: GateData, tuned: GateData) -> None:
     shared = sorted(set(fitted.ids) & set(tuned.ids))
     if shared:
         raise ThinkbackError(
-            f"`--on` and `--tune` share {len(shared):,} examples ({listed(shared)}): fit and tune on disjoint ones"
+            f"{argument('on')} and {argument('tune')} share {len(shared):,} examples ({first_ids(shared)}): "
+            "fit and tune on disjoint ones"
         )
     known = set(fitted.questions)
     copies = [name for name, digest in zip(tuned.ids, tuned.questions, strict=True) if digest in known]
     if copies:
         raise ThinkbackError(
-            f"{len(copies):,} examples of `--tune` ask questions that `--on` asks too ({listed(copies)}): leave them "
-            "out of one of the two"
+            f"{len(copies):,} examples of {argument('tune')} ask questions that {argument('on')} asks too "
+            f"({first_ids(copies)}): leave them out of one of the two"
         )
 
 
@@ -185,14 +193,16 @@ def _out_of_fold(data: GateData, kind: str, count: int, seed: int) -> np.ndarray
 def _branches(at: Setting, tuned: GateData, draft: Mapping[str, Any], below: bool) -> Branches:
     """Both branches on the tuned examples."""
     gate = gate_of({**draft, "sha256": content_hash(draft)}, "the gate")
-    found = gather(tuned.plan, at.when(gate, below))
+    found = gather(tuned.plan, at.when(gate, below).one_gate)
     if found.ids.to_list() != tuned.ids.to_list():
-        raise ThinkbackError("the examples of `--tune` are not all served by both branches; leave out partial ones")
+        raise ThinkbackError(
+            f"the examples of {argument('tune')} are not all served by both branches; leave out partial ones"
+        )
     return found
 
 
 def _document(
-    at: Setting, kind: str, inputs: tuple[Feature, ...], model: Mapping[str, Any], below: bool,
+    at: Setting, kind: str, inputs: tuple[GateInput, ...], model: Mapping[str, Any], below: bool,
     fitted: GateData | None, tuned: GateData, asked: tuple[str | None, str | None, int | None],
 ) -> dict[str, Any]:  # fmt: skip
     on, tune, n_folds = asked

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from replay.gatefit.data import read_data, setting_of
-from replay.learning.reuse import overlap
 from replay.policies.gate_file import GateFile
 from replay.runs.gate_sweep import gather
+from replay.runs.reuse import overlap
 from toolkit.log import Log, collect
 
 
@@ -24,14 +24,14 @@ def predictions(
     """
     at = setting_of(log, gate, base, pool)
     data = read_data(at, where, gate.features)
-    branches = gather(data.plan, at.when(gate))
+    branches = gather(data.plan, at.when(gate).one_gate)
     score = branches.signal
     fires = score < gate.threshold if gate.direction == "below" else score >= gate.threshold
     columns = ["example_id", "pool", "action", "sample_index", "finish_reason", "finalizer_used", "prompt_tokens"]
     traces = at.log.scan("traces", [*columns, "completion_tokens"])
     own = (pl.col("pool") == at.base.pool) & (pl.col("action") == "solve") & (pl.col("sample_index") == 0)
     attempts = {row["example_id"]: row for row in collect(traces.filter(own), at.log).iter_rows(named=True)}
-    seen = set(overlap(data.plan.universe.examples, gate, at.log.digest()))
+    seen = set(overlap(data.plan.examples.frame, gate, at.log.digest()))
     marks = {"simulated": True} if at.log.simulated else {}
     rows = []
     for e, name in enumerate(branches.ids.to_list()):

@@ -8,11 +8,12 @@ import numpy as np
 import polars as pl
 
 from replay.gatefit.data import read_data, setting_of, told_lacking
-from replay.learning.reuse import listed, overlap
 from replay.policies.gate_file import GateFile
 from replay.runs.gate_sweep import Branches, best_threshold, curve, gather
-from toolkit.errors import ThinkbackError
+from replay.runs.reuse import first_ids, overlap
+from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log
+from toolkit.notes import Note, note, warning
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.calibration import Calibration, calibration
 
@@ -31,7 +32,7 @@ class GateReport:
     calibration: Calibration
     curve: pl.DataFrame
     examples: int
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     simulated: bool
     log: str
 
@@ -57,23 +58,24 @@ def transfer_report(
     settings = settings or Settings()
     at = setting_of(log, gate, base, pool)
     data = read_data(at, where, gate.features, ids)
-    seen = overlap(data.plan.universe.examples, gate, at.log.digest())
-    told = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({listed(seen)})"
+    seen = overlap(data.plan.examples.frame, gate, at.log.digest())
+    told = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({first_ids(seen)})"
     if seen and not reuse:
-        raise ThinkbackError(f"{told}: report on others with `--where`, or allow it with `--reuse`")
+        raise ThinkbackError(f"{told}: report on others with {argument('where')}, or allow it with {argument('reuse')}")
     below = gate.direction == "below"
-    branches = gather(data.plan, at.when(gate, below))
+    branches = gather(data.plan, at.when(gate, below).one_gate)
     table = curve(branches)
     here = best_threshold(table, below)
     never, always = (-np.inf, np.inf) if below else (np.inf, -np.inf)
     rules = [("never", never), ("the gate, frozen", gate.threshold), ("always", always)]
     rules.append(("diagnostic: the threshold that the same rule chooses here", here))
-    notes = [f"WARNING: {told}: its numbers here flatter it"] if seen else []
+    notes = [warning("gate_reused", f"{told}: its numbers here flatter it")] if seen else []
     if data.without_revision or data.without_input:
-        notes.append(
+        told = (
             f"left out: {data.without_revision:,} examples without a judged revision, "
             f"{data.without_input:,} that lack an input of the gate{told_lacking(data.lacking)}"
         )
+        notes.append(note("left_out", told))
     rows = [_row(branches, name, threshold, settings) for name, threshold in rules]
     return GateReport(
         rows=pl.DataFrame(rows),

@@ -1,19 +1,20 @@
-"""Verifier scores as chances of being right: isotonic regression, and Platt's logistic one (1999)."""
+"""Verifier scores as probabilities of being right: isotonic regression, and Platt's logistic one (1999)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
-from replay.data.block import Block
-from replay.policies.base import Sample
+from replay.data.block import Pool
 from replay.sampling.learned import Calibration, Predictor
 from toolkit.errors import ThinkbackError
 
 
-def fit_calibration(block: Block, policy: Sample, calibration: Calibration) -> Predictor:
-    """Fit on every judged, valid, scored trace of the development block."""
-    pool = block.pools[str(policy.pool)]
-    score = pool.scores[str(policy.verifier)].score
+def fit_calibration(pool: Pool, verifier: str, calibration: Calibration) -> Calibration:
+    """The calibration fitted on every judged, valid, scored trace of a pool of the development split."""
+    score = pool.scores[verifier].score
     known = (pool.code >= 0) & ~np.isnan(score) & ~np.isnan(pool.judged)
     scores, right = score[known], pool.judged[known]
     if not ((right > 0).any() and (right < 1).any()):
@@ -21,7 +22,7 @@ def fit_calibration(block: Block, policy: Sample, calibration: Calibration) -> P
             f"`calibration.on` ({calibration.on}) needs right and wrong traces with a score; it has "
             f"{int((right > 0).sum())} right of {len(right)}"
         )
-    return _isotonic(scores, right) if calibration.method == "isotonic" else _platt(scores, right)
+    return replace(calibration, fit=METHODS[calibration.method](scores, right))
 
 
 def _isotonic(scores: np.ndarray, right: np.ndarray) -> Predictor:
@@ -43,3 +44,6 @@ def _platt(scores: np.ndarray, right: np.ndarray) -> Predictor:
     model.fit(design, np.repeat([1, 0], len(scores)), sample_weight=np.concatenate([target, 1 - target]))
     slope, offset = float(model.coef_[0, 0]), float(model.intercept_[0])
     return lambda rows: 1 / (1 + np.exp(-(slope * rows[:, 0] + offset)))
+
+
+METHODS: dict[str, Callable[[np.ndarray, np.ndarray], Predictor]] = {"isotonic": _isotonic, "platt": _platt}

@@ -1,6 +1,6 @@
 """Surrogates fitted on a development split over all its claims: linear, gradient-boosted trees, a Gaussian process.
 
-They foretell the verifier's score from the features that are known before any verification. Predictions are rounded
+They predict the verifier's score from the features that are known before any verification. Predictions are rounded
 to nine decimals, so that neither the number of rows asked at once nor of threads shows.
 """
 
@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from replay.data.block import Block
-from replay.policies.base import Sample
+from replay.data.block import Pool
 from replay.sampling.learned import NullRows, Predictor, Prior
 from toolkit.errors import ThinkbackError
 
@@ -22,39 +21,36 @@ FEWEST = 20
 DECIMALS = 9
 
 
-def fit_prior(block: Block, policy: Sample, prior: Prior) -> Prior:
-    """The prior fitted on every scored, valid trace of the development block that has all features."""
-    features, scores = development_rows(block, policy)
+def fit_prior(pool: Pool, verifier: str, features: tuple[str, ...], prior: Prior) -> Prior:
+    """The prior fitted on every scored, valid trace of a pool of the development split that has all features."""
+    values, scores = development_rows(pool, verifier, features)
     if len(scores) < FEWEST:
         raise ThinkbackError(
             f"`prior.on` ({prior.on}) has {len(scores)} valid traces with a score and all features; "
             f"at least {FEWEST} are needed"
         )
-    return replace(prior, fit=MODELS[prior.model](features, scores), left_out=null_rows(block, policy))
+    return replace(prior, fit=MODELS[prior.model](values, scores), left_out=null_rows(pool, verifier, features))
 
 
-def development_rows(block: Block, policy: Sample) -> tuple[np.ndarray, np.ndarray]:
+def development_rows(pool: Pool, verifier: str, features: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Features (n, F) and scores (n,) of the scored, valid traces without a null feature, example by example."""
-    pool = block.pools[str(policy.pool)]
-    columns = np.stack([pool.features[name] for name in policy.features], axis=-1)  # (E, T, F)
-    known = _scored(block, policy) & ~np.isnan(columns).any(axis=-1)
-    return columns[known], pool.scores[str(policy.verifier)].score[known]
+    columns = np.stack([pool.features[name] for name in features], axis=-1)  # (E, T, F)
+    known = _scored(pool, verifier) & ~np.isnan(columns).any(axis=-1)
+    return columns[known], pool.scores[verifier].score[known]
 
 
-def null_rows(block: Block, policy: Sample) -> NullRows:
+def null_rows(pool: Pool, verifier: str, features: tuple[str, ...]) -> NullRows:
     """What `development_rows` leaves out for a null feature."""
-    features = block.pools[str(policy.pool)].features
-    scored = _scored(block, policy)
-    null = {name: scored & np.isnan(features[name]) for name in policy.features}
+    scored = _scored(pool, verifier)
+    null = {name: scored & np.isnan(pool.features[name]) for name in features}
     lost = np.any(list(null.values()), axis=0)  # (E, T)
     named = tuple(name for name, where in null.items() if where.any())
     return NullRows(int(lost.sum()), int(lost.any(axis=1).sum()), len(lost), named)
 
 
-def _scored(block: Block, policy: Sample) -> np.ndarray:
+def _scored(pool: Pool, verifier: str) -> np.ndarray:
     """The scored, valid traces (E, T)."""
-    pool = block.pools[str(policy.pool)]
-    return (pool.code >= 0) & ~np.isnan(pool.scores[str(policy.verifier)].score)
+    return (pool.code >= 0) & ~np.isnan(pool.scores[verifier].score)
 
 
 def _linear(features: np.ndarray, scores: np.ndarray) -> Predictor:

@@ -1,49 +1,126 @@
-"""The vocabulary of policies, as frozen dataclasses: what to replay, never how.
+"""What every kind of policy is asked: how it is read, what it needs of a log, how it replays, explains and notes.
 
-A policy is checked for sense when it is built (an order that does not go with a stop, a cap of zero);
-whether the log can serve it is found out when it is replayed. `replay.reading` makes these from TOML.
+A kind is a frozen dataclass below `Policy`, in a module of `replay.kinds`. The engine asks it and never tests for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from math import inf
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Protocol, Self
 
-from replay.sampling.learned import FITS, Calibration, Conformal, Prior
-from replay.sampling.stops import Budget, Margin, Never, Rule
-from replay.sampling.surrogate import MODES, Mode, Surrogate
-from toolkit.errors import ThinkbackError, suggest
+import numpy as np
+import polars as pl
 
-Order = Literal["generation", "random", "surrogate", "score"]
-Select = Literal["first", "majority", "best", "weighted"]
-Missing = Literal["partial", "use_available"]
-ORDERS = ("generation", "random", "surrogate", "score")
-SELECTS = ("first", "majority", "best", "weighted")
-MISSING = ("partial", "use_available")
-ORACLE_RULES = ("any", "action", "expected_action", "matched_rate", "matched_random")
-MATCHED = ("matched_rate", "matched_random")
-EVERY = "every example"
+from replay.data.block import Block
+from replay.data.contents import Contents
+from replay.data.needs import Needs
+from replay.engine.calls import PolicyPath
+from replay.engine.outcome import Outcome
+from replay.policies.remarks import Remark, RemarkKind
+from replay.sampling.prefix import Prefix
+from replay.sampling.stops import StopRule
+from toolkit.columns import OutcomeColumn
+from toolkit.errors import ThinkbackError, shown
+from toolkit.log import Log
+from toolkit.settings import check, from_table, setting
+
+KINDS: dict[str, type[Policy]] = {}
+"""Kinds of policies by the names that policy files give them; `replay.kinds` fills it."""
+
+
+class PolicyError(ThinkbackError):
+    """An error that names its policy."""
+
+
+class Reader(Protocol):
+    """Reads the parts of a policy's table."""
+
+    def policy(self, table: Any, name: str) -> Policy:
+        """A policy inside another one, which messages call by this name."""
+        ...
+
+    def stop(self, table: Any) -> Any:
+        """A stopping rule, one of the user's own among them."""
+        ...
+
+
+class Learner(Protocol):
+    """Fits what policies learn on development splits, each setting once."""
+
+    whole_pools: frozenset[str]
+
+    def learn(self, policy: Policy, settings: Any, same: tuple[Hashable, ...], fit: Callable[[Block, Any], Any]) -> Any:
+        """`settings` with what `fit` found on the examples of its condition `on`."""
+        ...
+
+    def refuse_reuse(self, policy: Policy, learnt: Any, calibrated: Any) -> None:
+        """Raise where examples are both learnt from and used to set thresholds of what was learnt."""
+        ...
+
+
+class Replayed(Protocol):
+    """Policies on one block, each evaluated once."""
+
+    block: Block
+    whole_pools: frozenset[str]
+    traced: frozenset[Hashable]
+    """Keys of the policies whose paths will be asked for."""
+
+    def outcome(self, policy: Policy) -> Outcome:
+        """Outcome of a policy by itself."""
+        ...
+
+    def path(self, policy: Policy) -> PolicyPath:
+        """Outcome of a policy, and what it paid."""
+        ...
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once for each key."""
+        ...
+
+    def keep(self, policy: Policy, outcome: Outcome) -> None:
+        """Keep an outcome that was made beforehand."""
+        ...
+
+    def chosen_by(self, policy: Policy) -> Any:
+        """The examples on which a policy that ranks them all intervenes: bool (E,); None before it is known."""
+        ...
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of an explanation: a title, rows that tell it step by step, and a sentence on how it ended."""
+
+    title: str
+    rows: pl.DataFrame
+    ending: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
-    """What every policy has: a name, and another policy's name against which fixes and flips are counted."""
+class Policy(ABC):
+    """What every policy has: a name, and another policy's name with which fixes and flips are counted."""
 
     name: str
-    against: str | None = None
-    family: str = ""
+    against: str | None = setting(None, what="a policy's name")
+    sweep: str = setting("", key=False)
     """Name before the sweep's brackets; the name itself for a policy of its own."""
-    tried: int = 1
+    sweep_size: int = setting(1, key=False)
     """How many policies the sweep made."""
     kind: ClassVar[str]
+    lists: ClassVar[frozenset[str]] = frozenset()
+    """Keys whose value is a list by nature: there, a list of lists is the sweep."""
+    single_by: ClassVar[str] = "leave out `orders` and `expected`"
+    """How a policy of this kind comes to have one chosen trace."""
 
-    @property
-    def diagnostic(self) -> str:
-        """What it sees that no policy in service could (gold, scores before they are paid); empty for real policies."""
-        return next((part.diagnostic for part in self.parts if part.diagnostic), "")
+    # ---- settings ----
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], reader: Reader) -> Self:
+        """A policy from its table, whose inner tables `reader` reads. Raises ThinkbackError for anything wrong."""
+        return from_table(cls, table)
 
     @property
     def parts(self) -> tuple[Policy, ...]:
@@ -51,258 +128,171 @@ class Policy:
         return ()
 
     @property
+    def columns(self) -> tuple[OutcomeColumn, ...]:
+        """Columns of outcomes that it adds to those of every run."""
+        return ()
+
+    @property
+    def diagnostic(self) -> str:
+        """What it sees that no policy in service could (gold, scores before they are paid); empty for real policies."""
+        return next((part.diagnostic for part in self.parts if part.diagnostic), "")
+
+    @property
     def single(self) -> bool:
         """Whether its outcome on an example has one chosen trace, and is no mean over several."""
         return all(part.single for part in self.parts)
 
     @property
-    def of_its_own(self) -> str:
-        """A setting of it that only a policy by itself may have, no part of another one; empty if there is none."""
-        return "against" if self.against is not None else ""
+    def top_level_only(self) -> str:
+        """Why it can be no part of another policy; empty if it can."""
+        return "`against`, which belongs to the whole policy" if self.against is not None else ""
+
+    @property
+    def last_step(self) -> bool:
+        """Whether it ends in a step of a walk, of which signals tell."""
+        return False
+
+    @property
+    def verifies(self) -> bool:
+        """Whether it makes verifications of its own."""
+        return False
+
+    @property
+    def first_attempt(self) -> str | None:
+        """The pool whose sample 0 it gives as the answer, where that is all it does."""
+        return None
+
+    @property
+    def revises(self) -> tuple[str, str | None] | None:
+        """The action, and the pool of the revisions, that it answers with, where that is all it does."""
+        return None
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether it ranks all examples of a run, and intervenes on the `share` that gains most."""
+        return False
+
+    @property
+    def share(self) -> float:
+        """The share of examples on which a policy that ranks them intervenes."""
+        return 0.0
+
+    @property
+    def gate_files(self) -> tuple[Any, ...]:
+        """Thresholds of gate files that it reads by itself."""
+        return ()
+
+    @property
+    def swept_gate(self) -> Any:
+        """Its gate, where the threshold stands for every value of the signal; None where it does not."""
+        return None
+
+    @property
+    def learns(self) -> tuple[Any, ...]:
+        """Settings of what it fits by itself on other examples."""
+        return ()
 
     @cached_property
-    def essence(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         """What policies share that differ in name alone; one that cannot be hashed is like no other."""
-        plain = replace(self, name="part", against=None, family="part", tried=1)
+        plain = replace(self, name="part", against=None, sweep="part", sweep_size=1)
         try:
             hash(plain)
         except TypeError:
             return id(self)
         return plain
 
-    def refuse(self, why: str) -> ThinkbackError:
+    def refuse(self, why: object) -> PolicyError:
         """An error about this policy's settings."""
-        return ThinkbackError(f"policy `{self.name}`: {why}")
+        return PolicyError(f"policy `{self.name}`: {why}")
+
+    def with_parts(self, make: Callable[[Policy], Policy]) -> Self:
+        """The policy with `make` of each of its parts in that part's place."""
+        inner = {f.name: made for f in fields(self) if isinstance(made := getattr(self, f.name), Policy)}
+        changed: dict[str, Any] = {name: make(part) for name, part in inner.items()}
+        return replace(self, **changed) if changed else self
+
+    def require_part(self, key: str) -> None:
+        """Raise unless the field `key` holds a policy that can be part of another one."""
+        inner, name = getattr(self, key), key.rstrip("_")
+        if not isinstance(inner, Policy):
+            raise self.refuse(f"`{name}` is {shown(inner)}; it takes a policy, a table with its own `kind`")
+        if inner.top_level_only:
+            raise self.refuse(f"`{name}` has {inner.top_level_only}")
+
+    # ---- a log ----
+
+    def resolve(self, contents: Contents) -> Self:
+        """The policy with the names that it leaves out filled in. Raises for any name that the log lacks."""
+        return self.with_parts(lambda part: part.resolve(contents))
+
+    def needs(self, contents: Contents) -> Needs:
+        """What it reads of a log by itself, without its parts."""
+        return Needs()
+
+    def check_log(self, log: Log, contents: Contents) -> None:  # noqa: B027 -- most kinds have nothing to check
+        """Raise for what only a look into the log's tables shows that it lacks."""
+
+    def slices(self, contents: Contents) -> frozenset[str]:
+        """Slices of a block in which its chosen trace may be."""
+        return frozenset().union(*(part.slices(contents) for part in self.parts))
+
+    def learn(self, learner: Learner) -> Self:
+        """The policy with what it learns fitted, its parts' too."""
+        return self.with_parts(lambda part: part.learn(learner))
+
+    # ---- a block ----
+
+    @classmethod  # noqa: B027 -- most kinds share nothing
+    def prepare(cls, policies: Sequence[Self], on: Replayed) -> None:
+        """Work that policies of this kind share on a block, before any of them is asked for."""
+
+    @abstractmethod
+    def path(self, on: Replayed) -> PolicyPath:
+        """Its outcome on a block, and what it paid."""
+
+    def gain(self, on: Replayed) -> tuple[np.ndarray, np.ndarray]:
+        """Of a policy that ranks examples: what each (E,) would gain, and at how many action tokens (E,)."""
+        raise NotImplementedError
+
+    def outcome(self, on: Replayed) -> Outcome:
+        """Its outcome alone, where that is less work."""
+        return on.path(self).outcome
+
+    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+        """Its way on the one example of a block, stage by stage; `repetition` picks a random order."""
+        for part in self.parts:
+            yield from part.explain(on, repetition)
+
+    def ending(self, ending: str) -> str:
+        """Why it ended, in words."""
+        return ending
+
+    def remarks(self, block: Block) -> Iterator[Remark]:
+        """What must be said about a block beside its numbers, by itself."""
+        yield from ()
+
+    def may_pay(self, block: Block) -> Iterator[tuple[str, str, np.ndarray]]:
+        """The verifications of a block that it may pay by itself: slice, verifier, and which traces (E, T) bool."""
+        yield from ()
+
+    def untrusted_rules(self, block: Block) -> Iterator[tuple[StopRule, Prefix]]:
+        """Its own stopping rules that may look ahead, with what they see on a block."""
+        yield from ()
+
+    def final_remarks(self) -> Iterator[RemarkKind]:
+        """What must be said about the policy that it is, or is a part of, whatever the block."""
+        yield from ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
-            raise ThinkbackError("a policy needs a `name` (a text that is not empty)")
-        if not self.family:
-            object.__setattr__(self, "family", self.name)
-        if self.against is not None and not isinstance(self.against, str):
-            raise ThinkbackError(f"policy `{self.name}`: `against` is {self.against!r}; it takes a policy's name")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sample(Policy):
-    """Order x stop x select over one pool of traces.
-
-    `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K
-    seeded permutations of the whole logged pool; `expected` gives the exact mean over all random orders;
-    `width` generates that many traces at a time (the rule is looked at after each block);
-    `on_missing = "use_available"` lets the cap shrink to the pool. `features`, `mode`, `bootstrap`, `ridge`,
-    `forgetting`, `bonus` and `prior` are the order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal`
-    makes prediction sets.
-    """
-
-    max_traces: int
-    pool: str | None = None
-    verifier: str | None = None
-    order: Order = "generation"
-    stop: Rule = field(default_factory=Never)
-    select: Select = "best"
-    seed: int = 0
-    orders: int | None = None
-    expected: bool = False
-    width: int = 1
-    on_missing: Missing = "partial"
-    features: tuple[str, ...] = ()
-    mode: Mode = "lazy"
-    bootstrap: int = 3
-    ridge: float = 1.0
-    forgetting: float = 1.0
-    bonus: float = 0.0
-    prior: Prior | None = None
-    calibration: Calibration | None = None
-    conformal: Conformal | None = None
-    kind: ClassVar[str] = "sample"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_values()
-        self._check_surrogate()
-        self._check_combination()
-
-    @property
-    def verifies(self) -> bool:
-        """Whether any verification is made: the order, the stop or the select needs scores."""
-        return (
-            self.order != "generation"
-            or self.select in ("best", "weighted")
-            or getattr(self.stop, "needs_scores", False)
-            or (isinstance(self.stop, Budget) and self.stop.verifications is not None)
-        )
-
-    @property
-    def surrogate(self) -> Surrogate | None:
-        """Settings of the surrogate, where the order is its."""
-        if self.order != "surrogate":
-            return None
-        names = (field.name for field in fields(Surrogate))
-        return Surrogate(**{name: getattr(self, name) for name in names})
-
-    @property
-    def diagnostic(self) -> str:
-        """Order `score` looks at every score before it verifies anything."""
-        return "sees all scores before it pays for one" if self.order == "score" else ""
-
-    @property
-    def single(self) -> bool:
-        """One order."""
-        return self.orders is None and not self.expected
-
-    @property
-    def of_its_own(self) -> str:
-        """Prediction sets are reported of a policy by itself."""
-        return super().of_its_own or ("conformal" if self.conformal is not None else "")
-
-    def _check_values(self) -> None:
-        for key, least in (("max_traces", 1), ("orders", 1), ("width", 1), ("bootstrap", 1), ("seed", None)):
-            value = getattr(self, key)
-            if value is None and key == "orders":
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
-                bound = f", at least {least}" if least is not None else ""
-                raise self.refuse(f"`{key}` is {value!r}; it takes a whole number{bound}")
-        for key, known in (("order", ORDERS), ("select", SELECTS), ("on_missing", MISSING), ("mode", MODES)):
-            if getattr(self, key) not in known:
-                raise self.refuse(f"`{key}` is {getattr(self, key)!r}; {suggest(str(getattr(self, key)), known)}")
-        for key in ("pool", "verifier"):
-            value = getattr(self, key)
-            if value is not None and not isinstance(value, str):
-                raise self.refuse(f"`{key}` is {value!r}; it takes a name")
-        if not isinstance(self.expected, bool):
-            raise self.refuse(f"`expected` is {self.expected!r}; it takes true or false")
-
-    def _check_surrogate(self) -> None:
-        given: object = self.features
-        if not isinstance(given, str | list | tuple):
-            raise self.refuse(f"`features` is {given!r}; it takes names of columns of features")
-        names = (given,) if isinstance(given, str) else tuple(given)
-        object.__setattr__(self, "features", names)
-        if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-            raise self.refuse(f"`features` is {list(names)!r}; it takes different names of columns of features")
-        for key, least, most in (("ridge", 0.0, inf), ("forgetting", 0.0, 1.0), ("bonus", -0.0, inf)):
-            value = getattr(self, key)
-            number = isinstance(value, int | float) and not isinstance(value, bool) and value < inf
-            if not number or value > most or value < least or (value == 0 and key != "bonus"):
-                bound = {"ridge": "above 0", "forgetting": "above 0 and at most 1", "bonus": "from 0"}[key]
-                raise self.refuse(f"`{key}` is {value!r}; it takes a number {bound}")
-        for key, kind in FITS.items():
-            if getattr(self, key) is not None and not isinstance(getattr(self, key), kind):
-                raise self.refuse(f"`{key}` is {getattr(self, key)!r}; it takes a table with `on`")
-        if self.prior is not None and self.order != "surrogate":
-            raise self.refuse('`prior` goes with `order = "surrogate"`')
-        if self.prior is not None and not self.features:
-            raise self.refuse("`prior` is fitted on `features`, so it needs some")
-        if self.calibration is not None and not isinstance(self.stop, Margin):
-            raise self.refuse("`calibration` decides the margin, so it needs stop `margin`")
-        if self.conformal is not None and (self.orders is not None or self.expected or self.select != "best"):
-            raise self.refuse('`conformal` goes with `select = "best"`, without `orders` and `expected`')
-
-    def _check_combination(self) -> None:
-        if self.select == "first" and self.max_traces != 1:
-            raise self.refuse(f'`select = "first"` needs `max_traces = 1`; it has {self.max_traces}')
-        if self.verifies and self.verifier is None:
-            raise self.refuse("it verifies, so it needs a `verifier`")
-        if self.order != "generation":
-            self._check_verification_order()
-        if self.expected:
-            if self.order != "random" or self.select != "best" or not isinstance(self.stop, Budget):
-                raise self.refuse(
-                    '`expected` goes with `order = "random"`, `select = "best"` and a budget of verifications'
-                )
-            if self.orders is not None:
-                raise self.refuse("`expected` is already exact over all orders; leave out `orders`")
-
-    def _check_verification_order(self) -> None:
-        budget = isinstance(self.stop, Budget) and self.stop.verifications is not None
-        if not (budget or isinstance(self.stop, Never | Margin)):
-            raise self.refuse(
-                f'`order = "{self.order}"` goes with stop `none`, `margin` or a budget of verifications, '
-                f"because it is looked at after verifications and not after traces"
-            )
-        if self.select not in ("best", "weighted"):
-            raise self.refuse(f'`order = "{self.order}"` goes with `select` `best` or `weighted`, not `{self.select}`')
-        if self.order == "surrogate" and self.mode == "lazy" and self.width != 1:
-            raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
-
-
-@dataclass(frozen=True, kw_only=True)
-class Oracle(Policy):
-    """A diagnostic that sees gold; only `matched_random` does not.
-
-    `any`: right when some trace of `of` is (pass@n, the ideal verifier); it pays all of `of`, and the sample 0 of
-    the pool `base` if there is one. `action`: the best logged outcome among `base` and `of`, every rollout a
-    candidate. `expected_action`: the one with the highest mean correctness. `of` names pools and actions (an
-    action: its logged revisions of the base's sample 0). `matched_rate`: `then` on the share `rate` of the examples
-    with the largest gain over `base`; `matched_random`: the mean of both, `rate` the weight of `then`. For these
-    two `base` is a policy, or the name of a pool, whose sample 0 is meant.
-    """
-
-    of: tuple[str, ...] = ()
-    rule: str = "any"
-    base: str | Policy | None = None
-    then: Policy | None = None
-    rate: float | None = None
-    kind: ClassVar[str] = "oracle"
-
-    @property
-    def diagnostic(self) -> str:
-        """It sees gold."""
-        return "sees gold" if self.rule != "matched_random" else ""
-
-    @property
-    def parts(self) -> tuple[Policy, ...]:
-        """Of the matched rules, base and then."""
-        return tuple(part for part in (self.base, self.then) if isinstance(part, Policy))
-
-    @property
-    def single(self) -> bool:
-        """Whether the rule chooses one trace."""
-        return self.rule in ("any", "action")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.rule not in ORACLE_RULES:
-            raise self.refuse(f"`rule` is {self.rule!r}; {suggest(str(self.rule), ORACLE_RULES)}")
-        object.__setattr__(self, "of", (self.of,) if isinstance(self.of, str) else tuple(self.of))
-        matched = self.rule in MATCHED
-        if matched:
-            self._check_matched()
-        else:
-            self._check_choice()
-
-    def _check_choice(self) -> None:
-        if not self.of or not all(isinstance(name, str) for name in self.of):
-            raise self.refuse("`of` takes a list of names of pools and actions")
-        if len(set(self.of)) != len(self.of):
-            raise self.refuse("`of` names the same pool or action twice")
-        for key in ("then", "rate"):
-            if getattr(self, key) is not None:
-                raise self.refuse(
-                    f"`{key}` belongs to the rules `matched_rate` and `matched_random`, not to `{self.rule}`"
-                )
-        if self.base is None and self.rule != "any":
-            raise self.refuse(f"rule `{self.rule}` needs `base`, the pool whose sample 0 is the base attempt")
-        if self.base is not None and not isinstance(self.base, str):
-            raise self.refuse(f"`base` is {self.base!r}; for rule `{self.rule}` it takes the name of a pool")
-
-    def _check_matched(self) -> None:
-        if self.of:
-            raise self.refuse(f"`of` does not go with rule `{self.rule}`; it takes `base`, `then` and `rate`")
-        if isinstance(self.base, str):
-            base = Sample(name=f"{self.name}: base", pool=self.base, max_traces=1, select="first")
-            object.__setattr__(self, "base", base)
-        for key in ("base", "then"):
-            part = getattr(self, key)
-            if not isinstance(part, Policy):
-                raise self.refuse(f"`{key}` takes a policy, a table with its own `kind`")
-            if part.of_its_own:
-                raise self.refuse(f"`{key}` has `{part.of_its_own}`, which belongs to the whole policy")
-        rate = self.rate
-        if not isinstance(rate, int | float) or isinstance(rate, bool) or not 0 <= rate <= 1:
-            raise self.refuse(f"`rate` is {rate!r}; it takes a share from 0 to 1")
+            raise ThinkbackError("a policy needs a `name` (a string that is not empty)")
+        if not self.sweep:
+            object.__setattr__(self, "sweep", self.name)
+        try:
+            check(self)
+        except ThinkbackError as error:
+            raise self.refuse(error) from None
 
 
 def nested(policy: Policy) -> Iterator[Policy]:
@@ -312,19 +302,10 @@ def nested(policy: Policy) -> Iterator[Policy]:
     yield policy
 
 
-def with_samples(policy: Policy, make: Callable[[Sample], Sample]) -> Policy:
-    """The policy with `make` of every `sample` policy in it in its place."""
-    if isinstance(policy, Sample):
-        return make(policy)
-    inner = {f.name: part for f in fields(policy) if isinstance(part := getattr(policy, f.name), Policy)}
-    made: dict[str, Any] = {name: with_samples(part, make) for name, part in inner.items()}
-    return replace(policy, **made) if made else policy
-
-
-def every_example(pool: str | None) -> Sample:
-    """The first trace of each example, under the name `EVERY`: what serves every example that has a trace.
-
-    Beside it, a run counts the nine tenths that a policy must serve of all examples asked about, not just of those
-    that some other policy can serve.
-    """
-    return Sample(name=EVERY, pool=pool, max_traces=1, select="first")
+def needs_of(policies: Sequence[Policy], contents: Contents) -> Needs:
+    """What policies (resolved) and their parts read of a log."""
+    found = Needs()
+    for policy in policies:
+        for part in nested(policy):
+            found |= part.needs(contents)
+    return found

@@ -17,28 +17,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError
+from replay.data.contents import Contents
+from replay.engine.signals import GateInput
+from toolkit.errors import ThinkbackError, argument
 
 FORMAT, VERSION = "thinkback-gate", 1
 KINDS = ("logistic", "trees", "score")
-SOURCES = ("signal", "feature", "verifier")
-FILE_SIGNALS = (
-    "truncated", "finalizer_used", "completion_tokens", "prompt_tokens", "sum_logprob", "invalid", "answer_length",
-    "question_length",
-)  # fmt: skip
-"""Signals of the base attempt that a gate file may read; lengths are in characters."""
 HASH_DIGITS = 16
-
-
-@dataclass(frozen=True)
-class Feature:
-    """One input of a gate: a signal of the base attempt, a column of `features`, or a verifier's score."""
-
-    source: str
-    name: str
-
-    def __str__(self) -> str:
-        return self.name if self.source == "signal" else f"{self.source}:{self.name}"
 
 
 @dataclass(frozen=True)
@@ -59,7 +44,7 @@ class GateFile:
     path: str
     sha256: str
     kind: Literal["logistic", "trees", "score"] = field(compare=False)
-    features: tuple[Feature, ...] = field(compare=False)
+    features: tuple[GateInput, ...] = field(compare=False)
     threshold: float = field(compare=False)
     content: Mapping[str, Any] = field(compare=False, repr=False)
 
@@ -83,6 +68,24 @@ class GateFile:
     def direction(self) -> str:
         """`at_least` or `below`: which side of the threshold fires."""
         return str(self.content.get("direction", "at_least"))
+
+    def require(self, contents: Contents, base: str) -> None:
+        """Raise unless the log has every input that the gate reads, of first attempts in pool `base`."""
+        for one in self.features:
+            try:
+                one.require_answers(contents, [base])
+            except ThinkbackError as error:
+                raise ThinkbackError(
+                    f"gate file `{self.path}` cannot be read here: {error}; fit one without it ({argument('features')})"
+                ) from None
+            try:
+                one.require(contents, [base], "the gate file")
+            except ThinkbackError as error:
+                raise ThinkbackError(f"gate file `{self.path}` reads {one.source} `{one.name}`: {error}") from None
+
+    def record(self) -> dict[str, Any]:
+        """What tells the file from others, as plain data."""
+        return {"path": self.path, "sha256": self.sha256, "kind": self.kind, "threshold": self.content["threshold"]}
 
     def seen(self) -> frozenset[str]:
         """Hashes of the questions that it was fitted or tuned on."""
@@ -199,6 +202,6 @@ def gate_of(document: Any, path: str) -> GateFile:
             f"gate file `{path}` was changed after it was fitted (its hash does not match): fit it again; another "
             "threshold is given in the policy, with `at_least`"
         )
-    features = tuple(Feature(one["source"], one["name"]) for one in document["features"])
+    features = tuple(GateInput(one["source"], one["name"]) for one in document["features"])
     threshold = _read_threshold(document["threshold"], document.get("direction") == "below")
     return GateFile(path, document["sha256"], document["kind"], features, threshold, document)

@@ -1,32 +1,68 @@
 """When to intervene: a gate reads signals of the base's outcome and says on which examples it fires.
 
-Only the settings live here; `replay.signals` reads the signals of a block. A gate is one `Reading` with its
-threshold, or `Any` or `All` of several gates.
+A gate is one `Threshold`, a signal with the value from which it fires, or `AnyOf` or `AllOf` of several gates. All
+three say which thresholds they hold, what they need of a log, and where they fire.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, ClassVar
 
-from replay.policies.gate_file import GateFile
-from toolkit.errors import ThinkbackError, suggest
+import numpy as np
 
-Source = Literal["verifier", "feature", "file", "signal"]
-SOURCES: tuple[Source, ...] = ("verifier", "feature", "file", "signal")
-TRACE_SIGNALS = (
-    "truncated", "finalizer_used", "near_limit", "completion_tokens", "suffix_logprob", "sum_logprob", "invalid",
-)  # fmt: skip
-STEP_SIGNALS = ("vote_share", "margin")
-"""Signals of a `sample` policy's last step."""
-SIGNALS = TRACE_SIGNALS + STEP_SIGNALS
+from replay.data.block import Block
+from replay.data.contents import Contents
+from replay.data.needs import Needs, together
+from replay.engine.calls import PolicyPath, union
+from replay.engine.signals import GATED, SIGNALS, GateInput, Signal
+from replay.policies.gate_file import GateFile, load_gate
+from toolkit.errors import ThinkbackError, listed, shown, suggest
+from toolkit.settings import check, from_table, of_kind, setting
+
+SOURCES = ("verifier", "feature", "file", "signal")
 ALL = "all"
 """In place of a threshold: every distinct value of the signal."""
+GATE_TABLE = 'a table such as { verifier = "latent", below = 0.7 }'
+
+Signals = Mapping["Threshold", Signal]
+
+
+class Gate(ABC):
+    """A gate: one threshold, or several together."""
+
+    @abstractmethod
+    def thresholds(self) -> Iterator[Threshold]:
+        """Every threshold that it holds."""
+
+    @abstractmethod
+    def shape(self) -> object:
+        """The gate without its thresholds' values: gates that share it make the same calls."""
+
+    @abstractmethod
+    def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where it fires (E,), and where it cannot be read (E,)."""
+
+    @abstractmethod
+    def record(self) -> dict[str, Any]:
+        """As plain data."""
+
+    def needs(self, slices: Collection[str]) -> Needs:
+        """What it reads of a log, of a base whose chosen trace is in one of the slices."""
+        return together(one.needs(slices) for each in self.thresholds() for one in each.inputs) | Needs(
+            example_columns=frozenset(["question"] if any(each.file for each in self.thresholds()) else [])
+        )
+
+    def read(self, block: Block, path: PolicyPath) -> Signals:
+        """Every signal that it reads of a base's path, by threshold without value."""
+        return {key: key.signal_on(block, path) for key in (one.unset() for one in self.thresholds())}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class Threshold(Gate):
     """One signal and its threshold: fires where it is below `below`, or at least `at_least`.
 
     Give exactly one of `verifier`, `feature`, `file` and `signal`. `fraction` belongs to the signal `near_limit`,
@@ -34,53 +70,116 @@ class Reading:
     that it was fitted or tuned on, and marks the result.
     """
 
-    verifier: str | None = None
-    feature: str | None = None
+    verifier: str | None = setting(None, what="a name")
+    feature: str | None = setting(None, what="a name")
     file: GateFile | None = None
-    signal: str | None = None
+    signal: str | None = setting(None, choices=GATED)
     below: float | str | None = None
     at_least: float | str | None = None
-    fraction: float | None = None
-    tokens: int | None = None
-    reuse: bool = False
+    fraction: float | None = setting(None, above=0, high=1)
+    tokens: int | None = setting(None, low=1)
+    reuse: bool = setting(False)
 
     def __post_init__(self) -> None:
         given = [name for name in SOURCES if getattr(self, name) is not None]
         if len(given) != 1:
-            told = " and ".join(f"`{name}`" for name in given) or "none"
-            raise ThinkbackError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {told}")
-        for name in ("verifier", "feature"):
-            if getattr(self, name) is not None and not isinstance(getattr(self, name), str):
-                raise ThinkbackError(f"gate: `{name}` is {getattr(self, name)!r}; it takes a name")
-        if self.signal is not None and self.signal not in SIGNALS:
-            raise ThinkbackError(f"gate: no signal `{self.signal}`; {suggest(str(self.signal), SIGNALS)}")
+            has = listed(given).replace(", ", " and ") if given else "none"
+            raise ThinkbackError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
+        try:
+            check(self)
+        except ThinkbackError as error:
+            raise ThinkbackError(f"gate: {error}") from None
         if self.file is not None and self.below is None and self.at_least is None:
             object.__setattr__(self, self.file.direction, self.file.threshold)
         self._check_threshold()
-        self._check_parameter("fraction", "near_limit", self.fraction, lambda v: _number(v) and 0 < v <= 1, "0 to 1")
-        whole = "a whole number, at least 1"
-        self._check_parameter(
-            "tokens", "suffix_logprob", self.tokens,
-            lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= 1, whole,
-        )  # fmt: skip
-        if not isinstance(self.reuse, bool) or (self.reuse and self.file is None):
+        for name in ("fraction", "tokens"):
+            self._check_parameter(name)
+        if self.reuse and self.file is None:
             raise ThinkbackError("gate: `reuse = true` goes with `file`")
 
     @property
-    def source(self) -> Source:
+    def source(self) -> str:
         """Which of the four it reads."""
         return next(name for name in SOURCES if getattr(self, name) is not None)
 
     @property
-    def threshold(self) -> float | str:
+    def falling(self) -> bool:
+        """Whether it fires below its threshold."""
+        return self.below is not None
+
+    @property
+    def value(self) -> float | str:
         """The number (or `all`) that is given."""
-        return self.at_least if self.at_least is not None else self.below  # type: ignore[return-value]
+        return self.below if self.below is not None else self.at_least  # type: ignore[return-value]
+
+    @property
+    def number(self) -> float:
+        """The number that is given."""
+        return float(self.value)
+
+    @property
+    def inputs(self) -> tuple[GateInput, ...]:
+        """What it reads: one signal, or the inputs of its file."""
+        if self.file is not None:
+            return self.file.features
+        parameter = self.fraction if self.fraction is not None else self.tokens
+        return (GateInput(self.source, str(getattr(self, self.source)), parameter),)
 
     def describe(self) -> str:
         """What it reads, in words."""
         if self.file is not None:
             return f"gate file `{self.file.path}`"
         return f"{self.source} `{getattr(self, self.source)}`"
+
+    def at(self, value: float) -> Threshold:
+        """The same signal with another threshold."""
+        return replace(self, below=float(value)) if self.falling else replace(self, at_least=float(value))
+
+    def never_and_always(self) -> tuple[Threshold, Threshold]:
+        """With the thresholds at which it never and always fires, where the signal is known."""
+        return (self.at(-inf), self.at(inf)) if self.falling else (self.at(inf), self.at(-inf))
+
+    def unset(self) -> Threshold:
+        """The signal without a threshold of its own: what thresholds of one signal share."""
+        return replace(self, below=None, at_least=0.0, reuse=False)
+
+    def thresholds(self) -> Iterator[Threshold]:
+        """Itself."""
+        yield self
+
+    def shape(self) -> object:
+        """Its signal."""
+        return self.unset()
+
+    def require(self, contents: Contents, slices: Collection[str]) -> None:
+        """Raise ThinkbackError where the log lacks what it reads on some slices."""
+        for one in self.inputs if self.file is None else ():
+            one.require(contents, slices, "the gate")
+
+    def signal_on(self, block: Block, path: PolicyPath) -> Signal:
+        """Its signal on the chosen traces of a path."""
+        found = [one.read(block, path) for one in self.inputs]
+        if self.file is None:
+            return found[0]
+        values = np.stack([one.value for one in found], axis=1)
+        return Signal(self.file.probabilities(values), union(one.calls for one in found))
+
+    def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the signal is past the threshold.
+
+        One that is not logged fires where the base's prediction is null, and cannot be read elsewhere.
+        """
+        value = signals[self.unset()].value
+        with np.errstate(invalid="ignore"):
+            on = value < self.number if self.falling else value >= self.number
+        missing = np.isnan(value)
+        return on | (missing & null_answer), missing & ~null_answer
+
+    def record(self) -> dict[str, Any]:
+        """What is given."""
+        settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        kept = {name: value for name, value in settings.items() if value is not None and value is not False}
+        return kept | ({"file": self.file.record()} if self.file is not None else {})
 
     def _check_threshold(self) -> None:
         given = [name for name in ("below", "at_least") if getattr(self, name) is not None]
@@ -89,43 +188,93 @@ class Reading:
                 f"a gate needs one threshold, `below` or `at_least`; {self.describe()} has {len(given) or 'none'}"
             )
         value = getattr(self, given[0])
-        if value != ALL and (not _number(value) or value != value):
-            raise ThinkbackError(f'gate: `{given[0]}` is {value!r}; it takes a number, a list of them, or "all"')
+        number = of_kind(float, value)
+        if value != ALL and number is None:
+            raise ThinkbackError(f'gate: `{given[0]}` is {shown(value)}; it takes a number, a list of them, or "all"')
+        object.__setattr__(self, given[0], ALL if number is None else number)
 
-    def _check_parameter(self, name: str, signal: str, value: object, fits: object, what: str) -> None:
-        if self.signal == signal and value is None:
-            raise ThinkbackError(f"gate: signal `{signal}` needs `{name}`")
-        if value is not None and self.signal != signal:
-            raise ThinkbackError(f"gate: `{name}` belongs to the signal `{signal}`, not to {self.describe()}")
-        if value is not None and not fits(value):  # type: ignore[operator]
-            raise ThinkbackError(f"gate: `{name}` is {value!r}; it takes {what}")
+    def _check_parameter(self, name: str) -> None:
+        wanted = self.signal is not None and SIGNALS[self.signal].parameter == name
+        if wanted and getattr(self, name) is None:
+            raise ThinkbackError(f"gate: signal `{self.signal}` needs `{name}`")
+        if not wanted and getattr(self, name) is not None:
+            owner = next(signal for signal in GATED if SIGNALS[signal].parameter == name)
+            raise ThinkbackError(f"gate: `{name}` belongs to the signal `{owner}`, not to {self.describe()}")
 
 
 @dataclass(frozen=True)
-class AnyOf:
+class _Combined(Gate):
+    """Several gates; all are read and paid."""
+
+    gates: tuple[Gate, ...]
+    key: ClassVar[str]
+    join: ClassVar[np.ufunc]
+
+    def __post_init__(self) -> None:
+        given: Any = self.gates
+        gates = (given,) if isinstance(given, Gate) else given
+        if isinstance(gates, str) or not isinstance(gates, Sequence) or not all(isinstance(g, Gate) for g in gates):
+            raise ThinkbackError(f"`{self.key}` is {shown(given)}; it takes gates")
+        if not gates:
+            raise ThinkbackError(f"`{self.key}` has no gate")
+        object.__setattr__(self, "gates", tuple(gates))
+
+    def thresholds(self) -> Iterator[Threshold]:
+        """Those of all its gates."""
+        for gate in self.gates:
+            yield from gate.thresholds()
+
+    def shape(self) -> object:
+        """How it combines, and the shapes of its gates."""
+        return type(self), tuple(gate.shape() for gate in self.gates)
+
+    def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Its gates together; it cannot be read where one of them cannot."""
+        found = [gate.fires(signals, null_answer) for gate in self.gates]
+        return self.join.reduce([on for on, _ in found]), np.logical_or.reduce([missing for _, missing in found])
+
+    def record(self) -> dict[str, Any]:
+        """Its gates under its key."""
+        return {self.key: [gate.record() for gate in self.gates]}
+
+
+class AnyOf(_Combined):
     """Fires where one of its gates does; all are read and paid."""
 
-    gates: tuple[Gate, ...]
+    key = "any"
+    join = np.logical_or
 
 
-@dataclass(frozen=True)
-class AllOf:
+class AllOf(_Combined):
     """Fires where all of its gates do; all are read and paid."""
 
-    gates: tuple[Gate, ...]
+    key = "all"
+    join = np.logical_and
 
 
-Gate = Reading | AnyOf | AllOf
+COMBINED: Mapping[str, type[_Combined]] = {one.key: one for one in (AnyOf, AllOf)}
 
 
-def readings(gate: Gate) -> Iterator[Reading]:
-    """Every signal that a gate reads."""
-    if isinstance(gate, Reading):
-        yield gate
-    else:
-        for part in gate.gates:
-            yield from readings(part)
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def gate_from(table: object) -> Gate:
+    """A gate from its table in a policy file."""
+    if not isinstance(table, Mapping):
+        raise ThinkbackError(f"`gate` takes {GATE_TABLE}")
+    combined = [key for key in COMBINED if key in table]
+    if combined:
+        key, parts = combined[0], table[combined[0]]
+        if len(table) > 1:
+            other = next(name for name in table if name != key)
+            raise ThinkbackError(f"a gate with `{key}` has nothing beside it; it has `{other}`")
+        if not isinstance(parts, list) or not parts:
+            raise ThinkbackError(f"`{key}` takes a list of gates, each a table")
+        return COMBINED[key](tuple(gate_from(part) for part in parts))
+    values = dict(table)
+    known = [*Threshold.__dataclass_fields__, *COMBINED]
+    for key in values:
+        if key not in known:
+            raise ThinkbackError(f"unknown key `{key}` of a gate; {suggest(str(key), known)}")
+    if "file" in values:
+        if not isinstance(values["file"], str):
+            raise ThinkbackError(f"`file` is {shown(values['file'])}; it takes the address of a gate file")
+        values["file"] = load_gate(values["file"])
+    return from_table(Threshold, values, "gate")

@@ -11,21 +11,21 @@ from toolkit.errors import ThinkbackError
 from toolkit.written import Written
 
 MOST_POLICIES = 20_000
-LIST_KEYS = frozenset({"of", "features", "any", "all"})
-"""Keys whose value is a list by nature: there, a list of lists is the sweep."""
-PARTS = frozenset({"any", "all"})
-"""Keys of lists of tables, in which a list in place of a value sweeps too; places count from 0."""
 
 
-def expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
+def expand(
+    table: Mapping[str, Any], lists: frozenset[str], tables: frozenset[str]
+) -> Iterator[tuple[dict[str, Any], int]]:
     """The policies that one table stands for, each as a table without lists, and how many there are.
 
-    The name of each gets `[key=value, ...]` in the order written, inner keys with dots. Raises when a sweep
-    makes more than MOST_POLICIES policies, saying how large it is.
+    The name of each gets `[key=value, ...]` in the order written, inner keys with dots. `lists` are keys whose value is
+    a list by nature: there, a list of lists is the sweep. `tables` are keys of lists of tables, in which a list in
+    place of a value sweeps too; places count from 0. Raises when a sweep makes more than MOST_POLICIES policies, saying
+    how large it is.
     """
     if isinstance(table.get("name"), list):
         raise ThinkbackError(f"`name` is a list: {spell(table['name'])}; a sweep makes the names itself")
-    swept = list(_swept((), table))
+    swept = list(_swept((), table, lists, tables))
     size = prod(len(values) for _, values in swept)
     name = table.get("name", "a policy without a name")
     if size > MOST_POLICIES:
@@ -39,14 +39,12 @@ def expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
     if not swept:
         yield dict(table), 1
         return
+    plain = _without(table, {path for path, _ in swept})
     for choice in itertools.product(*(values for _, values in swept)):
-        made = _copy(table)
+        made = _copy(plain)
         labels = []
         for (path, _), value in zip(swept, choice, strict=True):
-            inner: Any = made
-            for key in path[:-1]:
-                inner = inner[int(key)] if isinstance(inner, list) else inner[key]
-            inner[path[-1]] = value
+            _put(made, path, value)
             labels.append(f"{'.'.join(path)}={spell(value)}")
         made["name"] = f"{name}[{', '.join(labels)}]"
         yield made, size
@@ -65,22 +63,35 @@ def spell(value: object) -> str:
     return str(value)
 
 
-def _swept(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+def _swept(
+    path: tuple[str, ...], table: Mapping[str, Any], lists: frozenset[str], tables: frozenset[str]
+) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from _swept((*path, key), value)
-        elif key in PARTS and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
+            yield from _swept((*path, key), value, lists, tables)
+        elif key in tables and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
             for place, part in enumerate(value):
-                yield from _swept((*path, key, str(place)), part)
-        elif isinstance(value, list) and (key not in LIST_KEYS or any(isinstance(v, list) for v in value)):
+                yield from _swept((*path, key, str(place)), part, lists, tables)
+        elif isinstance(value, list) and (key not in lists | tables or any(isinstance(v, list) for v in value)):
             yield (*path, key), value
 
 
-def _copy(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _copied(value) for key, value in table.items()}
+def _without(table: Mapping[str, Any], swept: set[tuple[str, ...]]) -> dict[str, Any]:
+    """The table without the values that are swept, so that no copy of it carries their lists; keys keep their order."""
+    made = _copy(table)
+    for path in swept:
+        _put(made, path, None)
+    return made
 
 
-def _copied(value: Any) -> Any:
+def _put(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    inner: Any = table
+    for key in path[:-1]:
+        inner = inner[int(key)] if isinstance(inner, list) else inner[key]
+    inner[path[-1]] = value
+
+
+def _copy(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return _copy(value)
-    return [_copied(v) for v in value] if isinstance(value, list) else value
+        return {key: _copy(inner) for key, inner in value.items()}
+    return [_copy(inner) for inner in value] if isinstance(value, list) else value

@@ -12,17 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from replay.engine.evaluator import Evaluator
-from replay.engine.signals import unthresholded
+from replay.kinds.when import ALL_ALONE, SweptGate
 from replay.policies.base import Policy, nested
-from replay.policies.gates import ALL, Reading, readings
-from replay.policies.interventions import When
+from replay.policies.evaluator import Evaluator
 from replay.runs.passes import Plan, blocks, widest
 from replay.runs.store import chunk_size, outcome_values, resampling_units
+from toolkit.columns import find
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, unit_numbers
 from toolkit.stats.bands import Band, Steps, bands, means
-from toolkit.stats.metrics import QUALITY
 
 MOST_POINTS = 200
 """Thresholds with intervals, evenly spread over those that there are; never and always among them."""
@@ -82,66 +80,41 @@ class Branches:
         )
 
 
-def swept(policy: Policy) -> Reading | None:
-    """The one reading of a `when` whose threshold is `all`; None where there is none.
+def swept(policy: Policy) -> SweptGate | None:
+    """The gate of a policy whose threshold is `all`; None where there is none.
 
-    Raises ThinkbackError where it stands in a combined gate, or in a part of a policy.
+    Raises ThinkbackError where it is of a part of the policy, or in a combined gate.
     """
-    found = [
-        (part, reading)
-        for part in nested(policy)
-        if isinstance(part, When)
-        for reading in readings(part.gate)
-        if reading.threshold == ALL
-    ]
-    if not found:
-        return None
-    part, reading = found[0]
-    if part is not policy or reading is not part.gate:
-        raise policy.refuse(
-            'a threshold of "all" goes with a gate of one signal, of the policy itself and not of a part'
-        )
-    return reading
+    for part in nested(policy):
+        if part is not policy and part.swept_gate is not None:
+            raise policy.refuse(ALL_ALONE)
+    return policy.swept_gate
 
 
-def at_threshold(policy: When, threshold: float) -> When:
-    """The policy with a number in place of `all` (or of its own threshold)."""
-    reading = policy.gate
-    if not isinstance(reading, Reading):
-        raise policy.refuse("it has a combined gate, and so no one threshold")
-    if reading.below is not None:
-        return replace(policy, gate=replace(reading, below=float(threshold)))
-    return replace(policy, gate=replace(reading, at_least=float(threshold)))
-
-
-def gather(plan: Plan, policy: When) -> Branches:
+def gather(plan: Plan, gate: SweptGate) -> Branches:
     """Evaluate both branches of a `when` (resolved) on the examples of a plan."""
-    reading = policy.gate
-    if not isinstance(reading, Reading):
-        raise policy.refuse("it has a combined gate, and so no one threshold")
-    below = reading.below is not None
-    never, always = (at_threshold(policy, s) for s in ((-np.inf, np.inf) if below else (np.inf, -np.inf)))
+    pair = gate.never_and_always()
     kept: list[dict[str, np.ndarray]] = []
     fired: list[dict[str, np.ndarray]] = []
     signals, ids, left_out = [], [], 0
-    for block in blocks(plan, [never], chunk_size(1, widest(plan.contents, [never]))):
-        evaluator = Evaluator(block, [never, always], plan.contents.whole)
-        pair = [evaluator.outcome(one) for one in (never, always)]
-        keep = (pair[0].reason == 0) & (pair[1].reason == 0)
+    for block in blocks(plan, pair[:1], chunk_size(1, widest(plan.contents, pair[:1]))):
+        evaluator = Evaluator(block, pair, plan.contents.whole)
+        never, always = (evaluator.outcome(one) for one in pair)
+        keep = (never.reason == 0) & (always.reason == 0)
         left_out += int((~keep).sum())
-        kept.append(outcome_values(pair[0], keep))
-        fired.append(outcome_values(pair[1], keep))
-        signals.append(evaluator.gated(never).signals[unthresholded(reading)].value[keep])
+        kept.append(outcome_values(never, keep))
+        fired.append(outcome_values(always, keep))
+        signals.append(gate.signal(evaluator)[keep])
         ids.append(block.examples["example_id"].filter(pl.Series(keep)))
     served = pl.concat(ids)
     if served.is_empty():
-        raise policy.refuse("no example of the log has what both of its branches need")
-    examples = plan.universe.examples.filter(pl.col("example_id").is_in(served.implode()))
+        raise gate.policy.refuse("no example of the log has what both of its branches need")
+    examples = plan.examples.frame.filter(pl.col("example_id").is_in(served.implode()))
     return Branches(
         ids=served,
         unit=unit_numbers(resampling_units(examples)),
         signal=np.concatenate(signals),
-        below=below,
+        below=gate.threshold.falling,
         kept={name: np.concatenate([part[name] for part in kept]) for name in kept[0]},
         fired={name: np.concatenate([part[name] for part in fired]) for name in fired[0]},
         left_out=left_out,
@@ -155,7 +128,7 @@ def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
     """
     thresholds = branches.thresholds()
     steps = branches.steps(thresholds, columns)
-    found = {QUALITY.get(name, name): pl.Series(means(steps, name), nan_to_null=True) for name in steps.kept}
+    found = {str(find(name).metric): pl.Series(means(steps, name), nan_to_null=True) for name in steps.kept}
     return pl.DataFrame({"threshold": thresholds, **found})
 
 
@@ -178,7 +151,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
         pl.DataFrame(
             {
                 "threshold": thresholds,
-                "metric": [QUALITY.get(name, name)] * len(thresholds),
+                "metric": [find(name).metric] * len(thresholds),
                 **{key: getattr(band, key) for key in ("estimate", "low", "high", "band_low", "band_high")},
                 "n": [band.n] * len(thresholds),
             },
@@ -250,18 +223,17 @@ def expand_all(plan: Plan, policies: Iterable[Policy]) -> Sweeps:
     made: list[Policy] = []
     found = []
     for policy in policies:
-        reading = swept(policy)
-        if reading is None or not isinstance(policy, When):
+        gate = swept(policy)
+        if gate is None:
             made.append(policy)
             continue
-        branches = gather(plan, policy)
+        branches = gather(plan, gate)
         every = branches.thresholds()
         chosen = every[chosen_points(len(every))]
-        key = "below" if reading.below is not None else "at_least"
+        key = "below" if gate.threshold.falling else "at_least"
         for threshold in chosen:
             name = f"{policy.name}[gate.{key}={float(threshold)!r}]"
-            one = replace(at_threshold(policy, threshold), name=name, family=policy.name, tried=len(every))
-            made.append(one)
+            made.append(replace(gate.at(threshold), name=name, sweep=policy.name, sweep_size=len(every)))
         found.append((policy.name, branches, chosen))
     return Sweeps(tuple(made), tuple(found))
 

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from replay.data.block import Block
-from replay.engine.evaluator import walks
-from replay.engine.trajectory import walk_block
-from replay.policies.base import Policy, Sample, nested
+from replay.policies.base import Policy, nested
 from replay.sampling.prefix import Prefix
-from replay.sampling.stops import STOPS, Rule, decisions
+from replay.sampling.stops import StopRule, decisions
 from toolkit.errors import ThinkbackError
 
 CHECKED_EXAMPLES = 256
@@ -24,21 +22,20 @@ def check_rules(block: Block, policies: Sequence[Policy]) -> None:
     """
     small = block.slice(0, min(CHECKED_EXAMPLES, len(block.examples)))
     for policy in (part for whole in policies for part in nested(whole)):
-        if isinstance(policy, Sample) and type(policy.stop) not in STOPS.values():
-            seen = walk_block(small, walks(policy)[0]).prefix
-            name = f"stopping rule `{type(policy.stop).__name__}` of policy `{policy.name}`"
-            step = looks_ahead(policy.stop, seen)
+        for rule, seen in policy.untrusted_rules(small):
+            name = f"stopping rule `{rule.name}` of policy `{policy.name}`"
+            step = looks_ahead(rule, seen)
             if step is not None:
                 raise ThinkbackError(
                     f"{name} looks ahead: its decision after {step} steps changes when what comes later is cut off"
                 )
-            if looks_aside(policy.stop, seen):
+            if depends_on_other_examples(rule, seen):
                 raise ThinkbackError(
                     f"{name} looks at other examples: its decisions change when some of them are left out"
                 )
 
 
-def looks_ahead(rule: Rule, seen: Prefix) -> int | None:
+def looks_ahead(rule: StopRule, seen: Prefix) -> int | None:
     """First step at which the rule's decision depends on what comes later (None: nowhere).
 
     Cutting off catches a rule that waits for the best score, and one that knows how many traces are stored.
@@ -51,7 +48,7 @@ def looks_ahead(rule: Rule, seen: Prefix) -> int | None:
     return None
 
 
-def looks_aside(rule: Rule, seen: Prefix) -> bool:
+def depends_on_other_examples(rule: StopRule, seen: Prefix) -> bool:
     """Whether the rule's decision on an example depends on which other examples there are."""
     whole = decisions(rule, seen)
     examples = len(whole)

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import polars as pl
 
-from replay.data.block import Block, Prices
-from replay.data.contents import Contents, request
-from replay.data.read import read_block
-from replay.engine.evaluator import NO_CHOICES, replay_block
-from replay.engine.matched import Gains
-from replay.policies.base import Oracle, Policy
-from replay.runs.coverage import Served, drop_unserved
+from replay.data.block import Block
+from replay.data.contents import Contents
+from replay.data.prices import Prices
+from replay.data.read import Request, read_block
+from replay.policies.base import Policy, needs_of
+from replay.policies.evaluator import NO_CHOICES, replay_block
+from replay.runs.coverage import Coverage, unserved
 from replay.runs.lookahead import check_rules
-from replay.runs.store import OutcomeStore, Universe, chunk_frame, chunk_size
+from replay.runs.matching import MatchedRates
+from replay.runs.store import ExampleSet, OutcomeStore, chunk_frame, chunk_size
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 from toolkit.progress import progress
@@ -31,21 +32,21 @@ class Plan:
 
     log: Log
     contents: Contents
-    universe: Universe
+    examples: ExampleSet
     measure: str | None
     prices: Prices | None
     block_examples: int | None
 
     def among(self, ids: pl.Series) -> Plan:
         """The same over some of its examples, by their ids."""
-        examples = self.universe.examples.filter(pl.col("example_id").is_in(ids.implode()))
-        return replace(self, universe=replace(self.universe, examples=examples))
+        kept = self.examples.frame.filter(pl.col("example_id").is_in(ids.implode()))
+        return replace(self, examples=replace(self.examples, frame=kept))
 
 
 def blocks(plan: Plan, policies: Sequence[Policy], chunk: int) -> Iterator[Block]:
     """Chunks of examples, read in blocks of whole chunks that hold at most about BLOCK_CELLS cells."""
-    wanted = request(policies, plan.contents, plan.measure, plan.prices)
-    examples = plan.universe.examples
+    wanted = Request(needs_of(policies, plan.contents), plan.measure, plan.prices)
+    examples = plan.examples.frame
     bound = max(BLOCK_CELLS // widest(plan.contents, policies) // chunk, 1) * chunk
     outer = max((plan.block_examples or bound) // chunk, 1) * chunk
     with progress("replaying", len(examples), "examples") as advance:
@@ -60,17 +61,17 @@ def blocks(plan: Plan, policies: Sequence[Policy], chunk: int) -> Iterator[Block
 
 def widest(contents: Contents, policies: Sequence[Policy]) -> int:
     """Traces per example that the policies read at most, over all their pools."""
-    wanted = request(policies, contents, None, None)
-    pools = wanted.pools | {base for _, base, _ in wanted.actions}
+    needs = needs_of(policies, contents)
+    pools = needs.pools | {base for _, base, _ in needs.actions}
     return max(sum(contents.sizes.get(pool, 1) for pool in pools), 1)
 
 
-def replay_all(plan: Plan, policies: tuple[Policy, ...], folder: Path, strict: bool) -> Served:
+def replay_all(plan: Plan, policies: tuple[Policy, ...], folder: Path, strict: bool) -> Coverage:
     """Replay, drop the policies that too few examples can serve, and replay the others again if any was dropped."""
-    served = _replay_once(plan, policies, folder)
-    dropped = drop_unserved(served)
+    coverage = _replay_once(plan, policies, folder)
+    dropped = unserved(coverage)
     if not dropped:
-        return served.checked(plan.log.address)
+        return coverage.check_served(plan.log.address)
     if strict:
         name, why = next(iter(dropped.items()))
         more = f" (and {len(dropped) - 1} more policies)" if len(dropped) > 1 else ""
@@ -79,40 +80,45 @@ def replay_all(plan: Plan, policies: tuple[Policy, ...], folder: Path, strict: b
     lost = next((p for p in left if p.against in dropped), None)
     if lost is not None:
         raise ThinkbackError(
-            f"policy `{lost.name}` is held against `{lost.against}`, which cannot be served "
+            f"policy `{lost.name}` is compared with `{lost.against}`, which cannot be served "
             f"({dropped[str(lost.against)]}); leave out one of them, or `against`"
         )
     if not left:
         name, why = next(iter(dropped.items()))
         raise ThinkbackError(f"no policy can be served by {plan.log.address}; `{name}`: {why}")
     again = _replay_once(plan, left, folder)
-    return again.with_dropped(dropped).checked(plan.log.address)
+    return again.with_dropped(dropped).check_served(plan.log.address)
 
 
-def _replay_once(plan: Plan, policies: tuple[Policy, ...], folder: Path) -> Served:
-    matched = [p for p in policies if isinstance(p, Oracle) and p.rule == "matched_rate"]
+def _replay_once(plan: Plan, policies: tuple[Policy, ...], folder: Path) -> Coverage:
+    ranking = [policy for policy in policies if policy.sees_all]
     choices = {}
-    if matched:  # whom they choose depends on all examples that are compared
-        gains = Gains(matched)
-        _replay_pass(plan, policies, folder, NO_CHOICES, gains)
-        choices = gains.choices()
+    if ranking:  # whom they choose depends on all examples that are compared
+        rates = MatchedRates(ranking)
+        _replay_pass(plan, policies, folder, NO_CHOICES, rates)
+        choices = rates.choices()
     return _replay_pass(plan, policies, folder, choices, None)
 
 
 def _replay_pass(
-    plan: Plan, policies: tuple[Policy, ...], folder: Path, choices: Mapping[str, frozenset[str]], gains: Gains | None
-) -> Served:
+    plan: Plan,
+    policies: tuple[Policy, ...],
+    folder: Path,
+    choices: Mapping[str, frozenset[str]],
+    rates: MatchedRates | None,
+) -> Coverage:
     chunk = chunk_size(len(policies), widest(plan.contents, policies))
     store = OutcomeStore(folder / "outcomes.parquet", policies, plan.prices is not None)
-    served = Served(policies, store)
+    coverage = Coverage(policies, store)
     for number, block in enumerate(blocks(plan, policies, chunk)):
         if number == 0:
             check_rules(block, policies)
         outcomes = replay_block(block, policies, plan.contents.whole, choices)
-        keep = served.add(block, outcomes)
-        if gains is not None:
-            gains.add(block, plan.contents.whole, keep)
+        keep = coverage.add(block, outcomes)
+        if rates is not None:
+            rates.add(block, plan.contents.whole, keep)
             continue
-        store.append(chunk_frame(policies, outcomes, block.examples["example_id"], block.vocabulary, keep))
+        ids = block.examples["example_id"]
+        store.append(chunk_frame(policies, outcomes, ids, block.vocabulary, keep, store.numbers))
     store.close()
-    return served
+    return coverage

@@ -11,11 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from replay.policies.base import Policy
-from replay.policies.gate_file import GateFile
-from replay.policies.gates import AllOf, AnyOf, Reading
-from replay.policies.interventions import Choice
-from replay.sampling.learned import FITS
-from replay.sampling.stops import STOPS
 
 PACKAGES = ("thinkback", "polars", "numpy", "pyarrow", "duckdb")
 
@@ -38,18 +33,11 @@ def write_record(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
+    """A setting as plain data: what records itself does, and dataclasses give their settings."""
     if isinstance(value, Policy):
         return describe_policy(value)
-    if isinstance(value, GateFile):
-        return {"path": value.path, "sha256": value.sha256, "kind": value.kind, "threshold": value.content["threshold"]}
-    if isinstance(value, Reading | Choice):
-        return {
-            f.name: _plain(v) for f in fields(value) if (v := getattr(value, f.name)) is not None and v is not False
-        }
-    if isinstance(value, AnyOf | AllOf):
-        return {"any" if isinstance(value, AnyOf) else "all": [_plain(gate) for gate in value.gates]}
+    if hasattr(value, "record"):
+        return value.record()
     if is_dataclass(value) and not isinstance(value, type):
-        rule = next((name for name, kind in STOPS.items() if kind is type(value)), type(value).__name__)
-        settings = {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.compare}
-        return settings if type(value) in FITS.values() else {"rule": rule} | settings
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.compare}
     return list(value) if isinstance(value, tuple) else value

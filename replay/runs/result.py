@@ -16,6 +16,7 @@ import polars as pl
 
 from replay.policies.base import Policy
 from replay.runs.provenance import write_record
+from toolkit.notes import Note
 from toolkit.stats import Summary
 
 
@@ -29,7 +30,7 @@ class Scratch:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run found. Frames are polars; `notes` are the sentences a table should carry."""
+    """What a run found. Frames are polars; `notes` are what a table should carry."""
 
     policies: tuple[Policy, ...]
     statistics: Summary
@@ -38,7 +39,7 @@ class Result:
     baseline: str | None
     dropped: Mapping[str, str]
     excluded: Mapping[str, str]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     simulated: bool
     provenance: Mapping[str, Any]
     thresholds: pl.DataFrame | None

@@ -11,21 +11,20 @@ from typing import Any
 import polars as pl
 
 from replay.data.conditions import matching
-from replay.data.contents import Contents, read_contents, request, resolve
-from replay.data.needs import check_suffixes, example_columns
-from replay.learning.fit import fit_policies
-from replay.learning.reuse import check_reuse
-from replay.policies.base import Policy
+from replay.data.contents import Contents, read_contents
+from replay.policies.base import Policy, needs_of, nested
 from replay.policies.toml import PolicyFile, load_policies
-from replay.runs.coverage import Served
+from replay.runs.coverage import Coverage
 from replay.runs.gate_sweep import expand_all
+from replay.runs.learning import fit_policies
 from replay.runs.passes import Plan, replay_all
 from replay.runs.provenance import describe_policy, versions
 from replay.runs.result import Result, Scratch
-from replay.runs.store import Universe
-from replay.sampling.stops import Rule
+from replay.runs.reuse import check_reuse
+from replay.runs.store import ExampleSet
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, collect, open_log
+from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, draws, summarise
 
 MOST_GROUPS = 500
@@ -44,7 +43,7 @@ def run(
     method: str = "percentile",
     strict: bool = False,
     measure: str | None = None,
-    rules: str | Path | Iterable[type[Rule]] | None = None,
+    rules: str | Path | Iterable[type] | None = None,
     kw: float = 0.25,
     eur_per_kwh: float = 0.25,
     block_examples: int | None = None,
@@ -65,24 +64,31 @@ def run(
     check_log(log)
     contents = read_contents(log)
     by, measure, scratch = tuple(dict.fromkeys(by)), measure or file.measure, Scratch()
-    chosen, universe, reused = _prepared(log, contents, file, measure, where, by)
-    plan = Plan(log, contents, universe, measure, file.prices, block_examples)
+    chosen, examples, reused = _prepared(log, contents, file, measure, where, by)
+    plan = Plan(log, contents, examples, measure, file.prices, block_examples)
     sweeps = expand_all(plan, chosen)
     served = _served(plan, sweeps.policies, scratch, strict, baseline)
-    names, series = [p.name for p in served.policies], partial(served.store.blocks, universe)
+    names, series = [p.name for p in served.policies], partial(served.store.blocks, examples)
     judge = partial(
         summarise,
         policies=names,
-        labels=universe.labels,
+        labels=examples.labels,
         baseline=baseline,
         settings=settings,
         leaders=[p.name for p in served.policies if not p.diagnostic],
     )
     statistics = judge(series)
-    members = list(_groups(universe, served, by))
+    if not statistics.judged:
+        raise ThinkbackError(
+            f"{log.address}: no example is judged (`correct` of traces is null on all that are compared), so nothing "
+            "can be ranked; import the log with gold answers, or name another column with `measure`"
+        )
+    members = list(_groups(examples, served, by))
     groups = {group: judge(partial(series, ids)) for group, ids in members}
     thresholds, bands = sweeps.tables(served.excluded, settings)
-    notes = (*log.warnings, *reused, *served.notes(len(universe.examples)), *statistics.notes)
+    opened = tuple(note("log", text) for text in log.warnings)
+    told = tuple(n if isinstance(n, Note) else note("statistics", n) for n in statistics.notes)
+    notes = (*opened, *reused, *served.notes(len(examples.frame)), *told)
     asked = {"baseline": baseline, "where": where, "by": list(by), "measure": plan.measure or "correct"}
     return Result(
         policies=served.policies,
@@ -98,25 +104,28 @@ def run(
         thresholds=thresholds,
         bands=bands,
         within=lambda ids: judge(partial(series, ids)),
-        draw=lambda metric: draws(series, names, metric, labels=universe.labels, settings=settings),
+        draw=lambda metric: draws(series, names, metric, labels=examples.labels, settings=settings),
         _scratch=scratch,
     )
 
 
 def _prepared(
     log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str]
-) -> tuple[tuple[Policy, ...], Universe, tuple[str, ...]]:
+) -> tuple[tuple[Policy, ...], ExampleSet, tuple[Note, ...]]:
     """The policies, resolved and with what they learn fitted; the examples; warnings about gates seen in fitting."""
-    chosen = resolve(file.policies, contents)
-    check_suffixes(log, chosen, contents)
-    read = request(chosen, contents, measure, file.prices).pools
-    universe = select_examples(log, contents, read, where, (*by, *sorted(example_columns(chosen))))
-    reused = check_reuse(chosen, universe.examples, log.digest())
-    fitted = fit_policies(log, contents, chosen, universe.examples["example_id"], measure)
-    return fitted, universe, reused
+    chosen = tuple(policy.resolve(contents) for policy in file.policies)
+    for policy in (part for whole in chosen for part in nested(whole)):
+        policy.check_log(log, contents)
+    if measure is not None:
+        contents.require_measure(measure)
+    needs = needs_of(chosen, contents)
+    examples = select_examples(log, contents, needs.pools, where, (*by, *sorted(needs.example_columns)))
+    reused = check_reuse(chosen, examples.frame, log.digest())
+    fitted = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
+    return fitted, examples, reused
 
 
-def _served(plan: Plan, policies: tuple[Policy, ...], scratch: Scratch, strict: bool, baseline: str | None) -> Served:
+def _served(plan: Plan, policies: tuple[Policy, ...], scratch: Scratch, strict: bool, baseline: str | None) -> Coverage:
     names = [p.name for p in policies]
     if baseline is not None and baseline not in names:
         raise ThinkbackError(f"no policy is named `{baseline}`; {suggest(baseline, names)}")
@@ -128,15 +137,10 @@ def _served(plan: Plan, policies: tuple[Policy, ...], scratch: Scratch, strict: 
 
 def select_examples(
     log: Log, contents: Contents, read: frozenset[str], where: str | None, by: Sequence[str]
-) -> Universe:
+) -> ExampleSet:
     """The examples of a run, and their label space unless a pool that is read has verdicts without answers."""
     for column in by:
-        if column not in contents.example_columns:
-            raise ThinkbackError(
-                f"examples have no column `{column}` for `by`; {suggest(column, contents.example_columns)}"
-            )
-        if isinstance(contents.example_columns[column], pl.List | pl.Array | pl.Struct):
-            raise ThinkbackError(f"`by` takes columns of single values; `{column}` of examples holds lists")
+        contents.require_groups(column)
     columns = list(dict.fromkeys(["example_id", "labels", "gold", "cluster", *by]))
     examples = collect(log.scan("examples", columns), log).sort("example_id")
     if where is not None:
@@ -147,28 +151,30 @@ def select_examples(
     shared = spaces[0] if len(spaces) == 1 and spaces[0] else None
     if shared is not None and contents.opaque & read:
         shared = None
-    return Universe(examples, tuple(shared) if shared else None)
+    return ExampleSet(examples, tuple(shared) if shared else None)
 
 
-def _groups(universe: Universe, served: Served, by: Sequence[str]) -> Iterator[tuple[tuple[object, ...], pl.Series]]:
+def _groups(
+    examples: ExampleSet, served: Coverage, by: Sequence[str]
+) -> Iterator[tuple[tuple[object, ...], pl.Series]]:
     """Each group of `by` with the ids of its examples."""
     if not by:
         return
-    examples = universe.examples.filter(~pl.col("example_id").is_in(list(served.excluded)))
-    count = examples.select(by).n_unique()
+    kept = examples.frame.filter(~pl.col("example_id").is_in(list(served.excluded)))
+    count = kept.select(by).n_unique()
     if count > MOST_GROUPS:
         raise ThinkbackError(f"`by` {', '.join(by)} makes {count:,} groups; at most {MOST_GROUPS} are allowed")
-    for group, frame in sorted(examples.group_by(*by), key=lambda g: tuple(str(v) for v in g[0])):
+    for group, frame in sorted(kept.group_by(*by), key=lambda g: tuple(str(v) for v in g[0])):
         yield group, frame["example_id"].sort()
 
 
 def _provenance(
     log: Log,
-    served: Served,
+    served: Coverage,
     statistics: Summary,
     settings: Settings,
     asked: Mapping[str, Any],
-    notes: tuple[str, ...],
+    notes: tuple[Note, ...],
 ) -> dict[str, Any]:
     return {
         "log": {"address": log.address, "name": log.name, "sha256": log.digest(), "simulated": log.simulated},
@@ -179,7 +185,7 @@ def _provenance(
         "examples": {"compared": statistics.n, "judged": statistics.judged, "excluded": dict(served.excluded)},
         "policies_dropped": dict(served.dropped),
         "verifications_free": {name: sorted(lacking) for name, lacking in sorted(served.free.items()) if lacking},
-        "surrogate_s_per_example": served.surrogate_s_per_example,
-        "notes": list(notes),
+        "surrogate_s_per_example": served.order_s_per_example,
+        "notes": [note.record() for note in notes],
         "versions": versions(),
     }

@@ -16,38 +16,35 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from replay.engine.outcome import ENDINGS, MIXED, Outcome, derived
-from replay.engine.trajectory import COSTS
-from replay.policies.base import Policy, Sample
+from replay.engine.costs import COSTS, derived
+from replay.engine.mixing import predicted
+from replay.engine.outcome import ENDINGS, MIXED, Outcome
+from replay.policies.base import Policy
+from toolkit.columns import COLUMNS as TABLE
+from toolkit.columns import OutcomeColumn
 from toolkit.stats import OutcomeBlock, unit_numbers
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 ANSWERS = pl.List(pl.Struct({"answer": pl.String, "share": pl.Float64}))
-COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
+KEYS: dict[str, pl.DataType | type[pl.DataType]] = {
     "policy": pl.String,
     "example_id": pl.String,
     "answer": pl.String,
     "answers": ANSWERS,
     "ending": pl.String,
 }
-NUMBERS = (
-    "correct", "credit", "base_correct", "intervened", "fix", "flip", "traces", "valid_traces", "finalizers",
-    "truncated", "verifications", "operations", "calls", "queries", "prompt_tokens", "completion_tokens",
-    "verification_tokens", "total_tokens", "action_tokens", "generation_s", "verification_s", "latency_s", "device_s",
-    "set_size", "covered", "answered", "answered_correct", "price",
-)  # fmt: skip
-SETS = ("set_size", "covered", "answered", "answered_correct")
-"""Columns that are there only where a policy makes prediction sets."""
-SCHEMA = COLUMNS | dict.fromkeys(NUMBERS, pl.Float64)
+NUMBERS = tuple(column.name for column in TABLE if column.stored and not column.family)
+"""Numeric columns that outcomes may have, in their order."""
+SCHEMA = KEYS | dict.fromkeys(NUMBERS, pl.Float64)
 
 
 @dataclass(frozen=True)
-class Universe:
+class ExampleSet:
     """The examples of a run and what the statistics need of them, in example_id order."""
 
-    examples: pl.DataFrame  # example_id, labels, gold, cluster and whatever `--by` names
+    frame: pl.DataFrame  # example_id, labels, gold, cluster and whatever `by` names
     labels: tuple[str, ...] | None  # the label space, where all examples share one
 
     def gold_codes(self, kept: pl.DataFrame) -> np.ndarray | None:
@@ -69,31 +66,45 @@ def chunk_size(policies: int, traces: int) -> int:
     return int(np.clip(min(2**20 // max(policies, 1), 2**17 // max(traces, 1)), 64, 8192))
 
 
+def number_columns(policies: Sequence[Policy], priced: bool) -> tuple[str, ...]:
+    """Numeric columns of the outcomes of some policies: those of every run, and those that a policy adds."""
+    added = {column.name for policy in policies for column in policy.columns} | ({"price"} if priced else set())
+    known = {column.name for column in TABLE}
+    base = tuple(c.name for c in TABLE if c.stored and not c.family and (c.always or c.name in added))
+    return base + tuple(sorted(added - known))
+
+
+def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
+    """Columns that policies add to the table of those that every run may have."""
+    return tuple({column.name: column for policy in policies for column in policy.columns}.values())
+
+
 def chunk_frame(
     policies: Sequence[Policy],
     outcomes: Sequence[Outcome],
     ids: pl.Series,
     vocabulary: pl.Series,
     keep: np.ndarray,
+    columns: Sequence[str],
 ) -> pl.DataFrame:
-    """Rows of one chunk: the examples where `keep` (E,) is true, under every policy."""
+    """Rows of one chunk: the examples where `keep` (E,) is true, under every policy; `columns` of numbers."""
     kept = ids.filter(pl.Series(keep))
     names = pl.Series([p.name for p in policies], dtype=pl.String)
     repeated = pl.Series(np.repeat(np.arange(len(policies)), len(kept)))
-    numbers = _numbers([outcome_values(o, keep) for o in outcomes])
+    numbers = _numbers([outcome_values(o, keep) for o in outcomes], columns)
     single, lists = _answers(outcomes, vocabulary, keep)
     endings = np.concatenate([o.ending[keep] for o in outcomes]) if outcomes else np.zeros(0, dtype=np.int8)
     ending = pl.Series(endings.astype(np.int64)).replace_strict(
         {MIXED: None} | dict(enumerate(ENDINGS)), return_dtype=pl.String
     )
-    columns = {
+    made = {
         "policy": names.gather(repeated),
         "example_id": pl.concat([kept] * len(policies)) if policies else kept,
         "answer": single,
         "answers": lists,
         "ending": ending,
     } | {name: pl.Series(values, nan_to_null=True) for name, values in numbers.items()}
-    return pl.DataFrame(columns, schema=SCHEMA)
+    return pl.DataFrame(made, schema=KEYS | dict.fromkeys(columns, pl.Float64))
 
 
 def outcome_values(outcome: Outcome, keep: np.ndarray) -> dict[str, np.ndarray]:
@@ -111,14 +122,14 @@ def outcome_values(outcome: Outcome, keep: np.ndarray) -> dict[str, np.ndarray]:
     return values
 
 
-def _numbers(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def _numbers(parts: Sequence[Mapping[str, np.ndarray]], columns: Sequence[str]) -> dict[str, np.ndarray]:
     empty = np.full(len(parts[0]["correct"]) if parts else 0, np.nan)
-    return {name: np.concatenate([part.get(name, empty) for part in parts]) for name in NUMBERS}
+    return {name: np.concatenate([part.get(name, empty) for part in parts]) for name in columns}
 
 
 def _answers(outcomes: Sequence[Outcome], vocabulary: pl.Series, keep: np.ndarray) -> tuple[pl.Series, pl.Series]:
     """`answer` of single rows and `answers` with their shares of means over several."""
-    words = np.concatenate([np.where(o.rows == 1, _single(o), -1)[keep] for o in outcomes])
+    words = np.concatenate([np.where(o.rows == 1, predicted(o), -1)[keep] for o in outcomes])
     index = pl.Series(words, dtype=pl.Int64)
     single = vocabulary.gather(index.replace(-1, None)).rename("answer")
     size = int(keep.sum())
@@ -136,13 +147,6 @@ def _answers(outcomes: Sequence[Outcome], vocabulary: pl.Series, keep: np.ndarra
         .agg(pl.struct("answer", "share").alias("answers"))
     )
     return single, empty.join(shares, on="row", how="left", maintain_order="left")["answers"].cast(ANSWERS)
-
-
-def _single(outcome: Outcome) -> np.ndarray:
-    """The word (E,) of the heaviest row: the only one where there is one."""
-    if outcome.shares is None:
-        return outcome.words[0]
-    return outcome.words[outcome.shares.argmax(axis=0), np.arange(outcome.words.shape[1])]
 
 
 def _shares(outcome: Outcome, keep: np.ndarray, offset: int) -> pl.DataFrame:
@@ -164,9 +168,7 @@ class OutcomeStore:
 
     def __init__(self, path: Path, policies: Sequence[Policy], priced: bool) -> None:
         self.path, self.policies = path, tuple(policies)
-        sets = any(isinstance(p, Sample) and p.conformal is not None for p in policies)
-        absent = (() if priced else ("price",)) + (() if sets else SETS)
-        self.columns = [name for name in SCHEMA if name not in absent]
+        self.numbers = number_columns(policies, priced)
         self._writer: pq.ParquetWriter | None = None
         self._ids: list[pl.Series] = []  # of the examples of each chunk
 
@@ -174,7 +176,7 @@ class OutcomeStore:
         """Write one chunk as a row group."""
         import pyarrow.parquet as pq
 
-        table = chunk.select(self.columns).to_arrow(compat_level=pl.CompatLevel.oldest())
+        table = chunk.to_arrow(compat_level=pl.CompatLevel.oldest())
         if self._writer is None:
             self._writer = pq.ParquetWriter(self.path, table.schema, compression="zstd")
         self._writer.write_table(table, row_group_size=max(len(chunk), 1))
@@ -186,7 +188,7 @@ class OutcomeStore:
             self._writer.close()
             self._writer = None
 
-    def blocks(self, universe: Universe, subset: pl.Series | None = None) -> Iterator[OutcomeBlock]:
+    def blocks(self, examples: ExampleSet, subset: pl.Series | None = None) -> Iterator[OutcomeBlock]:
         """The outcomes chunk by chunk, of the examples in `subset` (ids) or of all.
 
         Raises OSError when the file is gone.
@@ -195,8 +197,8 @@ class OutcomeStore:
 
         ids = pl.concat(self._ids)
         ids = ids if subset is None else ids.filter(ids.is_in(subset.implode()))
-        examples = universe.examples.filter(pl.col("example_id").is_in(ids.implode()))
-        units, done = unit_numbers(resampling_units(examples)), 0
+        kept = examples.frame.filter(pl.col("example_id").is_in(ids.implode()))
+        units, done = unit_numbers(resampling_units(kept)), 0
         with pq.ParquetFile(self.path) as file:
             for group in range(file.num_row_groups):
                 frame = pl.DataFrame(pl.from_arrow(file.read_row_group(group)))
@@ -204,26 +206,22 @@ class OutcomeStore:
                     frame = frame.filter(pl.col("example_id").is_in(subset.implode()))
                 if len(frame):
                     size = len(frame) // len(self.policies)
-                    yield self._block(frame, universe, examples[done : done + size], units[done : done + size])
+                    yield self._block(frame, examples, kept[done : done + size], units[done : done + size])
                     done += size
 
-    def _block(self, frame: pl.DataFrame, universe: Universe, kept: pl.DataFrame, unit: np.ndarray) -> OutcomeBlock:
+    def _block(self, frame: pl.DataFrame, examples: ExampleSet, kept: pl.DataFrame, unit: np.ndarray) -> OutcomeBlock:
         policies, ids = len(self.policies), kept["example_id"]
-        values = {
-            name: frame[name].fill_null(np.nan).to_numpy().reshape(policies, len(ids))
-            for name in NUMBERS
-            if name in frame.columns
-        }
+        values = {name: frame[name].fill_null(np.nan).to_numpy().reshape(policies, len(ids)) for name in self.numbers}
         return OutcomeBlock(
             example_ids=ids.to_numpy(),
             unit=unit,
             values=values,
-            gold=universe.gold_codes(kept),
-            predicted=_predicted(frame, universe.labels, policies),
+            gold=examples.gold_codes(kept),
+            predicted=_label_shares(frame, examples.labels, policies),
         )
 
 
-def _predicted(frame: pl.DataFrame, labels: tuple[str, ...] | None, policies: int) -> np.ndarray | None:
+def _label_shares(frame: pl.DataFrame, labels: tuple[str, ...] | None, policies: int) -> np.ndarray | None:
     """Share of each label among the predictions: float (P, E, L)."""
     if labels is None:
         return None

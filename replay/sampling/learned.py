@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ThinkbackError, shown
+from toolkit.settings import check, setting
 
 PRIORS = ("linear", "trees", "gp")
 CALIBRATIONS = ("isotonic", "platt")
 
 
 class Predictor(Protocol):
-    """A score foretold from features."""
+    """A score predicted from features."""
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """(n, F) features -> (n,) predictions."""
@@ -35,18 +36,30 @@ class NullRows:
     features: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Prior:
-    """A surrogate fitted on the examples where `on` holds, which the recursive update corrects by its residual."""
+class Learned:
+    """Settings of something that is fitted where the SQL condition `on` holds. `key` is what a policy calls it."""
 
-    model: Literal["linear", "trees", "gp"]
+    key: ClassVar[str]
     on: str
-    fit: Predictor | None = field(default=None, compare=False, repr=False)
-    left_out: NullRows | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _one_of("prior", "model", self.model, PRIORS)
-        _condition("prior", self.on)
+        check(self)
+        if not self.on.strip():
+            raise ThinkbackError(f"`on` is {shown(self.on)}; it takes {CONDITION}")
+
+
+CONDITION = "an SQL condition on the columns of examples, such as \"split = 'dev'\""
+
+
+@dataclass(frozen=True)
+class Prior(Learned):
+    """A surrogate fitted on the examples where `on` holds, which the recursive update corrects by its residual."""
+
+    model: str = setting(choices=PRIORS)
+    on: str = setting(what=CONDITION)
+    fit: Predictor | None = field(default=None, compare=False, repr=False)
+    left_out: NullRows | None = field(default=None, compare=False, repr=False)
+    key: ClassVar[str] = "prior"
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Features (F, T, E) -> predictions (T, E)."""
@@ -58,16 +71,13 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """Scores as chances of being right, learnt where `on` holds; they decide the margin, raw ones the answer."""
+class Calibration(Learned):
+    """Scores as probabilities of being right, learnt where `on` holds; they decide the margin, raw ones the answer."""
 
-    method: Literal["isotonic", "platt"]
-    on: str
+    method: str = setting(choices=CALIBRATIONS)
+    on: str = setting(what=CONDITION)
     fit: Predictor | None = field(default=None, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        _one_of("calibration", "method", self.method, CALIBRATIONS)
-        _condition("calibration", self.on)
+    key: ClassVar[str] = "calibration"
 
     def apply(self, score: np.ndarray) -> np.ndarray:
         """Calibrated scores of any shape, NaN where there is none."""
@@ -80,37 +90,15 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Conformal:
+class Conformal(Learned):
     """Prediction sets that miss the reference in at most `alpha` of each class; learnt where `on` holds.
 
     With `abstain` the policy answers only where the set is exactly its answer. `fit` maps a label to the least
     score that puts it into the set.
     """
 
-    alpha: float
-    on: str
-    abstain: bool = False
+    alpha: float = setting(above=0, below=1)
+    on: str = setting(what=CONDITION)
+    abstain: bool = setting(False)
     fit: Mapping[str, float] | None = field(default=None, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.alpha, int | float) or isinstance(self.alpha, bool) or not 0 < self.alpha < 1:
-            raise ThinkbackError(f"`conformal.alpha` is {self.alpha!r}; it takes a number between 0 and 1")
-        if not isinstance(self.abstain, bool):
-            raise ThinkbackError(f"`conformal.abstain` is {self.abstain!r}; it takes true or false")
-        _condition("conformal", self.on)
-
-
-FITS: dict[str, type] = {"prior": Prior, "calibration": Calibration, "conformal": Conformal}
-"""Keys of a policy that take a table with `on`."""
-
-
-def _one_of(table: str, key: str, value: Any, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ThinkbackError(f"`{table}.{key}` is {value!r}; {suggest(str(value), known)}")
-
-
-def _condition(table: str, on: Any) -> None:
-    if not isinstance(on, str) or not on.strip():
-        raise ThinkbackError(
-            f"`{table}.on` is {on!r}; it takes an SQL condition on the columns of examples, such as \"split = 'dev'\""
-        )
+    key: ClassVar[str] = "conformal"

@@ -1,17 +1,22 @@
 """The orders in which a policy looks at traces.
 
 `generation` is the order of `sample_index`, or a seeded permutation of it (`orders = K`). `random` and
-`score` generate first and then verify in another order. The random order is a hash, not a generator: it
-depends on the example's id, the seed, the repetition and the sample index alone, so it is the same on
-every machine and for any number of threads.
+`score` generate first and then verify in another order. An order says what it reads, and gives the steps of a walk.
+The random order is a hash, not a generator: it depends on the example's id, the seed, the repetition and the sample
+index alone, so it is the same on every machine and for any number of threads.
 """
 
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+
+from replay.sampling.prefix import SCORES
 
 _SHIFT, _FIRST, _SECOND = np.uint64(30), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -46,20 +51,6 @@ def random_permutation(keys: np.ndarray, length: np.ndarray) -> np.ndarray:
     return _argsort(keys, np.arange(keys.shape[1]) < length[:, None])
 
 
-def verification_order(
-    order: str, usable: np.ndarray, keys: np.ndarray | None, score: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Places in the order in which valid traces are verified: int32 (E, T), and how many there are (E,).
-
-    `usable` bool (E, T): generated and valid, by place in the order of generation. `keys` uint64 (E, T)
-    for `random`, `score` (E, T) for `score` (descending; ties: earliest generated).
-    """
-    if order == "random" and keys is not None:
-        return _argsort(keys, usable), usable.sum(axis=1).astype(np.int32)
-    descending = np.where(usable & ~np.isnan(score), -score, np.inf)
-    return _argsort(descending, usable), usable.sum(axis=1).astype(np.int32)
-
-
 def _argsort(keys: np.ndarray, usable: np.ndarray) -> np.ndarray:
     """Stable argsort along the last axis with unusable cells at the end."""
     by_key = np.argsort(keys, axis=1, kind="stable")
@@ -69,3 +60,142 @@ def _argsort(keys: np.ndarray, usable: np.ndarray) -> np.ndarray:
 
 def _word(number: int) -> np.uint64:
     return np.uint64(number % 2**64)
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The traces of a walk in the order of generation, (E, T) each, up to the cap.
+
+    `code`: answers, -1 invalid or not generated; `score`: the verifier's, NaN for none; `keys`: of the random order,
+    None where it is not drawn; `features` (F, E, T): those that the order names; `count` (E,): traces generated.
+    """
+
+    code: np.ndarray
+    score: np.ndarray
+    keys: np.ndarray | None
+    features: np.ndarray
+    count: np.ndarray
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a walk when no rule ends it; S of them.
+
+    `at` int (E, S): place in the order of generation of the trace that each step reveals. `count` (E,): steps that
+    reveal one; `limit` (E,): the last step. `generated` (E, S + 1): traces generated when the walk ends in step 0 to S;
+    None: one a step. `final` (E,): traces generated when no rule ends it. `unread` (E,): first step whose choice reads
+    a feature that is null; None: no feature is read. `seconds`: wall-clock that the order itself took, None: nothing
+    worth telling.
+    """
+
+    at: np.ndarray
+    count: np.ndarray
+    limit: np.ndarray
+    generated: np.ndarray | None = None
+    final: np.ndarray | None = None
+    unread: np.ndarray | None = None
+    seconds: float | None = None
+
+
+class Order(ABC):
+    """An order: a frozen dataclass whose fields are its parameters."""
+
+    name: ClassVar[str]
+    reads: ClassVar[frozenset[str]]
+    """What it reads of the traces before it looks at one: `votes`, `scores`, `features`."""
+    diagnostic: ClassVar[str] = ""
+    """What it sees that no policy in service could."""
+    verifies_later: ClassVar[bool] = True
+    """Whether its steps are verifications; else each step generates a trace and verifies it on the spot."""
+    drawn: ClassVar[bool] = False
+    """Whether it reads the keys of the random order."""
+    all_scores: ClassVar[bool] = False
+    """Whether it needs the score of every trace, wherever the policy stops."""
+    predicts: ClassVar[bool] = False
+    """Whether it predicts scores from features, and cuts predictions to between 0 and 1."""
+    features: tuple[str, ...] = ()
+    """Columns of `features` that it reads."""
+
+    @property
+    def cuts(self) -> bool:
+        """Whether it may generate fewer traces than the cap, whatever the rule."""
+        return False
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether it generates trace by trace, so that several at a time mean nothing."""
+        return False
+
+    @abstractmethod
+    def steps(self, traces: Generated) -> Steps:
+        """The steps of the walk."""
+
+
+@dataclass(frozen=True)
+class Generation(Order):
+    """Traces one after the other, each valid one verified on the spot if the policy verifies at all."""
+
+    name: ClassVar[str] = "generation"
+    reads: ClassVar[frozenset[str]] = frozenset()
+    verifies_later: ClassVar[bool] = False
+
+    def steps(self, traces: Generated) -> Steps:
+        """A trace a step."""
+        at = np.broadcast_to(np.arange(traces.code.shape[1], dtype=np.int32), traces.code.shape)
+        return Steps(at, traces.count, traces.count)
+
+
+def by_falling_score(code: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the valid traces by falling score, ties by place: int32 (E, T), and how many there are (E,).
+
+    `code`, `score` (E, T); traces without a score come last.
+    """
+    return _later(code, np.where(np.isnan(score), np.inf, -score))
+
+
+def _later(code: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the valid traces by ascending keys (E, T), and how many there are (E,)."""
+    usable = code >= 0
+    return _argsort(keys, usable), usable.sum(axis=1).astype(np.int32)
+
+
+class _GenerateFirst(Order):
+    """The whole pool up to the cap is generated; its valid traces are then verified in another order."""
+
+    reads: ClassVar[frozenset[str]] = frozenset({SCORES})
+
+    @abstractmethod
+    def arranged(self, traces: Generated) -> tuple[np.ndarray, np.ndarray]:
+        """Places of the valid traces in the order in which they are verified (E, T), and how many (E,)."""
+
+    def steps(self, traces: Generated) -> Steps:
+        """A verification a step, of each valid trace."""
+        at, count = self.arranged(traces)
+        return Steps(at, count, count, np.broadcast_to(traces.count[:, None], (len(at), at.shape[1] + 1)))
+
+
+@dataclass(frozen=True)
+class RandomOrder(_GenerateFirst):
+    """In the random order of a seed."""
+
+    name: ClassVar[str] = "random"
+    drawn: ClassVar[bool] = True
+
+    def arranged(self, traces: Generated) -> tuple[np.ndarray, np.ndarray]:
+        """By the keys of the random order."""
+        if traces.keys is None:
+            raise ValueError("a random order needs its keys")
+        return _later(traces.code, traces.keys)
+
+
+@dataclass(frozen=True)
+class ByScore(_GenerateFirst):
+    """By falling score: an order that no real system could know."""
+
+    name: ClassVar[str] = "score"
+    diagnostic: ClassVar[str] = "sees all scores before it pays for one"
+    all_scores: ClassVar[bool] = True
+
+    def arranged(self, traces: Generated) -> tuple[np.ndarray, np.ndarray]:
+        """The highest score first."""
+        return by_falling_score(traces.code, traces.score)

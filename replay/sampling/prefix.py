@@ -6,11 +6,18 @@ statistics of every prefix. Whether and where a policy stops is decided afterwar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from toolkit.errors import ThinkbackError
+
 NONE = -1
+VOTES, SCORES, FEATURES = "votes", "scores", "features"
+"""What a rule may read beside the counts that every policy knows."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,37 @@ class Prefix:
     def first(self, steps: int) -> Prefix:
         """The same statistics cut off after `steps` steps."""
         return Prefix(**{name: getattr(self, name)[:, :steps] for name in self.__dataclass_fields__})
+
+
+READS: Mapping[str, frozenset[str]] = {
+    "answers": frozenset({VOTES}),
+    "votes": frozenset({VOTES}),
+    "second_votes": frozenset({VOTES}),
+    "run": frozenset({VOTES}),
+    "verified": frozenset({SCORES}),
+    "verified_answers": frozenset({VOTES, SCORES}),
+    "best_score": frozenset({SCORES}),
+    "lead": frozenset({VOTES, SCORES}),
+    "last_score": frozenset({SCORES}),
+}
+"""What a rule reads with each statistic; it reads nothing with those that are left out."""
+
+
+class DeclaredPrefix:
+    """A `Prefix` that shows a rule the statistics of what it says it reads, and refuses the others by name."""
+
+    def __init__(self, seen: Prefix, reads: frozenset[str], rule: str) -> None:
+        self._seen, self._reads, self._rule = seen, reads, rule
+
+    def __getattr__(self, name: str) -> Any:
+        lacking = READS.get(name, frozenset()) - self._reads
+        if lacking:
+            wanted = ", ".join(f'"{one}"' for one in sorted(self._reads | lacking))
+            raise ThinkbackError(
+                f"stopping rule `{self._rule}` reads `{name}`, which it does not declare: "
+                f"add `reads: ClassVar = ({wanted},)` to it"
+            )
+        return getattr(self._seen, name)
 
 
 @dataclass(frozen=True)
@@ -176,3 +214,39 @@ def running_sums(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
         tied = np.where(sums == top, earliest, np.iinfo(np.int32).max)
         winner[:, step] = np.where(top[:, 0] == -np.inf, NONE, tied.argmin(axis=1))
     return winner
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """What the steps of a walk reveal, (E, S) each, and the running statistics that selects and stops are made of.
+
+    `code`: the answer, NONE for none; `score`: the verifier's, NaN for none; `at`: the trace's place in the order of
+    generation. `first_place` (E, A): where each answer first appears in that order. `verifies`: whether steps verify.
+    """
+
+    code: np.ndarray
+    score: np.ndarray
+    at: np.ndarray
+    first_place: np.ndarray
+    answers: int
+    verifies: bool
+
+    @cached_property
+    def votes(self) -> Votes:
+        """Running vote over what each step reveals."""
+        return running_votes(self.code, self.first_place)
+
+    @cached_property
+    def best(self) -> Best:
+        """Running best over what each step verifies."""
+        return self.best_by(self.score)
+
+    @cached_property
+    def sums(self) -> np.ndarray:
+        """Answer leading by sum of scores after each step (E, S)."""
+        return running_sums(self.code, self.score, self.at, self.answers)
+
+    def best_by(self, score: np.ndarray) -> Best:
+        """Running best by other scores (E, S), such as calibrated ones."""
+        code = self.code if self.verifies else np.full_like(self.code, NONE)
+        return running_best(code, score, self.at, self.answers)

@@ -1,61 +1,87 @@
-"""Which trace gives the answer: first, majority, best and weighted, at every step of a trajectory.
+"""Which trace gives the answer: first, majority, best and weighted, at every step of a walk.
 
-Each function maps a trajectory to the place (in the order of generation) of the chosen trace after step
-0, 1, ... S: int32 (E, S + 1), -1 where nothing valid is seen, so that the prediction is null.
+A select says what it reads, and finds the place (in the order of generation) of the chosen trace after each step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from replay.sampling.prefix import NONE
-
-if TYPE_CHECKING:
-    from replay.engine.trajectory import Trajectory
+from replay.sampling.prefix import NONE, SCORES, VOTES, Revealed
 
 
-def first(trajectory: Trajectory) -> np.ndarray:
+class Select(ABC):
+    """A select rule: a frozen dataclass whose fields are its parameters."""
+
+    reads: ClassVar[frozenset[str]]
+    """What it reads of the traces: `votes`, `scores`."""
+    one_trace: ClassVar[bool] = False
+    """Whether it goes with a cap of one trace alone."""
+    by_score: ClassVar[bool] = False
+    """Whether it takes the trace with the highest score, so that exact means over orders and sets are defined."""
+    sums_scores: ClassVar[bool] = False
+    """Whether it adds scores up, so that negative ones count against an answer."""
+
+    @abstractmethod
+    def place(self, seen: Revealed) -> np.ndarray:
+        """Place of the chosen trace after each step: int (E, S), NONE where nothing valid is seen."""
+
+
+@dataclass(frozen=True)
+class First(Select):
     """The first trace, whatever follows."""
-    valid = np.where(trajectory.code[:, :1] >= 0, 0, NONE)
-    return _from_step_zero(np.broadcast_to(valid, trajectory.code.shape))
+
+    reads: ClassVar[frozenset[str]] = frozenset()
+    one_trace: ClassVar[bool] = True
+
+    def place(self, seen: Revealed) -> np.ndarray:
+        """Place 0 where it is valid."""
+        return np.broadcast_to(np.where(seen.code[:, :1] >= 0, 0, NONE), seen.code.shape)
 
 
-def majority(trajectory: Trajectory) -> np.ndarray:
+@dataclass(frozen=True)
+class Majority(Select):
     """Earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); tie: earliest answer."""
-    return _from_step_zero(_earliest(trajectory, trajectory.votes.winner))
+
+    reads: ClassVar[frozenset[str]] = frozenset({VOTES})
+
+    def place(self, seen: Revealed) -> np.ndarray:
+        """Where the winner of the vote first appeared."""
+        return _earliest(seen, seen.votes.winner)
 
 
-def best(trajectory: Trajectory) -> np.ndarray:
+@dataclass(frozen=True)
+class BestOfN(Select):
     """The verified trace with the highest score (best-of-N); tie: earliest generated."""
-    return _from_step_zero(trajectory.best.place)
+
+    reads: ClassVar[frozenset[str]] = frozenset({SCORES})
+    by_score: ClassVar[bool] = True
+
+    def place(self, seen: Revealed) -> np.ndarray:
+        """Place of the best trace so far."""
+        return seen.best.place
 
 
-def weighted(trajectory: Trajectory) -> np.ndarray:
+@dataclass(frozen=True)
+class WeightedVote(Select):
     """Earliest trace with the highest sum of scores over its answer (weighted vote); tie: earliest verified."""
-    return _from_step_zero(_earliest(trajectory, trajectory.sums))
+
+    reads: ClassVar[frozenset[str]] = frozenset({VOTES, SCORES})
+    sums_scores: ClassVar[bool] = True
+
+    def place(self, seen: Revealed) -> np.ndarray:
+        """Where the answer with the highest sum first appeared."""
+        return _earliest(seen, seen.sums)
 
 
-def _earliest(trajectory: Trajectory, answer: np.ndarray) -> np.ndarray:
+def _earliest(seen: Revealed, answer: np.ndarray) -> np.ndarray:
     """Place of the earliest generated trace with each answer code (E, S); NONE where none was generated.
 
     The latter happens after a score that the log lacks, where the example is partial anyway.
     """
-    place = np.take_along_axis(trajectory.first_place, np.maximum(answer, 0), axis=1)
-    return np.where((answer >= 0) & (place < trajectory.code.shape[1]), place, NONE)
-
-
-def _from_step_zero(place: np.ndarray) -> np.ndarray:
-    """Put step 0, at which nothing is chosen, before the others."""
-    nothing = np.full((len(place), 1), NONE, dtype=np.int32)
-    return np.concatenate([nothing, place.astype(np.int32)], axis=1)
-
-
-SELECTS: dict[str, Callable[[Trajectory], np.ndarray]] = {
-    "first": first,
-    "majority": majority,
-    "best": best,
-    "weighted": weighted,
-}
+    place = np.take_along_axis(seen.first_place, np.maximum(answer, 0), axis=1)
+    return np.where((answer >= 0) & (place < seen.code.shape[1]), place, NONE)

@@ -1,7 +1,7 @@
 """When a policy stops: each rule says, for every step of every example at once, whether it holds there.
 
-A rule sees `Prefix`, the statistics of what has been revealed, and nothing else. A user's own rule is a
-frozen dataclass with a `holds` method (and `needs_scores = True` when it reads scores); `Rule` describes it.
+A rule sees `Prefix`, the statistics of what has been revealed, and nothing else. A user's own rule is a frozen
+dataclass with a `holds` method, which `replay.sampling.own_stops` puts into the form of the rules here.
 """
 
 from __future__ import annotations
@@ -10,33 +10,80 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from replay.sampling.prefix import Prefix
+from replay.sampling.prefix import SCORES, VOTES, Prefix
 from toolkit.errors import ThinkbackError
+from toolkit.settings import check, setting
 
 TOLERANCE = 1e-9
 
 
-@runtime_checkable
-class Rule(Protocol):
-    """A stopping rule: a frozen dataclass whose fields are its parameters.
+class Walked(Protocol):
+    """What a rule needs of a walk: its statistics, and the running maximum of a rule's own, made once."""
 
-    One that reads scores says so with `needs_scores = True`; without it the policy does not verify for its sake.
-    """
+    @property
+    def prefix(self) -> Prefix:
+        """Statistics after each step."""
+        ...
 
-    def holds(self, seen: Prefix) -> np.ndarray:
-        """Whether the rule holds after each step: bool (E, S), from statistics (E, S) of what was revealed."""
+    def highest(self, rule: CrossingRule) -> np.ndarray:
+        """Running maximum of the rule's statistic: float (S, E)."""
         ...
 
 
-class Threshold(ABC):
+class StopRule(ABC):
+    """A stopping rule: a frozen dataclass whose fields are its parameters."""
+
+    name: ClassVar[str]
+    cuts: ClassVar[bool] = True
+    """Whether it may end a walk before the cap."""
+    between_verifications: ClassVar[bool] = False
+    """Whether it may be looked at after verifications, when everything is generated."""
+    raw_scores: ClassVar[bool] = False
+    """Whether its parameters are in units of the verifier's scores."""
+    calibrates: ClassVar[bool] = False
+    """Whether calibrated scores may decide it."""
+    trusted: ClassVar[bool] = False
+    """Whether it is known not to look ahead; every other rule is checked at the start of a run."""
+
+    @property
+    def verification_budget(self) -> int | None:
+        """The number of verifications that it stops at, where that is all it does."""
+        return None
+
+    def record(self) -> dict[str, Any]:
+        """The rule as plain data."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"rule": self.name} | settings
+
+    def compared(self, seen: Prefix) -> tuple[np.ndarray, float] | None:
+        """The statistic (E, S) that the rule compares, and its threshold; None where it has no such."""
+        return None
+
+    @property
+    @abstractmethod
+    def reads(self) -> frozenset[str]:
+        """What it reads beside counts: `votes`, `scores`."""
+
+    @abstractmethod
+    def holds(self, seen: Prefix) -> np.ndarray:
+        """Whether the rule holds after each step: bool (E, S), from statistics (E, S) of what was revealed."""
+
+    def stop(self, walk: Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """The step (E,) at which it ends a walk with the last step `limit` (E,), and whether it held there (E,)."""
+        return stopping_step(decisions(self, walk.prefix), limit, width)
+
+
+class CrossingRule(StopRule):
     """A rule that holds once a statistic reaches a threshold, so that a thousand thresholds share one pass.
 
-    Rules with the same `family` have the same statistic.
+    Rules with the same `statistic` have the same statistic.
     """
+
+    trusted: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -45,7 +92,7 @@ class Threshold(ABC):
 
     @property
     @abstractmethod
-    def family(self) -> Hashable:
+    def statistic(self) -> Hashable:
         """Everything about the rule but its threshold."""
 
     @abstractmethod
@@ -56,31 +103,63 @@ class Threshold(ABC):
         """Wherever the statistic reaches the threshold: bool (E, S)."""
         return self.strength(seen) >= self.threshold
 
+    def compared(self, seen: Prefix) -> tuple[np.ndarray, float]:
+        """The statistic and the threshold."""
+        return self.strength(seen), self.threshold
+
+    def stop(self, walk: Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """The first crossing."""
+        if width != 1:
+            return super().stop(walk, limit, width)
+        return crossing_step(walk.highest(self), self.threshold, limit)
+
 
 @dataclass(frozen=True)
-class Never:
+class Never(StopRule):
     """No rule: the policy runs to its cap."""
 
-    needs_scores: ClassVar[bool] = False
+    name: ClassVar[str] = "none"
+    reads: ClassVar[frozenset[str]] = frozenset()
+    cuts: ClassVar[bool] = False
+    between_verifications: ClassVar[bool] = True
+    trusted: ClassVar[bool] = True
 
     def holds(self, seen: Prefix) -> np.ndarray:
         """Nowhere."""
         return np.zeros(seen.traces.shape, dtype=bool)
 
+    def stop(self, walk: Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """At the limit."""
+        return limit, np.zeros(len(limit), dtype=bool)
+
 
 @dataclass(frozen=True)
-class Budget(Threshold):
+class Budget(CrossingRule):
     """A fixed number of traces or of verifications, whichever is given (exactly one, at least 1)."""
 
-    traces: int | None = None
-    verifications: int | None = None
-    needs_scores: ClassVar[bool] = False
+    traces: int | None = setting(None, low=1)
+    verifications: int | None = setting(None, low=1)
+    name: ClassVar[str] = "budget"
 
     def __post_init__(self) -> None:
         if (self.traces is None) == (self.verifications is None):
             raise ThinkbackError("stop `budget` needs exactly one of `traces` and `verifications`")
-        _at_least("budget", "traces", self.traces, 1)
-        _at_least("budget", "verifications", self.verifications, 1)
+        check_rule(self)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Verifications have to be made to be counted."""
+        return frozenset() if self.verifications is None else frozenset({SCORES})
+
+    @property
+    def between_verifications(self) -> bool:  # type: ignore[override]
+        """Only one of verifications."""
+        return self.verifications is not None
+
+    @property
+    def verification_budget(self) -> int | None:
+        """The number of verifications."""
+        return self.verifications
 
     @property
     def threshold(self) -> float:
@@ -88,7 +167,7 @@ class Budget(Threshold):
         return float(self.traces or self.verifications or 0)
 
     @property
-    def family(self) -> Hashable:
+    def statistic(self) -> Hashable:
         """Traces or verifications."""
         return Budget, self.traces is None
 
@@ -98,24 +177,24 @@ class Budget(Threshold):
 
 
 @dataclass(frozen=True)
-class Margin(Threshold):
+class Margin(CrossingRule):
     """The best answer leads the second best by `margin` in verifier score (thesis on fact checking, algorithm 2).
 
     Looked at once `min_valid` traces are verified; while they all give one answer, it takes `single_label`
     of them instead.
     """
 
-    margin: float = 0.15
-    min_valid: int = 3
-    single_label: int = 5
-    needs_scores: ClassVar[bool] = True
+    margin: float = setting(0.15, low=0, what="a number of at least 0")
+    min_valid: int = setting(3, low=1)
+    single_label: int = setting(5, low=1)
+    name: ClassVar[str] = "margin"
+    reads: ClassVar[frozenset[str]] = frozenset({VOTES, SCORES})
+    between_verifications: ClassVar[bool] = True
+    raw_scores: ClassVar[bool] = True
+    calibrates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _number("margin", "margin", self.margin)
-        if not 0 <= self.margin < float("inf"):
-            raise ThinkbackError(f"stop `margin`: `margin` is {self.margin}; it takes a number from 0")
-        _at_least("margin", "min_valid", self.min_valid, 1)
-        _at_least("margin", "single_label", self.single_label, 1)
+        check_rule(self)
 
     @property
     def threshold(self) -> float:
@@ -123,7 +202,7 @@ class Margin(Threshold):
         return self.margin - TOLERANCE
 
     @property
-    def family(self) -> Hashable:
+    def statistic(self) -> Hashable:
         """When the lead is looked at."""
         return Margin, self.min_valid, self.single_label
 
@@ -135,28 +214,27 @@ class Margin(Threshold):
 
 
 @dataclass(frozen=True)
-class Agreement(Threshold):
+class Agreement(CrossingRule):
     """Adaptive consistency (Aggarwal et al. 2023): the leading answer would stay ahead with this confidence.
 
     Compares the two highest vote counts v1 >= v2 through the Beta posterior:
     1 - BetaCDF(1/2; v1 + 1, v2 + 1) = P(Binomial(v1 + v2 + 1, 1/2) <= v1), computed exactly.
     """
 
-    confidence: float = 0.95
-    needs_scores: ClassVar[bool] = False
+    confidence: float = setting(0.95, low=0, high=1)
+    name: ClassVar[str] = "agreement"
+    reads: ClassVar[frozenset[str]] = frozenset({VOTES})
 
     def __post_init__(self) -> None:
-        _number("agreement", "confidence", self.confidence)
-        if not 0 <= self.confidence <= 1:
-            raise ThinkbackError(f"stop `agreement`: `confidence` is {self.confidence}; it takes a number from 0 to 1")
+        check_rule(self)
 
     @property
     def threshold(self) -> float:
         """The confidence."""
-        return float(self.confidence)
+        return self.confidence
 
     @property
-    def family(self) -> Hashable:
+    def statistic(self) -> Hashable:
         """All agreement rules read one statistic."""
         return Agreement
 
@@ -169,18 +247,28 @@ class Agreement(Threshold):
 
 
 @dataclass(frozen=True)
-class Window:
+class Window(StopRule):
     """Early-stopping self-consistency (Li et al. 2024): a block of `size` traces that all give one valid answer."""
 
-    size: int
-    needs_scores: ClassVar[bool] = False
+    size: int = setting(low=1)
+    name: ClassVar[str] = "window"
+    reads: ClassVar[frozenset[str]] = frozenset({VOTES})
+    trusted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _at_least("window", "size", self.size, 1)
+        check_rule(self)
 
     def holds(self, seen: Prefix) -> np.ndarray:
         """At the end of each block of `size` traces that agree."""
         return (seen.traces % self.size == 0) & (seen.run >= self.size)
+
+
+def check_rule(rule: StopRule) -> None:
+    """Check the parameters of a rule. Raises ThinkbackError that names it."""
+    try:
+        check(rule)
+    except ThinkbackError as error:
+        raise ThinkbackError(f"stop `{rule.name}`: {error}") from None
 
 
 @lru_cache(maxsize=65_536)
@@ -194,30 +282,17 @@ def lead_probability(first: int, second: int) -> float:
     return total / 2**n
 
 
-STOPS: dict[str, type[Rule]] = {
-    "none": Never,
-    "budget": Budget,
-    "margin": Margin,
-    "agreement": Agreement,
-    "window": Window,
-}
-
-
-def rule_parameters(rule: type[Rule]) -> tuple[str, ...]:
-    """Names of a rule's parameters, in the order in which the dataclass declares them."""
-    return tuple(f.name for f in fields(rule))  # type: ignore[arg-type]
-
-
-def decisions(rule: Rule, seen: Prefix) -> np.ndarray:
+def decisions(rule: StopRule, seen: Prefix) -> np.ndarray:
     """What a rule says of every example and step: bool (E, S). Raises ThinkbackError when it fails."""
-    name = type(rule).__name__
     try:
         decided = np.asarray(rule.holds(seen))
+    except ThinkbackError:
+        raise
     except Exception as error:
-        raise ThinkbackError(f"stopping rule `{name}` fails: {type(error).__name__}: {error}") from error
+        raise ThinkbackError(f"stopping rule `{rule.name}` fails: {type(error).__name__}: {error}") from error
     if decided.shape != seen.traces.shape or decided.dtype != bool:
         raise ThinkbackError(
-            f"stopping rule `{name}` gives {decided.dtype} of shape {decided.shape}; `holds` must give "
+            f"stopping rule `{rule.name}` gives {decided.dtype} of shape {decided.shape}; `holds` must give "
             f"bool of shape {seen.traces.shape}, one for every example and step"
         )
     return decided
@@ -244,18 +319,8 @@ def stopping_step(holds: np.ndarray, limit: np.ndarray, width: int = 1) -> tuple
 
 
 def crossing_step(highest: np.ndarray, threshold: float, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same for a threshold rule: `highest` float (S, E) is its statistic's running maximum, steps first."""
+    """The same for a crossing rule: `highest` float (S, E) is its statistic's running maximum, steps first."""
     small = np.int8 if len(highest) < 128 else np.int32  # the sum is the slow part of a large sweep
     below = (highest < threshold).view(np.int8).sum(axis=0, dtype=small).astype(np.int32)
     ruled = below < limit
     return np.where(ruled, below + 1, limit), ruled
-
-
-def _at_least(rule: str, name: str, value: object, least: int) -> None:
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-        raise ThinkbackError(f"stop `{rule}`: `{name}` is {value!r}; it takes a whole number, at least {least}")
-
-
-def _number(rule: str, name: str, value: object) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
-        raise ThinkbackError(f"stop `{rule}`: `{name}` is {value!r}; it takes a number")

@@ -1,4 +1,4 @@
-"""The surrogate: recursive least squares that foretells verifier scores and picks the next trace to verify.
+"""The surrogate: recursive least squares that predicts verifier scores and picks the next trace to verify.
 
 One model per example (thesis on fact checking, section 3.5 and algorithm 3), all examples advanced together:
 one pass over the verifications, and within it small loops over dimensions. Arrays have the examples last, and
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar
 
 import numpy as np
 
 from replay.sampling.learned import Prior
+from replay.sampling.orders import Generated, Order, Steps
+from replay.sampling.prefix import FEATURES, SCORES, VOTES
 
-Mode = Literal["lazy", "pool"]
 MODES = ("lazy", "pool")
 STATE = ("vote_ratio", "label_score", "constant")
 """What follows the named features in the vector: two that change as the example goes on, and 1."""
@@ -27,16 +28,44 @@ TOGETHER = 1024
 
 
 @dataclass(frozen=True)
-class Surrogate:
-    """Settings of the order `surrogate`; `docs/policies.md` says what each means."""
+class Surrogate(Order):
+    """The order `surrogate` with its settings; `docs/policies.md` says what each means."""
 
     features: tuple[str, ...] = ()
-    mode: Mode = "lazy"
+    mode: str = "lazy"
     bootstrap: int = 3
     ridge: float = 1.0
     forgetting: float = 1.0
     bonus: float = 0.0
     prior: Prior | None = None
+    name: ClassVar[str] = "surrogate"
+    predicts: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({VOTES, SCORES, FEATURES})
+
+    @property
+    def lazy(self) -> bool:
+        """Whether it generates as it goes."""
+        return self.mode == "lazy"
+
+    @property
+    def cuts(self) -> bool:
+        """A lazy one may find nothing left to verify before the cap."""
+        return self.lazy
+
+    @property
+    def one_by_one(self) -> bool:
+        """A lazy one generates one trace a step."""
+        return self.lazy
+
+    def steps(self, traces: Generated) -> Steps:
+        """A verification a step, picked by the prediction.
+
+        In the mode `lazy` a last step follows in which nothing is verified: it stands for ending without a rule, when
+        one more trace may have been generated.
+        """
+        picks = pick(traces.code, traces.score, traces.features, traces.count, self)
+        limit = picks.count + (1 if self.lazy else 0)
+        return Steps(picks.at, picks.count, limit, picks.generated, picks.final, picks.unread, picks.seconds)
 
 
 @dataclass(frozen=True)
@@ -94,7 +123,7 @@ def _walk(
     count = np.zeros(examples, dtype=np.int32)
     unread = np.full(examples, NEVER, dtype=np.int32)
     kept = np.zeros((traces + 1, state.size, examples)) if keep_weights else None
-    lazy = settings.mode == "lazy"
+    lazy = settings.lazy
     now = _bootstrap(code, generated, settings.bootstrap) if lazy else generated.astype(np.int32)
     shown[0] = now
     going = np.ones(examples, dtype=bool)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from replay.learning.reuse import listed
+from replay.runs.reuse import first_ids
 from toolkit.show import table_of
 
 LEFT_OUT_FILE = "left_out.csv"
@@ -23,7 +23,7 @@ def told_left_out(excluded: Mapping[str, str]) -> tuple[str, ...]:
     if not excluded:
         return ()
     one = len(excluded) == 1
-    such = listed(sorted(excluded)) if len(excluded) <= 3 else f"such as {listed(sorted(excluded))}"
+    such = first_ids(sorted(excluded)) if len(excluded) <= 3 else f"such as {first_ids(sorted(excluded))}"
     which = f"{len(excluded):,} example{' is' if one else 's are'} left out, {such}"
     return (f"{which}; `{LEFT_OUT_FILE}` names {'it' if one else 'all of them'} with the reason",)
 

@@ -89,7 +89,7 @@ def test_budgets_that_the_log_cannot_serve_are_null(log: Log, tmp_path: Path) ->
     known = found.by_k.filter(pl.col("estimate").is_not_null())
     assert ("generation", 1) in known.select("order", "k").rows()
     assert ("generation", 2) not in known.select("order", "k").rows()
-    assert found.missing["generation"].startswith("5 of 6 budgets, k = 2: it can serve ")
+    assert found.missing["generation"].startswith("5 of 6 budgets, k = 2: the log covers ")
     assert found.smallest["best_of_n"].null_count() == len(found.smallest)
     assert found.pairs["difference"].null_count() >= len(found.pairs) - 2
     # nine tenths are of all 200 claims, though no policy of the comparison can serve most of them

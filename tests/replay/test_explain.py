@@ -35,7 +35,7 @@ def test_it_agrees_with_the_run(tmp_path):
 def test_one_of_several_orders_is_shown(tmp_path):
     made = log(tmp_path, {"n4": POOL}, {"e1": "A"})
     told = explain(made, POLICIES, "random", "e1", repetition=2)
-    assert "order 2 of 3" in told.header[3]
+    assert told.stages[0].title == "`random`, order 2 of 3"
     assert told.ending.startswith("mean over 3 rows")
     with pytest.raises(ThinkbackError, match="`repetition` is 3; the policy has 3"):
         explain(made, POLICIES, "random", "e1", repetition=3)

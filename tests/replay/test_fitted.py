@@ -188,7 +188,6 @@ def test_credit_of_an_abstention_is_that_of_any_null_prediction(log: Log, tmp_pa
 def test_thresholds_by_hand() -> None:
     """Nine gold scores 0.1 ... 0.9 and alpha 0.25: k = floor(0.25 * 10) = 2, so the threshold is the second, 0.2."""
     from replay.data.block import Pool, Scores
-    from replay.engine.sets import fit_conformal
 
     n = 9
     score = np.linspace(0.1, 0.9, n)[:, None]
@@ -203,8 +202,8 @@ def test_thresholds_by_hand() -> None:
     pool = Pool("n8", ones, 0 * ones, code, code, costs, zero + 1, zero, 0 * ones, {"lora": scores}, {})
     block = Block(examples, pl.Series(["A"]), {"n8": pool}, {}, np.zeros((0, 2), dtype=int))
     policy = sample(max_traces=1, stop=replay.Never())
-    assert fit_conformal(block, policy, Conformal(0.25, DEV)) == pytest.approx({"A": 0.2})
-    assert fit_conformal(block, policy, Conformal(0.05, DEV)) == {"A": -np.inf}
+    assert policy.class_thresholds(block, Conformal(0.25, DEV), frozenset()).fit == pytest.approx({"A": 0.2})
+    assert policy.class_thresholds(block, Conformal(0.05, DEV), frozenset()).fit == {"A": -np.inf}
 
 
 @pytest.mark.parametrize(
@@ -296,7 +295,8 @@ def test_traces_that_a_prior_leaves_out_for_a_null_feature_are_counted(log: Log,
     def told(*changes: pl.Expr, policies: list[replay.Policy]) -> list[str]:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         other = changed(log, folder, features=features.with_columns(*changes).drop("e"))
-        return [n for n in replay.run(other, policies, where=TEST, resamples=5).notes if n.startswith("prior of")]
+        notes = replay.run(other, policies, where=TEST, resamples=5).notes
+        return [note.text for note in notes if note.code == "prior_left_out"]
 
     priors = [surrogate(model, prior=Prior(model, DEV)) for model in ("linear", "trees")]  # type: ignore[arg-type]
     found = told(*changes, policies=[*priors, thinking_again("when", 0.5)])
@@ -315,7 +315,7 @@ def thinking_again(name: str, below: float) -> replay.When:
     """A surrogate's base, fitted before, and best of eight where the lead of its best answer is small enough."""
     base = surrogate(f"{name}: base", prior=Prior("linear", DEV), stop=replay.Budget(verifications=2))
     then = sample(f"{name}: then", stop=replay.Never())
-    return replay.When(name=name, base=base, gate=replay.Reading(signal="margin", below=below), then=then)
+    return replay.When(name=name, base=base, gate=replay.Threshold(signal="margin", below=below), then=then)
 
 
 def test_parts_are_fitted_and_what_both_branches_need_is_paid_once(log: Log) -> None:
@@ -338,7 +338,7 @@ def test_parts_are_fitted_and_what_both_branches_need_is_paid_once(log: Log) -> 
 def test_a_part_makes_no_prediction_sets() -> None:
     inner, plain = sample("inner", conformal=Conformal(0.1, DEV)), sample("plain")
     with pytest.raises(ThinkbackError, match="`then` has `conformal`, which belongs to the whole policy"):
-        replay.When(name="w", base=plain, gate=replay.Reading(signal="invalid", at_least=1.0), then=inner)
+        replay.When(name="w", base=plain, gate=replay.Threshold(signal="invalid", at_least=1.0), then=inner)
     with pytest.raises(ThinkbackError, match="`base` has `conformal`, which belongs to the whole policy"):
         replay.Oracle(name="o", rule="matched_random", base=inner, then=plain, rate=0.5)
 

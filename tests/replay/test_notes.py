@@ -7,15 +7,15 @@ import pytest
 
 import replay
 from replay import Margin, Sample
-from replay.runs.coverage import Served, drop_unserved
+from replay.runs.coverage import Coverage, unserved
 from tests.replay.small import BEST, FIRST, GOLDS, POOL, log, tables
 from toolkit.log import write_log
 
 CUT = (
-    "WARNING: scores of `v` lie outside 0 to 1, to which the surrogate cuts what it foretells: where all of it is cut, "
-    "its order is that of generation (with `bonus`: of uncertainty)"
+    "WARNING: verifier `v` scores outside [0, 1]. The surrogate clips its predictions to [0, 1]; where all are "
+    "clipped, traces are verified in generation order (with `bonus`: by uncertainty)"
 )
-RAW = "scores of `v` lie outside 0 to 1, and the stop `margin` is in units of these raw scores"
+RAW = "verifier `v` scores outside [0, 1]; the stop `margin` is in units of these raw scores"
 
 
 def test_a_dropped_policy_names_up_to_three_reasons_the_most_frequent_first():
@@ -23,11 +23,11 @@ def test_a_dropped_policy_names_up_to_three_reasons_the_most_frequent_first():
 
     def why(**reasons: int) -> str:
         policies = (Sample(name="p", max_traces=2, select="majority"),)
-        served = Served(policies, None, by_some=20, replayed=20)
+        served = Coverage(policies, None, by_some=20, replayed=20)
         served.why[0].update(reasons)
-        return drop_unserved(served)["p"]
+        return unserved(served)["p"]
 
-    few = "it can serve 0 of the 20 examples that some policy can serve"
+    few = "the log covers 0 of the 20 examples covered for at least one policy"
     assert why(short=1, unscored=13) == f"{few} (13 examples: unscored; 1 example: short)"
     assert why(b=3, a=3, c=14) == f"{few} (14 examples: c; 3 examples: a; 3 examples: b)"
     assert why(a=1, b=2, c=3, d=14) == f"{few} (14 examples: d; 3 examples: c; 2 examples: b; …)"
@@ -39,7 +39,7 @@ def test_all_reasons_of_a_dropped_policy_are_named(tmp_path):
     result = replay.run(log(tmp_path, {"n3": pool}, dict.fromkeys(pool, "A")), [FIRST, BEST], resamples=20)
     unscored = "verifier `v` did not score a trace that the policy verifies"
     assert result.dropped["best"] == (
-        "it can serve 4 of the 20 examples that some policy can serve "
+        "the log covers 4 of the 20 examples covered for at least one policy "
         f"(13 examples: {unscored}; 3 examples: pool `n3` has fewer than 3 traces)"
     )
 
@@ -47,8 +47,8 @@ def test_all_reasons_of_a_dropped_policy_are_named(tmp_path):
 def told(folder, policy):
     """The two notes on scores outside 0 to 1, where a run has them."""
     result = replay.run(folder, [policy], resamples=20)
-    assert result.provenance["notes"] == list(result.notes)
-    return [note for note in result.notes if note in (CUT, RAW)]
+    assert result.provenance["notes"] == [note.record() for note in result.notes]
+    return [str(note) for note in result.notes if str(note) in (CUT, RAW)]
 
 
 @pytest.mark.parametrize(("shift", "factor"), [(-1.0, 1.0), (1.0, 9.0)])
@@ -67,7 +67,7 @@ def test_scores_outside_zero_to_one_are_noted_where_they_matter(tmp_path, shift,
     assert (told(outside, margin), told(inside, margin)) == ([RAW], [])
     assert told(outside, Sample(name="both", stop=Margin(), **surrogate)) == [CUT, RAW]
     assert told(outside, Sample(name="best", **three)) == []
-    part = replay.When(name="w", base=margin, gate=replay.Reading(signal="completion_tokens", below=99), then=FIRST)
+    part = replay.When(name="w", base=margin, gate=replay.Threshold(signal="completion_tokens", below=99), then=FIRST)
     nested = replace(part, base=Sample(name="s", **surrogate))
     assert (told(outside, part), told(outside, nested), told(inside, nested)) == ([RAW], [CUT], [])
 

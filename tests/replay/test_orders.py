@@ -2,7 +2,7 @@ import hashlib
 
 import numpy as np
 
-from replay.sampling.orders import example_hashes, mix, random_keys, random_permutation, verification_order
+from replay.sampling.orders import by_falling_score, example_hashes, mix, random_keys, random_permutation
 
 WORD = 2**64
 
@@ -47,6 +47,6 @@ def test_permutation_covers_the_logged_pool_and_nothing_else():
 def test_score_order_is_descending_with_the_earliest_first_among_equals():
     usable = np.array([[True, True, False, True]])
     score = np.array([[0.2, 0.7, 0.9, 0.7]])
-    order, count = verification_order("score", usable, None, score)
+    order, count = by_falling_score(np.where(usable, 0, -1), score)
     assert count.tolist() == [3]
     assert order[0, :3].tolist() == [1, 3, 0]

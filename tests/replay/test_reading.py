@@ -25,7 +25,7 @@ def test_sweeps_multiply_and_name_in_the_order_written():
         "p[max_traces=10, stop.margin=0.10]",
         "p[max_traces=10, stop.margin=0.2]",
     ]
-    assert {(p.family, p.tried) for p in made} == {("p", 4)}
+    assert {(p.sweep, p.sweep_size) for p in made} == {("p", 4)}
     assert made[0].stop == Margin(0.1)
 
 
@@ -49,15 +49,15 @@ def test_run_wide_settings_stand_beside_the_policies():
         ('max_traces = 5\nselect = "majorty"\n', "did you mean `majority`"),
         ('max_traces = 5\nselect = "majority"\norder = "rnd"\n', "`order` is 'rnd'"),
         ('select = "majority"\n', "`max_traces` is required"),
-        ("max_traces = 0\n", "`max_traces` is 0; it takes a whole number, at least 1"),
+        ("max_traces = 0\n", "`max_traces` is 0; it takes an integer, at least 1"),
         ("max_traces = 2.5\n", "`max_traces` is 2.5"),
         ("max_traces = true\n", "`max_traces` is True"),
         ("max_traces = 5\n", "needs a `verifier`"),
         ('max_traces = 5\nselect = "first"\n', "needs `max_traces = 1`"),
         ('max_traces = 5\nverifier = "v"\nstop = { rule = "marign" }\n', "did you mean `margin`"),
-        ('max_traces = 5\nverifier = "v"\nstop = { rule = "margin", size = 2 }\n', "stop `margin` has no `size`"),
-        ('max_traces = 5\nselect = "majority"\nstop = { rule = "window" }\n', "stop `window` needs `size`"),
-        ('max_traces = 5\nselect = "majority"\nstop = "margin"\n', "`stop` takes a table"),
+        ('max_traces = 5\nverifier = "v"\nstop = { rule = "margin", size = 2 }\n', "unknown key `size` in `[stop]`"),
+        ('max_traces = 5\nselect = "majority"\nstop = { rule = "window" }\n', "`stop.size` is required"),
+        ('max_traces = 5\nselect = "majority"\nstop = 3\n', "`stop` takes a table"),
         ('max_traces = 5\nverifier = "v"\norder = "random"\nstop = { rule = "agreement" }\n', "goes with stop `none`"),
         ('max_traces = 5\nverifier = "v"\norder = "score"\nstop = { rule = "budget", traces = 2 }\n', "goes with stop"),
         ('max_traces = 5\nverifier = "v"\norder = "random"\nselect = "majority"\n', "not `majority`"),
@@ -69,8 +69,8 @@ def test_run_wide_settings_stand_beside_the_policies():
         ('max_traces = 5\nverifier = "v"\norder = "surrogate"\nfeatures = true\n', "`features` is True"),
         ('max_traces = 5\nverifier = "v"\norder = "surrogate"\nfeatures = { a = 1 }\n', "`features` is {'a': 1}"),
         ('max_traces = 5\nverifier = "v"\norder = "surrogate"\nfeatures = [["length"], 3]\n', "`features` is 3"),
-        ('max_traces = 5\nverifier = "v"\nstop = { rule = "margin", margin = -0.1 }\n', "a number from 0"),
-        ('max_traces = 5\nverifier = "v"\nstop = { rule = "margin", margin = inf }\n', "a number from 0"),
+        ('max_traces = 5\nverifier = "v"\nstop = { rule = "margin", margin = -0.1 }\n', "a number of at least 0"),
+        ('max_traces = 5\nverifier = "v"\nstop = { rule = "margin", margin = inf }\n', "a number of at least 0"),
         ('max_traces = 5\nselect = "majority"\nstop = { rule = "agreement", confidence = 95 }\n', "from 0 to 1"),
         (f'select = "majority"\nmax_traces = {list(range(1, MOST_POLICIES + 2))}\n', "makes 20,001 policies"),
     ],
@@ -98,7 +98,7 @@ def test_mistakes_are_named(body, message):
             HEAD + 'max_traces = 1\nselect = "first"\n' + HEAD + 'max_traces = 2\nselect = "majority"\n',
             "two policies are named `p`",
         ),
-        (HEAD + 'max_traces = 1\nselect = "first"\n[prices.m]\nprompt = 1\n', "give `prompt` and `completion`"),
+        (HEAD + 'max_traces = 1\nselect = "first"\n[prices.m]\nprompt = 1\n', "`prices.m.completion` is required"),
     ],
 )
 def test_mistakes_of_the_file_are_named(text, message):

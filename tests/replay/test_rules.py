@@ -108,7 +108,7 @@ def test_a_rule_cannot_change_what_others_see(tmp_path):
 
 def test_rules_given_as_classes_are_checked_too():
     text = '[[policy]]\nname = "own"\nkind = "sample"\nmax_traces = 4\nselect = "majority"\n'
-    with pytest.raises(ThinkbackError, match="is no stopping rule"):
+    with pytest.raises(ThinkbackError, match="is not a stopping rule"):
         replay.load_policies(text, rules=[int])
 
 

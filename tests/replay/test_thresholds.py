@@ -111,7 +111,7 @@ def test_all_is_a_sweep_over_every_value(log: Path, gate: str) -> None:
         own = swept.summary.filter(policy=name)
         for metric in ("accuracy", "fix_rate", "flip_rate", "action_tokens", "total_tokens"):
             assert row[metric] == pytest.approx(own.filter(metric=metric)["estimate"][0])
-    assert all(p.tried == len(found) and p.family == "x" for p in result.policies)
+    assert all(p.sweep_size == len(found) and p.sweep == "x" for p in result.policies)
     band = result.bands.filter(pl.col("metric") == "accuracy")
     assert (band["band_low"] <= band["estimate"]).all()
     assert (band["estimate"] <= band["band_high"]).all()

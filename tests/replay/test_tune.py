@@ -88,7 +88,7 @@ def test_the_cheapest_feasible_setting_is_frozen(log: Log) -> None:
     goal = "min traces subject to accuracy >= baseline - 0.05"
     tuned = tune(log, POLICIES, on=DEV, report=TEST, goal=goal, baseline="best", resamples=20)
     value = {(p, m): e for p, m, e in tuned.development.summary.select("policy", "metric", "estimate").iter_rows()}
-    sweep = [p.name for p in tuned.development.policies if p.family == "adaptive"]
+    sweep = [p.name for p in tuned.development.policies if p.sweep == "adaptive"]
     allowed = [p for p in sweep if value[p, "accuracy"] >= value["best", "accuracy"] - 0.05 - 1e-12]
     row = tuned.chosen.filter(pl.col("family") == "adaptive").row(0, named=True)
     assert row["tried"] == 6
@@ -177,7 +177,7 @@ def test_rows_that_a_sweep_learns_from_are_read_once(log: Log, monkeypatch: pyte
     common = {"pool": "n8", "verifier": "lora", "order": "surrogate", "features": ("length",)}
     prior = replay.Prior("linear", learn)
     policies = [replay.Sample(name=f"lazy {n}", max_traces=n, prior=prior, **common) for n in (2, 4, 8)]
-    assert tune(log, policies, on=choose, report=TEST, goal="max accuracy", resamples=5).tried == 3
+    assert tune(log, policies, on=choose, report=TEST, goal="max accuracy", resamples=5).sweep_size == 3
     assert sorted(asked) == ["on", "prior.on", "report"]
 
 
@@ -188,7 +188,7 @@ def test_a_gate_is_not_tuned_on_what_it_has_seen(tmp_path: Path) -> None:
     )
     first = replay.Sample(name="first", pool="short", max_traces=1, select="first")
     act = replay.Act(name="act", action="active_verify", base="short")
-    policy = replay.When(name="gated", base=first, gate=replay.Reading(file=gate.gate, at_least=0.0), then=act)
+    policy = replay.When(name="gated", base=first, gate=replay.Threshold(file=gate.gate, at_least=0.0), then=act)
     with pytest.raises(ThinkbackError, match="was fitted or tuned on 60 of the examples of `on`.*three sets of rows"):
         tune(made, policy, on=DEV, report=TEST, goal="max accuracy", resamples=5)
 
@@ -225,7 +225,7 @@ def test_a_third_set_of_rows_is_enough_for_a_policy_that_learns(log: Log) -> Non
     conformal = replay.Conformal(0.2, f"{DEV} AND example_id < '{middle}'")
     learnt = replay.Sample(name="sets", pool="n8", verifier="lora", max_traces=8, conformal=conformal)
     on = f"{DEV} AND example_id >= '{middle}'"
-    assert tune(log, learnt, on=on, report=TEST, goal="min traces", resamples=5).tried == 1
+    assert tune(log, learnt, on=on, report=TEST, goal="min traces", resamples=5).sweep_size == 1
 
 
 def test_a_condition_that_matches_nothing_is_told_the_splits(log: Log) -> None:

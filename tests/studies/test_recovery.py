@@ -14,7 +14,7 @@ from generate.simulate_recovery import RecoveryModel, recovery_tables
 from replay.policies.base import Policy
 from replay.studies.recovery.costs import COST_TABLES
 from replay.studies.recovery.figures import FIGURES
-from replay.studies.recovery.study import Asked, DatasetStudy, cast_of, study_dataset
+from replay.studies.recovery.study import Asked, DatasetStudy, roles_of, study_dataset
 from replay.studies.recovery.tables import TABLES, comparisons, limit
 from toolkit.errors import ThinkbackError
 from toolkit.log import open_log, write_log
@@ -34,9 +34,9 @@ def asked(**changes: Any) -> Asked:
 def study(tables: Tables, path: Path, **changes: Any) -> DatasetStudy:
     write_log(path, name="made", tables=tables, simulated=True)
     log = open_log(path)
-    cast, screening, _ = cast_of(log, asked(**changes))
+    roles, screening, _ = roles_of(log, asked(**changes))
     dataset = tables["examples"].filter(pl.col("split") == "test")["dataset"][0]
-    return study_dataset(log, cast, screening, asked(**changes), dataset)
+    return study_dataset(log, roles, screening, asked(**changes), dataset)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_rules_are_explained_under_their_table(holed: DatasetStudy) -> None:
     notes = COST_TABLES["rules_and_headroom"]([holed]).below
     assert "completed only: acts where the fitted gate fires and the base attempt was not cut off." in notes[-1]
     assert notes[-1].startswith("truncation only: acts where the base attempt was cut off; near limit: acts")
-    bare = replace(holed, named=replace(holed.named, rules=("difficulty",)))
+    bare = replace(holed, named=replace(holed.named, rules={"difficulty": "difficulty"}))
     assert not any("cut off" in note for note in COST_TABLES["rules_and_headroom"]([bare]).below)
 
 
@@ -138,12 +138,12 @@ def test_the_longest_budget_is_that_with_the_highest_limit(holed: DatasetStudy) 
     limits = {"short": 4096, "long": 8192, "base-16384-t0.7": 16384}
     named = replace(holed.named, budgets=dict(sorted(budgets.items(), key=lambda one: limits[one[0]])))
     result = replace(holed.result, policies=(*holed.result.policies, named_like(holed, "budget: base-16384-t0.7")))
-    more = replace(holed, named=named, cast=replace(holed.cast, limits=limits), result=result)
+    more = replace(holed, named=named, roles=replace(holed.roles, limits=limits), result=result)
     assert [limit(more, pool) for pool in ("long", "base-16384-t0.7")] == ["8192", "16384"]
     against = {(first, second): told for first, second, metric, told in comparisons(more) if metric == "correct"}
     assert against["selective active_verify", "budget: base-16384-t0.7"].endswith("minus base 16384")
     assert against["budget: long", "base: short"] == "accuracy, base 8192 minus base 4096"
-    other = replace(more, cast=replace(more.cast, limits={**limits, "short": 512}))
+    other = replace(more, roles=replace(more.roles, limits={**limits, "short": 512}))
     assert limit(other, "long") == ""
 
 
@@ -166,10 +166,10 @@ def test_budgets_are_in_the_order_of_their_limits_and_sampled_as_the_base(tmp_pa
     tables["traces"] = pl.concat([base, *more])
     write_log(tmp_path / "log", name="made", tables=tables, simulated=True)
     log = open_log(tmp_path / "log")
-    cast, _, notes = cast_of(log, asked())
-    assert cast.budgets == ("long", "b-longer", "a-longest")
+    roles, _, notes = roles_of(log, asked())
+    assert roles.budgets == ("long", "b-longer", "a-longest")
     assert any("no initial budgets: `greedy`" in note for note in notes)
-    named, _, _ = cast_of(log, asked(budgets=("a-longest", "greedy", "long")))
+    named, _, _ = roles_of(log, asked(budgets=("a-longest", "greedy", "long")))
     assert named.budgets == ("long", "greedy", "a-longest")
 
 
@@ -177,9 +177,9 @@ def test_a_gate_is_not_reported_on_questions_that_it_has_seen(tmp_path: Path) ->
     """From Python too, before anything is fitted."""
     write_log(tmp_path / "log", name="made", tables=recovery_tables(400, 11, RecoveryModel(votes=3)), simulated=True)
     log = open_log(tmp_path / "log")
-    gate = cast_of(log, asked())[0].gates["active_verify"]
-    with pytest.raises(ThinkbackError, match="was fitted or tuned on .* report on others with `--where`"):
-        cast_of(log, asked(gate=gate, where="split='dev'"))
+    gate = roles_of(log, asked())[0].gates["active_verify"]
+    with pytest.raises(ThinkbackError, match="was fitted or tuned on .* report on others with `where`"):
+        roles_of(log, asked(gate=gate, where="split='dev'"))
 
 
 def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
@@ -194,16 +194,16 @@ def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
     write_log(tmp_path / "log", name="made", tables=tables, simulated=True)
     log, own = open_log(tmp_path / "log"), again["parent_id"][0]
     first = traces.filter((pl.col("parent_id") == own) & (pl.col("action") == "active_verify"))["pool"][0]
-    with pytest.raises(ThinkbackError, match=rf"several pools of revisions \(`{first}`, `second`\).*with `--pool`"):
-        cast_of(log, asked())
+    with pytest.raises(ThinkbackError, match=rf"several pools of revisions \(`{first}`, `second`\).*with `pool`"):
+        roles_of(log, asked())
     with pytest.raises(ThinkbackError, match="no pool `secnd` of revisions; did you mean `second`"):
-        cast_of(log, asked(pools=("secnd",)))
+        roles_of(log, asked(pools=("secnd",)))
     found = {}
     for pool in (first, "second"):
         changes = asked(pools=(pool,))
-        cast, screening, _ = cast_of(log, changes)
-        assert {gate.pool for action, gate in cast.gates.items() if action == "active_verify"} <= {pool}
-        result = study_dataset(log, cast, screening, changes, str(screening["dataset"][0]).split(", ")[0])
+        roles, screening, _ = roles_of(log, changes)
+        assert {gate.pool for action, gate in roles.gates.items() if action == "active_verify"} <= {pool}
+        result = study_dataset(log, roles, screening, changes, str(screening["dataset"][0]).split(", ")[0])
         row = screening.filter(action="active_verify").row(0, named=True)
         found[pool] = (row["accuracy"], row["truncation_rate"], result.values("always active_verify")["correct"].mean())
     assert found["second"] == (0.0, 1.0, 0.0)
@@ -215,7 +215,7 @@ def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
 def test_no_action_is_chosen_on_the_examples_that_are_reported(tmp_path: Path) -> None:
     write_log(tmp_path / "log", name="made", tables=recovery_tables(100, 11, RecoveryModel()), simulated=True)
     log = open_log(tmp_path / "log")
-    with pytest.raises(ThinkbackError, match="not on those that are reported: name one with `--action`"):
-        cast_of(log, asked(action=None, on="split='nothing'"))
-    _, _, notes = cast_of(log, asked(on="split='nothing'"))
+    with pytest.raises(ThinkbackError, match="not on those that are reported: name one with `action`"):
+        roles_of(log, asked(action=None, on="split='nothing'"))
+    _, _, notes = roles_of(log, asked(on="split='nothing'"))
     assert any("screened on the reported examples" in note for note in notes)

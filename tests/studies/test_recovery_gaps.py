@@ -96,21 +96,21 @@ def test_figures_that_cannot_be_drawn_are_named(bare: DatasetStudy, whole: Datas
 
 def test_rules_that_the_log_cannot_serve_are_named(bare: DatasetStudy) -> None:
     contents = read_contents(open_log(bare.result.provenance["log"]["address"]))
-    told = list(missing_rules(bare.cast, contents, {"difficulty": "difficulty", "verification need": "need"}))
+    told = list(missing_rules(bare.roles, contents, {"difficulty": "difficulty", "verification need": "need"}))
     assert told == [
         "no rule `near limit (0.9)`: the log has no column `completion_tokens`, `finalizer_used` of traces",
         "no rule `verification need`: the log has no feature `need`",
     ]
     ended = replace(contents, trace_columns={"model": pl.String()})
-    assert [rule.partition(":")[0] for rule in missing_rules(bare.cast, ended, {})] == [
+    assert [rule.partition(":")[0] for rule in missing_rules(bare.roles, ended, {})] == [
         "no rule `truncation only`", "no rule `near limit (0.9)`", "no rule `completed only`"
     ]  # fmt: skip
-    ungated = list(missing_rules(replace(bare.cast, gates={}), contents, {}))
+    ungated = list(missing_rules(replace(bare.roles, gates={}), contents, {}))
     assert ungated[-1] == "no rule `completed only`: no gate for `active_verify` is there"
 
 
 def test_rules_without_a_fit_are_no_caveat_where_none_is_compared(bare: DatasetStudy) -> None:
-    ungated = replace(bare.cast, gates={}, screened_apart=True)
+    ungated = replace(bare.roles, gates={}, screened_apart=True)
     assert any("rules without a fit are compared" in one for one in caveats(ungated, rules=True))
     assert caveats(ungated, rules=False) == ()
 

@@ -11,6 +11,7 @@ import typer
 from thinkback import options
 
 if TYPE_CHECKING:
+    from toolkit.notes import Note
     from toolkit.show import Table
     from toolkit.stats.calibration import Calibration
 
@@ -145,8 +146,9 @@ def transfer(
 
 
 def _report(
-    rows: list[dict[str, float]], log: str, examples: int, simulated: bool, notes: tuple[str, ...], level: float
+    rows: list[dict[str, float]], log: str, examples: int, simulated: bool, notes: tuple[Note, ...], level: float
 ) -> Table:
+    from toolkit.notes import Severity
     from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table
 
     percent = Number(1, 100)
@@ -166,10 +168,13 @@ def _report(
             Column("flips %", percent, "flip_rate"), Column("action tokens", Number(0), "action_tokens"),
         ),
         rows=tuple(cells),
-        above=((SIMULATED,) if simulated else ()) + tuple(n for n in notes if n.startswith("WARNING")),
+        above=(
+            *((SIMULATED,) if simulated else ()),
+            *(str(one) for one in notes if one.severity is Severity.WARNING),
+        ),
         below=(
             f"{examples:,} examples; Δ against never, {100 * level:g} % intervals from paired resamples.",
-            *(note for note in notes if not note.startswith("WARNING")),
+            *(str(one) for one in notes if one.severity is not Severity.WARNING),
         ),
     )  # fmt: skip
 

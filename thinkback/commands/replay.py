@@ -134,7 +134,7 @@ def _ranked(result: Result, margin: float | None) -> RankedInput:
     return RankedInput(
         summary=result.summary,
         comparisons=result.comparisons,
-        policies=tuple(PolicyRow(p.name, p.family, p.tried, p.diagnostic) for p in result.policies),
+        policies=tuple(PolicyRow(p.name, p.sweep, p.sweep_size, p.diagnostic) for p in result.policies),
         n=result.statistics.n,
         title=f"Policies on {made['log']['name']}, ranked by accuracy",
         baseline=result.baseline,
@@ -145,7 +145,7 @@ def _ranked(result: Result, margin: float | None) -> RankedInput:
         resamples=made["resamples"],
         level=made["level"],
         method=made["method"],
-        notes=result.notes,
+        notes=tuple(map(str, result.notes)),
     )
 
 

@@ -96,11 +96,11 @@ def recovery(
     """
     from dataclasses import replace
 
+    from replay.data.prices import load_prices
     from replay.policies.gate_file import load_gate, write_text
-    from replay.policies.toml import load_prices
     from replay.studies.recovery.checks import ON, TUNE, check_rows, refuse_seen
     from replay.studies.recovery.gaps import told_aside
-    from replay.studies.recovery.study import Asked, cast_of, datasets, study_dataset
+    from replay.studies.recovery.study import Asked, datasets, roles_of, study_dataset
     from thinkback import console
     from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable, replacing
@@ -131,12 +131,12 @@ def recovery(
     if asked.gate is not None:
         refuse_seen(opened, [asked.gate], where, frozen=True)
     check_rows(opened, on, tune, where)
-    cast, screening, notes = cast_of(opened, asked)
-    cast = replace(cast, width=width)
-    studies = [study_dataset(opened, cast, screening, asked, name) for name in names]
+    roles, screening, notes = roles_of(opened, asked)
+    roles = replace(roles, width=width)
+    studies = [study_dataset(opened, roles, screening, asked, name) for name in names]
     with replacing(out, force) as folder:
         notes = _write(studies, notes, opened.name, folder)
-        for name, fitted in cast.gates.items():
+        for name, fitted in roles.gates.items():
             (folder / f"gate-{name}.json").write_text(write_text(fitted.content), encoding="utf-8")
     for study in studies:
         console.say(f"{study.dataset}: {study.recommendation.verdict}")
@@ -191,7 +191,7 @@ def _caveats(study: DatasetStudy) -> list[str]:
     from replay.studies.recovery.policies import unfitted
 
     compared = any(rule in study.policies for rule in unfitted(study.named))
-    return [f"CAVEAT: {one}." for one in caveats(study.cast, compared)]
+    return [f"CAVEAT: {one}." for one in caveats(study.roles, compared)]
 
 
 def _file_name(text: str) -> str:

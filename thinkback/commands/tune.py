@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,7 +72,7 @@ def tune(
     wanted = read_goal(goal)
     file = load_policies(policies, rules)
     if baseline is None and any(limit.relative for limit in wanted.limits):
-        baseline = next((p.name for p in file.policies if p.tried == 1 and not p.diagnostic), None)
+        baseline = next((p.name for p in file.policies if p.sweep_size == 1 and not p.diagnostic), None)
     tuned = compute(
         log,
         file,
@@ -100,7 +101,8 @@ def tune(
 
 def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     """One row a family: what was chosen, and the goal's metrics on both sets of rows."""
-    from toolkit.show import SIMULATED, WARNING, Column, Estimate, Number, Table
+    from toolkit.notes import Severity
+    from toolkit.show import SIMULATED, Column, Estimate, Number, Table
     from toolkit.stats.metrics import is_share
 
     metrics = list(dict.fromkeys((tuned.goal.metric, *(limit.metric for limit in tuned.goal.limits), "accuracy")))
@@ -125,14 +127,14 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     if tuned.report.baseline is not None:
         notes.append(f"baseline: {tuned.report.baseline}")
     told = [
-        f"{rows_of}: {note}"
+        replace(note, text=f"{rows_of}: {note.text}")
         for rows_of, result in (("development", tuned.development), ("reported", tuned.report))
         for note in result.notes
-        if note.partition(":")[0] not in set(result.summary["metric"]) - set(metrics)
+        if not note.metrics or set(note.metrics) & set(metrics)
     ]
     above = [SIMULATED] if tuned.report.simulated else []
-    above += [note for note in told if WARNING in note]
-    notes += [note for note in told if WARNING not in note]
+    above += [str(note) for note in told if note.severity is Severity.WARNING]
+    notes += [str(note) for note in told if note.severity is not Severity.WARNING]
     title = "Settings chosen on development rows"
     return Table(title, tuple(columns), tuple(rows), above=tuple(above), below=tuple(notes))
 

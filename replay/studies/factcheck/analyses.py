@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block, Request
+from replay.data.block import Block
 from replay.data.conditions import matching
-from replay.data.read import read_block
+from replay.data.needs import Needs, scores_on
+from replay.data.read import Request, read_block
 from replay.engine.trajectory import Walk, walk_block
-from replay.policies.base import Sample, every_example
-from replay.runs.coverage import ENOUGH
+from replay.kinds.sample import Sample, every_example
+from replay.runs.coverage import MIN_SERVED
 from replay.runs.run import run
 from replay.runs.store import resampling_units
+from replay.sampling.orders import Generation
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.runs import Setting, warnings_of
 from toolkit.errors import ThinkbackError
@@ -60,7 +62,7 @@ def pool_depth(log: Log, setting: Setting) -> Depth:
     """The largest size of pool that at least nine tenths of the claims that are asked about have."""
     found = [block.pools[setting.pool].size for block in _blocks(log, setting, verified=False)]
     sizes = np.sort(np.concatenate(found))[::-1]
-    share, of = ENOUGH
+    share, of = MIN_SERVED
     size = max(int(sizes[-(-share * len(sizes) // of) - 1]), 1)
     return Depth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
 
@@ -90,7 +92,7 @@ def unresolved(log: Log, setting: Setting, size: int) -> pl.DataFrame:
     of the claims asked about have such a pool, verified throughout.
     """
     held, leads, units, asked = [], [], [], 0
-    walk = Walk(setting.pool, setting.verifier, "generation", 0, 0, False, size, 1)
+    walk = Walk(setting.pool, setting.verifier, Generation(), 0, 0, False, size, 1)
     for block in _blocks(log, setting, verified=True):
         pool = block.pools[setting.pool]
         trajectory = walk_block(block, walk)
@@ -194,15 +196,15 @@ def _blocks(log: Log, setting: Setting, verified: bool) -> Iterator[Block]:
     where = setting.asked.get("where")
     if where is not None:
         examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
-    verifiers = {setting.pool: frozenset([setting.verifier])} if verified else {}
-    wanted = Request(frozenset([setting.pool]), verifiers, {})
+    needs = Needs(pools=frozenset([setting.pool]))
+    wanted = Request(needs | scores_on([setting.pool], setting.verifier) if verified else needs)
     for start in range(0, len(examples), BLOCK_EXAMPLES):
         yield read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
 
 
 def enough(claims: int, asked: int) -> bool:
     """Whether a number of this many claims may stand: they are nine tenths of those asked about."""
-    share, of = ENOUGH
+    share, of = MIN_SERVED
     return claims > 0 and claims * of >= share * asked
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from replay.runs.coverage import MANY
+from replay.runs.coverage_notes import WARN_EXCLUDED
 from replay.studies.factcheck.buckets import trace_buckets
 from replay.studies.factcheck.further import averaged, coverage, paired, variants
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, METHODS, SHOWN, SURROGATE
@@ -260,7 +260,7 @@ def unresolved_table(study: Study) -> Table:
     if lacking:
         why = f"{lacking:,} claims are left out: `{study.setting.verifier}` did not score every valid trace"
         notes.append(f"{why}{_too_few(study, study.unresolved)}")
-        if lacking > MANY * study.depth.claims:
+        if lacking > WARN_EXCLUDED * study.depth.claims:
             warnings = (*warnings, f"{WARNING}{lacking:,} of {study.depth.claims:,} claims are left out")
     return sheet(study, "", "Adaptive Stopping with no cap but the pool", ("k",), measures, rows, notes, warnings)
 
@@ -321,7 +321,7 @@ def efficiency(study: Study) -> Table:
         *study.main.unlogged().values(),
         "hours: of latency_s, one call after the other",
         "per verifier call: a dash where a method makes none",
-        *(note for note in study.notes if note.startswith("cost_eur")),
+        *(str(note) for note in study.notes if "cost_eur" in note.metrics),
         "change: against exhaustive best-of-N; a dash where that has nothing of it to divide by",
     )
     return sheet(study, "", "Efficiency of every method", ("Method", "Number"), measures, rows, notes)

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from replay.data.conditions import matching, refuse_overlap
-from replay.data.contents import read_contents, resolve
-from replay.learning.fit import fit_policies
-from replay.policies.base import Sample, every_example
+from replay.data.contents import read_contents
+from replay.kinds.sample import Sample, every_example
+from replay.runs.learning import fit_policies
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.sampling.learned import CALIBRATIONS, PRIORS, Calibration, Conformal, Prior
@@ -71,7 +71,7 @@ def beyond(log: Log, setting: Setting, orders: int, dev: str | None) -> Beyond:
     """
     averaged = replay_if_served(log, setting, METHODS, orders=orders)
     policies: list[Sample] = [*variant_policies(setting, dev), every_example(setting.pool)]
-    hint = "name the claims to learn from with `--dev` to see those that are fitted"
+    hint = "name the claims to learn from with `dev` to see those that are fitted"
     missing: tuple[str, ...] = () if dev is not None else (hint,)
     try:
         variants = run(log, policies, **setting.asked)
@@ -94,7 +94,7 @@ def _unfitted(log: Log, setting: Setting, policies: Sequence[Sample]) -> dict[st
     failing = {}
     for policy in policies:
         try:
-            fit_policies(log, contents, resolve([policy], contents), reported)
+            fit_policies(log, contents, [policy.resolve(contents)], reported)
         except ThinkbackError as error:
             failing[policy.name] = str(error)
     return failing
@@ -131,9 +131,9 @@ def variant_policies(setting: Setting, dev: str | None) -> Iterator[Sample]:
         return
     if setting.features:
         for model in PRIORS:
-            yield Sample(name=f"prior: {model}", **surrogate, prior=Prior(model, dev))  # type: ignore[arg-type]
+            yield Sample(name=f"prior: {model}", **surrogate, prior=Prior(model, dev))
     for method in CALIBRATIONS:
-        calibration = Calibration(method, dev)  # type: ignore[arg-type]
+        calibration = Calibration(method, dev)
         yield Sample(name=f"margin of {method} scores", **common, calibration=calibration)
     # Where a margin stops early, labels that later traces would give have no score, and their thresholds are -inf.
     whole = common | {"stop": Never()}

@@ -17,7 +17,7 @@ from replay.studies.factcheck.runs import (
     Setting,
     replay_methods,
 )
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, argument
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
 from toolkit.show import SIMULATED, Column, Number, Table, Tick
@@ -61,7 +61,9 @@ def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
     setting = Setting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": "split = 'test'", "resamples": 1})
     main = replay_methods(log, setting)
     if main.missing:
-        raise ThinkbackError(f"the published runs have {CAP} traces per claim: simulate at least as many `--traces`")
+        raise ThinkbackError(
+            f"the published runs have {CAP} traces per claim: simulate at least as many {argument('traces')}"
+        )
     lines = list(_main(main, numbers))
     if name == "quantemp":
         lines += _other(replay_methods(log, replace(setting, verifier="deepseek")), numbers)

@@ -28,7 +28,7 @@ def record(study: Study) -> dict[str, Any]:
         "random_seed": setting.random_seed,
         "published": None if study.published is None else study.published.dataset,
     }
-    return asked | made | {"notes": list(study.notes)}
+    return asked | made | {"notes": [note.record() for note in study.notes]}
 
 
 def replayed(study: Study) -> Iterator[str]:

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.policies.base import Sample, every_example
-from replay.runs.coverage import LEFT_OUT
+from replay.kinds.sample import Sample, every_example
+from replay.runs.coverage_notes import LEFT_OUT
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.sampling.stops import Margin
 from replay.studies.gaps import unlogged
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
-from toolkit.show import WARNING, Interval
+from toolkit.notes import Severity
+from toolkit.show import Interval
 from toolkit.stats import Summary
 from toolkit.stats.intervals import Sorted
 
@@ -92,8 +93,7 @@ class Methods:
     @property
     def priced_by(self) -> str | None:
         """The seconds that `cost_eur` comes from."""
-        notes = self.result.notes if self.result is not None else ()
-        return next((s for s in ("device_s", "latency_s") if any(n.startswith(f"cost_eur: {s} ") for n in notes)), None)
+        return None if self.result is None else self.result.statistics.seconds
 
     def unlogged(self) -> dict[str, str]:
         """Why there are no seconds, tokens or device seconds (of which euros come) of traces or of verifications.
@@ -194,7 +194,7 @@ class Methods:
 def warnings_of(result: Result | None) -> tuple[str, ...]:
     """What a run says above its table: its warnings, and which examples are left out for which reason."""
     notes = result.notes if result is not None else ()
-    return tuple(note for note in notes if note.startswith((WARNING, LEFT_OUT)))
+    return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code == LEFT_OUT)
 
 
 def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> Interval | None:

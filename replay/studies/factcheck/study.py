@@ -11,7 +11,7 @@ from replay.analyses.budgets import BEST as BEST_OF_N
 from replay.analyses.budgets import Budgets, budgets
 from replay.data.conditions import matching
 from replay.data.contents import read_contents
-from replay.runs.coverage import FREE
+from replay.runs.coverage_notes import FREE
 from replay.studies.factcheck.analyses import (
     Depth,
     Sensitivity,
@@ -36,9 +36,10 @@ from replay.studies.factcheck.runs import (
     warnings_of,
 )
 from replay.studies.gaps import told_left_out
-from toolkit.errors import ThinkbackError, listed, suggest
+from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
+from toolkit.notes import Note, note
 from toolkit.show import Interval
 from toolkit.stats import Settings
 
@@ -47,7 +48,7 @@ MAIN = ("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "B.1", "B.2", "B.3")
 OTHER, LARGER = ("5.8", "5.9", "5.10"), ("5.11", "5.12", "5.13")
 """Tables of the main comparison, of another verifier, and of larger caps."""
 SECONDS = ("trace seconds", "verification seconds", "trace device seconds", "verification device seconds")
-UNSHOWN = ("finalizers", "truncated", "queries", "action_tokens", "device_s", "verification_tokens")
+UNSHOWN = frozenset({"finalizers", "truncated", "queries", "action_tokens", "device_s", "verification_tokens"})
 """Metrics of a run that no table of the study shows, so that notes on them are left out."""
 CLASSES = {"supports": "T", "true": "T", "refutes": "F", "false": "F", "conflicting": "C"}
 """The thesis's letters for its three classes, by what a log calls them."""
@@ -86,7 +87,7 @@ class Study:
     dev: str | None
     datasets: tuple[str, ...]  # of the claims that are asked about
     features_note: str = ""  # where the surrogate does without some of the thesis's features
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     warnings: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -193,20 +194,22 @@ def study_factcheck(
     )
 
 
-def _claims(log: Log, main: Methods, depth: Depth, dev: str | None) -> Iterator[str]:
+def _claims(log: Log, main: Methods, depth: Depth, dev: str | None) -> Iterator[Note]:
     """How many claims are reported, and how many are not because they are learnt from."""
     of = "" if main.n == depth.claims else f" of the {depth.claims:,} that are asked about"
-    yield f"{main.n:,} claims{of} are reported"
+    yield note("claims", f"{main.n:,} claims{of} are reported")
     if dev is not None:
-        yield f"{len(matching(log, dev, 'dev')):,} claims of `--dev` ({dev}) are learnt from and not reported"
+        learnt = len(matching(log, dev, "dev"))
+        yield note("learnt", f"{learnt:,} claims of `dev` ({dev}) are learnt from and not reported")
 
 
-def _notes(main: Methods) -> tuple[str, ...]:
+def _notes(main: Methods) -> tuple[Note, ...]:
     """What the run says of numbers that tables show. Costs that count as free there are dashes here, and said to be."""
     notes = main.result.notes if main.result is not None else ()
     left_out = told_left_out(main.result.excluded) if main.result is not None else ()
-    shown = (note for note in notes if not note.startswith(FREE) and note.partition(": ")[0] not in UNSHOWN)
-    return (*left_out, *shown, *main.unlogged().values())
+    shown = (one for one in notes if one.code != FREE and not (one.metrics and set(one.metrics) <= UNSHOWN))
+    unlogged = (note("unlogged", text) for text in main.unlogged().values())
+    return (*(note("left_out_file", text) for text in left_out), *shown, *unlogged)
 
 
 def _device_seconds(log: Log, setting: Setting, main: Methods) -> dict[tuple[str, str], Interval | None]:
@@ -283,7 +286,7 @@ def _nothing_compared(others: Sequence[str]) -> str:
     if not others:
         return "the log has one verifier that scores each trace alone, so nothing is compared"
     names = ", ".join(f"`{name}`" for name in others)
-    return f"the log has {len(others)} other verifiers ({names}): name one with `--other-verifier`"
+    return f"the log has {len(others)} other verifiers ({names}): name one with `other_verifier`"
 
 
 def shared_labels(log: Log, where: str | None = None) -> tuple[str, ...]:
@@ -297,7 +300,7 @@ def shared_labels(log: Log, where: str | None = None) -> tuple[str, ...]:
         labelled = found.filter(pl.col("labels").list.len() > 0)["dataset"].unique().sort().to_list()
         raise ThinkbackError(
             f"the study of fact checking needs claims that share one label space, and the log has {len(spaces)} (none "
-            f"counts as one): choose claims with `--where`, such as \"dataset = '{labelled[0]}'\""
+            f"counts as one): choose claims with {argument('where')}, such as \"dataset = '{labelled[0]}'\""
         )
     return spaces.pop()
 

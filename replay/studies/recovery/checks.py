@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable
 
 from replay.data.conditions import examples_of, matching
 from replay.data.contents import Contents
-from replay.learning.reuse import listed, seen_by
 from replay.policies.gate_file import GateFile
-from replay.studies.recovery.policies import Cast
-from toolkit.errors import ThinkbackError, suggest
+from replay.runs.reuse import first_ids, seen_by
+from replay.studies.recovery.policies import Roles
+from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.log import Log
 
 ON, TUNE = "split = 'train'", "split = 'dev'"
@@ -22,18 +22,18 @@ def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
     `on` and `tune` are None where their defaults stand: a log without such splits is one without fitted gates, but
     where it has them they overlap as any other condition does.
     """
-    told = {"--on": on or f"{ON}, the default", "--tune": tune or f"{TUNE}, the default", "--where": where}
+    told = {"on": on or f"{ON}, the default", "tune": tune or f"{TUNE}, the default", "where": where}
     found = {
-        "--on": set(matching(log, on, "--on")) if on else _split(log, ON),
-        "--tune": set(matching(log, tune, "--tune")) if tune else _split(log, TUNE),
-        "--where": set(matching(log, where, "--where")),
+        "on": set(matching(log, on, "on")) if on else _split(log, ON),
+        "tune": set(matching(log, tune, "tune")) if tune else _split(log, TUNE),
+        "where": set(matching(log, where, "where")),
     }
-    for first, second in (("--on", "--tune"), ("--on", "--where"), ("--tune", "--where")):
+    for first, second in (("on", "tune"), ("on", "where"), ("tune", "where")):
         both = sorted(found[first] & found[second])
         if both:
             raise ThinkbackError(
-                f"`{first}` ({told[first]}) and `{second}` ({told[second]}) share {len(both):,} examples "
-                f"({listed(both)}): fit, tune and report on disjoint ones"
+                f"{argument(first)} ({told[first]}) and {argument(second)} ({told[second]}) share "
+                f"{len(both):,} examples ({first_ids(both)}): fit, tune and report on disjoint ones"
             )
 
 
@@ -56,7 +56,9 @@ def revision_pools(
     known = {pool for _, _, pool in contents.revisions}
     for name in named:
         if name not in known:
-            raise ThinkbackError(f"`--pool`: the log has no pool `{name}` of revisions; {suggest(name, known)}")
+            raise ThinkbackError(
+                f"{argument('pool')}: the log has no pool `{name}` of revisions; {suggest(name, known)}"
+            )
     found: dict[tuple[str, str], str | None] = {}
     for action, one in sorted({(action, one) for action, one, _ in contents.revisions}):
         own = sorted(pool for *key, pool in contents.revisions if key == [action, one])
@@ -67,7 +69,7 @@ def revision_pools(
         elif one == base:
             raise ThinkbackError(
                 f"action `{action}` of pool `{base}` has several pools of revisions "
-                f"({', '.join(f'`{pool}`' for pool in own)}): name one of them with `--pool`"
+                f"({', '.join(f'`{pool}`' for pool in own)}): name one of them with {argument('pool')}"
             )
     return found
 
@@ -79,13 +81,14 @@ def check_gate(
     if gate.base not in bases:
         raise ThinkbackError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{gate.base}`, of which this log has no "
-            f"revision ({suggest(gate.base, bases)}); fit one on this log, or import its rows with `--base {gate.base}`"
+            f"revision ({suggest(gate.base, bases)}); fit one on this log, or import its rows with "
+            f"{argument('base')} as `{gate.base}`"
         )
-    for option, asked, own in (("--base", base, gate.base), ("--action", action, gate.action)):
+    for option, asked, own in (("base", base, gate.base), ("action", action, gate.action)):
         if asked is not None and asked != own:
             raise ThinkbackError(
-                f"gate file `{gate.path}` is for `{option} {own}`, not for `{asked}`: fit another one, or leave out "
-                f"`{option}`"
+                f"gate file `{gate.path}` is for {option} `{own}`, not for `{asked}`: fit another one, or leave out "
+                f"{argument(option)}"
             )
     if gate.action not in actions:
         raise ThinkbackError(
@@ -99,33 +102,33 @@ def refuse_seen(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool
     gates = tuple(gates)
     if not gates:
         return
-    examples = examples_of(log, matching(log, where, "--where"), ["question"])
+    examples = examples_of(log, matching(log, where, "where"), ["question"])
     for gate, seen in seen_by(gates, examples, log.digest()):
-        told = f"{len(seen):,} of the {len(examples):,} examples of `--where` ({where})"
+        told = f"{len(seen):,} of the {len(examples):,} examples of `where` ({where})"
         if frozen:
             raise ThinkbackError(
-                f"gate file `{gate.path}` was fitted or tuned on {told}, such as {listed(seen)}: report on others with "
-                "`--where`"
+                f"gate file `{gate.path}` was fitted or tuned on {told}, such as {first_ids(seen)}: report on others "
+                f"with {argument('where')}"
             )
         raise ThinkbackError(
-            f"{told} ask questions that gates are fitted or tuned on here ({listed(seen)}): report on others with "
-            "`--where`, or fit and tune on others with `--on` and `--tune`"
+            f"{told} ask questions that gates are fitted or tuned on here ({first_ids(seen)}): report on others with "
+            f"{argument('where')}, or fit and tune on others with {argument('on')} and {argument('tune')}"
         )
 
 
-def caveats(cast: Cast, rules: bool) -> tuple[str, ...]:
+def caveats(roles: Roles, rules: bool) -> tuple[str, ...]:
     """Why a verdict may be too good: what was chosen on the very examples that it is reported on.
 
     `rules`: whether rules without a fit are compared in place of a gate.
     """
     found = []
-    if not cast.screened_apart:
-        found.append("the actions were screened on the reported examples, because those of `--on` could not be used")
-    if rules and cast.action not in cast.gates:
+    if not roles.screened_apart:
+        found.append("the actions were screened on the reported examples, because those of `on` could not be used")
+    if rules and roles.action not in roles.gates:
         found.append(
-            f"no gate for `{cast.action}` was fitted and tuned on other examples, so rules without a fit are compared, "
-            "on the reported examples alone"
+            f"no gate for `{roles.action}` was fitted and tuned on other examples, so rules without a fit are "
+            "compared, on the reported examples alone"
         )
     if not found:
         return ()
-    return (*found, "before relying on the verdict, hold more examples back for `--on` and `--tune` and ask again")
+    return (*found, "before relying on the verdict, hold more examples back for `on` and `tune` and ask again")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.studies.recovery.policies import NEAR
+from replay.studies.recovery.policies import COMPLETED, EXPECTED_ACTION, NEAR, NEAR_LIMIT, TRUNCATION
 from replay.studies.recovery.published import (
     published_action,
     published_budget,
@@ -39,9 +39,9 @@ from toolkit.show import Column, Estimate, Interval, Number, Table
 from toolkit.stats import paired_interval
 
 RULES = {
-    "truncation only": "where the base attempt was cut off",
-    "near limit": f"where it used {100 * NEAR:g} % of its tokens, or a finalizer",
-    "completed only": "where the fitted gate fires and the base attempt was not cut off",
+    TRUNCATION: "where the base attempt was cut off",
+    NEAR_LIMIT: f"where it used {100 * NEAR:g} % of its tokens, or a finalizer",
+    COMPLETED: "where the fitted gate fires and the base attempt was not cut off",
 }
 """Routing rules without a model, and the gate among completed attempts alone."""
 
@@ -51,8 +51,8 @@ def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
     rows = []
     for study in studies:
         named = study.named
-        matched = [name for name in study.policies if name.startswith("matched")]
-        always = named.always.get(study.cast.action, "")
+        matched = study.named.matched
+        always = named.always.get(study.roles.action, "")
         shown = [always, named.primary, named.trees, *named.rules, *matched, *named.oracles]
         primary = study.values(named.primary)["correct"] if named.primary in study.policies else None
         diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
@@ -88,17 +88,16 @@ def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
 
 def _told_rules(studies: Sequence[DatasetStudy]) -> list[str]:
     """What the rules without a model act on, those that are there."""
-    shown = {policy.partition(" (")[0] for study in studies for policy in study.named.rules if policy in study.policies}
+    shown = {rule for study in studies for name, rule in study.named.rules.items() if name in study.policies}
     told = [f"{name}: acts {meaning}" for name, meaning in RULES.items() if name in shown]
     return [f"{'; '.join(told)}."] if told else []
 
 
 def _paper_rule(study: DatasetStudy, policy: str) -> str:
     """What the paper calls a rule; empty where it has no such one."""
-    named, action = study.named, study.cast.action
+    named, action = study.named, study.roles.action
     if verb(action) != "verify":
         return ""
-    oracle, _, pool = policy.partition(": ")
     fixed = {
         named.always.get(action): "always verify",
         named.primary: "cheap features",
@@ -107,11 +106,12 @@ def _paper_rule(study: DatasetStudy, policy: str) -> str:
     }
     if policy in fixed:
         return fixed[policy]
-    if policy.startswith("matched-rate oracle"):
+    if policy in named.matched[:1]:
         return "oracle at matched rate"
-    if policy == "expected-action oracle" and study.cast.actions == (action,):
+    which, pool = named.oracles.get(policy, ("", ""))
+    if which == EXPECTED_ACTION and not pool and study.roles.actions == (action,):
         return "expected-action oracle, verify"
-    return f"{oracle}, self-consistency samples" if oracle.endswith("oracle") and pool in study.cast.samples else ""
+    return f"{which} oracle, self-consistency samples" if pool in study.roles.samples else ""
 
 
 def screening(studies: Sequence[DatasetStudy]) -> Table:
@@ -146,7 +146,7 @@ def budgets(studies: Sequence[DatasetStudy]) -> Table:
     """Longer initial budgets (the paper's table 20)."""
     rows = []
     for study in studies:
-        pools = {study.named.base: study.cast.base} | {name: pool for pool, name in study.named.budgets.items()}
+        pools = {study.named.base: study.roles.base} | {name: pool for pool, name in study.named.budgets.items()}
         for policy, pool in pools.items():
             if policy in study.policies:
                 cells, other = means(study, policy), published_budget(study.dataset, limit(study, pool))
@@ -177,7 +177,7 @@ def tokens(studies: Sequence[DatasetStudy]) -> Table:
             cells = means(study, policy)
             acts = part in ("always", "selective")
             calls = study.finalizers.get(what) if acts else None
-            first = study.finalizers.get(study.cast.base) if part in ("base", "always", "selective") else None
+            first = study.finalizers.get(study.roles.base) if part in ("base", "always", "selective") else None
             spent = None if first is None else first.mean()
             if acts and first is not None and calls is not None:
                 acted = study.values(policy)["intervened"]
@@ -289,7 +289,7 @@ def seconds(studies: Sequence[DatasetStudy]) -> Table:
     ]  # fmt: skip
     return layout(
         "Seconds of the whole path", columns, rows, studies,
-        "One call after the other, finalizers included; samples of a vote as many at a time as `--width` says. "
+        "One call after the other, finalizers included; samples of a vote as many at a time as `width` says. "
         "A mean over rollouts is one request.",
     )  # fmt: skip
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from replay.studies.gaps import told_left_out, unlogged
 from replay.studies.recovery.study import DatasetStudy
-from toolkit.show import WARNING
+from toolkit.notes import Severity
 
 TOKENS, SECONDS, FINALIZERS, ENDINGS = "tokens", "seconds", "uses of a finalizer", "finish reasons"
 METRICS = {TOKENS: "total_tokens", SECONDS: "latency_s", FINALIZERS: "finalizers", ENDINGS: "truncated"}
@@ -63,9 +64,9 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
         if figure not in drawn:
             yield f"{study.dataset}: no figure `{figure}`: {why}"
     named = study.named
-    aside = {*named.rules, named.trees, *named.joint.values()} - {named.base, *named.budgets.values()}
+    aside = {*named.rules, named.trees, *named.matched, *named.joint.values()} - {named.base, *named.budgets.values()}
     aside -= {*named.always.values(), *named.selective.values()}
-    without = [n for n in lacking(study).get(TOKENS, ()) if n not in aside and not n.startswith("matched")]
+    without = [n for n in lacking(study).get(TOKENS, ()) if n not in aside]
     if without and "cost_accuracy" in drawn:
         names = ", ".join(f"`{name}`" for name in without)
         yield f"{study.dataset}: figure `cost_accuracy` is without {names}: their tokens are not logged throughout"
@@ -77,8 +78,8 @@ def warnings_of(study: DatasetStudy, alone: bool) -> Iterator[str]:
     """A data set's warnings, with its name where it is not `alone`."""
     named = "" if alone else f"{study.dataset}: "
     for note in study.notes:
-        if note.startswith(WARNING):
-            yield f"{WARNING}{named}{note.removeprefix(WARNING)}"
+        if note.severity is Severity.WARNING:
+            yield str(replace(note, text=f"{named}{note.text}"))
 
 
 def told_aside(study: DatasetStudy, alone: bool) -> tuple[str, ...]:

@@ -6,18 +6,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from replay.data.contents import Contents
-from replay.policies.base import Oracle, Policy, Sample
+from replay.kinds.act import Act
+from replay.kinds.oracle import Oracle
+from replay.kinds.sample import Sample
+from replay.kinds.when import When
+from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
-from replay.policies.gates import AllOf, Reading
-from replay.policies.interventions import Act, When
+from replay.policies.gates import AllOf, Gate, Threshold
 
 NEAR = 0.9
 """Share of the token limit from which an attempt is near it."""
 
 
 @dataclass(frozen=True)
-class Cast:
-    """Who plays in the study: pools and actions by name, gates by action.
+class Roles:
+    """The pools, actions and gates that the study compares, by the part that they play.
 
     `heuristics` are gates on one logged feature, their thresholds tuned; `samples` maps pools of several samples to
     their size, `limits` pools to the token limit of their first attempts, where it is logged. `screened_apart`: the
@@ -44,66 +47,68 @@ class Cast:
 
 
 @dataclass(frozen=True)
-class Named:
+class PolicyNames:
     """Names of the policies by the part that they play."""
 
     base: str
     budgets: Mapping[str, str]  # pool -> policy
     always: Mapping[str, str]  # action -> policy
     selective: Mapping[str, str]
-    rules: tuple[str, ...] = ()  # routing rules of the primary action
-    oracles: tuple[str, ...] = ()
+    rules: Mapping[str, str] = field(default_factory=dict)  # routing rules of the primary action -> which rule each is
+    oracles: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # -> which oracle, the pool of its samples
+    matched: tuple[str, ...] = ()  # the oracle and the coin at the primary gate's rate
     samples: tuple[str, ...] = ()
     primary: str = ""  # the primary selective policy
     trees: str = ""
     joint: Mapping[str, str] = field(default_factory=dict)  # budget, action and gate -> policy
 
 
-def cast_policies(cast: Cast, contents: Contents) -> tuple[tuple[Policy, ...], Named]:
+def build_policies(roles: Roles, contents: Contents) -> tuple[tuple[Policy, ...], PolicyNames]:
     """Every policy but the matched ones, which need the primary gate's rate, and their names."""
-    base = Sample(name=f"base: {cast.base}", pool=cast.base, max_traces=1, select="first")
+    base = Sample(name=f"base: {roles.base}", pool=roles.base, max_traces=1, select="first")
     policies: list[Policy] = [base]
     budgets, always, selective = {}, {}, {}
-    for pool in cast.budgets:
+    for pool in roles.budgets:
         budgets[pool] = f"budget: {pool}"
         policies.append(Sample(name=budgets[pool], pool=pool, max_traces=1, select="first", against=base.name))
-    acts = {action: cast.act(f"always {action}", action, cast.base) for action in cast.actions}
+    acts = {action: roles.act(f"always {action}", action, roles.base) for action in roles.actions}
     for action, act in acts.items():
         always[action] = act.name
         policies.append(act)
-        if action in cast.gates:
+        if action in roles.gates:
             selective[action] = f"selective {action}"
-            gate = Reading(file=cast.gates[action])
+            gate = Threshold(file=roles.gates[action])
             policies.append(When(name=selective[action], base=base, gate=gate, then=act))
-    act = acts[cast.action]
-    trees = "boosted-trees gate" if cast.trees is not None else ""
-    if cast.trees is not None:
-        policies.append(When(name=trees, base=base, gate=Reading(file=cast.trees), then=act))
-    rules = [When(name=name, base=base, gate=gate, then=act) for name, gate in _rules(cast, contents).items()]
-    oracles = _oracles(cast, base.name)
+    act = acts[roles.action]
+    trees = "boosted-trees gate" if roles.trees is not None else ""
+    if roles.trees is not None:
+        policies.append(When(name=trees, base=base, gate=Threshold(file=roles.trees), then=act))
+    routing = _rules(roles, contents)
+    rules = [When(name=shown, base=base, gate=gate, then=act) for shown, gate in routing.values()]
+    oracles = _oracles(roles, base.name)
     voters = [
         Sample(name=f"self-consistency@{size}: {pool}", pool=pool, max_traces=size, select="majority",
-               against=base.name, width=cast.width)
-        for pool, size in cast.samples.items()
+               against=base.name, width=roles.width)
+        for pool, size in roles.samples.items()
     ]  # fmt: skip
-    joint, crossed = _joint(cast, contents, {cast.base: base.name, **budgets}, always, selective)
-    named = Named(
+    joint, crossed = _joint(roles, contents, {roles.base: base.name, **budgets}, always, selective)
+    named = PolicyNames(
         base=base.name,
         budgets=budgets,
         always=always,
         selective=selective,
-        rules=tuple(rule.name for rule in rules),
-        oracles=tuple(oracle.name for oracle in oracles),
+        rules={shown: rule for rule, (shown, _) in routing.items()},
+        oracles={oracle.name: which for which, oracle in oracles.items()},
         samples=tuple(voter.name for voter in voters),
-        primary=selective.get(cast.action, ""),
+        primary=selective.get(roles.action, ""),
         trees=trees,
         joint=joint,
     )
-    return (*policies, *rules, *oracles, *voters, *crossed), named
+    return (*policies, *rules, *oracles.values(), *voters, *crossed), named
 
 
 def _joint(
-    cast: Cast, contents: Contents, pools: Mapping[str, str], always: Mapping[str, str], selective: Mapping[str, str]
+    roles: Roles, contents: Contents, pools: Mapping[str, str], always: Mapping[str, str], selective: Mapping[str, str]
 ) -> tuple[dict[str, str], list[Policy]]:
     """Initial budget x gate x action: every pool alone, always revised, and revised when cut off or when gated.
 
@@ -113,13 +118,13 @@ def _joint(
     made: list[Policy] = []
     for pool in pools:
         first = Sample(name=pool, pool=pool, max_traces=1, select="first")
-        for action in sorted(a for a, b in cast.pools if b == pool):
-            act = cast.act(f"{pool} + {action} always", action, pool)
+        for action in sorted(a for a, b in roles.pools if b == pool):
+            act = roles.act(f"{pool} + {action} always", action, pool)
             found: list[Policy] = [act]
             if "finish_reason" in contents.trace_columns:
-                cut = Reading(signal="truncated", at_least=1.0)
+                cut = Threshold(signal="truncated", at_least=1.0)
                 found.append(When(name=f"{pool} + {action} when truncated", base=first, gate=cut, then=act))
-            if pool == cast.base:
+            if pool == roles.base:
                 named[act.name] = always[action]
                 found.remove(act)
                 if action in selective:
@@ -129,27 +134,30 @@ def _joint(
     return named, made
 
 
-def _rules(cast: Cast, contents: Contents) -> dict[str, Reading | AllOf]:
-    """Gates without a model, and the fitted gate among completed attempts alone."""
+TRUNCATION, NEAR_LIMIT, COMPLETED = "truncation only", "near limit", "completed only"
+
+
+def _rules(roles: Roles, contents: Contents) -> dict[str, tuple[str, Gate]]:
+    """Gates without a model, and the fitted gate among completed attempts alone: by rule the policy's name and gate."""
     logged = contents.trace_columns
-    found: dict[str, Reading | AllOf] = {}
+    found: dict[str, tuple[str, Gate]] = {}
     if "finish_reason" in logged:
-        found["truncation only"] = Reading(signal="truncated", at_least=1.0)
+        found[TRUNCATION] = TRUNCATION, Threshold(signal="truncated", at_least=1.0)
     if {"completion_tokens", "max_tokens", "finalizer_used"} <= set(logged):
-        found[f"near limit ({NEAR:g})"] = Reading(signal="near_limit", fraction=NEAR, at_least=1.0)
-    if cast.action in cast.gates and "finish_reason" in logged:
-        completed = Reading(signal="truncated", below=1.0)
-        found["completed only"] = AllOf((Reading(file=cast.gates[cast.action]), completed))
-    found |= {name: Reading(file=gate) for name, gate in cast.heuristics.items()}
-    return found
+        near = Threshold(signal="near_limit", fraction=NEAR, at_least=1.0)
+        found[NEAR_LIMIT] = f"{NEAR_LIMIT} ({NEAR:g})", near
+    if roles.action in roles.gates and "finish_reason" in logged:
+        completed = Threshold(signal="truncated", below=1.0)
+        found[COMPLETED] = COMPLETED, AllOf((Threshold(file=roles.gates[roles.action]), completed))
+    return found | {name: (name, Threshold(file=gate)) for name, gate in roles.heuristics.items()}
 
 
-def unfitted(named: Named) -> list[str]:
-    """Rules without a fit that the recommendation compares."""
-    return [rule for rule in named.rules if rule.startswith("truncation")]
+def unfitted(named: PolicyNames) -> list[str]:
+    """Policies of rules without a fit that the recommendation compares."""
+    return [name for name, rule in named.rules.items() if rule == TRUNCATION]
 
 
-def missing_rules(cast: Cast, contents: Contents, features: Mapping[str, str]) -> Iterator[str]:
+def missing_rules(roles: Roles, contents: Contents, features: Mapping[str, str]) -> Iterator[str]:
     """Routing rules that the log cannot serve, with the reason; `features` are those of rules on one feature."""
     lacks = [
         name for name in ("completion_tokens", "max_tokens", "finalizer_used") if name not in contents.trace_columns
@@ -160,31 +168,33 @@ def missing_rules(cast: Cast, contents: Contents, features: Mapping[str, str]) -
     if lacks:
         named = ", ".join(f"`{name}`" for name in lacks)
         yield f"no rule `near limit ({NEAR:g})`: the log has no column {named} of traces"
-    if not ended or cast.action not in cast.gates:
-        why = f"no gate for `{cast.action}` is there" if ended else "the log has no column `finish_reason` of traces"
+    if not ended or roles.action not in roles.gates:
+        why = f"no gate for `{roles.action}` is there" if ended else "the log has no column `finish_reason` of traces"
         yield f"no rule `completed only`: {why}"
     for rule, feature in features.items():
         if feature not in contents.features:
             yield f"no rule `{rule}`: the log has no feature `{feature}`"
 
 
-def _oracles(cast: Cast, base: str) -> list[Oracle]:
-    """Headroom over actions, and over the samples of a pool."""
-    made = [
-        Oracle(name="sampled-action oracle", rule="action", base=cast.base, of=cast.actions, against=base),
-        Oracle(name="expected-action oracle", rule="expected_action", base=cast.base, of=cast.actions, against=base),
-    ]
-    for pool in cast.samples:
-        for rule, shown in (("action", "sampled-rollout"), ("expected_action", "expected-action")):
-            named = f"{shown} oracle: {pool}"
-            made.append(Oracle(name=named, rule=rule, base=cast.base, of=(pool,), against=base))
+SAMPLED_ACTION, EXPECTED_ACTION, SAMPLED_ROLLOUT = "sampled-action", "expected-action", "sampled-rollout"
+
+
+def _oracles(roles: Roles, base: str) -> dict[tuple[str, str], Oracle]:
+    """Headroom over actions, and over the samples of a pool: by (which oracle, pool of its samples)."""
+    made = {}
+    for rule, which in (("action", SAMPLED_ACTION), ("expected_action", EXPECTED_ACTION)):
+        made[which, ""] = Oracle(name=f"{which} oracle", rule=rule, base=roles.base, of=roles.actions, against=base)
+    for pool in roles.samples:
+        for rule, which in (("action", SAMPLED_ROLLOUT), ("expected_action", EXPECTED_ACTION)):
+            name = f"{which} oracle: {pool}"
+            made[which, pool] = Oracle(name=name, rule=rule, base=roles.base, of=(pool,), against=base)
     return made
 
 
-def matched_policies(cast: Cast, base: str, rate: float) -> tuple[Policy, ...]:
+def matched_policies(roles: Roles, base: str, rate: float) -> tuple[Policy, ...]:
     """The oracle and the coin at the primary gate's rate."""
-    first = Sample(name="first", pool=cast.base, max_traces=1, select="first")
-    act = cast.act("act", cast.action, cast.base)
+    first = Sample(name="first", pool=roles.base, max_traces=1, select="first")
+    act = roles.act("act", roles.action, roles.base)
     shown = f"at rate {rate:.3f}"
     return (
         Oracle(name=f"matched-rate oracle {shown}", rule="matched_rate", base=first, then=act, rate=rate, against=base),

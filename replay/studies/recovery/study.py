@@ -10,12 +10,15 @@ import numpy as np
 import polars as pl
 
 from replay.analyses.recommend import Recommendation, recommend
-from replay.data.block import Prices
 from replay.data.conditions import matching
 from replay.data.contents import read_contents
+from replay.data.prices import Prices
 from replay.gatefit.data import plan_of, setting
 from replay.gatefit.fit import fit_gate
 from replay.gatefit.report import GateReport, transfer_report
+from replay.kinds.act import Act
+from replay.kinds.oracle import Oracle
+from replay.kinds.sample import Sample
 from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
 from replay.policies.toml import PolicyFile
@@ -24,9 +27,17 @@ from replay.runs.result import Result
 from replay.runs.run import run
 from replay.runs.store import resampling_units
 from replay.studies.recovery.checks import check_gate, refuse_seen, revision_pools
-from replay.studies.recovery.policies import Cast, Named, cast_policies, matched_policies, missing_rules, unfitted
-from toolkit.errors import ThinkbackError, suggest
+from replay.studies.recovery.policies import (
+    PolicyNames,
+    Roles,
+    build_policies,
+    matched_policies,
+    missing_rules,
+    unfitted,
+)
+from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.log import Log, collect
+from toolkit.notes import Note
 from toolkit.stats import Settings
 
 HEURISTICS = {"difficulty": "difficulty", "verification need": "verification_need"}
@@ -59,8 +70,8 @@ class DatasetStudy:
     """Everything that the tables and figures of one data set show."""
 
     dataset: str
-    cast: Cast
-    named: Named
+    roles: Roles
+    named: PolicyNames
     result: Result
     seconds: pl.DataFrame
     cluster: np.ndarray | None  # resampling unit of each example, in the order of the outcomes
@@ -71,7 +82,7 @@ class DatasetStudy:
     finalizers: Mapping[str, np.ndarray]  # finalizer tokens (N,) of the base pool and of each action, where logged
     screening: pl.DataFrame
     recommendation: Recommendation
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
     def values(self, policy: str) -> dict[str, np.ndarray]:
         """Columns of a policy's outcomes (N,), by example_id."""
@@ -86,12 +97,12 @@ class DatasetStudy:
 
 def datasets(log: Log, where: str) -> list[str]:
     """Data sets among the examples to report on. Raises ThinkbackError where there are none."""
-    ids = matching(log, where, "--where")
+    ids = matching(log, where, "where")
     scan = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("example_id").is_in(ids.implode()))
     return collect(scan.select(pl.col("dataset").unique().sort()), log)["dataset"].to_list()
 
 
-def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]]:
+def roles_of(log: Log, asked: Asked) -> tuple[Roles, pl.DataFrame, tuple[str, ...]]:
     """Choose pools and actions, screen the actions, fit the gates. The notes say what could not be."""
     refuse_seen(log, [asked.gate] if asked.gate is not None else [], asked.where, frozen=True)
     contents = read_contents(log)
@@ -104,9 +115,11 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
     base = asked.base or (asked.gate.base if asked.gate is not None else bases[0] if len(bases) == 1 else None)
     if base is None:
         listed = ", ".join(f"`{name}`" for name in bases)
-        raise ThinkbackError(f"the log has revisions of {listed}: name the pool of the base attempts with `--base`")
+        raise ThinkbackError(
+            f"the log has revisions of {listed}: name the pool of the base attempts with {argument('base')}"
+        )
     if base not in bases:
-        raise ThinkbackError(f"`--base`: pool `{base}` has no revisions; {suggest(base, bases)}")
+        raise ThinkbackError(f"{argument('base')}: pool `{base}` has no revisions; {suggest(base, bases)}")
     actions = tuple(sorted({action for action, one, _ in contents.revisions if one == base}))
     if asked.action is not None and asked.action not in actions:
         raise ThinkbackError(f"pool `{base}` has no revisions by `{asked.action}`; {suggest(asked.action, actions)}")
@@ -138,11 +151,11 @@ def cast_of(log: Log, asked: Asked) -> tuple[Cast, pl.DataFrame, tuple[str, ...]
             _try_fit(rules, name, notes, log, asked, revised, "score", (f"feature:{feature}",))
     fitted = [gate for gate in (*gates.values(), *found.values(), *rules.values()) if gate is not asked.gate]
     refuse_seen(log, fitted, asked.where)
-    cast = Cast(
+    roles = Roles(
         base, _by_limit(longer, limits), action, actions, gates, found.get("trees"), rules, samples, limits,
         screened_apart=apart, pools=pools,
     )  # fmt: skip
-    return cast, screened, (*notes, *missing_rules(cast, contents, HEURISTICS))
+    return roles, screened, (*notes, *missing_rules(roles, contents, HEURISTICS))
 
 
 def _try_fit(
@@ -182,7 +195,7 @@ def _longer(log: Log, base: str, limits: Mapping[str, int], votes: Collection[st
     others = sorted(set(higher) - set(longer))
     note = (
         f"no initial budgets: {', '.join(f'`{pool}`' for pool in others)}, with a higher token limit but sampled as "
-        "votes or at another temperature; name them with `--budgets`"
+        "votes or at another temperature; name them with `budgets`"
     )
     return _by_limit(longer, limits), note if others else ""
 
@@ -195,9 +208,6 @@ def _screen(
     log: Log, base: str, pools: Mapping[tuple[str, str], str | None], asked: Asked
 ) -> tuple[pl.DataFrame, list[str]]:
     """All logged actions on the examples that gates are fitted on, or on those that are reported if there are none."""
-    from replay.policies.base import Oracle, Sample
-    from replay.policies.interventions import Act
-
     actions = tuple(action for action, one in pools if one == base)
     policies = [
         Sample(name="accept", pool=base, max_traces=1, select="first"),
@@ -207,15 +217,15 @@ def _screen(
     notes: list[str] = []
     chosen = asked.action or (asked.gate.action if asked.gate is not None else None)
     try:
-        matching(log, asked.on, "--on")
+        matching(log, asked.on, "on")
         result = run(log, policies, where=asked.on, **_asked(asked.settings))
     except ThinkbackError as error:
         if chosen is None and len(actions) > 1:
             raise ThinkbackError(
-                f"no action can be chosen on the examples of `--on` ({asked.on}), and not on those that are reported: "
-                f"name one with `--action` ({error})"
+                f"no action can be chosen on the examples of {argument('on')} ({asked.on}), and not on those that are "
+                f"reported: name one with {argument('action')} ({error})"
             ) from None
-        notes.append(f"actions are screened on the reported examples, because those of `--on` cannot be: {error}")
+        notes.append(f"actions are screened on the reported examples, because those of `on` cannot be: {error}")
         result = run(log, policies, where=asked.where, **_asked(asked.settings))
     means = result.summary.pivot("metric", index="policy", values="estimate").rename({"policy": "action"})
     rates = _call_rates(log, result.outcomes["example_id"].unique(), base, pools)
@@ -263,49 +273,51 @@ def _asked(settings: Settings) -> dict[str, Any]:
     return {"resamples": settings.resamples, "level": settings.level, "seed": settings.seed}
 
 
-def study_dataset(log: Log, cast: Cast, screening: pl.DataFrame, asked: Asked, dataset: str) -> DatasetStudy:
+def study_dataset(log: Log, roles: Roles, screening: pl.DataFrame, asked: Asked, dataset: str) -> DatasetStudy:
     """One run on one data set; curves and reports of gates are over the examples that it compares."""
     quoted = dataset.replace("'", "''")
     where = f"({asked.where}) AND dataset = '{quoted}'"
     contents = read_contents(log)
-    policies, named = cast_policies(cast, contents)
+    policies, named = build_policies(roles, contents)
     branches = None
     if named.primary:
-        at = setting(log, cast.action, cast.base, cast.pools[cast.action, cast.base])
-        gate = cast.gates[cast.action]
-        branches = gather(plan_of(at, where), at.when(gate))
-        result = _run(log, (*policies, *matched_policies(cast, named.base, _rate(branches, gate))), named, where, asked)
+        at = setting(log, roles.action, roles.base, roles.pools[roles.action, roles.base])
+        gate = roles.gates[roles.action]
+        branches = gather(plan_of(at, where), at.when(gate).one_gate)
+        matched = matched_policies(roles, named.base, _rate(branches, gate))
+        result = _run(log, (*policies, *matched), named, where, asked)
         among = branches.among(result.outcomes["example_id"].unique())
         if _rate(among, gate) != _rate(branches, gate):  # the coin and the oracle act at the rate of those compared
-            matched = matched_policies(cast, named.base, _rate(among, gate))
+            matched = matched_policies(roles, named.base, _rate(among, gate))
             result = _run(log, (*policies, *matched), named, where, asked)
         branches = among
+        named = replace(named, matched=tuple(policy.name for policy in matched))
     else:
         result = _run(log, policies, named, where, asked)
     ids = result.outcomes["example_id"].unique().sort()
     study = DatasetStudy(
-        dataset=dataset, cast=cast, named=named, result=result, seconds=result.seconds, cluster=_units(log, ids),
+        dataset=dataset, roles=roles, named=named, result=result, seconds=result.seconds, cluster=_units(log, ids),
         curve=None if branches is None else curve(branches),
         band=None if branches is None else band_table(branches, asked.settings),
-        reports=_reports(log, cast, named, result, asked, where, ids), state=_state(log, cast.base, ids),
-        finalizers=_finalizers(log, cast, ids), screening=screening,
+        reports=_reports(log, roles, named, result, asked, where, ids), state=_state(log, roles.base, ids),
+        finalizers=_finalizers(log, roles, ids), screening=screening,
         recommendation=Recommendation("", (), (), None, ()), notes=result.notes,
     )  # fmt: skip
     return replace(study, recommendation=_recommendation(study, asked))
 
 
-def _run(log: Log, policies: tuple[Policy, ...], named: Named, where: str, asked: Asked) -> Result:
+def _run(log: Log, policies: tuple[Policy, ...], named: PolicyNames, where: str, asked: Asked) -> Result:
     file = PolicyFile(policies, prices=asked.prices)
     return run(log, file, baseline=named.base, where=where, **_asked(asked.settings))
 
 
 def _reports(
-    log: Log, cast: Cast, named: Named, result: Result, asked: Asked, where: str, ids: pl.Series
+    log: Log, roles: Roles, named: PolicyNames, result: Result, asked: Asked, where: str, ids: pl.Series
 ) -> dict[str, GateReport]:
     """A report of each gate whose policy was served, on the examples that the run compares."""
-    gates = {named.selective[action]: (action, gate) for action, gate in cast.gates.items()}
-    if cast.trees is not None:
-        gates[named.trees] = ("boosted trees", cast.trees)
+    gates = {named.selective[action]: (action, gate) for action, gate in roles.gates.items()}
+    if roles.trees is not None:
+        gates[named.trees] = ("boosted trees", roles.trees)
     served = {policy.name for policy in result.policies}
     return {
         shown: transfer_report(log, gate, where=where, ids=ids, settings=asked.settings)
@@ -338,18 +350,18 @@ def _state(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
     return {"completed": known & ~cut, "truncated": cut}
 
 
-def _finalizers(log: Log, cast: Cast, ids: pl.Series) -> dict[str, np.ndarray]:
+def _finalizers(log: Log, roles: Roles, ids: pl.Series) -> dict[str, np.ndarray]:
     """Tokens of the finalizers of the base attempts (by the base's pool) and, mean over rollouts, of each action (N,).
 
     NaN where a finalizer's tokens were not logged; empty where none were.
     """
     if "finalizer_tokens" not in log.columns("traces"):
         return {}
-    calls = _calls(log, ids, cast.base, cast.pools, ["finalizer_tokens", "finalizer_used"])
+    calls = _calls(log, ids, roles.base, roles.pools, ["finalizer_tokens", "finalizer_used"])
     unused = pl.when(~pl.col("finalizer_used")).then(0.0)
     tokens = pl.coalesce(pl.col("finalizer_tokens").cast(pl.Float64), unused).fill_null(np.nan).mean()
     found = {}
-    for name, call in {cast.base: "accept", **{action: action for action in cast.actions}}.items():
+    for name, call in {roles.base: "accept", **{action: action for action in roles.actions}}.items():
         means = calls.filter(call=call).group_by("example_id").agg(tokens.alias("tokens"))
         kept = pl.DataFrame({"example_id": ids}).join(means, on="example_id", how="left", maintain_order="left")
         found[name] = kept["tokens"].fill_null(np.nan).to_numpy()

@@ -81,7 +81,7 @@ def headline(study: DatasetStudy) -> list[tuple[str, str, str]]:
         found += [(policy, "always", action)]
         found += [(named.selective[action], "selective", action)] if action in named.selective else []
     found += [(policy, "budget", limit(study, pool)) for pool, policy in named.budgets.items()]
-    sizes = study.cast.samples.values()
+    sizes = study.roles.samples.values()
     found += [(policy, "samples", str(size)) for policy, size in zip(named.samples, sizes, strict=True)]
     return [one for one in found if one[0] in study.policies]
 
@@ -91,8 +91,8 @@ def limit(study: DatasetStudy, pool: str) -> str:
 
     A budget stands beside a published one only where both limits are the paper's.
     """
-    limits = study.cast.limits
-    return str(limits.get(pool, "")) if limits.get(study.cast.base) == PAPER_LIMIT else ""
+    limits = study.roles.limits
+    return str(limits.get(pool, "")) if limits.get(study.roles.base) == PAPER_LIMIT else ""
 
 
 def budget_matched(studies: Sequence[DatasetStudy]) -> Table:
@@ -131,7 +131,7 @@ def budget_matched(studies: Sequence[DatasetStudy]) -> Table:
 def comparisons(study: DatasetStudy) -> list[tuple[str, str, str, str]]:
     """(first, second, metric, the paper's name of the comparison) of the paired table."""
     named, found = study.named, []
-    action = study.cast.action
+    action = study.roles.action
     always = named.always.get(action, "")
     longest = next(reversed(list(named.budgets.values())), "")
     verify = verb(action) or action.replace("_", " ")

@@ -8,9 +8,8 @@ import polars as pl
 
 from replay.policies.base import Policy, nested
 from replay.policies.gate_file import GateFile, hashed, normalised_question
-from replay.policies.gates import readings
-from replay.policies.interventions import When
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, listed
+from toolkit.notes import Note, warning
 
 SHOWN = 3
 
@@ -42,10 +41,9 @@ def overlap(examples: pl.DataFrame, gate: GateFile, log: str) -> list[str]:
     return next((ids for _, ids in seen_by([gate], examples, log)), [])
 
 
-def listed(ids: Iterable[str]) -> str:
+def first_ids(ids: Iterable[str]) -> str:
     """The first three of some ids, as messages show them."""
-    shown = list(ids)[:SHOWN]
-    return ", ".join(f"`{name}`" for name in shown)
+    return listed(list(ids)[:SHOWN])
 
 
 def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
@@ -53,13 +51,12 @@ def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
     found: dict[GateFile, bool] = {}
     for policy in policies:
         for part in nested(policy):
-            for reading in readings(part.gate) if isinstance(part, When) else ():
-                if reading.file is not None:
-                    found[reading.file] = found.get(reading.file, True) and reading.reuse
+            for one in part.gate_files:
+                found[one.file] = found.get(one.file, True) and one.reuse
     return found
 
 
-def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) -> tuple[str, ...]:
+def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) -> tuple[Note, ...]:
     """A warning for every gate file that is reported, as asked, on what it has seen.
 
     Raises ThinkbackError where that was not asked for.
@@ -67,11 +64,12 @@ def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) 
     notes = []
     files = gate_files(policies)
     for gate, ids in seen_by(files, examples, log):
-        where = f"{len(ids):,} of {len(examples):,} examples ({listed(ids)})"
+        where = f"{len(ids):,} of {len(examples):,} examples ({first_ids(ids)})"
         if not files[gate]:
             raise ThinkbackError(
-                f"gate file `{gate.path}` was fitted or tuned on {where}: name the split to report on, such as "
-                "`--where \"split = 'test'\"`, or allow it with `reuse = true` in the gate"
+                f"gate file `{gate.path}` was fitted or tuned on {where}: name the split to report on with `where`, "
+                "such as \"split = 'test'\", or allow it with `reuse = true` in the gate"
             )
-        notes.append(f"WARNING: gate file `{gate.path}` was fitted or tuned on {where}: its numbers here flatter it")
+        text = f"gate file `{gate.path}` was fitted or tuned on {where}: its numbers here flatter it"
+        notes.append(warning("gate_reused", text))
     return tuple(notes)

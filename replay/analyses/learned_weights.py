@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import matching
-from replay.data.contents import read_contents, request, resolve
-from replay.data.read import read_block
-from replay.engine.evaluator import walks
+from replay.data.conditions import examples_of, matching
+from replay.data.contents import read_contents
+from replay.data.read import Request, read_block
 from replay.engine.trajectory import NEVER_MISSING, Trajectory, gather_features, walk_block
-from replay.learning.fit import fit_policies
-from replay.policies.base import Sample
-from replay.sampling.surrogate import STATE, pick
-from toolkit.errors import ThinkbackError
+from replay.kinds.sample import Sample
+from replay.policies.base import needs_of
+from replay.runs.learning import fit_policies
+from replay.sampling.surrogate import STATE, Surrogate, pick
 from toolkit.log import Log, check_log, collect, open_log
 
 
@@ -33,19 +32,16 @@ def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | Non
     """
     log = open_log(log) if isinstance(log, str | Path) else log
     check_log(log)
-    if policy.order != "surrogate":
+    if not isinstance(policy.ordering, Surrogate):
         raise policy.refuse(f'its order is `{policy.order}`; only `order = "surrogate"` has weights')
     contents = read_contents(log)
-    plain = replace(policy, calibration=None, conformal=None)
-    examples = collect(log.scan("examples", ["example_id", "labels", "gold"]), log).sort("example_id")
+    plain = replace(policy, calibration=None, conformal=None).resolve(contents)
+    frame = collect(log.scan("examples", ["example_id", "labels", "gold"]), log).sort("example_id")
     if where is not None:
-        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
-    chosen = fit_policies(log, contents, resolve([plain], contents), examples["example_id"])
-    block = read_block(log, examples, request(chosen, contents, None, None))
-    made = chosen[0]
-    if not isinstance(made, Sample) or made.surrogate is None:
-        raise ThinkbackError(f"policy `{policy.name}` has no surrogate")
-    walked = walk_block(block, walks(made)[0])
+        frame = examples_of(log, matching(log, where, "where"))
+    made = fit_policies(log, contents, [plain], frame["example_id"])[0]
+    block = read_block(log, frame, Request(needs_of([made], contents)))
+    walked = walk_block(block, made.walks()[0])
     pool, scores = walked.pool, walked.scores
     code = np.where(
         np.arange(walked.place.shape[1]) < walked.generated[:, None],
@@ -54,7 +50,10 @@ def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | Non
     )
     score = np.take_along_axis(scores.score if scores is not None else code * np.nan, walked.place, axis=1)
     features = gather_features(pool, made.features, walked.place)
-    picks = pick(code, score, features, walked.generated, made.surrogate, keep_weights=True)
+    settings = made.ordering
+    if not isinstance(settings, Surrogate):
+        raise TypeError("a fitted policy keeps its order")
+    picks = pick(code, score, features, walked.generated, settings, keep_weights=True)
     row, step = np.nonzero(np.arange(picks.at.shape[1]) < np.where(_read(walked, policy), picks.count, 0)[:, None])
     at = picks.at[row, step]
     columns = {

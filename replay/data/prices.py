@@ -1,0 +1,65 @@
+"""Prices of tokens, as a policy file or a file of its own gives them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from toolkit.errors import ThinkbackError
+from toolkit.settings import check, from_table, setting
+
+
+@dataclass(frozen=True)
+class TokenPrice:
+    """Price of a million tokens, read and written."""
+
+    prompt: float = setting(low=0)
+    completion: float = setting(low=0)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices per million tokens, prompt and completion, by model or verifier; each that is used needs an entry."""
+
+    per_million: Mapping[str, tuple[float, float]]
+
+    def expr(self, name: str) -> pl.Expr:
+        """Price of a call, from its tokens and the model or verifier in column `name` (unpriced: null)."""
+        prompt = pl.col(name).replace_strict(
+            {k: v[0] for k, v in self.per_million.items()}, default=None, return_dtype=pl.Float64
+        )
+        completion = pl.col(name).replace_strict(
+            {k: v[1] for k, v in self.per_million.items()}, default=None, return_dtype=pl.Float64
+        )
+        return (pl.col("prompt_tokens") * prompt + pl.col("completion_tokens") * completion) / 1e6
+
+
+def prices_from(table: object) -> Prices | None:
+    """Prices from the table `[prices]`; None where there is none."""
+    if table is None:
+        return None
+    if not isinstance(table, Mapping):
+        raise ThinkbackError("`prices` takes a table of models and verifiers")
+    made = {name: from_table(TokenPrice, entry, f"prices.{name}") for name, entry in table.items()}
+    return Prices({name: (one.prompt, one.completion) for name, one in made.items()})
+
+
+def load_prices(path: str | Path) -> Prices:
+    """Prices alone, from the table `[prices]` of a TOML file. ThinkbackError where it has none."""
+    try:
+        found = prices_from(tomllib.loads(Path(path).read_text(encoding="utf-8")).get("prices"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ThinkbackError(f"cannot read the prices in {path}: {reason}") from None
+    except (tomllib.TOMLDecodeError, ThinkbackError) as error:
+        raise ThinkbackError(f"{path}: {error}") from None
+    if found is None:
+        raise ThinkbackError(f"{path} has no table `[prices]`")
+    return found

@@ -1,0 +1,136 @@
+"""Where policies cut a walk: the step at which each stops, why an example is partial, and what it paid by then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from replay.engine import outcome as ends
+from replay.engine.calls import CallMask, CallSegment, certain
+from replay.engine.costs import COSTS
+from replay.engine.outcome import Outcome
+from replay.engine.trajectory import NEVER_MISSING, Trajectory, listwise_fits
+from replay.sampling.stops import StopRule
+
+EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, UNREAD = 1, 2, 3, 4, 5, 6
+"""Why an example is partial, as `reasons` numbers it; from UNREAD on one for each feature of the order."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What cuts a walk: the rule, the cap, traces at a time, and what to do with a pool that is short or whole.
+
+    `all_scores`: whether the policy needs the score of every trace, wherever it stops. `whole`: whether the pool is
+    replayed whole or not at all. `shrinks`: whether the cap shrinks to what the pool holds.
+    """
+
+    stop: StopRule
+    cap: int
+    width: int
+    all_scores: bool
+    whole: bool
+    shrinks: bool
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A walk that was cut: the step (E,), its ending (E,), and why the example is partial (E,), 0 where it is not.
+
+    `called` (E,): where the logged call of a listwise verifier was made; None where the verifier is not listwise.
+    """
+
+    step: np.ndarray
+    ending: np.ndarray
+    reason: np.ndarray
+    called: np.ndarray | None
+
+
+def cut(trajectory: Trajectory, how: Cut) -> Stopped:
+    """Cut a walk where a policy stops."""
+    step, ending = _stop(trajectory, how)
+    called = _listwise_called(trajectory, how) if trajectory.listwise.any() else None
+    return Stopped(step, ending, partial(trajectory, how, step, called), called)
+
+
+def reasons(pool: str | None, verifier: str | None, cap: int, features: tuple[str, ...]) -> tuple[str, ...]:
+    """Why an example can be partial, numbered as in `Outcome.reason`."""
+    return (
+        "served",
+        f"no trace in pool `{pool}`",
+        f"pool `{pool}` has fewer than {cap} traces",
+        f"pool `{pool}` is replayed whole, and has more than {cap} traces or a gap",
+        f"verifier `{verifier}` did not score a trace that the policy verifies",
+        f"listwise verifier `{verifier}` did not see exactly the traces that the policy generates",
+        *(f"feature `{name}` is null for a trace that the surrogate reads" for name in features),
+    )
+
+
+def partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.ndarray | None) -> np.ndarray:
+    """Why each example (E,) is partial; 0 where it is served. Without a valid trace nothing is verified."""
+    size = trajectory.pool.size
+    reason = np.zeros(len(size), dtype=np.int16)
+    unscored = trajectory.missing <= (NEVER_MISSING - 1 if how.all_scores else step)
+    if unscored.any():
+        reason[unscored & ~trajectory.listwise] = UNSCORED
+    unread = trajectory.steps.unread
+    if unread is not None and (blind := unread <= step).any():
+        reason[blind] = UNREAD + trajectory.unread_features.argmax(axis=0)[blind]
+    if called is not None:
+        generated = np.minimum(trajectory.generated, how.cap)
+        valid = trajectory.generation[np.arange(len(size)), np.maximum(generated, 1) - 1, COSTS.index("valid_traces")]
+        reason[trajectory.listwise & ~called & (valid > 0)] = UNSEEN
+    if how.whole:
+        reason[(size > how.cap) | (trajectory.pool.behind_gap > 0)] = WHOLE_POOL
+    if not how.shrinks:
+        reason[size < how.cap] = SHORT_POOL
+    reason[size == 0] = EMPTY_POOL
+    return reason
+
+
+def _stop(trajectory: Trajectory, how: Cut) -> tuple[np.ndarray, np.ndarray]:
+    """Step at which the policy stops on each example (E,), and its ending (E,)."""
+    generated = np.minimum(trajectory.generated, how.cap)
+    later = trajectory.walk.order.verifies_later
+    step, ruled = how.stop.stop(trajectory, trajectory.limit if later else generated, 1 if later else how.width)
+    capped = np.where(generated < how.cap, ends.EXHAUSTED, ends.CAP)
+    capped = np.where(trajectory.ran_empty, ends.EMPTY, capped)
+    return step, np.where(ruled, ends.RULE, capped).astype(np.int8)
+
+
+def _listwise_called(trajectory: Trajectory, how: Cut) -> np.ndarray:
+    """Examples (E,) on which the policy makes the logged call of a listwise verifier."""
+    if trajectory.walk.order.verifies_later or how.stop.cuts:
+        return np.zeros(len(trajectory.listwise), dtype=bool)
+    return trajectory.listwise & listwise_fits(trajectory, np.minimum(trajectory.generated, how.cap))
+
+
+def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallSegment:
+    """The calls that a walk had paid when it ended at `step` (E,)."""
+    walk, generated = trajectory.walk, trajectory.paid_traces(step)
+    calls: dict[tuple[str, str | None], CallMask] = {
+        (walk.pool, None): certain(_until(trajectory, trajectory.place, generated))
+    }
+    if walk.verifier is not None and trajectory.scores is not None:
+        calls[walk.pool, walk.verifier] = _verified(trajectory, step, outcome)
+    return CallSegment(calls, walk.width, trajectory.place, generated)
+
+
+def _verified(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallMask:
+    """The verifications paid by the time the walk stopped."""
+    verified = _until(trajectory, trajectory.sample_index, step) * (trajectory.pool.code >= 0)
+    scores = trajectory.scores
+    if scores is not None and trajectory.listwise.any():
+        called = trajectory.listwise & (outcome.cost("verifications") > 0)
+        verified = np.where(trajectory.listwise[:, None], ~np.isnan(scores.score) * called[:, None], verified)
+    if outcome.random_subset:
+        return CallMask(verified, outcome.cost("verifications"))
+    return certain(verified)
+
+
+def _until(trajectory: Trajectory, order: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """1.0 for the sample indices (E, T) among the first `steps` (E,) of an order (E, S)."""
+    mask = np.zeros(trajectory.pool.code.shape)
+    row, step = np.nonzero(np.arange(order.shape[1]) < steps[:, None])
+    mask[row, order[row, step]] = 1.0  # an order may repeat its last one beyond its end
+    return mask

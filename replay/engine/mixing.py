@@ -1,0 +1,121 @@
+"""Outcomes made of outcomes: one or the other by example, and weighted mixtures of both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from replay.data.block import Block
+from replay.engine.calls import Calls, ChosenTraces, PolicyPath, Realization, calls_of, extra_tokens, union
+from replay.engine.outcome import MIXED, Outcome
+
+
+def choose(on: np.ndarray, first: PolicyPath, second: PolicyPath) -> PolicyPath:
+    """One path where `on` (E,), the other elsewhere; only the chosen one is paid, and must be served."""
+    outcome = pick(on, first.outcome, second.outcome)
+    later = second.outcome.reason + (len(first.outcome.reasons) - 1) * (second.outcome.reason > 0)
+    reason = np.where(on, first.outcome.reason, later).astype(np.int16)
+    reasons = (*first.outcome.reasons, *second.outcome.reasons[1:])
+    sides = ((first, on), (second, ~on))
+    every = [one.where(side) for path, side in sides for one in path.realizations]
+    gates: list[Calls] = [{key: paid.where(side) for key, paid in path.gate.items()} for path, side in sides]
+    return PolicyPath(
+        replace(outcome, reason=reason, reasons=reasons),
+        tuple(one for one in every if one.weight.any()),
+        either(on, first.chosen, second.chosen),
+        union(gates),
+    )
+
+
+def pick(on: np.ndarray, first: Outcome, second: Outcome) -> Outcome:
+    """The first outcome where `on` (E,), else the second; the reasons are left for the caller to set."""
+    if first.shares is None and second.shares is None:
+        words, shares = np.where(on, first.words[0], second.words[0])[None], None
+    else:
+        words = np.concatenate([np.where(on, first.words, -1), np.where(on, -1, second.words)])
+        shares = np.concatenate([_shares(first) * on, _shares(second) * ~on])
+    return Outcome(
+        reason=np.zeros(len(on), dtype=np.int16),
+        reasons=("served",),
+        costs=np.where(on[:, None], first.costs, second.costs),
+        correct=np.where(on, first.correct, second.correct),
+        credit=np.where(on, first.credit, second.credit),
+        words=words.astype(np.int32),
+        shares=shares,
+        rows=np.where(on, first.rows, second.rows),
+        ending=np.where(on, first.ending, second.ending).astype(np.int8),
+    )
+
+
+def either(on: np.ndarray, first: ChosenTraces | None, second: ChosenTraces | None) -> ChosenTraces | None:
+    """The chosen traces of one where `on` (E,), of the other elsewhere; None where one has none."""
+    if first is None or second is None:
+        return None
+    names = tuple(dict.fromkeys([*first.slices, *second.slices]))
+    one, two = (np.array([names.index(name) for name in part.slices])[part.slice] for part in (first, second))
+    return ChosenTraces(names, np.where(on, one, two), np.where(on, first.sample, second.sample))
+
+
+def mixture(rate: float, base: PolicyPath, then: PolicyPath) -> PolicyPath:
+    """(1 - rate) of the one and rate of the other on every example; both must be served."""
+    reason, reasons = needs_both(base.outcome, then.outcome)
+    sides = [(weight, path) for weight, path in ((1 - rate, base), (rate, then)) if weight > 0]
+    if len(sides) == 1:
+        only = sides[0][1]
+        return replace(only, outcome=replace(only.outcome, reason=reason, reasons=reasons, against=None), chosen=None)
+    one, two = base.outcome, then.outcome
+    (words, shares), (more_words, more_shares) = _answers(one), _answers(two)
+    outcome = Outcome(
+        reason=reason,
+        reasons=reasons,
+        costs=(1 - rate) * one.costs + rate * two.costs,
+        correct=(1 - rate) * one.correct + rate * two.correct,
+        credit=(1 - rate) * one.credit + rate * two.credit,
+        words=np.concatenate([words, more_words]),
+        shares=np.concatenate([(1 - rate) * shares, rate * more_shares]),
+        rows=one.rows + two.rows,
+        ending=np.where(one.ending == two.ending, one.ending, MIXED).astype(np.int8),
+    )
+    every = (Realization(one.weight * weight, one.segments) for weight, path in sides for one in path.realizations)
+    return PolicyPath(outcome, tuple(every), None, {})
+
+
+def needs_both(base: Outcome, then: Outcome) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Why an example (E,) is partial for a policy that needs both outcomes, and the reasons that it numbers."""
+    later = np.where(then.reason > 0, then.reason + len(base.reasons) - 1, 0)
+    return np.where(base.reason > 0, base.reason, later).astype(np.int16), (*base.reasons, *then.reasons[1:])
+
+
+def gain(block: Block, base: PolicyPath, then: PolicyPath) -> tuple[np.ndarray, np.ndarray]:
+    """Gain in mean correctness (E,) of `then` over `base`, and its action tokens (E,)."""
+    known = paid(base)
+    tokens = np.zeros(len(base.outcome.correct))
+    for one in then.realizations:
+        extra = extra_tokens(block, calls_of(one.segments), known)
+        tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
+    return then.outcome.correct - base.outcome.correct, tokens
+
+
+def paid(path: PolicyPath) -> Calls:
+    """Every call that some realization of a path made."""
+    return union(calls for one in path.realizations for calls in one.calls)
+
+
+def predicted(outcome: Outcome) -> np.ndarray:
+    """The word (E,) of an outcome of one row, -1 where it is null; of several, that of the heaviest."""
+    if outcome.shares is None:
+        return outcome.words[0]
+    return outcome.words[outcome.shares.argmax(axis=0), np.arange(outcome.words.shape[1])]
+
+
+def _shares(outcome: Outcome) -> np.ndarray:
+    return np.ones(outcome.words.shape) if outcome.shares is None else outcome.shares
+
+
+def _answers(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
+    """Words and shares; what an outcome without any possible winner lacks is the share of the null answer."""
+    shares = _shares(outcome)
+    null = np.full((1, shares.shape[1]), -1, dtype=np.int32)
+    rest = np.maximum(1 - shares.sum(axis=0, keepdims=True), 0.0).round(12)
+    return np.concatenate([outcome.words, null]), np.concatenate([shares, rest])

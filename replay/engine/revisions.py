@@ -1,0 +1,67 @@
+"""Revisions of a base attempt: the calls of each, and means over several logged traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from replay.data.block import Block
+from replay.engine import outcome as ends
+from replay.engine.calls import Calls, CallSegment, Realization, certain, extra_cost
+from replay.engine.costs import COSTS
+from replay.engine.outcome import Outcome
+from replay.engine.trajectory import judged_unless_null
+
+
+def revision(block: Block, base: str, name: str, number: int) -> CallSegment:
+    """The calls of revision `number` of slice `name`: the base traces that it read, and itself."""
+    pool, revised = block.pools[base], block.pools[name]
+    inside = number < revised.code.shape[1]
+    there = number < revised.size
+    read = np.where(there, np.maximum(revised.reads[:, number], 1), 0) if inside else np.zeros(len(there), dtype=int)
+    before = (np.arange(pool.code.shape[1]) < read[:, None]).astype(float)
+    own = np.zeros(revised.code.shape)
+    if inside:
+        own[:, number] = there
+    return CallSegment({(base, None): certain(before), (name, None): certain(own)})
+
+
+def first_attempt(block: Block, base: str) -> Calls:
+    """The call of sample 0 of a pool, where there is one."""
+    pool = block.pools[base]
+    own = np.zeros(pool.code.shape)
+    own[:, 0] = pool.size > 0
+    return {(base, None): certain(own)}
+
+
+def mean_of(
+    block: Block,
+    traces: Sequence[tuple[str, int]],
+    realizations: Sequence[Realization],
+    reason: np.ndarray,
+    reasons: tuple[str, ...],
+) -> Outcome:
+    """The mean over the realizations with weight, each of which gives the answer of one of `traces` (slice, sample)."""
+    examples = len(block.examples)
+    costs, correct, credit = np.zeros((examples, len(COSTS))), np.zeros(examples), np.zeros(examples)
+    words, count = [], np.maximum(np.sum([one.weight > 0 for one in realizations], axis=0), 1)
+    for (name, sample), one in zip(traces, realizations, strict=True):
+        pool, on = block.pools[name], one.weight > 0
+        at = min(sample, pool.code.shape[1] - 1)
+        judged = judged_unless_null(pool.judged[:, at], pool.code[:, at] >= 0)
+        correct += np.where(on, judged, 0.0)
+        credit += np.where(on, pool.credit[:, at], 0.0)
+        costs += np.where(on[:, None], extra_cost(block, one.segments, []), 0.0)
+        words.append(np.where(on, pool.word[:, at], -1))
+    return Outcome(
+        reason=reason,
+        reasons=reasons,
+        costs=costs / count[:, None],
+        correct=correct / count,
+        credit=credit / count,
+        words=np.stack(words).astype(np.int32),
+        shares=None if len(realizations) == 1 else np.stack([one.weight for one in realizations]),
+        rows=count,
+        ending=np.full(examples, ends.CAP, dtype=np.int8),
+    )

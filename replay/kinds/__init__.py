@@ -1,0 +1,11 @@
+"""The kinds of policies, one module each."""
+
+from replay.kinds.act import Act
+from replay.kinds.oracle import Oracle
+from replay.kinds.route import Route
+from replay.kinds.sample import Sample
+from replay.kinds.when import When
+from replay.policies.base import KINDS
+
+for kind in (Sample, Act, When, Route, Oracle):
+    KINDS[kind.kind] = kind

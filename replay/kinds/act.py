@@ -1,0 +1,141 @@
+"""Kind `act`: the answer of a revision of a base attempt, and the costs of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import Pool
+from replay.data.contents import Contents
+from replay.data.needs import Needs, revisions, slice_name
+from replay.engine.calls import ChosenTraces, PolicyPath, Realization, calls_of, extra_tokens
+from replay.engine.outcome import against
+from replay.engine.revisions import first_attempt, mean_of, revision
+from replay.engine.trajectory import judged_unless_null
+from replay.kinds.trace_rows import trace_rows
+from replay.policies.base import Policy, Replayed, Stage
+from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.settings import of_kind, setting
+
+MEAN = "mean"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Act(Policy):
+    """The answer of a revision of sample 0 of the pool `base`; the costs of both.
+
+    `pool` is the revision's, needed where one action has several. `rollouts` is `mean`, over all that are logged
+    for the example, or the number of one of them.
+    """
+
+    action: str = setting(what="a name")
+    base: str = setting(what="a name")
+    pool: str | None = setting(None, what="a name")
+    rollouts: int | str = MEAN
+    kind: ClassVar[str] = "act"
+    single_by: ClassVar[str] = "give the act `rollouts = 0`"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.action == "solve":
+            raise self.refuse("`action` is `solve`, a first attempt; name what was done to it")
+        number = of_kind(int, self.rollouts)
+        if self.rollouts != MEAN and (number is None or number < 0):
+            raise self.refuse(f'`rollouts` is {shown(self.rollouts)}; it takes "mean" or an integer of at least 0')
+        object.__setattr__(self, "rollouts", MEAN if number is None else number)
+
+    @property
+    def single(self) -> bool:
+        """One rollout, so one chosen trace."""
+        return self.rollouts != MEAN
+
+    @property
+    def revises(self) -> tuple[str, str | None]:
+        """Its action, and the pool of its revisions."""
+        return self.action, self.pool
+
+    @property
+    def slice(self) -> str:
+        """The slice of a block that holds its revisions."""
+        return slice_name(self.action, self.base, self.pool)
+
+    def resolve(self, contents: Contents) -> Self:
+        """With the pool of its revisions."""
+        try:
+            contents.require_pool(self.base)
+            if self.action not in contents.actions:
+                raise ThinkbackError(f"the log has no action `{self.action}`; {suggest(self.action, contents.actions)}")
+            return replace(self, pool=contents.revision_pool(self.action, self.base, self.pool))
+        except ThinkbackError as error:
+            raise self.refuse(error) from None
+
+    def needs(self, contents: Contents) -> Needs:
+        """Its revisions and their base."""
+        return revisions(self.action, self.base, self.pool)
+
+    def slices(self, contents: Contents) -> frozenset[str]:
+        """Its revisions."""
+        return frozenset([self.slice])
+
+    def path(self, on: Replayed) -> PolicyPath:
+        """A realization for each logged rollout, or for the one asked for."""
+        block, name = on.block, self.slice
+        base, revised, examples = block.pools[self.base], block.pools[name], len(block.examples)
+        numbers = self._rollouts(revised)
+        made = [Realization(self._weight(revised, n), (revision(block, self.base, name, n),)) for n in numbers]
+        which = f" with rollout {self.rollouts}" if self.single else ""
+        reasons = (
+            "served",
+            f"no trace in pool `{self.base}`",
+            f"no revision by `{self.action}` of pool `{self.base}`{which}",
+            f"pool `{self.base}` has fewer traces than `{self.action}` read, or is replayed whole",
+        )
+        reason = self._reason(base, revised, self.base in on.whole_pools)
+        outcome = mean_of(block, [(name, n) for n in numbers], made, reason, reasons)
+        tokens, attempt = np.zeros(examples), first_attempt(block, self.base)
+        for one in made:
+            extra = extra_tokens(block, calls_of(one.segments), attempt)
+            tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
+        before = judged_unless_null(base.judged[:, 0], base.code[:, 0] >= 0)
+        outcome = replace(outcome, against=against(before, outcome.correct, np.ones(examples), tokens))
+        none = np.zeros(examples, dtype=np.int64)
+        chosen = ChosenTraces((name,), none, np.full(examples, numbers[0])) if self.single else None
+        return PolicyPath(outcome, tuple(made), chosen, {})
+
+    def _rollouts(self, revised: Pool) -> list[int]:
+        """Their numbers; one at least."""
+        if self.rollouts != MEAN:
+            return [int(self.rollouts)]
+        return list(range(max(int(revised.size.max(initial=1)), 1)))
+
+    def _weight(self, revised: Pool, number: int) -> np.ndarray:
+        there = number < revised.size
+        return there / np.maximum(revised.size, 1) if self.rollouts == MEAN else there.astype(float)
+
+    def _reason(self, base: Pool, revised: Pool, whole: bool) -> np.ndarray:
+        used = np.arange(revised.code.shape[1]) < revised.size[:, None]
+        if self.rollouts != MEAN:
+            used = used & (np.arange(revised.code.shape[1]) == self.rollouts)
+        reads = np.where(used, np.maximum(revised.reads, 1), 0).max(axis=1, initial=0)
+        reason = np.where(base.size < reads, 3, 0).astype(np.int16)
+        if whole:
+            reason[(base.size > reads) | (base.behind_gap > 0)] = 3
+        reason[~used.any(axis=1)] = 2
+        reason[base.size == 0] = 1
+        return reason
+
+    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+        """The base attempt, and each revision of it that counts."""
+        revised = on.block.pools[self.slice]
+        counted = [n for n in self._rollouts(revised) if n < revised.size[0]]
+        read = max([1, *(int(revised.reads[0, n]) for n in counted)])
+        rows = [*trace_rows(on.block, self.base, range(read)), *trace_rows(on.block, self.slice, counted)]
+        yield Stage(f"`{self.name}`", pl.DataFrame(rows))
+
+    def ending(self, ending: str) -> str:
+        """It has one way to end."""
+        return "the revision is the answer"

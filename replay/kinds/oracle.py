@@ -1,0 +1,188 @@
+"""Kind `oracle`: diagnostics that see the reference answer. What each rule does is in `oracle_rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from replay.data.contents import Contents
+from replay.data.needs import Needs, revisions, slice_name
+from replay.engine.calls import PolicyPath
+from replay.engine.mixing import gain
+from replay.kinds.oracle_rules import RULES, OracleRule
+from replay.kinds.sample import Sample
+from replay.policies.base import Policy, Reader, Replayed, Stage
+from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.settings import from_table, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oracle(Policy):
+    """A diagnostic that sees gold; only `matched_random` does not.
+
+    `any`: right when some trace of `of` is (pass@n, the ideal verifier); it pays all of `of`, and the sample 0 of
+    the pool `base` if there is one. `action`: the best logged outcome among `base` and `of`, every rollout a
+    candidate. `expected_action`: the one with the highest mean correctness. `of` names pools and actions (an
+    action: its logged revisions of the base's sample 0). `matched_rate`: `then` on the share `rate` of the examples
+    with the largest gain over `base`; `matched_random`: the mean of both, `rate` the weight of `then`. For these
+    two `base` is a policy, or the name of a pool, whose sample 0 is meant.
+    """
+
+    of: tuple[str, ...] = ()
+    rule: str = setting("any", choices=RULES)
+    base: str | Policy | None = None
+    then: Policy | None = None
+    rate: float | None = setting(None, what="a share from 0 to 1", low=0, high=1)
+    kind: ClassVar[str] = "oracle"
+    lists: ClassVar[frozenset[str]] = frozenset({"of"})
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], reader: Reader) -> Self:
+        """From its tables; `base` may be a name."""
+        made = dict(table)
+        for key in ("base", "then"):
+            if isinstance(made.get(key), Mapping):
+                made[key] = reader.policy(made[key], f"{table.get('name', '')}: {key}")
+        return from_table(cls, made)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given: Any = (self.of,) if isinstance(self.of, str) else self.of
+        if not isinstance(given, tuple | list) or not all(isinstance(name, str) for name in given):
+            raise self.refuse(f"`of` is {shown(self.of)}; it takes a list of names of pools and actions")
+        object.__setattr__(self, "of", tuple(given))
+        if self.choosing.matched:
+            self._check_matched()
+        else:
+            self._check_choice()
+
+    def _check_choice(self) -> None:
+        if not self.of:
+            raise self.refuse("`of` takes a list of names of pools and actions")
+        if len(set(self.of)) != len(self.of):
+            raise self.refuse("`of` names the same pool or action twice")
+        for key in ("then", "rate"):
+            if getattr(self, key) is not None:
+                raise self.refuse(
+                    f"`{key}` belongs to the rules `matched_rate` and `matched_random`, not to `{self.rule}`"
+                )
+        if self.base is None and self.choosing.needs_base:
+            raise self.refuse(f"rule `{self.rule}` needs `base`, the pool whose sample 0 is the base attempt")
+        if self.base is not None and not isinstance(self.base, str):
+            raise self.refuse(f"`base` is {shown(self.base)}; for rule `{self.rule}` it takes the name of a pool")
+
+    def _check_matched(self) -> None:
+        if self.of:
+            raise self.refuse(f"`of` does not go with rule `{self.rule}`; it takes `base`, `then` and `rate`")
+        if isinstance(self.base, str):
+            base = Sample(name=f"{self.name}: base", pool=self.base, max_traces=1, select="first")
+            object.__setattr__(self, "base", base)
+        for key in ("base", "then"):
+            self.require_part(key)
+        if self.rate is None:
+            raise self.refuse("`rate` is missing; it takes a share from 0 to 1")
+
+    @property
+    def choosing(self) -> OracleRule:
+        """Its rule."""
+        return RULES[self.rule]
+
+    @property
+    def diagnostic(self) -> str:
+        """It sees gold."""
+        return "sees gold" if self.choosing.sees_gold else ""
+
+    @property
+    def parts(self) -> tuple[Policy, ...]:
+        """Of the matched rules, base and then."""
+        return tuple(part for part in (self.base, self.then) if isinstance(part, Policy))
+
+    @property
+    def single(self) -> bool:
+        """Whether the rule chooses one trace."""
+        return self.choosing.single
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether the rule ranks all examples of a run."""
+        return self.choosing.sees_all
+
+    @property
+    def share(self) -> float:
+        """Its rate."""
+        return float(self.rate or 0.0)
+
+    @property
+    def top_level_only(self) -> str:
+        """A rule that ranks all examples belongs to a run."""
+        ranks = f"an oracle of rule `{self.rule}`, which chooses among all examples of a run" if self.sees_all else ""
+        return super().top_level_only or ranks
+
+    # ---- a log ----
+
+    def resolve(self, contents: Contents) -> Self:
+        """With its parts resolved; the log must have what `of` and `base` name."""
+        if self.parts:
+            return super().resolve(contents)
+        known = contents.pools | contents.actions
+        for name in self.of:
+            if name not in known:
+                raise self.refuse(f"the log has no pool or action `{name}`; {suggest(name, known)}")
+            if name in contents.pools and name in contents.actions:
+                raise self.refuse(f"`{name}` is both a pool and an action of the log")
+            if name not in contents.pools and self.base is None:
+                raise self.refuse(
+                    f"`{name}` is an action, so it needs `base`, the pool whose sample 0 it revises; "
+                    f"{suggest('', contents.pools)}"
+                )
+        if self.base is not None:
+            try:
+                contents.require_pool(str(self.base))
+            except ThinkbackError as error:
+                raise self.refuse(error) from None
+        return self
+
+    def needs(self, contents: Contents) -> Needs:
+        """The pools and actions that it looks at."""
+        if self.parts:
+            return Needs()
+        found = Needs(pools=frozenset(name for name in (*self.of, self.base) if name in contents.pools))
+        for name in self.of:
+            if name not in contents.pools and self.base is not None:
+                found |= revisions(name, str(self.base), None)
+        return found
+
+    def slices(self, contents: Contents) -> frozenset[str]:
+        """What it may choose from."""
+        if self.parts:
+            return super().slices(contents)
+        own = frozenset([self.base] if isinstance(self.base, str) else [])
+        return own | {n if n in contents.pools else slice_name(n, str(self.base)) for n in self.of}
+
+    # ---- a block ----
+
+    def path(self, on: Replayed) -> PolicyPath:
+        """What its rule chooses."""
+        if self.parts:
+            base, then = (on.path(part) for part in self.parts)
+            return self.choosing.match(self.share, base, then, on.chosen_by(self))
+        return self.choosing.choose(on.block, None if self.base is None else str(self.base), self.of, on.whole_pools)
+
+    def gain(self, on: Replayed) -> tuple[np.ndarray, np.ndarray]:
+        """What each example (E,) would gain in mean correctness, and the action tokens (E,) of that."""
+        base, then = (on.path(part) for part in self.parts)
+        return gain(on.block, base, then)
+
+    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+        """Every trace that it looks at; or both of the policies that it chooses between."""
+        if self.parts:
+            yield from super().explain(on, repetition)
+        else:
+            yield Stage(f"`{self.name}`", self.choosing.rows(on.block, self.base, self.of))
+
+    def ending(self, ending: str) -> str:
+        """What its rule does."""
+        return self.choosing.says

@@ -1,0 +1,271 @@
+"""The rules of oracles: what each sees, what it chooses, and what it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import Block
+from replay.data.needs import slice_name
+from replay.engine import outcome as ends
+from replay.engine.calls import CallMask, CallSegment, ChosenTraces, PolicyPath, Realization, certain, extra_cost
+from replay.engine.costs import COSTS
+from replay.engine.mixing import choose, mixture, needs_both
+from replay.engine.outcome import Outcome
+from replay.engine.revisions import mean_of, revision
+from replay.engine.trajectory import judged_unless_null
+from replay.kinds.trace_rows import trace_rows
+
+LACKS = "has no trace, fewer than a revision read, or a gap"
+
+
+class OracleRule:
+    """A rule: it chooses among logged traces, or matches two policies at a rate."""
+
+    sees_gold: ClassVar[bool] = True
+    single: ClassVar[bool] = False
+    """Whether it chooses one trace."""
+    needs_base: ClassVar[bool] = False
+    matched: ClassVar[bool] = False
+    """Whether it is made of two policies."""
+    sees_all: ClassVar[bool] = False
+    """Whether it ranks all examples of a run."""
+    says: ClassVar[str] = "an oracle looks at all of `of`"
+
+    def choose(self, block: Block, base: str | None, of: Sequence[str], whole_pools: frozenset[str]) -> PolicyPath:
+        """What it chooses of the pools and actions in `of`."""
+        raise NotImplementedError
+
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, chosen: np.ndarray | None) -> PolicyPath:
+        """Both paths together; `chosen` (E,): the examples on which it intervenes."""
+        raise NotImplementedError
+
+    def rows(self, block: Block, base: object, of: Sequence[str]) -> pl.DataFrame:
+        """Every trace that it looks at on the one example of a block."""
+        names = [
+            *([str(base)] if self.needs_base else []),
+            *slice_names(block, None if base is None else str(base), of),
+        ]
+        rows = [row for name in names for row in trace_rows(block, name, range(block.pools[name].code.shape[1]), True)]
+        schema = {"of": pl.String, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64}
+        return pl.DataFrame(rows, schema=schema)
+
+
+def slice_names(block: Block, base: str | None, of: Sequence[str]) -> tuple[str, ...]:
+    """The block's slices behind `of`, in its order: a pool's own name, or an action's with its base."""
+    return tuple(name if name in block.pools else slice_name(name, str(base)) for name in of)
+
+
+class AnyRight(OracleRule):
+    """The first right trace of `of` in its order, then by sample index, else the first of all.
+
+    With a graded measure in place of correctness, the first trace with the highest value. Pays every trace of `of`, the
+    base's sample 0 and those that a revision read, each once.
+    """
+
+    single = True
+
+    def choose(self, block: Block, base: str | None, of: Sequence[str], whole_pools: frozenset[str]) -> PolicyPath:
+        """The chosen trace of each example."""
+        examples = len(block.examples)
+        rows = np.arange(examples)
+        names = slice_names(block, base, of)
+        judged = np.full(examples, np.nan)
+        credit, word = np.full(examples, np.nan), np.full(examples, -1, dtype=np.int32)
+        highest, reason = np.full(examples, -np.inf), np.zeros(examples, dtype=np.int16)
+        slice_number, sample = np.zeros(examples, dtype=np.int64), np.zeros(examples, dtype=np.int64)
+        costs = np.zeros((examples, len(COSTS)))
+        calls: dict[tuple[str, str | None], CallMask] = {}
+        bill = _bill(block, base, of, names)
+        for number, (name, needed) in enumerate(bill.items()):
+            pool = block.pools[name]
+            lacks = (pool.size < needed) | (pool.behind_gap > 0 if name in whole_pools else False)
+            reason = np.where(lacks & (reason == 0), number + 1, reason).astype(np.int16)
+            paid = np.where(name in names, pool.size, needed)
+            costs += _paid(pool.code, pool.costs, paid)
+            calls[name, None] = certain((np.arange(pool.code.shape[1]) < paid[:, None]).astype(float))
+            if name not in names:
+                continue
+            there = np.arange(pool.judged.shape[1]) < pool.size[:, None]
+            judgement = judged_unless_null(pool.judged, pool.code >= 0)
+            value = np.where(there & ~np.isnan(judgement), judgement, -1.0)
+            first = value.argmax(axis=1)
+            take = value[rows, first] > highest
+            highest = np.where(take, value[rows, first], highest)
+            judged = np.where(take, judgement[rows, first], judged)
+            credit = np.where(take, pool.credit[rows, first], credit)
+            word = np.where(take, pool.word[rows, first], word).astype(np.int32)
+            slice_number = np.where(take, names.index(name), slice_number)
+            sample = np.where(take, first, sample)
+        outcome = Outcome(
+            reason=reason,
+            reasons=("served", *(f"`{name}` {LACKS}" for name in bill)),
+            costs=costs,
+            correct=judged,
+            credit=credit,
+            words=word[None, :],
+            shares=None,
+            rows=np.ones(examples, dtype=np.int64),
+            ending=np.full(examples, ends.CAP, dtype=np.int8),
+        )
+        made = Realization(np.ones(examples), (CallSegment(calls),))
+        return PolicyPath(outcome, (made,), ChosenTraces(names, slice_number, sample), {})
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Traces of equal weight that an oracle may choose together, and what their mean would be worth and cost."""
+
+    traces: list[tuple[str, int]]  # (slice, sample)
+    realizations: list[Realization]
+    value: np.ndarray  # (E,) mean correctness, -1 where there is none
+    tokens: np.ndarray  # (E,) mean total tokens, infinite where not logged
+
+
+class BestAction(OracleRule):
+    """The highest correctness among the base and every logged trace of `of`; it pays what it chooses.
+
+    Ties: base, then fewer total tokens, then name, then sample index.
+    """
+
+    single = True
+    needs_base = True
+    together: ClassVar[bool] = False
+    """Whether a pool or action is one candidate, by its mean, and not each of its traces."""
+
+    def choose(self, block: Block, base: str | None, of: Sequence[str], whole_pools: frozenset[str]) -> PolicyPath:
+        """The best candidate of each example."""
+        first = str(base)
+        names = dict(zip(of, slice_names(block, base, of), strict=True))
+        reason, reasons = np.zeros(len(block.examples), dtype=np.int16), ["served"]
+        for entry in (first, *of):
+            name = names.get(entry, entry)
+            pool = block.pools[name]
+            short = block.pools[first].size < pool.reads.max(axis=1, initial=0) if name != entry else False
+            lacks = (pool.size == 0) | short | (pool.behind_gap > 0 if name in whole_pools else False)
+            reasons.append(f"`{name}` {LACKS}")
+            reason = np.where(lacks & (reason == 0), len(reasons) - 1, reason).astype(np.int16)
+        candidates = [_candidate(block, first, first, [0], True)]
+        for entry in sorted(of):
+            samples = list(range(block.pools[names[entry]].code.shape[1]))
+            for group in [samples] if self.together else [[sample] for sample in samples]:
+                candidates.append(_candidate(block, first, names[entry], group, names[entry] == entry))
+        best = np.zeros(len(block.examples), dtype=np.int64)
+        value, tokens = candidates[0].value, np.full(len(best), -np.inf)
+        for number, candidate in enumerate(candidates[1:], 1):
+            take = (candidate.value > value) | ((candidate.value == value) & (candidate.tokens < tokens))
+            best = np.where(take, number, best)
+            value, tokens = np.where(take, candidate.value, value), np.where(take, candidate.tokens, tokens)
+        return self._chosen(block, candidates, best, reason, tuple(reasons))
+
+    def _chosen(
+        self, block: Block, candidates: list[Candidate], best: np.ndarray, reason: np.ndarray, reasons: tuple[str, ...]
+    ) -> PolicyPath:
+        traces: list[tuple[str, int]] = []
+        made: list[Realization] = []
+        for number, candidate in enumerate(candidates):
+            here = best == number
+            if here.any():
+                traces += candidate.traces
+                made += [
+                    Realization(one.weight * here, tuple(s.where(here) for s in one.segments))
+                    for one in candidate.realizations
+                ]
+        outcome = mean_of(block, traces, made, reason, reasons)
+        chosen = None
+        if self.single:
+            names = tuple(dict.fromkeys(name for name, _ in traces))
+            where, which = np.zeros(len(best), dtype=np.int64), np.zeros(len(best), dtype=np.int64)
+            for (name, index), one in zip(traces, made, strict=True):
+                where[one.weight > 0], which[one.weight > 0] = names.index(name), index
+            chosen = ChosenTraces(names, where, which)
+        return PolicyPath(outcome, tuple(made), chosen, {})
+
+
+class BestExpectedAction(BestAction):
+    """The pool or action with the highest mean correctness."""
+
+    single = False
+    together = True
+
+
+class MatchedRate(OracleRule):
+    """`then` on the examples that gain most from it; both policies are needed on each."""
+
+    matched = True
+    sees_all = True
+    says: ClassVar[str] = "whether it intervenes depends on all examples of a run"
+
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, chosen: np.ndarray | None) -> PolicyPath:
+        """`then` on the chosen examples, none before they are known."""
+        path = choose(np.zeros(len(base.outcome.correct), dtype=bool) if chosen is None else chosen, then, base)
+        reason, reasons = needs_both(base.outcome, then.outcome)
+        return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
+
+
+class MatchedRandom(OracleRule):
+    """The coin: the mean of both policies, weighted by the rate."""
+
+    sees_gold = False
+    matched = True
+    says: ClassVar[str] = "the mean of both policies"
+
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, chosen: np.ndarray | None) -> PolicyPath:
+        """Their mixture."""
+        return mixture(rate, base, then)
+
+
+RULES: Mapping[str, OracleRule] = {
+    "any": AnyRight(),
+    "action": BestAction(),
+    "expected_action": BestExpectedAction(),
+    "matched_rate": MatchedRate(),
+    "matched_random": MatchedRandom(),
+}
+
+
+def _candidate(block: Block, base: str, name: str, samples: list[int], first_attempts: bool) -> Candidate:
+    """The traces `samples` of a slice as one candidate."""
+    pool, made = block.pools[name], []
+    value, tokens = np.zeros(len(block.examples)), np.zeros(len(block.examples))
+    count = np.sum([pool.size > sample for sample in samples], axis=0)
+    for sample in samples:
+        on = pool.size > sample
+        if first_attempts:
+            own = np.zeros(pool.code.shape)
+            own[:, sample] = on
+            segment = CallSegment({(name, None): certain(own)})
+        else:
+            segment = revision(block, base, name, sample)
+        made.append(Realization(on / np.maximum(count, 1), (segment,)))
+        costs = extra_cost(block, [segment], [])
+        paid = costs[:, COSTS.index("prompt_tokens")] + costs[:, COSTS.index("completion_tokens")]
+        tokens += np.where(on, paid, 0.0)
+        judged = judged_unless_null(pool.judged[:, sample], pool.code[:, sample] >= 0)
+        value += np.where(on, np.nan_to_num(judged, nan=-1.0), 0.0)
+    known = count > 0
+    mean = np.where(known, value / np.maximum(count, 1), -1.0)
+    cost = np.where(known, tokens / np.maximum(count, 1), np.inf)
+    return Candidate([(name, sample) for sample in samples], made, mean, np.nan_to_num(cost, nan=np.inf))
+
+
+def _bill(block: Block, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """How many traces (E,) each slice must have: one of each in `of`, and of the base what the revisions read."""
+    needed = {name: np.ones(len(block.examples), dtype=np.int32) for name in names}
+    if base is not None:
+        read = [block.pools[name].reads.max(axis=1, initial=0) for name in names if name not in of]
+        needed[base] = np.maximum.reduce([np.ones(len(block.examples), dtype=np.int32), *read])
+    return needed
+
+
+def _paid(code: np.ndarray, values: Mapping[str, np.ndarray], count: np.ndarray) -> np.ndarray:
+    """Costs (E, C) of each example's first `count` traces, one after the other."""
+    on = np.arange(code.shape[1]) < count[:, None]
+    total = {name: np.where(on, column, 0.0).sum(axis=1) for name, column in values.items()}
+    total |= {"traces": count, "valid_traces": (on & (code >= 0)).sum(axis=1)}
+    total["generation_s"] = total["latency_s"]
+    return np.stack([np.broadcast_to(total.get(name, 0.0), count.shape) for name in COSTS], axis=1)

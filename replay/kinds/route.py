@@ -1,0 +1,123 @@
+"""Kind `route`: a column of examples chooses between two policies before anything is solved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import polars as pl
+
+from replay.data.contents import Contents
+from replay.data.needs import Needs
+from replay.engine.calls import PolicyPath
+from replay.engine.mixing import choose
+from replay.policies.base import Policy, Reader, Replayed, Stage
+from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.settings import check, from_table, setting
+
+TABLE = 'a table such as { column = "router_score", at_least = 0.5 }'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Router:
+    """A column of `examples` and the threshold from which (`at_least`), or under which (`below`), `then` is chosen."""
+
+    column: str = setting(what="the name of a column of examples")
+    at_least: float | None = setting(None, what="a number or a list of them")
+    below: float | None = setting(None, what="a number or a list of them")
+
+    def __post_init__(self) -> None:
+        try:
+            check(self)
+        except ThinkbackError as error:
+            raise ThinkbackError(f"`route`: {error}") from None
+        if (self.at_least is None) == (self.below is None):
+            raise ThinkbackError("`route` needs one threshold, `at_least` or `below`")
+
+    def chooses(self, values: np.ndarray) -> np.ndarray:
+        """Where it chooses `then`, from the column (E,): bool (E,)."""
+        with np.errstate(invalid="ignore"):
+            return values >= self.at_least if self.at_least is not None else values < self.below
+
+    def record(self) -> dict[str, Any]:
+        """What is given."""
+        settings = {"column": self.column, "at_least": self.at_least, "below": self.below}
+        return {name: value for name, value in settings.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route(Policy):
+    """Chooses between `then` and `else` before anything is solved; only the chosen one is paid."""
+
+    route: Router
+    then: Policy
+    else_: Policy
+    kind: ClassVar[str] = "route"
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], reader: Reader) -> Self:
+        """From its tables."""
+        made = dict(table)
+        for key in ("then", "else"):
+            if key in made:
+                made[key] = reader.policy(made[key], f"{table.get('name', '')}: {key}")
+        if "route" in made:
+            if not isinstance(made["route"], Mapping) or "column" not in made["route"]:
+                raise ThinkbackError(f"`route` takes {TABLE}")
+            made["route"] = from_table(Router, made["route"], "route")
+        return from_table(cls, made)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.route, Router):
+            raise self.refuse(f"`route` is {shown(self.route)}; it takes {TABLE}")
+        for key in ("then", "else_"):
+            self.require_part(key)
+
+    @property
+    def parts(self) -> tuple[Policy, ...]:
+        """Both branches."""
+        return (self.then, self.else_)
+
+    def resolve(self, contents: Contents) -> Self:
+        """With its branches resolved; the router's column must be a number of each example."""
+        column = self.route.column
+        if column not in contents.example_columns:
+            raise self.refuse(
+                f"examples have no column `{column}` to route by; {suggest(column, contents.example_columns)}"
+            )
+        dtype = contents.example_columns[column]
+        if not (dtype.is_numeric() or dtype == pl.Boolean):
+            raise self.refuse(f"column `{column}` of examples holds {dtype}; a router's score is a number")
+        return super().resolve(contents)
+
+    def needs(self, contents: Contents) -> Needs:
+        """The router's column."""
+        return Needs(example_columns=frozenset([self.route.column]))
+
+    def _values(self, on: Replayed) -> np.ndarray:
+        return on.block.examples[self.route.column].cast(pl.Float64).to_numpy().astype(float)
+
+    def path(self, on: Replayed) -> PolicyPath:
+        """`then` where the column says so, else `else`."""
+        values = self._values(on)
+        path = choose(self.route.chooses(values), on.path(self.then), on.path(self.else_))
+        reasons = (*path.outcome.reasons, f"column `{self.route.column}` of examples is null")
+        reason = np.where(np.isnan(values), len(reasons) - 1, path.outcome.reason).astype(np.int16)
+        return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
+
+    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+        """What the router read, and the branch that it chose."""
+        value = float(self._values(on)[0])
+        first = bool(self.route.chooses(np.array([value]))[0])
+        threshold = self.route.at_least if self.route.at_least is not None else self.route.below
+        row = {
+            "reads": f"column `{self.route.column}` of examples",
+            "value": None if np.isnan(value) else value,
+            "chooses then": "at least" if self.route.at_least is not None else "below",
+            "threshold": threshold,
+        }
+        yield Stage("the router", pl.DataFrame([row]), f"it chooses `{'then' if first else 'else'}`")
+        yield from (self.then if first else self.else_).explain(on, repetition)

@@ -1,0 +1,425 @@
+"""Kind `sample`: order x stop x select over one pool of traces."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from replay.data.block import Block
+from replay.data.contents import Contents
+from replay.data.needs import Needs
+from replay.engine.calls import ChosenTraces, PolicyPath, Realization
+from replay.engine.cuts import Cut, cut, paid_segment, partial, reasons
+from replay.engine.expectation import expected_outcome
+from replay.engine.outcome import Outcome, RunSums
+from replay.engine.sets import SET_COLUMNS, by_label, measure_sets, shared_labels
+from replay.engine.trajectory import Trajectory, Walk, listwise_costs, walk_block
+from replay.kinds import sample_steps
+from replay.kinds.sample_remarks import outside_remarks, rows_left_out, sum_remarks
+from replay.learning.calibration import fit_calibration
+from replay.learning.conformal import class_thresholds
+from replay.learning.prior import fit_prior
+from replay.policies.base import Learner, Policy, Reader, Replayed, Stage
+from replay.policies.remarks import Remark, RemarkKind
+from replay.sampling.known import ORDERS, SELECTS
+from replay.sampling.learned import Calibration, Conformal, Learned, Prior
+from replay.sampling.orders import Generation, Order, RandomOrder
+from replay.sampling.own_stops import stop_rule
+from replay.sampling.prefix import SCORES, VOTES, Prefix
+from replay.sampling.selects import Select
+from replay.sampling.stops import Never, StopRule
+from replay.sampling.surrogate import MODES
+from toolkit.columns import OutcomeColumn, find
+from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.settings import from_table, setting
+
+EVERY = "every example"
+LEARNED: tuple[type[Learned], ...] = (Prior, Calibration, Conformal)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(Policy):
+    """Order x stop x select over one pool of traces.
+
+    `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K
+    seeded permutations of the whole logged pool; `expected` gives the exact mean over all random orders;
+    `width` generates that many traces at a time (the rule is looked at after each block);
+    `on_missing = "use_available"` lets the cap shrink to the pool. `features`, `mode`, `bootstrap`, `ridge`,
+    `forgetting`, `bonus` and `prior` are the order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal`
+    makes prediction sets.
+    """
+
+    max_traces: int = setting(low=1)
+    pool: str | None = setting(None, what="a name")
+    verifier: str | None = setting(None, what="a name")
+    order: str = setting("generation", choices=ORDERS)
+    stop: StopRule = field(default_factory=Never)
+    select: str = setting("best", choices=SELECTS)
+    seed: int = setting(0)
+    orders: int | None = setting(None, low=1)
+    expected: bool = setting(False)
+    width: int = setting(1, low=1)
+    on_missing: str = setting("partial", choices=("partial", "use_available"))
+    features: tuple[str, ...] = setting((), what="different names of columns of features")
+    mode: str = setting("lazy", choices=MODES)
+    bootstrap: int = setting(3, low=1)
+    ridge: float = setting(1.0, above=0)
+    forgetting: float = setting(1.0, above=0, high=1)
+    bonus: float = setting(0.0, low=0)
+    prior: Prior | None = None
+    calibration: Calibration | None = None
+    conformal: Conformal | None = None
+    kind: ClassVar[str] = "sample"
+    lists: ClassVar[frozenset[str]] = frozenset({"features"})
+
+    # ---- settings ----
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], reader: Reader) -> Self:
+        """From its keys; `stop` and what is learnt are tables of their own."""
+        made = dict(table)
+        if "stop" in made:
+            made["stop"] = reader.stop(made["stop"])
+        for learned in LEARNED:
+            if learned.key in made:
+                made[learned.key] = from_table(learned, made[learned.key], learned.key)
+        return from_table(cls, made)
+
+    def __post_init__(self) -> None:
+        given: Any = self.features
+        object.__setattr__(self, "features", (given,) if isinstance(given, str) else given)
+        super().__post_init__()
+        try:
+            object.__setattr__(self, "stop", stop_rule(self.stop))
+        except ThinkbackError as error:
+            raise self.refuse(error) from None
+        self._check_learned()
+        self._check_combination()
+
+    @cached_property
+    def ordering(self) -> Order:
+        """The order with its parameters, which are keys of the policy."""
+        kind = ORDERS[self.order]
+        names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+        return kind(**{name: getattr(self, name) for name in names})
+
+    @property
+    def selector(self) -> Select:
+        """The select rule."""
+        return SELECTS[self.select]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What its order, stop and select read of the traces."""
+        return self.ordering.reads | self.stop.reads | self.selector.reads
+
+    @property
+    def verifies(self) -> bool:
+        """Whether any verification is made: the order, the stop or the select reads scores."""
+        return SCORES in self.reads
+
+    @property
+    def diagnostic(self) -> str:
+        """What its order sees."""
+        return self.ordering.diagnostic
+
+    @property
+    def single(self) -> bool:
+        """One order."""
+        return self.orders is None and not self.expected
+
+    @property
+    def last_step(self) -> bool:
+        """A walk ends in a step."""
+        return True
+
+    @property
+    def first_attempt(self) -> str | None:
+        """The pool, for `max_traces = 1` and the select of one trace."""
+        return self.pool if self.max_traces == 1 and self.selector.one_trace else None
+
+    @property
+    def top_level_only(self) -> str:
+        """Prediction sets are reported of a policy by itself."""
+        sets = "`conformal`, which belongs to the whole policy" if self.conformal is not None else ""
+        return super().top_level_only or sets
+
+    @property
+    def learns(self) -> tuple[Learned, ...]:
+        """Prior, calibration and conformal thresholds, as far as they are given."""
+        return tuple(one for learned in LEARNED if (one := getattr(self, learned.key)) is not None)
+
+    @property
+    def columns(self) -> tuple[OutcomeColumn, ...]:
+        """Those of prediction sets, where it makes them."""
+        return () if self.conformal is None else tuple(find(name) for name in SET_COLUMNS)
+
+    def _check_learned(self) -> None:
+        if len(set(self.features)) != len(self.features):
+            raise self.refuse(f"`features` is {shown(self.features)}; it takes different names of columns of features")
+        for learned in LEARNED:
+            value = getattr(self, learned.key)
+            if value is not None and not isinstance(value, learned):
+                raise self.refuse(f"`{learned.key}` is {shown(value)}; it takes a table with `on`")
+        if self.prior is not None and not self.ordering.predicts:
+            raise self.refuse('`prior` goes with `order = "surrogate"`')
+        if self.prior is not None and not self.features:
+            raise self.refuse("`prior` is fitted on `features`, so it needs some")
+        if self.calibration is not None and not self.stop.calibrates:
+            raise self.refuse("`calibration` decides the margin, so it needs stop `margin`")
+        if self.conformal is not None and (not self.single or not self.selector.by_score):
+            raise self.refuse('`conformal` goes with `select = "best"`, without `orders` and `expected`')
+
+    def _check_combination(self) -> None:
+        order, select, stop = self.ordering, self.selector, self.stop
+        if select.one_trace and self.max_traces != 1:
+            raise self.refuse(f'`select = "{self.select}"` needs `max_traces = 1`; it has {self.max_traces}')
+        if self.verifies and self.verifier is None:
+            raise self.refuse("it verifies, so it needs a `verifier`")
+        if order.verifies_later and not stop.between_verifications:
+            raise self.refuse(
+                f'`order = "{self.order}"` goes with stop `none`, `margin` or a budget of verifications, '
+                f"because it is looked at after verifications and not after traces"
+            )
+        if order.verifies_later and SCORES not in select.reads:
+            raise self.refuse(f'`order = "{self.order}"` goes with `select` `best` or `weighted`, not `{self.select}`')
+        if order.one_by_one and self.width != 1:
+            raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
+        if self.expected:
+            if not (order.drawn and select.by_score and stop.verification_budget is not None):
+                raise self.refuse(
+                    '`expected` goes with `order = "random"`, `select = "best"` and a budget of verifications'
+                )
+            if self.orders is not None:
+                raise self.refuse("`expected` is already exact over all orders; leave out `orders`")
+
+    # ---- a log ----
+
+    def resolve(self, contents: Contents) -> Self:
+        """With its pool, where the log has one alone."""
+        if self.pool is None:
+            if len(contents.pools) != 1:
+                raise self.refuse(
+                    f"the log has {len(contents.pools)} pools, so it needs `pool`; {suggest('', contents.pools)}"
+                )
+            return replace(self, pool=next(iter(contents.pools))).resolve(contents)
+        try:
+            contents.require_pool(self.pool)
+            if self.verifies:
+                contents.require_verifier(str(self.verifier))
+            for name in self.ordering.features:
+                contents.require_feature(name, f"the {self.order}")
+        except ThinkbackError as error:
+            raise self.refuse(error) from None
+        if self.pool in contents.opaque and VOTES in self.reads:
+            raise self.refuse(
+                f"pool `{self.pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean "
+                "nothing; use select `first` or `best` with no stop or a budget"
+            )
+        cuts = self.ordering.cuts or (not self.ordering.verifies_later and self.stop.cuts)
+        if self.pool in contents.whole and (self.orders is not None or cuts):
+            raise self.refuse(
+                f"pool `{self.pool}` depends on how many traces there were (prefix: false), so it is replayed whole "
+                "and in its order: leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
+            )
+        return self
+
+    def needs(self, contents: Contents) -> Needs:
+        """Its pool, its verifier's scores, its order's features."""
+        pool = str(self.pool)
+        return Needs(
+            pools=frozenset([pool]),
+            scores=frozenset([(pool, str(self.verifier))] if self.verifies else []),
+            features=frozenset(self.ordering.features),
+        )
+
+    def slices(self, contents: Contents) -> frozenset[str]:
+        """Its pool."""
+        return frozenset([str(self.pool)])
+
+    def learn(self, learner: Learner) -> Self:
+        """With prior, calibration and conformal thresholds fitted, each on top of those before."""
+        pool, verifier, made = str(self.pool), str(self.verifier), self
+        if self.conformal is not None:
+            for settings in (self.prior, self.calibration):
+                if settings is not None:
+                    learner.refuse_reuse(self, settings, self.conformal)
+        same = (pool, verifier)
+        if made.prior is not None:
+            prior = learner.learn(
+                made, made.prior, (*same, made.features),
+                lambda block, one: fit_prior(block.pools[pool], verifier, self.features, one),
+            )  # fmt: skip
+            made = replace(made, prior=prior)
+        if made.calibration is not None:
+            calibration = learner.learn(
+                made, made.calibration, same, lambda block, one: fit_calibration(block.pools[pool], verifier, one)
+            )
+            made = replace(made, calibration=calibration)
+        if made.conformal is not None:
+            plain = replace(made, conformal=None)
+            conformal = learner.learn(
+                made, made.conformal, (plain.cache_key,),
+                lambda block, one: plain.class_thresholds(block, one, learner.whole_pools),
+            )  # fmt: skip
+            made = replace(made, conformal=conformal)
+        return made
+
+    def class_thresholds(self, block: Block, conformal: Conformal, whole_pools: frozenset[str]) -> Conformal:
+        """`conformal` with the thresholds of every class, from the examples of a block that the log can serve."""
+        labels = shared_labels(block)
+        trajectory = walk_block(block, self.walks()[0])
+        stopped = cut(trajectory, self._cut(whole_pools))
+        scores = by_label(block, trajectory, stopped.step, labels)
+        gold = block.examples["gold"].to_list()
+        return replace(conformal, fit=class_thresholds(conformal, labels, scores, gold, stopped.reason == 0))
+
+    # ---- a block ----
+
+    def walks(self) -> list[Walk]:
+        """The walks of its rows: one, or one for each of its random orders."""
+        if self.pool is None:
+            raise self.refuse("it has no pool")
+        return [
+            Walk(
+                pool=self.pool,
+                verifier=self.verifier if self.verifies else None,
+                order=self.ordering,
+                seed=self.seed if self.orders or self.ordering.drawn else 0,
+                repetition=repetition,
+                permuted=self.orders is not None,
+                cap=self.max_traces,
+                width=self.width,
+                calibration=self.calibration,
+            )
+            for repetition in range(self.orders or 1)
+        ]
+
+    def _cut(self, whole_pools: frozenset[str]) -> Cut:
+        return Cut(
+            stop=self.stop,
+            cap=self.max_traces,
+            width=self.width,
+            all_scores=self.ordering.all_scores or self.expected,
+            whole=self.pool in whole_pools,
+            shrinks=self.on_missing == "use_available",
+        )
+
+    def _reasons(self) -> tuple[str, ...]:
+        return reasons(self.pool, self.verifier, self.max_traces, self.features)
+
+    @classmethod
+    def prepare(cls, policies: Sequence[Self], on: Replayed) -> None:
+        """Walk every order once, and cut it for all policies that share it."""
+        walked = {policy.cache_key: policy for policy in policies if not policy.expected}
+        caps: dict[Walk, int] = {}
+        users: dict[Walk, list[Hashable]] = {}
+        for key, policy in walked.items():
+            for walk in policy.walks():
+                # A walk in order of generation does not depend on where it is cut: the longest cap serves all.
+                shared = walk if walk.order.verifies_later else replace(walk, cap=0)
+                caps[shared] = max(caps.get(shared, 0), walk.cap)
+                users.setdefault(shared, []).append(key)
+        sums = {key: RunSums(policy.orders or 1, key in on.traced) for key, policy in walked.items()}
+        reason = {key: np.zeros(len(on.block.examples), dtype=np.int16) for key in walked}
+        with_sets: dict[Hashable, Outcome] = {}
+        for shared, keys in users.items():
+            trajectory = walk_block(on.block, replace(shared, cap=caps[shared]))
+            at_end = listwise_costs(trajectory) if trajectory.listwise.any() else None
+            for key in keys:
+                policy = walked[key]
+                found = cut(trajectory, policy._cut(on.whole_pools))
+                extra = None if at_end is None or found.called is None else at_end * found.called[:, None]
+                sums[key].add(trajectory, found.step, policy.selector, found.ending, extra)
+                reason[key] = np.maximum(reason[key], found.reason)
+                if policy.conformal is not None:
+                    plain = sums[key].outcome(reason[key], policy._reasons())
+                    with_sets[key] = policy._with_sets(on.block, trajectory, found.step, plain)
+        for key, policy in walked.items():
+            made = with_sets.get(key) or sums[key].outcome(reason[key], policy._reasons())
+            on.keep(policy, made)
+
+    def _with_sets(self, block: Block, trajectory: Trajectory, step: np.ndarray, plain: Outcome) -> Outcome:
+        if self.conformal is None or self.conformal.fit is None:
+            raise self.refuse("`conformal` is not fitted: replay it with `replay.run`")
+        return measure_sets(block, trajectory, step, self.conformal.fit, self.conformal.abstain, plain)
+
+    def outcome(self, on: Replayed) -> Outcome:
+        """The exact mean over all orders; other outcomes are kept when walks are prepared."""
+        trajectory = walk_block(on.block, replace(self.walks()[0], order=Generation()))
+        called = np.zeros(len(trajectory.limit), dtype=bool)
+        reason = partial(trajectory, self._cut(on.whole_pools), trajectory.limit, called)
+        return expected_outcome(trajectory, self.stop.verification_budget or 0, reason, self._reasons())
+
+    def path(self, on: Replayed) -> PolicyPath:
+        """A realization for each of its orders."""
+        outcome = on.outcome(self)
+        made, chosen = [], None
+        for walk, step in outcome.runs:
+            trajectory = walk_block(on.block, walk)
+            made.append(
+                Realization(np.full(len(step), 1 / len(outcome.runs)), (paid_segment(trajectory, step, outcome),))
+            )
+            if self.single:
+                place = trajectory.chosen(self.selector)[np.arange(len(step)), step]
+                at = np.where(place >= 0, place, 0)[:, None]
+                sample = np.take_along_axis(trajectory.place, at, axis=1)[:, 0]
+                chosen = ChosenTraces((walk.pool,), np.zeros(len(step), dtype=np.int64), sample)
+        return PolicyPath(outcome, tuple(made), chosen, {}, self.orders)
+
+    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+        """Its steps up to the stop, in one of its orders."""
+        walks = self.walks()
+        if not 0 <= repetition < len(walks):
+            raise ThinkbackError(f"`repetition` is {repetition}; the policy has {len(walks)}, from 0")
+        walk = replace(walks[repetition], order=RandomOrder()) if self.expected else walks[repetition]
+        title = f"`{self.name}`" + (f", order {repetition} of {self.orders}" if self.orders else "")
+        trajectory = walk_block(on.block, walk)
+        rows = sample_steps.step_table(on.block, trajectory, self._cut(on.whole_pools), self.selector)
+        yield Stage(title, rows)
+
+    def ending(self, ending: str) -> str:
+        """In words."""
+        return sample_steps.WHY.get(ending, ending)
+
+    def remarks(self, block: Block) -> Iterator[Remark]:
+        """Verifications that count as free, and scores that do not mean what the policy takes them for."""
+        pool = block.pools[str(self.pool)]
+        if not self.verifies:
+            return
+        verifier = str(self.verifier)
+        scores = pool.scores[verifier]
+        if self.selector.sums_scores:
+            yield from sum_remarks(verifier, scores)
+        raw_margin = self.stop.raw_scores and self.calibration is None
+        yield from outside_remarks(verifier, scores, self.ordering.predicts, raw_margin)
+
+    def may_pay(self, block: Block) -> Iterator[tuple[str, str, np.ndarray]]:
+        """The verifications (pool, verifier, (E, T)) that it may pay: of valid traces, within its cap."""
+        if self.verifies:
+            pool = block.pools[str(self.pool)]
+            most = self.max_traces if self.orders is None else pool.code.shape[1]  # orders are of the whole pool
+            yield str(self.pool), str(self.verifier), (np.arange(pool.code.shape[1]) < most) & (pool.code >= 0)
+
+    def untrusted_rules(self, block: Block) -> Iterator[tuple[StopRule, Prefix]]:
+        """Its stop, unless that is built in."""
+        if not self.stop.trusted:
+            yield self.stop, walk_block(block, self.walks()[0]).prefix
+
+    def final_remarks(self) -> Iterator[RemarkKind]:
+        """What the fit of its prior left out."""
+        if self.prior is not None and self.prior.left_out is not None and self.prior.left_out.traces:
+            yield rows_left_out(self.prior.left_out)
+
+
+def every_example(pool: str | None) -> Sample:
+    """The first trace of each example, under the name `EVERY`: what serves every example that has a trace.
+
+    Beside it, a run counts the nine tenths that a policy must serve of all examples asked about, not just of those
+    that some other policy can serve.
+    """
+    return Sample(name=EVERY, pool=pool, max_traces=1, select="first")

@@ -1,0 +1,75 @@
+"""What a `sample` policy remarks on: scores that do not mean what it takes them for, and rows that a fit leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from replay.data.block import Scores
+from replay.policies.remarks import Counts, Remark, RemarkKind
+from replay.sampling.learned import NullRows
+from toolkit.errors import listed
+from toolkit.notes import Severity
+
+ROUNDING = 1e-6
+"""A score counts as outside 0 to 1 when it is farther out than this."""
+SHOWN = 5
+"""Policies that are named at most."""
+
+
+def _negative(verifiers: Counts) -> list[str]:
+    return [f"negative scores count against an answer in a weighted vote: {listed(sorted(verifiers))}"]
+
+
+def _clipped(verifiers: Counts) -> list[str]:
+    several = len(verifiers) > 1
+    return [
+        f"verifier{'s' if several else ''} {listed(sorted(verifiers))} score{'' if several else 's'} outside [0, 1]. "
+        "The surrogate clips its predictions to [0, 1]; where all are clipped, traces are verified in generation order "
+        "(with `bonus`: by uncertainty)"
+    ]
+
+
+def _raw_margin(verifiers: Counts) -> list[str]:
+    several = len(verifiers) > 1
+    return [
+        f"verifier{'s' if several else ''} {listed(sorted(verifiers))} score{'' if several else 's'} outside [0, 1]; "
+        "the stop `margin` is in units of these raw scores"
+    ]
+
+
+NEGATIVE = RemarkKind("negative_weights", _negative, Severity.WARNING)
+CLIPPED = RemarkKind("clipped_predictions", _clipped, Severity.WARNING)
+RAW_MARGIN = RemarkKind("raw_margin", _raw_margin)
+
+
+def sum_remarks(verifier: str, scores: Scores) -> Iterator[Remark]:
+    """Of a policy that adds scores up."""
+    if (scores.score < 0).any():
+        yield Remark(NEGATIVE, verifier)
+
+
+def outside_remarks(verifier: str, scores: Scores, predicted: bool, raw_margin: bool) -> Iterator[Remark]:
+    """Of a policy that predicts scores within 0 and 1, or has a margin in units of raw scores."""
+    if not (predicted or raw_margin):
+        return
+    if ((scores.score < -ROUNDING) | (scores.score > 1 + ROUNDING)).any():
+        if predicted:
+            yield Remark(CLIPPED, verifier)
+        if raw_margin:
+            yield Remark(RAW_MARGIN, verifier)
+
+
+@lru_cache
+def rows_left_out(lost: NullRows) -> RemarkKind:
+    """The remark on policies with a prior whose fit left the same rows out, which they share."""
+    traces, verb = ("trace", "is") if lost.traces == 1 else ("traces", "are")
+    features = "feature" if len(lost.features) == 1 else "one of the features"
+
+    def says(policies: Counts) -> list[str]:
+        return [
+            f"prior of {listed(list(policies), SHOWN)}: {lost.traces:,} {traces} of {lost.examples:,} of the "
+            f"{lost.of:,} examples of `on` {verb} left out of the fit ({features} {listed(lost.features)} is null)"
+        ]
+
+    return RemarkKind("prior_left_out", says, about_policies=True)

@@ -1,0 +1,291 @@
+"""Kind `when`: a base policy, and where a gate fires on its outcome, the answer of another one in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import Block
+from replay.data.contents import Contents, longest_suffix
+from replay.data.needs import Needs
+from replay.engine.calls import (
+    Calls,
+    CallSegment,
+    PolicyPath,
+    Realization,
+    beyond,
+    calls_of,
+    extra_cost,
+    extra_tokens,
+    union,
+)
+from replay.engine.mixing import either, paid, pick, predicted
+from replay.engine.outcome import Outcome, against
+from replay.engine.signals import SIGNALS
+from replay.policies.base import Policy, Reader, Replayed, Stage, nested
+from replay.policies.gate_file import GateFile
+from replay.policies.gates import ALL, Gate, Signals, Threshold, gate_from
+from toolkit.errors import ThinkbackError, listed, shown
+from toolkit.log import Log
+from toolkit.settings import from_table
+
+
+@dataclass(frozen=True)
+class GatedParts:
+    """Everything about a `when` that does not depend on its thresholds."""
+
+    base: PolicyPath
+    then: PolicyPath
+    signals: Signals
+    gate: Calls  # made by the gate, beyond those of the base
+    kept: np.ndarray  # (E, C) costs where the gate does not fire
+    fired: np.ndarray  # (E, C) costs where it does
+    action_tokens: np.ndarray  # (E,)
+
+
+ALL_ALONE = 'a threshold of "all" goes with a gate of one signal, of the policy itself and not of a part'
+
+
+@dataclass(frozen=True)
+class SweptGate:
+    """A `when` whose gate is one threshold, which takes many values."""
+
+    policy: When
+    threshold: Threshold
+
+    def at(self, value: float) -> When:
+        """The policy with this threshold."""
+        return replace(self.policy, gate=self.threshold.at(value))
+
+    def never_and_always(self) -> tuple[When, When]:
+        """The policy that never, and the one that always intervenes, where the signal is known."""
+        never, always = self.threshold.never_and_always()
+        return replace(self.policy, gate=never), replace(self.policy, gate=always)
+
+    def signal(self, on: Replayed) -> np.ndarray:
+        """The signal on a block (E,), NaN where it is not logged."""
+        return self.policy.gated(on).signals[self.threshold.unset()].value
+
+
+@dataclass(frozen=True, kw_only=True)
+class When(Policy):
+    """`base`, and where the gate fires on its outcome, the answer of `then` in its place."""
+
+    base: Policy
+    gate: Gate
+    then: Policy
+    kind: ClassVar[str] = "when"
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], reader: Reader) -> Self:
+        """From its tables."""
+        made = dict(table)
+        for key in ("base", "then"):
+            if key in made:
+                made[key] = reader.policy(made[key], f"{table.get('name', '')}: {key}")
+        if "gate" in made:
+            made["gate"] = gate_from(made["gate"])
+        return from_table(cls, made)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("base", "then"):
+            self.require_part(key)
+        if not isinstance(self.gate, Gate):
+            raise self.refuse(f"`gate` is {shown(self.gate)}; it takes a `Threshold`, `AnyOf` or `AllOf`")
+        if not self.base.single:
+            raise self.refuse(
+                f"its `base` (kind `{self.base.kind}`) has no single chosen trace for the gate to read: "
+                f"{self.base.single_by}"
+            )
+        for one in self.gate.thresholds():
+            signal = None if one.signal is None else SIGNALS[one.signal]
+            if signal is not None and signal.last_step and not self.base.last_step:
+                raise self.refuse(
+                    f"signal `{one.signal}` is of a `sample` base's last step, not of a `{self.base.kind}`"
+                )
+            if signal is not None and signal.verified and not self.base.verifies:
+                raise self.refuse(f"signal `{one.signal}` reads verifier scores, and its `base` verifies nothing")
+
+    @property
+    def parts(self) -> tuple[Policy, ...]:
+        """Base and then."""
+        return (self.base, self.then)
+
+    @property
+    def gate_files(self) -> tuple[Threshold, ...]:
+        """Thresholds of gate files."""
+        return tuple(one for one in self.gate.thresholds() if one.file is not None)
+
+    @property
+    def swept_gate(self) -> SweptGate | None:
+        """Itself, where its gate has the threshold `all`. Raises where the gate has other parts beside it."""
+        if not any(one.value == ALL for one in self.gate.thresholds()):
+            return None
+        if not isinstance(self.gate, Threshold):
+            raise self.refuse(ALL_ALONE)
+        return SweptGate(self, self.gate)
+
+    @property
+    def one_gate(self) -> SweptGate:
+        """Itself, to be evaluated at every threshold of its gate. Raises where the gate is a combined one."""
+        if not isinstance(self.gate, Threshold):
+            raise self.refuse("it has a combined gate, and so no one threshold")
+        return SweptGate(self, self.gate)
+
+    # ---- a log ----
+
+    def resolve(self, contents: Contents) -> Self:
+        """With its parts resolved; the log must have what the gate reads."""
+        made = super().resolve(contents)
+        slices = made.base.slices(contents)
+        for one in made.gate.thresholds():
+            try:
+                one.require(contents, slices)
+                if one.file is not None:
+                    made._check_file(one.file, contents)
+            except ThinkbackError as error:
+                raise self.refuse(error) from None
+        return made
+
+    def _check_file(self, gate: GateFile, contents: Contents) -> None:
+        """Raise unless a gate file was fitted for sample 0 of the base's pool, and for the action of `then`."""
+        base = self.base.first_attempt
+        if base is None:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` was fitted on first attempts; its base takes "
+                '`max_traces = 1` and `select = "first"`'
+            )
+        if base != gate.base:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` was fitted on base attempts of pool `{gate.base}`, not of `{base}`; "
+                "fit one for it"
+            )
+        revised = [found for part in nested(self.then) if (found := part.revises) is not None]
+        if {action for action, _ in revised} != {gate.action}:
+            has = listed(sorted({action for action, _ in revised})) or "none"
+            raise ThinkbackError(
+                f"gate file `{gate.path}` predicts repairs by action `{gate.action}`; `then` has {has}; fit one for it"
+            )
+        others = sorted({pool for _, pool in revised if pool is not None} - {gate.pool})
+        if gate.pool is not None and others:
+            raise ThinkbackError(
+                f"gate file `{gate.path}` was fitted on revisions of pool `{gate.pool}`; `then` has {listed(others)}; "
+                "fit one for it"
+            )
+        gate.require(contents, gate.base)
+
+    def check_log(self, log: Log, contents: Contents) -> None:
+        """Raise where its gate adds up more log-probabilities than any trace of its base's pool has."""
+        asked = [one.tokens for one in self.gate.thresholds() if one.tokens is not None]
+        pools = sorted(self.base.slices(contents) & contents.pools)
+        if not asked or not pools:
+            return
+        most = longest_suffix(log, pools)
+        if max(asked) > most:
+            raise self.refuse(
+                f"signal `suffix_logprob` asks for the last {max(asked):,} log-probabilities; the longest list in "
+                f"{listed(pools)} has {most:,}"
+            )
+
+    def needs(self, contents: Contents) -> Needs:
+        """What its gate reads of the base's chosen trace."""
+        return self.gate.needs(self.base.slices(contents))
+
+    # ---- a block ----
+
+    def gated(self, on: Replayed) -> GatedParts:
+        """What it shares with others that differ in thresholds alone."""
+        key = ("gated", self.base.cache_key, self.gate.shape(), self.then.cache_key)
+        return on.once(key, lambda: self._gated(on))
+
+    def _gated(self, on: Replayed) -> GatedParts:
+        block, base, then = on.block, on.path(self.base), on.path(self.then)
+        signals = self.gate.read(block, base)
+        before = paid(base)
+        gate = beyond(union(signal.calls for signal in signals.values()), before)
+        known = [before, gate]
+        kept = base.outcome.costs + extra_cost(block, [CallSegment(gate)], [])
+        fired, tokens = np.zeros_like(kept), np.zeros(len(kept))
+        calls = {key for one in then.realizations for segment in one.segments for key in segment.calls}
+        apart = not set(union(known)) & calls
+        for one in then.realizations:
+            here = one.weight > 0
+            extra = extra_tokens(block, calls_of(one.segments), union(known))
+            tokens += np.where(here, one.weight * extra, 0.0)
+            if not apart:
+                cost = extra_cost(block, one.segments, known)
+                fired += np.where(here[:, None], one.weight[:, None] * cost, 0.0)
+        return GatedParts(base, then, signals, gate, kept, kept + (then.outcome.costs if apart else fired), tokens)
+
+    def _decided(self, parts: GatedParts) -> tuple[Outcome, np.ndarray]:
+        """Outcome, and where the gate fires (E,)."""
+        base, then = parts.base.outcome, parts.then.outcome
+        fires, unread = self.gate.fires(parts.signals, predicted(base) < 0)
+        what = ", ".join(one.describe() for one in self.gate.thresholds())
+        reasons = (*base.reasons, f"the gate reads {what}, which is not logged", *then.reasons[1:])
+        offset = len(base.reasons)
+        reason = np.where(unread, offset, np.where(fires & (then.reason > 0), then.reason + offset, 0))
+        done = pick(fires, then, base)
+        tokens = np.where(fires, parts.action_tokens, 0.0)
+        return replace(
+            done,
+            reason=np.where(base.reason > 0, base.reason, reason).astype(np.int16),
+            reasons=reasons,
+            costs=np.where(fires[:, None], parts.fired, parts.kept),
+            against=against(base.correct, done.correct, fires.astype(float), tokens),
+        ), fires
+
+    def outcome(self, on: Replayed) -> Outcome:
+        """Its outcome, without the calls."""
+        return self._decided(self.gated(on))[0]
+
+    def path(self, on: Replayed) -> PolicyPath:
+        """The base's calls and the gate's, and those of `then` where it fires."""
+        parts = self.gated(on)
+        outcome, fires = self._decided(parts)
+        base, then, gate = parts.base, parts.then, CallSegment(parts.gate)
+        made = [Realization(one.weight, (*one.segments, gate)).where(~fires) for one in base.realizations]
+        for first in base.realizations:
+            for one in then.realizations:
+                weight = first.weight * one.weight * fires
+                segments = (*first.segments, gate, *one.segments)
+                made.append(Realization(weight, tuple(s.where(weight > 0) for s in segments)))
+        chosen = either(fires, then.chosen, base.chosen)
+        kept = tuple(one for one in made if one.weight.any())
+        return PolicyPath(outcome, kept, chosen, union([base.gate, parts.gate]))
+
+    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+        """The base, what the gate read, and `then` where it fired."""
+        parts = self.gated(on)
+        _, fires = self._decided(parts)
+        yield from self.base.explain(on, repetition)
+        null = predicted(parts.base.outcome) < 0
+        rows = []
+        for one in self.gate.thresholds():
+            value = float(parts.signals[one.unset()].value[0])
+            alone, _ = one.fires(parts.signals, null)
+            rows.append(
+                {
+                    "reads": one.describe(),
+                    "value": None if np.isnan(value) else value,
+                    "fires": "below" if one.falling else "at least",
+                    "threshold": one.number,
+                    "holds": bool(alone[0]),
+                }
+            )
+        said = "it fires: the answer is that of `then`" if fires[0] else "it does not fire: the base's answer stands"
+        yield Stage("the gate", pl.DataFrame(rows), said)
+        if fires[0]:
+            yield from self.then.explain(on, repetition)
+
+    def may_pay(self, block: Block) -> Iterator[tuple[str, str, np.ndarray]]:
+        """Whatever its gate reads of the base's chosen trace."""
+        wanted = {one.name for each in self.gate.thresholds() for one in each.inputs if one.source == "verifier"}
+        for name, pool in block.pools.items():
+            for verifier in sorted(wanted & set(pool.scores)):
+                yield name, verifier, np.ones(pool.code.shape, dtype=bool)

@@ -1,0 +1,30 @@
+"""Thresholds of split-conformal prediction sets, one for each class (Vovk 2012: Mondrian)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from replay.sampling.learned import Conformal
+from toolkit.errors import ThinkbackError
+
+
+def class_thresholds(
+    conformal: Conformal, labels: Sequence[str], scores: np.ndarray, gold: Sequence[str | None], served: np.ndarray
+) -> Mapping[str, float]:
+    """Threshold by label: the k-th lowest score that a class's label got, k = ⌊alpha · (n + 1)⌋ of n examples.
+
+    `scores` (E, L) by label and `gold` (E,) are of the development split, of which `served` (E,) tells what the policy
+    can serve. Below k = 1 nothing is ever left out.
+    """
+    thresholds = {}
+    for i, label in enumerate(labels):
+        mine = np.sort(scores[[e for e, g in enumerate(gold) if g == label and served[e]], i])
+        if not len(mine):
+            raise ThinkbackError(
+                f"`conformal.on` ({conformal.on}) has no example of class `{label}` that the policy can serve"
+            )
+        place = int(np.floor(conformal.alpha * (len(mine) + 1) + 1e-9))
+        thresholds[label] = float(mine[place - 1]) if place >= 1 else -np.inf
+    return thresholds

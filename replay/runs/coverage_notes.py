@@ -1,0 +1,98 @@
+"""The sentences about what a run covers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from replay.data.needs import Action, slice_name
+from toolkit.errors import listed
+from toolkit.notes import Note, note, warning
+
+SHOWN = 5
+"""Answers outside the label space that are named."""
+WARN_EXCLUDED = 0.01
+"""A run that leaves out more than this share of its examples says so above its table."""
+LEFT_OUT, FREE, DROPPED = "left_out", "free_verifications", "dropped"
+"""Codes of the notes that say how many examples are left out and why, which verifiers count as free, and which policies
+are dropped."""
+
+
+def examples(count: int) -> str:
+    """A number of examples in words."""
+    return f"{count:,} example{'' if count == 1 else 's'}"
+
+
+def left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:
+    """The warning that leaving out so many may bias every number."""
+    if excluded and len(excluded) > WARN_EXCLUDED * of:
+        share, verb = len(excluded) / of, "is" if len(excluded) == 1 else "are"
+        yield warning(
+            "many_left_out",
+            f"{len(excluded):,} of {of:,} examples ({share:.1%}) {verb} left out because the log lacks calls or values "
+            "that some policy needs; if the logged run stopped or accepted by a rule of its own, this biases every "
+            "number below",
+        )
+
+
+def without_answers(valid: Mapping[str, int], actions: Mapping[str, Action]) -> Iterator[Note]:
+    """Pools, and revisions, that have traces and no valid answer; revisions by their widest name."""
+    empty = {name for name, count in valid.items() if not count}
+    for name in sorted(empty):
+        what = f"trace of `{name}`"
+        if name in actions:
+            action, base, pool = actions[name]
+            if pool is not None and slice_name(action, base) in empty:
+                continue
+            what = f"revision of `{base}` by `{action}`" + ("" if pool is None else f" in pool `{pool}`")
+        yield warning(
+            "no_valid_answer",
+            f"no {what} has a valid answer, so every prediction made of them is null and counts as wrong",
+        )
+
+
+def outside_labels(outside: Counter[str]) -> Iterator[Note]:
+    """Answers that are no label."""
+    if outside:
+        most_first = sorted(outside, key=lambda answer: (-outside[answer], answer))
+        yield note(
+            "outside_labels",
+            f"{outside.total():,} traces give labels outside the label space ({listed(most_first, SHOWN)}), "
+            "which are no valid answers",
+        )
+
+
+def reasons_left_out(excluded: Mapping[str, str]) -> Iterator[Note]:
+    """The three most frequent reasons."""
+    for reason, count in Counter(excluded.values()).most_common(3):
+        yield note(LEFT_OUT, f"left out: {examples(count)} ({reason})")
+
+
+def dropped(policies: Mapping[str, str]) -> Iterator[Note]:
+    """Policies that the log cannot serve."""
+    for name, why in policies.items():
+        yield note(DROPPED, f"policy `{name}` is dropped: {why}", [name])
+
+
+def free(verifiers: Mapping[str, frozenset[str]]) -> Iterator[Note]:
+    """Verifiers of which calls count as free."""
+    named = sorted(name for name, lacking in verifiers.items() if lacking & {"verification_tokens", "latency_s"})
+    if named:
+        yield note(FREE, f"verifier calls without logged tokens or seconds count as free: {listed(named)}")
+
+
+def exhausted(policies: Mapping[str, int]) -> Iterator[Note]:
+    """Policies that looked cheaper than they are."""
+    for name, count in policies.items():
+        if count:
+            yield note(
+                "exhausted",
+                f"the log ended before the cap on {examples(count)} of `{name}`; its cost is underestimated",
+                [name],
+            )
+
+
+def behind_gaps(traces: int) -> Iterator[Note]:
+    """Traces that are not replayed."""
+    if traces:
+        yield note("behind_gaps", f"{traces:,} traces behind a gap in their sample indices are not replayed")

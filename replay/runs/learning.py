@@ -1,0 +1,74 @@
+"""Fits whatever the policies of a run learn on development splits, before anything is replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+import polars as pl
+
+from replay.data.block import Block
+from replay.data.conditions import examples_of, matching, refuse_overlap, refuse_reuse
+from replay.data.contents import Contents
+from replay.data.read import Request, read_block
+from replay.policies.base import Policy, needs_of, nested
+from replay.sampling.learned import Learned
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log
+
+P = TypeVar("P", bound=Policy)
+
+
+def fit_policies(
+    log: Log, contents: Contents, policies: Sequence[P], reported: pl.Series, measure: str | None = None
+) -> tuple[P, ...]:
+    """The policies (resolved) with what all their parts learn fitted; the same settings share one fit.
+
+    `measure` judges traces in place of `correct`. Raises where a development split overlaps `reported`, or the rows of
+    `conformal` those that its scores were fitted on.
+    """
+    fitter = Fitter(log, contents, reported, measure)
+    return tuple(policy.learn(fitter) for policy in policies)
+
+
+class Fitter:
+    """Fits each setting once, on the rows where its condition holds."""
+
+    def __init__(self, log: Log, contents: Contents, reported: pl.Series, measure: str | None) -> None:
+        self.log, self.contents, self.reported, self.measure = log, contents, reported, measure
+        self.whole_pools = contents.whole
+        self._fitted: dict[Hashable, Any] = {}
+        self._splits: dict[str, pl.DataFrame] = {}
+
+    def learn(
+        self, policy: Policy, settings: Learned, same: tuple[Hashable, ...], fit: Callable[[Block, Any], Any]
+    ) -> Any:
+        """`settings` with what `fit` found, once for policies that share `same`."""
+        key = (settings.key, settings, *same)
+        if key not in self._fitted:
+            try:
+                self._fitted[key] = fit(self._rows(policy, settings), settings)
+            except ThinkbackError as error:
+                raise policy.refuse(error) from None
+        return self._fitted[key]
+
+    def refuse_reuse(self, policy: Policy, learnt: Learned, calibrated: Learned) -> None:
+        """Raise where examples that a score was fitted on set thresholds of it."""
+        try:
+            refuse_reuse(self.log, (f"{learnt.key}.on", learnt.on), (f"{calibrated.key}.on", calibrated.on))
+        except ThinkbackError as error:
+            raise policy.refuse(error) from None
+
+    def _rows(self, policy: Policy, settings: Learned) -> Block:
+        condition = settings.on
+        if condition not in self._splits:
+            ids = matching(self.log, condition, f"{settings.key}.on")
+            refuse_overlap(self.log, ids, self.reported, f"{settings.key}.on", condition)
+            self._splits[condition] = examples_of(self.log, ids)
+        needs = needs_of([policy], self.contents)
+        return read_block(self.log, self._splits[condition], Request(needs, self.measure))
+
+
+def learnt_on(policy: Policy) -> list[tuple[str, str]]:
+    """(setting, condition) of all rows that a policy or a part of it learns from."""
+    return [(f"{settings.key}.on", settings.on) for part in nested(policy) for settings in part.learns]
