@@ -21,7 +21,7 @@ from replay.gate_data import (
 )
 from replay.gate_file import (
     FORMAT,
-    VERSION,
+    VERSIONS,
     Feature,
     GateFile,
     content_hash,
@@ -198,7 +198,7 @@ def _document(
     on, tune, n_folds = asked
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSIONS[kind],
         "kind": kind,
         "action": at.act.action,
         "base": at.base.pool,
