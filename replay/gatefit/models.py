@@ -1,18 +1,21 @@
-"""The models behind a gate file: logistic regression, gradient-boosted trees, or a logged score as it is."""
+"""The models behind a gate file: logistic regression, boosted trees by XGBoost, or a logged score as it is."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 
-TREES, DEPTH, RATE = 50, 3, 0.1
+from replay.policies.gate_file import import_xgboost, single_precision
+
+TREES, DEPTH, RATE, LEAF, THREADS = 50, 3, 0.1, 10, 1
 
 
 def fit_model(kind: str, values: np.ndarray, repair: np.ndarray, seed: int) -> dict[str, Any]:
     """Fit to `values` (N, F) and labels (N,) from 0 to 1, a fraction being so much of an example of each class.
 
-    The result is plain data, which `replay.gate_file.probabilities` reads.
+    The result is plain data, which `replay.policies.gate_file.probabilities` reads.
     """
     if kind == "score":
         return {}
@@ -44,23 +47,19 @@ def _logistic(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> dict
 
 
 def _trees(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, seed: int) -> dict[str, Any]:
-    from sklearn.ensemble import GradientBoostingClassifier
+    """A model in XGBoost's own JSON.
 
-    model = GradientBoostingClassifier(
-        n_estimators=TREES, max_depth=DEPTH, learning_rate=RATE, min_samples_leaf=10, random_state=seed
-    ).fit(rows.astype(np.float32), labels, sample_weight=weights)
+    A leaf holds at least the second derivative that `LEAF` examples have before the first round. Exact splits and one
+    thread: the same rows give the same bytes on any number of processors.
+    """
+    xgboost = import_xgboost("a gate of kind `trees`")
     share = float(np.average(labels, weights=weights))
-    trees = [
-        {
-            "feature": np.where(tree.children_left < 0, -1, tree.feature).tolist(),
-            "threshold": np.where(tree.children_left < 0, 0.0, tree.threshold).tolist(),
-            "left": tree.children_left.tolist(),
-            "right": tree.children_right.tolist(),
-            "value": tree.value[:, 0, 0].tolist(),
-        }
-        for tree in (one.tree_ for one in model.estimators_[:, 0])
-    ]
-    return {"initial": float(np.log(share / (1 - share))), "learning_rate": RATE, "trees": trees}
+    settings = {
+        "objective": "binary:logistic", "base_score": share, "max_depth": DEPTH, "eta": RATE,
+        "min_child_weight": LEAF * share * (1 - share), "tree_method": "exact", "seed": seed, "nthread": THREADS,
+    }  # fmt: skip
+    data = xgboost.DMatrix(single_precision(rows), labels, weight=weights, nthread=THREADS)
+    return json.loads(xgboost.train(settings, data, TREES).save_raw("json"))
 
 
 def folds(hashes: tuple[str, ...], count: int) -> np.ndarray:

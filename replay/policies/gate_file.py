@@ -10,9 +10,10 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -21,20 +22,10 @@ from replay.data.contents import Contents
 from replay.engine.signals import GateInput
 from toolkit.errors import ThinkbackError, argument
 
-FORMAT, VERSION = "thinkback-gate", 1
-KINDS = ("logistic", "trees", "score")
+FORMAT = "thinkback-gate"
+VERSIONS = {"logistic": 1, "trees": 2, "score": 1}
+"""Newest version of the files of each kind, the one that is written. Trees of version 1 were scikit-learn's."""
 HASH_DIGITS = 16
-
-
-@dataclass(frozen=True)
-class Tree:
-    """A regression tree as arrays: at node i go left where x[feature] <= threshold, until `feature` is -1."""
-
-    feature: tuple[int, ...]
-    threshold: tuple[float, ...]
-    left: tuple[int, ...]
-    right: tuple[int, ...]
-    value: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -103,31 +94,64 @@ def probabilities(model: Mapping[str, Any], kind: str, values: np.ndarray) -> np
     if kind == "logistic":
         centre, scale, weight = (np.array(model[key]) for key in ("centre", "scale", "coefficients"))
         margin = model["intercept"] + ((values - centre) / scale * weight).sum(axis=1)
-    else:
-        known = np.where(np.isnan(values), 0.0, values).astype(np.float32)  # trees were grown on float32
-        margin = np.full(len(values), float(model["initial"]))
-        for tree in model["trees"]:
-            margin += model["learning_rate"] * _grown(Tree(**{k: tuple(v) for k, v in tree.items()}), known)
-        margin[np.isnan(values).any(axis=1)] = np.nan
+        return _sigmoid(margin)
+    grown = _xgboost_trees if "learner" in model else _scikit_learn_trees
+    return np.where(np.isnan(values).any(axis=1), np.nan, grown(model, single_precision(values)))
+
+
+def single_precision(values: np.ndarray) -> np.ndarray:
+    """Inputs of trees, which compare in single precision: what is past its range becomes its largest number."""
+    largest = np.finfo(np.float32).max
+    return np.clip(values, -largest, largest).astype(np.float32)
+
+
+def import_xgboost(what: str, wrote: Sequence[int] = ()) -> ModuleType:
+    """The module `xgboost` for `what`, whose model the version `wrote` wrote.
+
+    Raises ThinkbackError where it is not installed, or older: it reads a newer one's JSON without an error, and
+    predicts something else.
+    """
+    try:
+        import xgboost
+    except ImportError:
+        raise ThinkbackError(f"{what} needs the package xgboost: pip install 'thinkback[xgboost-cpu]'") from None
+    if [int(part) for part in xgboost.__version__.split(".")[:2]] < list(wrote[:2]):
+        newer = ".".join(map(str, wrote))
+        raise ThinkbackError(
+            f"{what} was fitted by XGBoost {newer}; {xgboost.__version__} is installed: upgrade xgboost"
+        )
+    return xgboost
+
+
+def _xgboost_trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
+    """Chance (N,) of each row by a model in XGBoost's own JSON."""
+    booster = import_xgboost("a gate of kind `trees`", model["version"]).Booster({"nthread": 1})
+    booster.load_model(bytearray(json.dumps(model), "utf-8"))
+    return booster.inplace_predict(values).astype(np.float64)
+
+
+def _scikit_learn_trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
+    """Chance (N,) by the trees of files of version 1: arrays over nodes, of which leaves have the feature -1."""
+    margin = np.full(len(values), float(model["initial"]))
+    for tree in model["trees"]:
+        margin += model["learning_rate"] * _leaves({name: np.array(column) for name, column in tree.items()}, values)
     return _sigmoid(margin)
+
+
+def _leaves(tree: Mapping[str, np.ndarray], values: np.ndarray) -> np.ndarray:
+    """Value of the leaf that each row (N, features) reaches: left where x[feature] <= threshold."""
+    node = np.zeros(len(values), dtype=np.int64)
+    rows = np.arange(len(values))
+    while (inner := tree["feature"][node] >= 0).any():
+        at = node[inner]
+        goes_left = values[rows[inner], tree["feature"][at]] <= tree["threshold"][at]
+        node[inner] = np.where(goes_left, tree["left"][at], tree["right"][at])
+    return tree["value"][node]
 
 
 def _sigmoid(margin: np.ndarray) -> np.ndarray:
     small = np.exp(-np.abs(margin))
     return np.where(margin >= 0, 1 / (1 + small), small / (1 + small))
-
-
-def _grown(tree: Tree, values: np.ndarray) -> np.ndarray:
-    """Value of the leaf that each row (N, features) reaches."""
-    feature, threshold = np.array(tree.feature), np.array(tree.threshold)
-    left, right, value = np.array(tree.left), np.array(tree.right), np.array(tree.value)
-    node = np.zeros(len(values), dtype=np.int64)
-    rows = np.arange(len(values))
-    while (inner := feature[node] >= 0).any():
-        at = node[inner]
-        goes_left = values[rows[inner], feature[at]] <= threshold[at]
-        node[inner] = np.where(goes_left, left[at], right[at])
-    return value[node]
 
 
 _MINUS = re.compile("[\u2010\u2011\u2012\u2013\u2212]")
@@ -166,7 +190,10 @@ def write_text(document: Mapping[str, Any]) -> str:
 
 
 def load_gate(path: str | Path) -> GateFile:
-    """Read a gate file. ThinkbackError where it is none, is of a newer version, or was edited by hand."""
+    """Read a gate file. ThinkbackError where it is none, is of a newer version, or was edited by hand.
+
+    So too where it holds boosted trees and XGBoost is not installed, or older than the one that fitted them.
+    """
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -193,15 +220,19 @@ def gate_of(document: Any, path: str) -> GateFile:
     """A gate from its document; `path` is its name in messages."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ThinkbackError(f"`{path}` is no gate file; write one with `thinkback fit-gate`")
-    if document.get("version") != VERSION:
+    kind, version = document.get("kind"), document.get("version")
+    if version not in range(1, VERSIONS.get(str(kind), 0) + 1):
         raise ThinkbackError(
-            f"gate file `{path}` has version {document.get('version')!r}; this program reads {VERSION}: upgrade it"
+            f"gate file `{path}` has kind {kind!r} and version {version!r}, which this program does not read: upgrade "
+            "thinkback"
         )
     if document.get("sha256") != content_hash(document):
         raise ThinkbackError(
             f"gate file `{path}` was changed after it was fitted (its hash does not match): fit it again; another "
             "threshold is given in the policy, with `at_least`"
         )
+    if "learner" in document["model"]:
+        import_xgboost(f"gate file `{path}`", document["model"]["version"])
     features = tuple(GateInput(one["source"], one["name"]) for one in document["features"])
     threshold = _read_threshold(document["threshold"], document.get("direction") == "below")
     return GateFile(path, document["sha256"], document["kind"], features, threshold, document)

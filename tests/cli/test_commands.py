@@ -325,7 +325,7 @@ def test_tune_says_what_its_runs_say(thinkback: Callable, tmp_path: Path) -> Non
     assert done.exit_code == 0, done.output
     told = " ".join(done.stdout.split())
     for rows_of in ("development", "reported"):
-        assert f"{rows_of}: verifications without logged tokens or seconds count as free: `lora`" in told
+        assert f"{rows_of}: verifier calls without logged tokens or seconds count as free: `lora`" in told
     assert "cost_eur:" not in told  # no column of the table
     (tmp_path / "p.toml").write_text(text.format(5))  # more traces than are logged: no setting that could be chosen
     told = " ".join(thinkback(*words).stdout.split())

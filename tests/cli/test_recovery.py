@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -106,12 +107,25 @@ def test_a_gate_is_fitted_moved_and_read(recovery: Path, thinkback: Run, tmp_pat
 
 
 def test_out_of_fold_scores_are_written(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
+    pytest.importorskip("xgboost")
     done = thinkback(
         "fit-gate", recovery, "--action", "active_verify", "--on", "split='train'", "--folds", "4", "--kind", "trees",
         "--scores", "s.csv", "--out", "gate.json",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert set(read(tmp_path / "s.csv")[0]) == {"example_id", "score", "repair"}
+
+
+def test_boosted_trees_without_xgboost_are_one_line(
+    recovery: Path, thinkback: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    done = thinkback(
+        "fit-gate", recovery, "--action", "active_verify", "--on", "split='train'", "--folds", "4", "--kind", "trees",
+        "--out", "gate.json",
+    )  # fmt: skip
+    refused(done, "a gate of kind `trees` needs the package xgboost: pip install 'thinkback[xgboost-cpu]'")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_rows_go_out_and_come_back(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
@@ -199,9 +213,9 @@ def test_a_study_with_a_gate_for_another_base_says_so_first(recovery: Path, thin
     study = ("study", "recovery", "renamed", "--gate", "gate.json", "--out", "o")
     for asked in ((), ("--base", "first")):
         done = thinkback(*study, *asked)
-        refused(done, "gate file `gate.json` was fitted on base attempts of pool `short`", "`--base short`")
+        refused(done, "gate file `gate.json` was fitted on base attempts of pool `short`", "`--base` as `short`")
     other = thinkback("study", "recovery", recovery, "--gate", "gate.json", "--action", "continue", "--out", "o")
-    refused(other, "gate file `gate.json` is for `--action active_verify`, not for `continue`")
+    refused(other, "gate file `gate.json` is for action `active_verify`, not for `continue`")
     assert files(tmp_path) == before
 
 

@@ -371,20 +371,6 @@ def test_any_logged_score_is_a_gate(log: Path) -> None:
     assert found.curve["accuracy"].max() > found.curve["accuracy"][0]
 
 
-def test_trees_in_the_file_say_what_scikit_learn_says() -> None:
-    from sklearn.ensemble import GradientBoostingClassifier
-
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(300, 4)).round(2)
-    repair = (rng.random(300) < 1 / (1 + np.exp(-values[:, 0] - values[:, 1] * values[:, 2]))).astype(float)
-    model = json.loads(json.dumps(fit_model("trees", values, repair, seed=4)))
-    own = GradientBoostingClassifier(n_estimators=50, max_depth=3, min_samples_leaf=10, random_state=4)
-    own.fit(values.astype(np.float32), repair.astype(int))
-    assert probabilities(model, "trees", values) == pytest.approx(own.predict_proba(values.astype(np.float32))[:, 1])
-    lacking = np.array([[0.0, np.nan, 0.0, 0.0]])
-    assert np.isnan(probabilities(model, "trees", lacking)).all()
-
-
 def test_logistic_weights_halves() -> None:
     from sklearn.linear_model import LogisticRegression
 

@@ -104,7 +104,7 @@ def refuse_seen(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool
         return
     examples = examples_of(log, matching(log, where, "where"), ["question"])
     for gate, seen in seen_by(gates, examples, log.digest()):
-        told = f"{len(seen):,} of the {len(examples):,} examples of `where` ({where})"
+        told = f"{len(seen):,} of the {len(examples):,} examples of {argument('where')} ({where})"
         if frozen:
             raise ThinkbackError(
                 f"gate file `{gate.path}` was fitted or tuned on {told}, such as {first_ids(seen)}: report on others "
