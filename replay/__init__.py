@@ -19,6 +19,28 @@ from replay.sampling.known import ORDERS, SELECTS, STOPS
 from replay.sampling.learned import Calibration, Conformal, Prior
 from replay.sampling.prefix import Prefix
 from replay.sampling.stops import Agreement, Budget, Margin, Never, StopRule, Window
+from toolkit.moved import moved_modules
+
+moved_modules(
+    {
+        "replay.budgets": "replay.analyses.budgets",
+        "replay.curves": "replay.analyses.curves",
+        "replay.explain": "replay.runs.explain",
+        "replay.gate_file": "replay.policies.gate_file",
+        "replay.gate_fitting": "replay.gatefit.fit",
+        "replay.gate_report": "replay.gatefit.report",
+        "replay.recommend": "replay.analyses.recommend",
+    }
+)
+_RENAMED = {"Choice": "Router", "Reading": "Threshold", "Rule": "StopRule"}
+
+
+def __getattr__(name: str) -> object:
+    """Say the new name of what was renamed."""
+    if name in _RENAMED:
+        raise ImportError(f"`replay.{name}` is now `replay.{_RENAMED[name]}`", name=__name__)
+    raise AttributeError(f"module `replay` has no attribute `{name}`")
+
 
 __all__ = [
     "KINDS",

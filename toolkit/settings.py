@@ -50,12 +50,14 @@ def setting(
 ) -> Any:
     """A field of a settings class: its default, its bounds or choices, or a function (value, place) that reads it.
 
-    `low` and `high` are allowed themselves, `above` and `below` are not. `what` says in words what the field takes,
-    where its kind and bounds do not. `identity=False` marks what may change between two runs of one log, since it does
-    not change what is written; `key=False` what no table gives.
+    A mapping as `choices` is asked when a value is checked, so that what is added to it later is known. `low` and
+    `high` are allowed themselves, `above` and `below` are not. `what` says in words what the field takes, where its
+    kind and bounds do not. `identity=False` marks what may change between two runs of one log, since it does not change what
+    is written; `key=False` what no table gives.
     """
+    known = choices if isinstance(choices, Mapping) else tuple(choices)
     marks = {
-        "low": low, "high": high, "above": above, "below": below, "choices": tuple(choices), "what": what,
+        "low": low, "high": high, "above": above, "below": below, "choices": known, "what": what,
         "read": read, "identity": identity, "key": key,
     }  # fmt: skip
     if isinstance(default, dict):
@@ -103,7 +105,7 @@ def converted(cls: type, name: str, given: Any, place: str) -> Any:
     kind, optional = plain_kind(_hints(cls)[name])
     if given is None and optional:
         return None
-    known = marks["choices"] or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
+    known = tuple(marks["choices"]) or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
     made = of_kind(str if known and not _is_list(kind) else kind, given)
     if made is None or not _within(made, marks):
         raise ThinkbackError(f"`{place}` is {shown(given)}; it takes {described(kind, marks)}")

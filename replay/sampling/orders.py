@@ -150,16 +150,16 @@ def by_falling_score(code: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, n
 
     `code`, `score` (E, T); traces without a score come last.
     """
-    return _later(code, np.where(np.isnan(score), np.inf, -score))
+    return later(code, np.where(np.isnan(score), np.inf, -score))
 
 
-def _later(code: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def later(code: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Places of the valid traces by ascending keys (E, T), and how many there are (E,)."""
     usable = code >= 0
     return _argsort(keys, usable), usable.sum(axis=1).astype(np.int32)
 
 
-class _GenerateFirst(Order):
+class GenerateFirst(Order):
     """The whole pool up to the cap is generated; its valid traces are then verified in another order."""
 
     reads: ClassVar[frozenset[str]] = frozenset({SCORES})
@@ -175,7 +175,7 @@ class _GenerateFirst(Order):
 
 
 @dataclass(frozen=True)
-class RandomOrder(_GenerateFirst):
+class RandomOrder(GenerateFirst):
     """In the random order of a seed."""
 
     name: ClassVar[str] = "random"
@@ -185,11 +185,11 @@ class RandomOrder(_GenerateFirst):
         """By the keys of the random order."""
         if traces.keys is None:
             raise ValueError("a random order needs its keys")
-        return _later(traces.code, traces.keys)
+        return later(traces.code, traces.keys)
 
 
 @dataclass(frozen=True)
-class ByScore(_GenerateFirst):
+class ByScore(GenerateFirst):
     """By falling score: an order that no real system could know."""
 
     name: ClassVar[str] = "score"

@@ -90,10 +90,9 @@ class DeclaredPrefix:
     def __getattr__(self, name: str) -> Any:
         lacking = READS.get(name, frozenset()) - self._reads
         if lacking:
-            wanted = ", ".join(f'"{one}"' for one in sorted(self._reads | lacking))
             raise ThinkbackError(
                 f"stopping rule `{self._rule}` reads `{name}`, which it does not declare: "
-                f"add `reads: ClassVar = ({wanted},)` to it"
+                f"add `reads: ClassVar = {tuple(sorted(self._reads | lacking))}` to it"
             )
         return getattr(self._seen, name)
 

@@ -33,6 +33,10 @@ def explain(
     for line in explained.header:
         console.say(line)
     console.say()
-    console.show(table_of(explained.steps))
-    console.say()
+    for stage in explained.stages:
+        known = [column.name for column in stage.rows if stage.rows.is_empty() or column.null_count() < len(column)]
+        console.show(table_of(stage.rows.select(known), stage.title))
+        if stage.ending:
+            console.say(stage.ending)
+        console.say()
     console.say(explained.ending)

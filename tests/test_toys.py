@@ -1,0 +1,132 @@
+"""What somebody adds from a file of their own works everywhere: in files, tables, outcomes, notes and explanations."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from replay import KINDS, ORDERS, SELECTS, STOPS
+from tests.replay.small import log
+from thinkback.app import app
+
+POOL = {
+    "e1": [("A", 0.4), ("A", 0.9), ("B", 0.1)],
+    "e2": [("B", 0.2), ("A", 0.3), ("B", 0.8)],
+    "e3": [("A", 0.7), (None, None), ("B", 0.6)],
+}
+GOLDS = {"e1": "A", "e2": "B", "e3": "A"}
+TEXT = """
+[[policy]]
+name = "first"
+kind = "sample"
+max_traces = 1
+select = "first"
+
+[[policy]]
+name = "third"
+kind = "nth"
+pool = "n3"
+number = 2
+
+[[policy]]
+name = "once they agree"
+kind = "sample"
+max_traces = 3
+stop = { rule = "unanimous", size = [2, 3] }
+select = "latest"
+
+[[policy]]
+name = "from the back"
+kind = "sample"
+max_traces = 3
+verifier = "v"
+order = "backwards"
+stop = { rule = "budget", verifications = 1 }
+
+[[policy]]
+name = "third when wrong"
+kind = "when"
+base = { kind = "sample", max_traces = 1, select = "first" }
+gate = { verifier = "v", below = 0.3 }
+then = { kind = "nth", pool = "n3", number = 2 }
+"""
+
+
+@pytest.fixture(autouse=True)
+def toys() -> Iterator[None]:
+    before = [dict(registry) for registry in (KINDS, ORDERS, SELECTS, STOPS)]
+    from tests.toys import backwards, latest, nth, unanimous
+
+    for toy in (nth.Nth, backwards.Backwards, unanimous.Unanimous):
+        registry = {"Nth": KINDS, "Backwards": ORDERS, "Unanimous": STOPS}[toy.__name__]
+        registry[getattr(toy, "kind", None) or toy.name] = toy
+    SELECTS["latest"] = latest.Latest()
+    yield
+    for registry, kept in zip((KINDS, ORDERS, SELECTS, STOPS), before, strict=True):
+        registry.clear()
+        registry.update(kept)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    log(tmp_path, {"n3": POOL}, GOLDS)
+    (tmp_path / "policies.toml").write_text(TEXT, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+def thinkback(*words: str) -> str:
+    done = CliRunner().invoke(app, list(words))
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_command_replays_them(home: Path) -> None:
+    """By hand: the third trace is B, B, B; two of two agree on e1 alone, three of three never."""
+    told = thinkback("replay", "log", "--policies", "policies.toml", "--resamples", "50", "--out", "o")
+    outcomes = pl.read_parquet(home / "o" / "outcomes.parquet").sort("policy", "example_id")
+
+    def column(policy: str, name: str) -> list[object]:
+        return outcomes.filter(policy=policy)[name].to_list()
+
+    assert column("third", "answer") == ["B", "B", "B"]
+    assert column("third", "traces") == [1.0, 1.0, 1.0]
+    assert column("third", "skipped") == [2.0, 2.0, 2.0]
+    assert column("once they agree[stop.size=2]", "traces") == [2.0, 3.0, 3.0]
+    assert column("once they agree[stop.size=2]", "ending") == ["rule", "cap", "cap"]
+    assert column("once they agree[stop.size=2]", "answer") == ["A", "B", "B"]
+    assert column("from the back", "answer") == ["B", "B", "B"]
+    assert column("from the back", "verifications") == [1.0, 1.0, 1.0]
+    assert column("third when wrong", "intervened") == [0.0, 1.0, 0.0]
+    assert column("third when wrong", "answer") == ["A", "B", "A"]
+    summary = pl.read_parquet(home / "o" / "summary.parquet").filter(metric="skipped")
+    assert dict(summary.select("policy", "estimate").iter_rows())["third"] == 2.0
+    assert "skipped" in told.split("\n")[1] + told.split("\n")[2] + told.split("\n")[3]
+    assert "traces before the one taken are skipped in n3" in told
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ("third", ("the one trace", "answer B (wrong)")),
+        ("once they agree[stop.size=2]", ("the stopping rule held", "answer A (right)")),
+        ("from the back", ("answer B (wrong)", "1 verifications")),
+        ("third when wrong", ("does not fire", "answer A (right)")),
+    ],
+)
+def test_explain_follows_them(home: Path, policy: str, words: tuple[str, ...]) -> None:
+    told = thinkback("explain", "log", "--policies", "policies.toml", "--policy", policy, "--example", "e1")
+    for word in words:
+        assert word in told
+
+
+def test_a_rule_that_is_not_built_in_is_checked_for_looking_ahead(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.toys.unanimous import Unanimous
+
+    monkeypatch.setattr(Unanimous, "holds", lambda self, seen: seen.votes >= seen.votes.max(axis=1, keepdims=True))
+    done = CliRunner().invoke(app, ["replay", "log", "--policies", "policies.toml", "--out", "o"])
+    assert done.exit_code == 2
+    assert "looks ahead" in done.output

@@ -1,0 +1,27 @@
+"""A stop: the first `size` traces are valid and give one answer."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from replay.sampling.known import STOPS
+from replay.sampling.prefix import VOTES, Prefix
+from replay.sampling.stops import StopRule, check_rule
+from toolkit.settings import setting
+
+
+@dataclass(frozen=True)
+class Unanimous(StopRule):
+    size: int = setting(2, low=1)
+    name: ClassVar[str] = "unanimous"
+    reads: ClassVar[frozenset[str]] = frozenset({VOTES})
+
+    def __post_init__(self) -> None:
+        check_rule(self)
+
+    def holds(self, seen: Prefix) -> np.ndarray:
+        return (seen.traces == self.size) & (seen.votes == self.size)
+
+
+STOPS[Unanimous.name] = Unanimous
