@@ -52,8 +52,8 @@ def setting(
 
     A mapping as `choices` is asked when a value is checked, so that what is added to it later is known. `low` and
     `high` are allowed themselves, `above` and `below` are not. `what` says in words what the field takes, where its
-    kind and bounds do not. `identity=False` marks what may change between two runs of one log, since it does not change what
-    is written; `key=False` what no table gives.
+    kind and bounds do not. `identity=False` marks what may change between two runs of one log, since it does not change
+    what is written; `key=False` what no table gives.
     """
     known = choices if isinstance(choices, Mapping) else tuple(choices)
     marks = {

@@ -53,3 +53,39 @@ def test_names_are_checked(tmp_path):
         explain(made, POLICIES, "margni", "e1")
     with pytest.raises(ThinkbackError, match="no example `e2`; did you mean `e1`"):
         explain(made, POLICIES, "margin", "e2")
+
+
+def test_with_a_width_the_rule_is_looked_at_after_each_block(tmp_path):
+    """Two at a time: the second trace makes a lead of .5, but only after the second block does anybody look."""
+    pool = {"e1": [("A", 0.4), ("B", 0.9), ("A", 0.1), ("A", 0.2)]}
+    made = log(tmp_path, {"n4": pool}, {"e1": "A"})
+    rule = {"max_traces": 4, "verifier": "v", "stop": Margin(0.4, min_valid=1, single_label=1)}
+    one, three = Sample(name="one", **rule), Sample(name="three", **rule, width=3)
+    told = explain(made, [one, three], "one", "e1").steps
+    assert told["holds"].to_list() == [True]  # a single label is enough
+    told = explain(made, [one, three], "three", "e1").steps
+    assert told["holds"].to_list() == [False, False, True]
+    assert told["statistic"].to_list() == pytest.approx([None, 0.5, 0.5])
+    assert told["threshold"].to_list() == pytest.approx([0.4] * 3)
+    spent = replay.run(made, [one, three]).outcomes
+    assert dict(spent.select("policy", "traces").iter_rows()) == {"one": 1.0, "three": 3.0}
+
+
+def test_a_gate_tells_what_it_read_and_which_branch_was_taken(tmp_path):
+    made = log(tmp_path, {"n4": POOL, "n1": {"e1": [("B", 0.2)]}}, {"e1": "A"})
+    base, vote = (
+        Sample(name=p, pool=p, max_traces=n, select=s) for p, n, s in (("n1", 1, "first"), ("n4", 4, "majority"))
+    )
+    gate = replay.AnyOf([replay.Threshold(verifier="v", below=0.3), replay.Threshold(signal="invalid", at_least=1)])
+    when = replay.When(name="w", base=base, gate=gate, then=vote)
+    told = explain(made, [when], "w", "e1")
+    assert [stage.title for stage in told.stages] == ["`n1`", "the gate", "`n4`"]
+    assert told.stages[1].rows.select("value", "fires", "threshold", "holds").rows() == [
+        (0.2, "below", 0.3, True), (0.0, "at least", 1.0, False),
+    ]  # fmt: skip
+    assert told.stages[1].ending == "it fires: the answer is that of `then`"
+    assert "answer A (right); 5 traces, 1 verifications" in told.ending
+    never = replay.When(name="w", base=base, gate=replay.Threshold(verifier="v", below=0.1), then=vote)
+    told = explain(made, [never], "w", "e1")
+    assert [stage.title for stage in told.stages] == ["`n1`", "the gate"]
+    assert "answer B (wrong); 1 traces, 1 verifications" in told.ending

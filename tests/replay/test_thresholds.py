@@ -65,7 +65,7 @@ def test_ties_go_to_fewer_action_tokens_then_fewer_flips_then_the_higher_thresho
         "threshold": [np.inf, 0.9, 0.8, 0.7, 0.6],
         "accuracy": [0.5, 0.75, 0.75, 0.75, 0.75],
         "action_tokens": [0.0, 20.0, 10.0, 10.0, 10.0],
-        "flip_rate": [0.0, 0.0, 0.1, 0.0, 0.0],
+        "flip_rate": [0.0, 0.0, 0.1, 0.05, 0.05],  # the one with the fewest flips costs more tokens
         "intervention_rate": [0.0, 0.2, 0.3, 0.4, 0.4],
     }
     assert best_threshold(pl.DataFrame(rows), below=False) == 0.7
