@@ -73,9 +73,8 @@ def test_with_a_width_the_rule_is_looked_at_after_each_block(tmp_path):
 
 def test_a_gate_tells_what_it_read_and_which_branch_was_taken(tmp_path):
     made = log(tmp_path, {"n4": POOL, "n1": {"e1": [("B", 0.2)]}}, {"e1": "A"})
-    base, vote = (
-        Sample(name=p, pool=p, max_traces=n, select=s) for p, n, s in (("n1", 1, "first"), ("n4", 4, "majority"))
-    )
+    base = Sample(name="n1", pool="n1", max_traces=1, select="first")
+    vote = Sample(name="n4", pool="n4", max_traces=4, select="majority")
     gate = replay.AnyOf([replay.Threshold(verifier="v", below=0.3), replay.Threshold(signal="invalid", at_least=1)])
     when = replay.When(name="w", base=base, gate=gate, then=vote)
     told = explain(made, [when], "w", "e1")
