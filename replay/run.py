@@ -82,7 +82,7 @@ def run(
     members = list(_groups(universe, served, by))
     groups = {group: judge(partial(series, ids)) for group, ids in members}
     thresholds, bands = sweeps.tables(served.excluded, settings)
-    notes = (*log.warnings, *reused, *served.notes(len(universe.examples)), *statistics.notes)
+    notes = (*log.warnings, *reused, *served.notes(len(universe.examples)), *map(str, statistics.notes))
     asked = {"baseline": baseline, "where": where, "by": list(by), "measure": plan.measure or "correct"}
     return Result(
         policies=served.policies,

@@ -19,14 +19,13 @@ from replay.passes import Plan, blocks, widest
 from replay.policies import Policy, nested
 from replay.signals import unthresholded
 from replay.store import chunk_size, outcome_values, resampling_units
+from toolkit.columns import find
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, unit_numbers
 from toolkit.stats.bands import Band, Steps, bands, means
-from toolkit.stats.metrics import QUALITY
 
 MOST_POINTS = 200
 """Thresholds with intervals, evenly spread over those that there are; never and always among them."""
-RATES = frozenset({"correct", "fix", "flip", "intervened"})
 BANDED = ("correct", "fix", "flip", "intervened", "total_tokens")
 AMONG, ACTED = "flips_among", "acted"
 """Flips among the examples acted on, over the share that is: equation 19 of Dip, Zhou and Zhang."""
@@ -77,7 +76,7 @@ class Branches:
             unit=self.unit,
             kept=kept,
             fired={name: self.fired[name] for name in names},
-            rate=RATES,
+            rate=frozenset(name for name in names if find(name).rate),
             least=len(thresholds) - 1,
         )
 
@@ -155,7 +154,7 @@ def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
     """
     thresholds = branches.thresholds()
     steps = branches.steps(thresholds, columns)
-    found = {QUALITY.get(name, name): pl.Series(means(steps, name), nan_to_null=True) for name in steps.kept}
+    found = {find(name).metric: pl.Series(means(steps, name), nan_to_null=True) for name in steps.kept}
     return pl.DataFrame({"threshold": thresholds, **found})
 
 
@@ -178,7 +177,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
         pl.DataFrame(
             {
                 "threshold": thresholds,
-                "metric": [QUALITY.get(name, name)] * len(thresholds),
+                "metric": [find(name).metric] * len(thresholds),
                 **{key: getattr(band, key) for key in ("estimate", "low", "high", "band_low", "band_high")},
                 "n": [band.n] * len(thresholds),
             },

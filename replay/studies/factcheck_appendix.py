@@ -316,12 +316,13 @@ def efficiency(study: Study) -> Table:
         Measure("Total", "total", 2, interval=True, significant=2),
         Measure("Change, %", "change", 1, interval=True, signed=True),
     ]
+    priced = study.main.result.statistics.notes if study.main.result is not None else ()
     notes = (
         *told(study.main),
         *study.main.unlogged().values(),
         "hours: of latency_s, one call after the other",
         "per verifier call: a dash where a method makes none",
-        *(note for note in study.notes if note.startswith("cost_eur")),
+        *(str(note) for note in priced if note.code == "euros"),
         "change: against exhaustive best-of-N; a dash where that has nothing of it to divide by",
     )
     return sheet(study, "", "Efficiency of every method", ("Method", "Number"), measures, rows, notes)

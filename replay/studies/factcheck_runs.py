@@ -19,7 +19,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 from toolkit.show import WARNING, Interval
 from toolkit.stats import Summary
-from toolkit.stats.intervals import Sorted
+from toolkit.stats.intervals import ResampledValues
 
 TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
 ADAPTIVE, SURROGATE = "adaptive stopping", "surrogate-guided"
@@ -92,8 +92,7 @@ class Methods:
     @property
     def priced_by(self) -> str | None:
         """The seconds that `cost_eur` comes from."""
-        notes = self.result.notes if self.result is not None else ()
-        return next((s for s in ("device_s", "latency_s") if any(n.startswith(f"cost_eur: {s} ") for n in notes)), None)
+        return self.result.statistics.seconds if self.result is not None else None
 
     def unlogged(self) -> dict[str, str]:
         """Why there are no seconds, tokens or device seconds (of which euros come) of traces or of verifications.
@@ -149,7 +148,7 @@ class Methods:
         if len(made):
             low, high, p_value = made.select("low", "high", "p_value").row(0)
         else:
-            ordered = Sorted.of((self._draws(method, metric) - self._draws(against, metric))[None])
+            ordered = ResampledValues.of((self._draws(method, metric) - self._draws(against, metric))[None])
             sure = bool(ordered.enough[0])
             low, high = (float(end[0]) if sure else None for end in ordered.percentile(self.result.provenance["level"]))
             p_value = float(ordered.p_values()[0]) if sure else None
@@ -169,7 +168,7 @@ class Methods:
         b = np.ones_like(a) if second is None else self._draws(*second)
         with np.errstate(invalid="ignore", divide="ignore"):
             drawn = value(a, b)
-        ordered = Sorted.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
+        ordered = ResampledValues.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
         estimate = float(value(one, two))
         if not ordered.enough[0] or self.n < 2:
             return Interval(estimate)

@@ -203,9 +203,11 @@ def _claims(log: Log, main: Methods, depth: Depth, dev: str | None) -> Iterator[
 
 def _notes(main: Methods) -> tuple[str, ...]:
     """What the run says of numbers that tables show. Costs that count as free there are dashes here, and said to be."""
-    notes = main.result.notes if main.result is not None else ()
-    left_out = told_left_out(main.result.excluded) if main.result is not None else ()
-    shown = (note for note in notes if not note.startswith(FREE) and note.partition(": ")[0] not in UNSHOWN)
+    if main.result is None:
+        return tuple(main.unlogged().values())
+    left_out = told_left_out(main.result.excluded)
+    unshown = {str(note) for note in main.result.statistics.notes if note.metrics and {*note.metrics} <= {*UNSHOWN}}
+    shown = (note for note in main.result.notes if not note.startswith(FREE) and note not in unshown)
     return (*left_out, *shown, *main.unlogged().values())
 
 

@@ -21,8 +21,8 @@ from replay.policies import ORACLE_RULES, ORDERS, SELECTS, Policy
 from replay.stops import STOPS
 from replay.store import NUMBERS, SCHEMA
 from toolkit.answers import JUDGES, KINDS, WAYS
+from toolkit.columns import COLUMNS
 from toolkit.log import SCHEMAS
-from toolkit.stats.metrics import catalogue
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TYPES = {"String": "string", "Boolean": "bool"}
@@ -119,9 +119,19 @@ def test_outcome_columns() -> None:
 
 
 def test_metrics() -> None:
-    listed = set(first_cells(section("statistics.md", "Metrics"))) - {"reduction:METRIC", "f1:LABEL"}
-    metrics = catalogue(NUMBERS, ["A"], 0.25, 0.25, "device_s")
-    assert listed == {metric.name for metric in metrics} - {"f1:A"}
+    listed = set(first_cells(section("statistics.md", "Metrics"))) - {"reduction:METRIC"}
+    ends = {"f1:": "LABEL", "recall_": "K"}
+    assert listed == {f"{column.metric}{ends.get(column.name, '')}" for column in COLUMNS if column.metric}
+    assert set(NUMBERS) <= {column.name for column in COLUMNS}
+    ranking = section("statistics.md", "The ranked table").partition("that the run has")[0]
+    for column in COLUMNS:
+        if column.quality:
+            name = "F1s" if "f1" in column.name else f"`{column.metric}{ends.get(column.name, '')}`"
+            assert name in ranking
+    few = section("statistics.md", "Few events")
+    assert {f"`{column.metric}`" for column in COLUMNS if column.rate and not column.family} <= set(
+        re.findall("`[a-z_]+`", few)
+    )
 
 
 def test_arguments_of_run() -> None:

@@ -128,13 +128,15 @@ def _write_and_show(result: Result, ranked: RankedInput, out: Path, force: bool)
 
 def _ranked(result: Result, margin: float | None) -> RankedInput:
     """What the ranked table and the figure need of a run."""
+    from toolkit.notes import WARNING, note, warning
     from toolkit.show import PolicyRow, RankedInput
 
+    known = {str(one): one for one in result.statistics.notes}
     made = result.provenance
     return RankedInput(
         summary=result.summary,
         comparisons=result.comparisons,
-        policies=tuple(PolicyRow(p.name, p.family, p.tried, p.diagnostic) for p in result.policies),
+        policies=tuple(PolicyRow(p.name, p.family, p.tried, p.diagnostic, p.against or "") for p in result.policies),
         n=result.statistics.n,
         title=f"Policies on {made['log']['name']}, ranked by accuracy",
         baseline=result.baseline,
@@ -145,7 +147,11 @@ def _ranked(result: Result, margin: float | None) -> RankedInput:
         resamples=made["resamples"],
         level=made["level"],
         method=made["method"],
-        notes=result.notes,
+        notes=tuple(
+            known.get(text)
+            or (warning("run", text.removeprefix(WARNING)) if text.startswith(WARNING) else note("run", text))
+            for text in result.notes
+        ),
     )
 
 
@@ -167,21 +173,13 @@ def _groups(result: Result, whole: RankedInput) -> list[RankedInput]:
 
 def _save_pictures(ranked: RankedInput, folder: Path) -> None:
     """table.md, table.csv and, where accuracy and a cost are known, frontier.pdf and frontier.png."""
-    from toolkit.show import cost_metric, frontier, frontier_points, ranked_table, save_figure
+    from toolkit.show import frontier_figure, ranked_table, save_figure
 
     marks = {"simulated": "true"} if ranked.simulated else {}
     (folder / "table.md").write_text(ranked_table(ranked, ROWS).markdown(), encoding="utf-8")
     (folder / "table.csv").write_text(ranked_table(ranked).csv(marks), encoding="utf-8")
-    points = frontier_points(ranked)
-    if not points:
+    figure = frontier_figure(ranked, ranked.title.removesuffix(", ranked by accuracy"))
+    if figure is None:
         return
-    unit = {"total_tokens": "tokens"}.get(cost_metric(ranked), cost_metric(ranked))
-    figure = frontier(
-        points,
-        title=ranked.title.removesuffix(", ranked by accuracy"),
-        cost=f"{unit} per example",
-        level=ranked.level,
-        simulated=ranked.simulated,
-    )
     for suffix in ("pdf", "png"):
         save_figure(figure, folder / f"frontier.{suffix}")

@@ -100,13 +100,13 @@ def tune(
 
 def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     """One row a family: what was chosen, and the goal's metrics on both sets of rows."""
+    from toolkit.columns import find_metric
     from toolkit.show import SIMULATED, WARNING, Column, Estimate, Number, Table
-    from toolkit.stats.metrics import is_share
 
     metrics = list(dict.fromkeys((tuned.goal.metric, *(limit.metric for limit in tuned.goal.limits), "accuracy")))
     columns = [Column("family"), Column("tried", Number(0)), Column("feasible", Number(0)), Column("chosen")]
     columns += [
-        Column(f"{m}, {where}", Estimate(4 if is_share(m) else 6 if m == "cost_eur" else 2), f"{m}_{where}")
+        Column(f"{m}, {where}", Estimate(find_metric(m).precision), f"{m}_{where}")
         for m in metrics
         for where in ("dev", "report")
     ]
@@ -124,12 +124,10 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     ]
     if tuned.report.baseline is not None:
         notes.append(f"baseline: {tuned.report.baseline}")
-    told = [
-        f"{rows_of}: {note}"
-        for rows_of, result in (("development", tuned.development), ("reported", tuned.report))
-        for note in result.notes
-        if note.partition(":")[0] not in set(result.summary["metric"]) - set(metrics)
-    ]
+    told = []
+    for rows_of, result in (("development", tuned.development), ("reported", tuned.report)):
+        aside = {str(n) for n in result.statistics.notes if n.metrics and not set(n.metrics) & set(metrics)}
+        told += [f"{rows_of}: {note}" for note in result.notes if note not in aside]
     above = [SIMULATED] if tuned.report.simulated else []
     above += [note for note in told if WARNING in note]
     notes += [note for note in told if WARNING not in note]

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.blocks import CHUNK, Floats, Ints, Settings
-from toolkit.stats.bootstrap import Resamples
+from toolkit.stats.outcomes import CHUNK, Floats, Ints
+from toolkit.stats.resamples import Resamples, Settings
 
 RESAMPLES_AT_ONCE = 64
 """So few that a chunk's counts stay in a processor's cache; only speed depends on it."""

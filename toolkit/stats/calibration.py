@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.stats.blocks import Floats
+from toolkit.stats.outcomes import Floats
 
 BINS = 10
 
@@ -48,7 +48,7 @@ def calibration(scores: Floats, labels: Floats) -> Calibration:
 
     total = len(scores)
     if not total:
-        return Calibration(*[np.nan] * 5, 0, ())
+        return Calibration(np.nan, np.nan, np.nan, np.nan, np.nan, 0, ())
     repairs = float(labels.sum())
     classes, chosen, weights = _weighted(scores, labels)
     probabilities = bool(((scores >= 0) & (scores <= 1)).all())

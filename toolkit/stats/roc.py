@@ -10,10 +10,10 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from toolkit.errors import ThinkbackError
-from toolkit.stats.blocks import Floats, Settings
-from toolkit.stats.bootstrap import THREADS, Resamples
-from toolkit.stats.intervals import Sorted
-from toolkit.stats.paired import Interval, interval, unit_numbers
+from toolkit.stats.arrays import Interval, interval, unit_numbers
+from toolkit.stats.intervals import ResampledValues
+from toolkit.stats.outcomes import Floats
+from toolkit.stats.resamples import THREADS, Counts, Resamples, Settings
 
 GATHER_BYTES = 64 * 2**20
 """Traces' resampled weights held at once."""
@@ -121,9 +121,9 @@ def _pooled_interval(
     tied = not np.array_equal(below, upto)
     step = max(1, GATHER_BYTES // (8 * len(score)))
 
-    def values(counts: NDArray[np.float32]) -> Floats:
-        """Aucs of some resamples from their counts (rows, units); sums are whole numbers, so exact."""
-        weight = np.take(counts, right_unit, axis=1)
+    def values(counts: Counts) -> Floats:
+        """Aucs of some resamples from their counts (rows, units); sums are integers, so exact."""
+        weight = np.take(counts, right_unit, axis=1).astype(np.float32)
         lost = np.zeros((len(counts), len(wrong_unit) + 1))
         np.cumsum(np.take(counts, wrong_unit, axis=1), axis=1, dtype=np.float64, out=lost[:, 1:])
         beaten = np.take(lost, below, axis=1)
@@ -135,7 +135,7 @@ def _pooled_interval(
     with ThreadPoolExecutor(THREADS) as pool:
         for counts in Resamples(size, settings.resamples, settings.seed).by_rows():
             parts += pool.map(values, [counts[i : i + step] for i in range(0, len(counts), step)])
-    ordered = Sorted.of(np.concatenate(parts)[None])
+    ordered = ResampledValues.of(np.concatenate(parts)[None])
     if not ordered.enough[0]:
         return Interval(pooled, None, None, examples, None)
     low, high = ordered.percentile(settings.level)
