@@ -53,32 +53,39 @@ def resampled_sums(
     shape = (len(index), resamples.resamples)
     values = np.empty(shape) if space is None or len(space) < shape[0] else space[: shape[0]]
     values[:start] = scan.total[index[:start], None]
-    values[start:] = 0.0
     with product_threads() as pool:
         most = min(PRODUCT_ROWS, units.most_statistics)
         for chunk, part, rows in units.parts([scan.statistics[i] for i in index[start:]], most):
             counts, sums = resamples.counts(chunk), values[start + part.start : start + part.stop]
             cut = max(0, fractions - start - part.start)
-            add_products(sums[:cut], rows[:cut], counts, pool, np.float32)
-            add_products(sums[cut:], rows[cut:], counts, pool)
+            add_products(sums[:cut], rows[:cut], counts, pool, np.float32, chunk == 0)
+            add_products(sums[cut:], rows[cut:], counts, pool, first=chunk == 0)
         list(pool.map(_round, [values[i : i + WIDTH] for i in range(fractions, len(index), WIDTH)]))
     return ResampledSums(values, index, row)
 
 
 def add_products(
-    sums: Floats, rows: NDArray[np.number], counts: Counts, pool: ThreadPoolExecutor, dtype: DTypeLike = np.float64
-) -> None:
-    """Add to `sums` (S, B) those over one chunk: `rows` (S, units) times `counts` (B, units)."""
+    sums: Floats, rows: NDArray[np.number], counts: Counts, pool: ThreadPoolExecutor,
+    dtype: DTypeLike = np.float64, first: bool = False,
+) -> None:  # fmt: skip
+    """Add to `sums` (S, B) those over one chunk: `rows` (S, units) times `counts` (B, units).
+
+    The `first` chunk's are put in place of what `sums` held.
+    """
     if not len(rows):
         return
     matrix = np.zeros((-(-len(rows) // WIDTH) * WIDTH, rows.shape[1]), dtype)
     matrix[: len(rows)] = rows
 
-    def add(first: int) -> None:
-        some = counts[first : first + COUNT_ROWS]
+    def add(start: int) -> None:
+        some = counts[start : start + COUNT_ROWS]
         drawn = np.zeros((COUNT_ROWS, rows.shape[1]), dtype)
         drawn[: len(some)] = some
-        sums[:, first : first + COUNT_ROWS] += (matrix @ drawn.T)[: len(rows), : len(some)]
+        product, place = (matrix @ drawn.T)[: len(rows), : len(some)], sums[:, start : start + len(some)]
+        if first:
+            place[:] = product
+        else:
+            place += product
 
     list(pool.map(add, range(0, len(counts), COUNT_ROWS)))
 

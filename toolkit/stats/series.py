@@ -21,7 +21,7 @@ from toolkit.stats.outcomes import Floats, Ints
 from toolkit.stats.resamples import THREADS, Resamples, Settings
 from toolkit.stats.scan import SUM_BITS, Scan, Units, significant
 
-SUMS_BYTES = 256 * 2**20
+SUMS_BYTES = 128 * 2**20
 """Resampled sums held at once."""
 
 BATCH_BYTES = 12 * 2**20
