@@ -1,22 +1,34 @@
 """Paired bootstrap of 1,000 policies × 10 metrics against a loop over `scipy.stats.bootstrap` and a plain numpy loop.
 
     python benchmarks/bootstrap.py [--policies 1000] [--examples 2495] [--resamples 10000] [--pairs 50]
+    python benchmarks/bootstrap.py --against TREE [--cases policies long clusters seconds] [--repeats 3]
 
-Times `toolkit.stats.summarise` with a baseline that is also taken for the leader: estimates with intervals, and
-differences to the baseline with intervals and p-values (and, unasked for, F1 by label and reductions); then with a
+The first times `toolkit.stats.summarise` with a baseline that is also taken for the leader: estimates with intervals,
+and differences to the baseline with intervals and p-values (and, unasked for, F1 by label and reductions); then with a
 leader of its own, which doubles the differences. The loops are timed on PAIRS series, half estimates, half differences,
 evenly over the metrics, and scaled to as many estimates and differences to one baseline as there are. Equality to
 Monte-Carlo error is checked before anything is timed.
+
+The second runs each case in turn on the code of another checkout (TREE) and on this one, each in a process of its own:
+equality to 1e-9 (p-values: two resamples) is checked before processor time and the peak of memory are compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import os
+import resource
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 from scipy.stats import bootstrap as scipy_bootstrap
 
 from toolkit.stats import OutcomeBlock, Settings, Summary, summarise
@@ -116,6 +128,93 @@ def timed(call: Callable[[], Summary], repeats: int) -> tuple[list[float], int]:
     return times, given
 
 
+def with_seconds(block: OutcomeBlock, seed: int) -> OutcomeBlock:
+    """The block with seconds, which are no integers."""
+    rng = np.random.default_rng([seed, 1])
+    seconds = block.values["traces"] * rng.gamma(3, 2, block.values["traces"].shape)
+    values = {**block.values, "latency_s": seconds, "generation_s": seconds / 1.5}
+    return OutcomeBlock(block.example_ids, block.unit, values, block.gold, block.predicted)
+
+
+def long_run(policies: int, examples: int, step: int = 20_000) -> Iterator[OutcomeBlock]:
+    """Many examples, made block by block: nine integers, two sorts of seconds and a label each."""
+    for start in range(0, examples, step):
+        made = with_seconds(made_run(policies, step, start), start)
+        yield OutcomeBlock(made.example_ids, made.unit + start, made.values, made.gold, made.predicted)
+
+
+def clustered(block: OutcomeBlock, clusters: int) -> OutcomeBlock:
+    unit = np.random.default_rng(1).permutation(np.arange(len(block)) % clusters)
+    return OutcomeBlock(block.example_ids, unit, block.values, block.gold, block.predicted)
+
+
+CASES: dict[str, tuple[int, int, Callable[[], Callable[[], Iterator[OutcomeBlock]]]]] = {
+    "policies": (1000, 10_000, lambda: once(made_run(1000, 2495))),
+    "seconds": (300, 10_000, lambda: once(with_seconds(made_run(300, 2495), 0))),
+    "long": (20, 1_000, lambda: lambda: long_run(20, 1_000_000)),
+    "clusters": (200, 10_000, lambda: once(clustered(with_seconds(made_run(200, 10_000), 0), 1000))),
+}
+"""Policies, resamples and what makes the outcomes, by case."""
+
+
+def once(block: OutcomeBlock) -> Callable[[], Iterator[OutcomeBlock]]:
+    return lambda: iter([block])
+
+
+def run_case(case: str, folder: Path) -> None:
+    """Run one case, keep its tables, and print its processor seconds and its peak of memory in MiB."""
+    policies, resamples, make = CASES[case]
+    blocks = make()
+    names = [f"policy {i}" for i in range(policies)]
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    result = summarise(
+        blocks, names, labels=LABELS, baseline=names[0], leaders=names[:1], settings=Settings(resamples=resamples)
+    )
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    result.summary.write_parquet(folder / "summary.parquet")
+    result.comparisons.write_parquet(folder / "comparisons.parquet")
+    spent = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+    print(json.dumps({"cpu_s": spent, "peak_mib": after.ru_maxrss / 1024, "before_mib": before.ru_maxrss / 1024}))
+
+
+def compare(tree: Path, case: str, repeats: int) -> None:
+    """Run a case on both trees in turn; check that the tables agree; print what each took."""
+    took: dict[str, list[dict[str, float]]] = {"old": [], "new": []}
+    trees = {"old": tree.resolve(), "new": Path(__file__).resolve().parents[1]}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(repeats):
+            for which, root in trees.items():
+                out = Path(folder) / which
+                out.mkdir(exist_ok=True)
+                done = subprocess.run(
+                    [sys.executable, __file__, "--case", case, "--out", str(out)],
+                    env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, check=True,
+                )  # fmt: skip
+                took[which].append(json.loads(done.stdout))
+        check_equal(Path(folder) / "old", Path(folder) / "new", CASES[case][1])
+    least = {which: min(runs, key=lambda run: run["cpu_s"]) for which, runs in took.items()}
+    listed = {which: ", ".join(f"{run['cpu_s']:.1f}" for run in runs) for which, runs in took.items()}
+    print(
+        f"{case}: processor seconds {listed['old']} -> {listed['new']} "
+        f"(ratio {least['new']['cpu_s'] / least['old']['cpu_s']:.2f} of the least), peak of memory "
+        f"{least['old']['peak_mib']:,.0f} -> {least['new']['peak_mib']:,.0f} MiB "
+        f"(of which {least['new']['before_mib']:,.0f} before)"
+    )
+
+
+def check_equal(old: Path, new: Path, resamples: int) -> None:
+    for table in ("summary", "comparisons"):
+        ours, theirs = (pl.read_parquet(folder / f"{table}.parquet") for folder in (new, old))
+        for column in ours.columns:
+            one, two = ours[column], theirs[column]
+            if not one.dtype.is_float():
+                assert one.to_list() == two.to_list(), (table, column)
+                continue
+            assert (one.is_null() == two.is_null()).all(), (table, column)
+            allowed = 4 / (resamples + 1) if column == "p_value" else 1e-9 * two.abs().clip(1)
+            assert ((one - two).abs() <= allowed + 1e-12).fill_null(True).all(), (table, column)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policies", type=int, default=1000)
@@ -123,7 +222,18 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=10_000)
     parser.add_argument("--pairs", type=int, default=50, help="series timed with scipy, half of them differences")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--against", type=Path, help="another checkout, whose code the cases are run on too")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if asked.case is not None:
+        run_case(asked.case, asked.out)
+        return
+    if asked.against is not None:
+        for case in asked.cases:
+            compare(asked.against, case, asked.repeats)
+        return
     block = made_run(asked.policies, asked.examples)
     names = [f"policy {i}" for i in range(asked.policies)]
     settings = Settings(resamples=asked.resamples)

@@ -17,7 +17,8 @@ import polars as pl
 
 from generate.simulate_recovery import RecoveryModel, simulate_recovery
 from replay import Act, Sample, Threshold, When
-from replay.data.contents import read_contents, resolve
+from replay.data.contents import read_contents
+from replay.kinds.when import SweptGate
 from replay.runs.gate_sweep import Branches, band_table, curve, gather
 from replay.runs.passes import Plan
 from replay.runs.run import select_examples
@@ -25,15 +26,14 @@ from toolkit.log import Log, open_log
 from toolkit.stats import Settings
 
 
-def plan_and_policy(log: Log) -> tuple[Plan, When]:
+def plan_and_gate(log: Log) -> tuple[Plan, SweptGate]:
     first = Sample(name="first", pool="short", max_traces=1, select="first")
     act = Act(name="act", action="active_verify", base="short")
     gate = Threshold(feature="constraint_density", at_least="all")
     contents = read_contents(log)
-    (policy,) = resolve([When(name="gated", base=first, gate=gate, then=act)], contents)
-    assert isinstance(policy, When)
+    policy = When(name="gated", base=first, gate=gate, then=act).resolve(contents)
     universe = select_examples(log, contents, frozenset(["short"]), None, [])
-    return Plan(log, contents, universe, None, None, None), policy
+    return Plan(log, contents, universe, None, None, None), SweptGate(policy, gate)
 
 
 def check(branches: Branches, table: pl.DataFrame, thresholds: list[int]) -> None:
@@ -56,9 +56,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         address = Path(folder) / "log"
         simulate_recovery(address, examples=options.examples, seed=0, model=RecoveryModel(votes=1))
-        plan, policy = plan_and_policy(open_log(address))
+        plan, gate = plan_and_gate(open_log(address))
         start, began = time.perf_counter(), time.process_time()
-        branches = gather(plan, policy)
+        branches = gather(plan, gate)
         read = time.perf_counter()
         table = curve(branches)
         exact = time.perf_counter()

@@ -17,8 +17,9 @@ import polars as pl
 from generate.simulate import simulate
 from replay import Margin, Sample
 from replay.data.block import Block
-from replay.data.contents import read_contents, request, resolve
-from replay.data.read import read_block
+from replay.data.contents import read_contents
+from replay.data.read import Request, read_block
+from replay.policies.base import needs_of
 from replay.policies.evaluator import replay_block
 from toolkit.log import open_log
 
@@ -35,7 +36,8 @@ def load(examples: int, traces: int, policies: list[Sample]) -> Block:
         log = open_log(Path(folder) / "log")
         contents = read_contents(log)
         rows = log.scan("examples", ["example_id", "labels", "gold", "cluster"]).sort("example_id").collect()
-        return read_block(log, rows, request(resolve(policies, contents), contents, None, None))
+        needs = needs_of([policy.resolve(contents) for policy in policies], contents)
+        return read_block(log, rows, Request(needs, None, None))
 
 
 def plain(block: Block, margin: float, pool_name: str, verifier: str) -> list[Row]:

@@ -5,75 +5,101 @@ The engine, the files that it writes, the statistics, the tables and the manual 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
 class OutcomeColumn:
     """A numeric column of `outcomes`, and the metric that is its mean over examples.
 
-    `name`: the column, and `metric` what its mean is called, which by default is the same; None where it has no mean.
-    `unit`: of one example. `whole`: one null takes a policy's mean away, as for a cost, which would else be a mean over
-    other questions; without it nulls are left out. `share`: means lie in 0 to 1. `rate`: examples with 0 and 1 only and
-    few of either get a score interval. `cost`: less is better, and reductions are reported. `quality`: more is better,
-    so policies can be ranked by it. `needs`: a column without which a policy has no such mean. `sparse`: a policy that
-    has no value at all gives no row. `per`: what values are multiplied with before they are shown, as 1,000 requests.
-    `header`: the heading in the ranked table, where it has one; `decimals` and `scale` how it shows numbers, and
-    `place` where: a narrow terminal drops the last ones first.
+    What the numbers are:
+    `name`: the column; `metric`: what its mean is called, by default the same, None where it has no mean; `family`:
+    `name` begins the names of many columns, as `recall_10`, and an empty one those of all that no other row names.
+    `unit`: of one example; `per`: what the mean is multiplied with, as for 1,000 requests. `computed`: from what the
+    statistics compute it; else outcomes have it, and unless `always` only where something gives it.
+
+    How they are read:
+    `share`: means lie in 0 to 1. `rate`: of examples with 0 and 1 only; few of either get a score interval.
+    `quality`: a share of which more is better, so policies can be ranked by it. `cost`: less is better, and reductions
+    are reported; one null takes a policy's mean away, which would be over other examples. `ranks`: a cost that breaks
+    ties and spans the Pareto front. `needs`: a column of its base without which a policy has no such mean. `sparse`: a
+    policy without any value has no row.
+
+    How a ranked table shows them (shares in per cent):
+    `header`: the heading, empty where they have no column; `decimals` of the number times `scale`; `place`: a narrow
+    terminal drops the last ones first. `shown`: always, where a policy's is known, where one is above 0, or only as the
+    cost that ranks.
     """
 
     name: str
     metric: str | None = ""
+    family: bool = False
     unit: str = ""
-    whole: bool = False
+    per: float = 1.0
+    computed: Literal["", "labels", "seconds"] = ""
+    always: bool = True
     share: bool = False
     rate: bool = False
-    cost: bool = False
     quality: bool = False
+    cost: bool = False
+    ranks: bool = False
     needs: str | None = None
     sparse: bool = False
-    per: float = 1.0
     header: str = ""
     decimals: int = 0
     scale: float = 1.0
     place: int = 0
-    family: bool = False
-    """Whether `name` begins the names of many columns, such as `recall_10`."""
-    stored: bool = True
-    """Whether outcomes have it; else it is computed from others by the statistics."""
-    always: bool = True
-    """Whether outcomes have it whatever is replayed; else only where something gives it."""
+    shown: Literal["always", "known", "above 0", "as cost"] = "known"
 
     def __post_init__(self) -> None:
         if self.metric == "":
             object.__setattr__(self, "metric", self.name)
 
+    @property
+    def label(self) -> str:
+        """What notes and axes call it."""
+        return self.header or self.metric or self.name
 
-def _quality(name: str, metric: str = "", **more: object) -> OutcomeColumn:
-    return OutcomeColumn(name, metric, unit="share", share=True, rate=True, quality=True, **more)  # type: ignore[arg-type]
+    @property
+    def heading(self) -> str:
+        """What stands above its numbers."""
+        return f"{self.label} %" if self.share else self.label
+
+    @property
+    def precision(self) -> int:
+        """Decimals of a mean that is not scaled."""
+        return 4 if self.share else max(2, self.decimals + len(f"{self.scale:.0f}") - 1)
 
 
-def _cost(name: str, unit: str, **more: object) -> OutcomeColumn:
-    return OutcomeColumn(name, unit=unit, whole=True, cost=True, **more)  # type: ignore[arg-type]
+def _share(name: str, metric: str | None = "", **more: Any) -> OutcomeColumn:
+    return OutcomeColumn(name, metric, unit="share", share=True, **more)
 
 
-def _percent(header: str, place: int) -> dict[str, object]:
-    return {"header": f"{header} %", "decimals": 1, "scale": 100.0, "place": place}
+def _quality(name: str, metric: str = "", **more: Any) -> OutcomeColumn:
+    return _share(name, metric, rate=True, quality=True, **more)
+
+
+def _cost(name: str, unit: str, **more: Any) -> OutcomeColumn:
+    return OutcomeColumn(name, unit=unit, cost=True, **more)
 
 
 COLUMNS: tuple[OutcomeColumn, ...] = (
     _quality("correct", "accuracy"),
     _quality("credit"),
-    OutcomeColumn("base_correct", None, unit="share", share=True),
-    OutcomeColumn("fix", "fix_rate", unit="share", share=True, rate=True, **_percent("fixes", 9)),  # type: ignore[arg-type]
-    OutcomeColumn("flip", "flip_rate", unit="share", share=True, rate=True, **_percent("flips", 9)),  # type: ignore[arg-type]
-    OutcomeColumn("intervened", "intervention_rate", unit="share", share=True, rate=True, needs="base_correct"),
+    _share("macro_f1", quality=True, computed="labels"),
+    _share("weighted_f1", quality=True, computed="labels"),
+    _share("f1:", family=True, quality=True, computed="labels"),
+    _share("base_correct", None),
+    _share("fix", "fix_rate", rate=True, needs="base_correct", header="fixes", place=9),
+    _share("flip", "flip_rate", rate=True, needs="base_correct", header="flips", place=9),
+    _share("intervened", "intervention_rate", rate=True, needs="base_correct"),
     _quality("found", always=False),
     _quality("recall_", family=True, always=False),
-    _quality("covered", "coverage", always=False, **_percent("coverage", 9)),
-    _quality("answered", "answer_rate", always=False, **_percent("answered", 9)),
-    _quality("answered_correct", "accuracy_answered", always=False, **_percent("right of answered", 9)),
+    _quality("covered", "coverage", always=False, header="coverage", place=9),
+    _quality("answered", "answer_rate", always=False, header="answered", place=9),
+    _quality("answered_correct", "accuracy_answered", always=False, header="right of answered", place=9),
     OutcomeColumn("set_size", unit="labels", header="set size", decimals=2, place=9, always=False),
     OutcomeColumn("position", unit="words", always=False),
     OutcomeColumn("deviation", unit="words", always=False),
@@ -81,55 +107,60 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _cost("valid_traces", "traces"),
     _cost("finalizers", "calls", rate=True, share=True),
     _cost("truncated", "traces", rate=True, share=True),
-    _cost("verifications", "verifications", header="verified", decimals=2, place=6),
-    _cost("operations", "operations", header="operations", decimals=2, place=3),
-    _cost("calls", "calls", header="calls", decimals=2, place=2),
+    _cost("verifications", "verifications", header="verified", decimals=2, place=6, shown="above 0"),
+    _cost("operations", "operations", ranks=True, header="operations", decimals=2, place=3, shown="as cost"),
+    _cost("calls", "calls", ranks=True, header="calls", decimals=2, place=2, shown="always"),
     _cost("queries", "searches"),
     _cost("rounds", "rounds", always=False),
     _cost("prompt_tokens", "tokens"),
     _cost("completion_tokens", "tokens"),
     _cost("verification_tokens", "tokens"),
-    _cost("total_tokens", "tokens", header="tokens", place=1),
+    _cost("total_tokens", "tokens", ranks=True, header="tokens", place=1, shown="always"),
     _cost("action_tokens", "tokens", sparse=True),
     _cost("generation_s", "s"),
     _cost("verification_s", "s"),
     _cost("latency_s", "s", header="seconds", decimals=1, place=7),
     _cost("device_s", "s"),
-    _cost("cost_eur", "€", header="€/1,000", decimals=3, scale=1000.0, place=8, stored=False),
-    replace(
-        _cost("price", "currency", header="price/1,000", decimals=3, place=8, always=False),
-        metric="cost_per_1000", per=1000.0,
-    ),
+    _cost("", "", family=True, always=False),
+    _cost("cost_eur", "€", computed="seconds", header="€/1,000", decimals=3, scale=1000.0, place=8),
+    _cost("price", "currency", metric="cost_per_1000", per=1000.0, always=False, header="price/1,000", decimals=3,
+          place=8),
 )  # fmt: skip
-"""In the order of the summary and of the ranked table's places."""
-
-LABELLED = ("macro_f1", "weighted_f1", "f1:")
-"""Metrics of a confusion matrix, which no one column gives: shares, and qualities."""
+"""In the order of the summary."""
 
 
-def with_columns(extra: Iterable[OutcomeColumn]) -> tuple[OutcomeColumn, ...]:
-    """The table and further columns, each name once."""
-    known = {column.name for column in COLUMNS}
-    return COLUMNS + tuple({column.name: column for column in extra if column.name not in known}.values())
+def with_columns(
+    extra: Iterable[OutcomeColumn], columns: Sequence[OutcomeColumn] = COLUMNS
+) -> tuple[OutcomeColumn, ...]:
+    """The table with further columns, each name once, before those that no row names."""
+    known = {column.name for column in columns}
+    fresh = {column.name: column for column in extra if column.name not in known}
+    at = next((i for i, column in enumerate(columns) if not column.name), len(columns))
+    return (*columns[:at], *fresh.values(), *columns[at:])
+
+
+def row_of(name: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> OutcomeColumn:
+    """The row of the table that a column of outcomes, or a metric that is computed, belongs to."""
+    family: OutcomeColumn | None = None
+    for row in columns:
+        if not row.family and name == row.name:
+            return row
+        if row.family and name.startswith(row.name) and len(row.name) >= len(family.name if family else ""):
+            family = row
+    return family or _cost("", "", family=True)
 
 
 def find(name: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> OutcomeColumn:
-    """The row of a column of outcomes; one that the table does not know is a cost."""
-    for column in columns:
-        if column.name == name:
-            return column
-        if column.family and name.startswith(column.name):
-            return replace(column, name=name, metric=name, family=False)
-    return _cost(name, "")
+    """A column of outcomes; one that the table does not name is a cost."""
+    row = row_of(name, columns)
+    return replace(row, name=name, metric=name, family=False) if row.family else row
 
 
-def by_metric(columns: Sequence[OutcomeColumn] = COLUMNS) -> Mapping[str, OutcomeColumn]:
-    """The rows by the names of their metrics."""
-    return {column.metric: column for column in columns if column.metric is not None}
+def find_metric(metric: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> OutcomeColumn:
+    """The column whose mean a metric is."""
+    return next((column for column in columns if column.metric == metric and not column.family), find(metric, columns))
 
 
-def metric_column(metric: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> OutcomeColumn:
-    """The row of a metric; those of a confusion matrix have one too."""
-    if metric.startswith(LABELLED):
-        return _quality(metric, stored=False)
-    return by_metric(columns).get(metric) or find(metric, columns)
+def ranking_costs(columns: Sequence[OutcomeColumn] = COLUMNS) -> tuple[OutcomeColumn, ...]:
+    """What ranks and the Pareto front take for cost: the first that is known."""
+    return tuple(sorted((column for column in columns if column.ranks), key=lambda column: column.place))

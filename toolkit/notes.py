@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+WARNING = "WARNING: "
+"""How a warning begins where it is printed."""
+
 
 class Severity(StrEnum):
     """How a reader should take a note."""
@@ -32,7 +35,7 @@ class Note:
 
     def __str__(self) -> str:
         """The sentence as tables print it."""
-        return f"WARNING: {self.text}" if self.severity is Severity.WARNING else self.text
+        return f"{WARNING}{self.text}" if self.severity is Severity.WARNING else self.text
 
     def record(self) -> dict[str, Any]:
         """As JSON."""

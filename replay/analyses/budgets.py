@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.kinds.sample import Sample, every_example
+from replay.kinds.every_example import every_example
+from replay.kinds.sample import Sample
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.sampling.stops import Budget
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
-from toolkit.stats.intervals import Sorted
+from toolkit.stats.intervals import ResampledValues
 
 METRICS = ("macro_f1", "accuracy")
 BEST = "best of N"
@@ -150,7 +151,7 @@ def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
             if not served:
                 continue
             one, two = (drawn[[place[names[k][i]] for k in served]] for i in (0, 1))
-            ordered = Sorted.of(one - two)
+            ordered = ResampledValues.of(one - two)
             low, high = ordered.percentile(result.provenance["level"])
             p_values = ordered.p_values()
             for i, k in enumerate(served):

@@ -18,9 +18,9 @@ from replay.runs.learning import learnt_on
 from replay.runs.result import Result
 from replay.runs.reuse import first_ids, gate_files, seen_by
 from replay.runs.run import run
+from toolkit.columns import COLUMNS
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, open_log
-from toolkit.stats.metrics import COST_ORDER
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _GOAL = re.compile(r'^\s*(min|max)\s+("[^"]+"|[^\s"]+)(?:\s+subject\s+to\s+(.+?))?\s*$', re.IGNORECASE)
@@ -188,7 +188,7 @@ def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
 def _known_metrics(goal: Goal, result: Result) -> None:
     known = set(result.summary["metric"])
     for metric in (goal.metric, *(limit.metric for limit in goal.limits)):
-        if metric not in known and metric in (*COST_ORDER, "cost_eur"):
+        if metric not in known and any(column.cost and column.metric == metric for column in COLUMNS):
             raise ThinkbackError(f"`goal` names `{metric}`, which the log does not have: its calls do not tell it")
         if metric not in known:
             raise ThinkbackError(f"`goal` names an unknown metric `{metric}`; {suggest(metric, known)}")

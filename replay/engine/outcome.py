@@ -78,8 +78,10 @@ class RunSums:
     Only `runs`, kept where calls have to be told apart later, grow with it.
     """
 
+    reasons: tuple[str, ...]
     rows: int
     keep_runs: bool
+    reason: np.ndarray | None = None  # (E,) why the log cannot serve an example, in any row
     sums: tuple[np.ndarray, ...] = ()  # costs (E, C), correct (E,), credit (E,)
     counts: np.ndarray | None = None  # (E, A + 1) rows that predicted each answer code, the last: null
     code: np.ndarray | None = None  # (E,) the last row's
@@ -89,9 +91,16 @@ class RunSums:
     order_s: float | None = None
 
     def add(
-        self, trajectory: Trajectory, step: np.ndarray, select: Select, ending: np.ndarray, extra: np.ndarray | None
+        self,
+        trajectory: Trajectory,
+        select: Select,
+        step: np.ndarray,
+        ending: np.ndarray,
+        reason: np.ndarray,
+        extra: np.ndarray | None,
     ) -> None:
-        """Add the row that stopped at `step` (E,) with `ending` (E,); `extra` (E, C) are costs on top."""
+        """Add the row that stopped at `step`, with `ending` and `reason`, each (E,); `extra` (E, C) comes on top."""
+        self.reason = reason if self.reason is None else np.maximum(self.reason, reason)
         steps = trajectory.costs.shape[1]
         at = np.arange(len(step)) * steps + step
         results = trajectory.results(select)
@@ -116,9 +125,9 @@ class RunSums:
         if self.keep_runs:
             self.runs.append((trajectory.walk, step))
 
-    def outcome(self, reason: np.ndarray, reasons: tuple[str, ...]) -> Outcome:
+    def outcome(self) -> Outcome:
         """The mean over the rows."""
-        if self.words is None or self.code is None or self.ending is None:
+        if self.words is None or self.code is None or self.ending is None or self.reason is None:
             raise ValueError("no row was added")
         null = np.full((len(self.words), 1), -1, dtype=np.int32)
         words = np.concatenate([self.words, null], axis=1)
@@ -129,8 +138,8 @@ class RunSums:
             costs, correct, credit = (total / self.rows for total in self.sums)
             predicted = words.T
         return Outcome(
-            reason=reason,
-            reasons=reasons,
+            reason=self.reason,
+            reasons=self.reasons,
             costs=costs,
             correct=correct,
             credit=credit,

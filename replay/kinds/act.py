@@ -59,6 +59,11 @@ class Act(Policy):
         return self.action, self.pool
 
     @property
+    def flips_against(self) -> str:
+        """The base attempt."""
+        return self.against or self.base
+
+    @property
     def slice(self) -> str:
         """The slice of a block that holds its revisions."""
         return slice_name(self.action, self.base, self.pool)

@@ -16,12 +16,12 @@ from replay.engine.calls import ChosenTraces, PolicyPath, Realization
 from replay.engine.cuts import Cut, cut, paid_segment, partial, reasons
 from replay.engine.expectation import expected_outcome
 from replay.engine.outcome import Outcome, RunSums
-from replay.engine.sets import SET_COLUMNS, by_label, measure_sets, shared_labels
-from replay.engine.trajectory import Trajectory, Walk, listwise_costs, walk_block
+from replay.engine.sets import SET_COLUMNS
+from replay.engine.trajectory import Walk, listwise_costs, walk_block
 from replay.kinds import sample_steps
+from replay.kinds.sample_conformal import fit_conformal, with_prediction_sets
 from replay.kinds.sample_remarks import outside_remarks, rows_left_out, sum_remarks
 from replay.learning.calibration import fit_calibration
-from replay.learning.conformal import class_thresholds
 from replay.learning.prior import fit_prior
 from replay.policies.base import Learner, Policy, Reader, Replayed, Stage
 from replay.policies.remarks import Remark, RemarkKind
@@ -37,7 +37,6 @@ from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import ThinkbackError, shown, suggest
 from toolkit.settings import from_table, setting
 
-EVERY = "every example"
 LEARNED: tuple[type[Learned], ...] = (Prior, Calibration, Conformal)
 
 
@@ -264,19 +263,10 @@ class Sample(Policy):
             plain = replace(made, conformal=None)
             conformal = learner.learn(
                 made, made.conformal, (plain.cache_key,),
-                lambda block, one: plain.class_thresholds(block, one, learner.whole_pools),
+                lambda block, one: fit_conformal(block, plain.walks()[0], plain.cutting(learner.whole_pools), one),
             )  # fmt: skip
             made = replace(made, conformal=conformal)
         return made
-
-    def class_thresholds(self, block: Block, conformal: Conformal, whole_pools: frozenset[str]) -> Conformal:
-        """`conformal` with the thresholds of every class, from the examples of a block that the log can serve."""
-        labels = shared_labels(block)
-        trajectory = walk_block(block, self.walks()[0])
-        stopped = cut(trajectory, self._cut(whole_pools))
-        scores = by_label(block, trajectory, stopped.step, labels)
-        gold = block.examples["gold"].to_list()
-        return replace(conformal, fit=class_thresholds(conformal, labels, scores, gold, stopped.reason == 0))
 
     # ---- a block ----
 
@@ -299,7 +289,8 @@ class Sample(Policy):
             for repetition in range(self.orders or 1)
         ]
 
-    def _cut(self, whole_pools: frozenset[str]) -> Cut:
+    def cutting(self, whole_pools: frozenset[str]) -> Cut:
+        """Where it stops, and what the log must have for that."""
         return Cut(
             stop=self.stop,
             cap=self.max_traces,
@@ -324,35 +315,28 @@ class Sample(Policy):
                 shared = walk if walk.order.verifies_later else replace(walk, cap=0)
                 caps[shared] = max(caps.get(shared, 0), walk.cap)
                 users.setdefault(shared, []).append(key)
-        sums = {key: RunSums(policy.orders or 1, key in on.traced) for key, policy in walked.items()}
-        reason = {key: np.zeros(len(on.block.examples), dtype=np.int16) for key in walked}
+        sums = {key: RunSums(policy._reasons(), policy.orders or 1, key in on.traced) for key, policy in walked.items()}
         with_sets: dict[Hashable, Outcome] = {}
         for shared, keys in users.items():
             trajectory = walk_block(on.block, replace(shared, cap=caps[shared]))
             at_end = listwise_costs(trajectory) if trajectory.listwise.any() else None
             for key in keys:
                 policy = walked[key]
-                found = cut(trajectory, policy._cut(on.whole_pools))
+                found = cut(trajectory, policy.cutting(on.whole_pools))
                 extra = None if at_end is None or found.called is None else at_end * found.called[:, None]
-                sums[key].add(trajectory, found.step, policy.selector, found.ending, extra)
-                reason[key] = np.maximum(reason[key], found.reason)
+                sums[key].add(trajectory, policy.selector, found.step, found.ending, found.reason, extra)
                 if policy.conformal is not None:
-                    plain = sums[key].outcome(reason[key], policy._reasons())
-                    with_sets[key] = policy._with_sets(on.block, trajectory, found.step, plain)
+                    with_sets[key] = with_prediction_sets(
+                        on.block, trajectory, found.step, policy.conformal, sums[key].outcome()
+                    )
         for key, policy in walked.items():
-            made = with_sets.get(key) or sums[key].outcome(reason[key], policy._reasons())
-            on.keep(policy, made)
-
-    def _with_sets(self, block: Block, trajectory: Trajectory, step: np.ndarray, plain: Outcome) -> Outcome:
-        if self.conformal is None or self.conformal.fit is None:
-            raise self.refuse("`conformal` is not fitted: replay it with `replay.run`")
-        return measure_sets(block, trajectory, step, self.conformal.fit, self.conformal.abstain, plain)
+            on.keep(policy, with_sets.get(key) or sums[key].outcome())
 
     def outcome(self, on: Replayed) -> Outcome:
         """The exact mean over all orders; other outcomes are kept when walks are prepared."""
         trajectory = walk_block(on.block, replace(self.walks()[0], order=Generation()))
         called = np.zeros(len(trajectory.limit), dtype=bool)
-        reason = partial(trajectory, self._cut(on.whole_pools), trajectory.limit, called)
+        reason = partial(trajectory, self.cutting(on.whole_pools), trajectory.limit, called)
         return expected_outcome(trajectory, self.stop.verification_budget or 0, reason, self._reasons())
 
     def path(self, on: Replayed) -> PolicyPath:
@@ -379,7 +363,7 @@ class Sample(Policy):
         walk = replace(walks[repetition], order=RandomOrder()) if self.expected else walks[repetition]
         title = f"`{self.name}`" + (f", order {repetition} of {self.orders}" if self.orders else "")
         trajectory = walk_block(on.block, walk)
-        rows = sample_steps.step_table(on.block, trajectory, self._cut(on.whole_pools), self.selector)
+        rows = sample_steps.step_table(on.block, trajectory, self.cutting(on.whole_pools), self.selector)
         yield Stage(title, rows)
 
     def ending(self, ending: str) -> str:
@@ -414,12 +398,3 @@ class Sample(Policy):
         """What the fit of its prior left out."""
         if self.prior is not None and self.prior.left_out is not None and self.prior.left_out.traces:
             yield rows_left_out(self.prior.left_out)
-
-
-def every_example(pool: str | None) -> Sample:
-    """The first trace of each example, under the name `EVERY`: what serves every example that has a trace.
-
-    Beside it, a run counts the nine tenths that a policy must serve of all examples asked about, not just of those
-    that some other policy can serve.
-    """
-    return Sample(name=EVERY, pool=pool, max_traces=1, select="first")

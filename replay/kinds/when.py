@@ -117,6 +117,11 @@ class When(Policy):
         return (self.base, self.then)
 
     @property
+    def flips_against(self) -> str:
+        """Its base: a pool where that is a first attempt."""
+        return self.against or self.base.first_attempt or self.base.name
+
+    @property
     def gate_files(self) -> tuple[Threshold, ...]:
         """Thresholds of gate files."""
         return tuple(one for one in self.gate.thresholds() if one.file is not None)

@@ -128,6 +128,11 @@ class Policy(ABC):
         return ()
 
     @property
+    def flips_against(self) -> str:
+        """What its fixes and flips are counted against, in words; empty where they are not."""
+        return self.against or ""
+
+    @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
         """Columns of outcomes that it adds to those of every run."""
         return ()

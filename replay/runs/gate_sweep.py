@@ -20,11 +20,10 @@ from replay.runs.store import chunk_size, outcome_values, resampling_units
 from toolkit.columns import find
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, unit_numbers
-from toolkit.stats.bands import Band, Steps, bands, means
+from toolkit.stats.bands import MetricBand, Steps, bands, means
 
 MOST_POINTS = 200
 """Thresholds with intervals, evenly spread over those that there are; never and always among them."""
-RATES = frozenset({"correct", "fix", "flip", "intervened"})
 BANDED = ("correct", "fix", "flip", "intervened", "total_tokens")
 AMONG, ACTED = "flips_among", "acted"
 """Flips among the examples acted on, over the share that is: equation 19 of Dip, Zhou and Zhang."""
@@ -75,7 +74,7 @@ class Branches:
             unit=self.unit,
             kept=kept,
             fired={name: self.fired[name] for name in names},
-            rate=RATES,
+            rate=frozenset(name for name in names if find(name).rate),
             least=len(thresholds) - 1,
         )
 
@@ -163,7 +162,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
     return pl.concat(frames)
 
 
-def _never(made: Mapping[str, Band]) -> dict[str, Band]:
+def _never(made: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
     """Bands in which the first threshold, never, fixes and flips nothing for sure: who never acts cannot."""
     acts = made["intervened"].estimate
     never = (np.arange(len(acts)) == 0) & (acts == 0)

@@ -21,11 +21,13 @@ from replay.runs.passes import Plan, replay_all
 from replay.runs.provenance import describe_policy, versions
 from replay.runs.result import Result, Scratch
 from replay.runs.reuse import check_reuse
-from replay.runs.store import ExampleSet
+from replay.runs.store import ExampleSet, columns_of
+from toolkit.columns import with_columns
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, check_log, collect, open_log
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, draws, summarise
+from toolkit.stats.compare import ACCURACY
 
 MOST_GROUPS = 500
 
@@ -42,6 +44,7 @@ def run(
     level: float = 0.95,
     method: str = "percentile",
     strict: bool = False,
+    metric: str = ACCURACY,
     measure: str | None = None,
     rules: str | Path | Iterable[type] | None = None,
     kw: float = 0.25,
@@ -52,9 +55,9 @@ def run(
 
     `log` is a log or its address; `policies` a TOML file, a TOML text or policies built in Python. `baseline`
     names the policy of the paired differences; `where` is an SQL condition on the columns of `examples`; `by`
-    names columns of `examples` whose groups are summarised too; `measure` another column of traces (0 to 1)
-    in place of `correct`; `rules` a file or classes with stopping rules of one's own. `block_examples` is
-    how many examples are read at once; no result depends on it.
+    names columns of `examples` whose groups are summarised too; `metric` is what ranks; `measure` another column of
+    traces (0 to 1) in place of `correct`; `rules` a file or classes with stopping rules of one's own. `block_examples`
+    is how many examples are read at once; no result depends on it.
 
     Raises ThinkbackError for anything wrong with the log, the policies or the settings.
     """
@@ -68,17 +71,20 @@ def run(
     plan = Plan(log, contents, examples, measure, file.prices, block_examples)
     sweeps = expand_all(plan, chosen)
     served = _served(plan, sweeps.policies, scratch, strict, baseline)
+    columns = with_columns(columns_of(served.policies))
     names, series = [p.name for p in served.policies], partial(served.store.blocks, examples)
     judge = partial(
         summarise,
         policies=names,
         labels=examples.labels,
         baseline=baseline,
+        metric=metric,
+        columns=columns,
         settings=settings,
         leaders=[p.name for p in served.policies if not p.diagnostic],
     )
     statistics = judge(series)
-    if not statistics.judged:
+    if not statistics.judged and metric == ACCURACY:
         raise ThinkbackError(
             f"{log.address}: no example is judged (`correct` of traces is null on all that are compared), so nothing "
             "can be ranked; import the log with gold answers, or name another column with `measure`"
@@ -87,9 +93,14 @@ def run(
     groups = {group: judge(partial(series, ids)) for group, ids in members}
     thresholds, bands = sweeps.tables(served.excluded, settings)
     opened = tuple(note("log", text) for text in log.warnings)
-    told = tuple(n if isinstance(n, Note) else note("statistics", n) for n in statistics.notes)
-    notes = (*opened, *reused, *served.notes(len(examples.frame)), *told)
-    asked = {"baseline": baseline, "where": where, "by": list(by), "measure": plan.measure or "correct"}
+    notes = (*opened, *reused, *served.notes(len(examples.frame)), *statistics.notes)
+    asked = {
+        "baseline": baseline,
+        "where": where,
+        "by": list(by),
+        "metric": metric,
+        "measure": plan.measure or "correct",
+    }
     return Result(
         policies=served.policies,
         statistics=statistics,
@@ -104,7 +115,7 @@ def run(
         thresholds=thresholds,
         bands=bands,
         within=lambda ids: judge(partial(series, ids)),
-        draw=lambda metric: draws(series, names, metric, labels=examples.labels, settings=settings),
+        draw=lambda name: draws(series, names, name, labels=examples.labels, columns=columns, settings=settings),
         _scratch=scratch,
     )
 

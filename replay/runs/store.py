@@ -20,8 +20,7 @@ from replay.engine.costs import COSTS, derived
 from replay.engine.mixing import predicted
 from replay.engine.outcome import ENDINGS, MIXED, Outcome
 from replay.policies.base import Policy
-from toolkit.columns import COLUMNS as TABLE
-from toolkit.columns import OutcomeColumn
+from toolkit.columns import OutcomeColumn, with_columns
 from toolkit.stats import OutcomeBlock, unit_numbers
 
 if TYPE_CHECKING:
@@ -35,9 +34,6 @@ KEYS: dict[str, pl.DataType | type[pl.DataType]] = {
     "answers": ANSWERS,
     "ending": pl.String,
 }
-NUMBERS = tuple(column.name for column in TABLE if column.stored and not column.family)
-"""Numeric columns that outcomes may have, in their order."""
-SCHEMA = KEYS | dict.fromkeys(NUMBERS, pl.Float64)
 
 
 @dataclass(frozen=True)
@@ -69,9 +65,8 @@ def chunk_size(policies: int, traces: int) -> int:
 def number_columns(policies: Sequence[Policy], priced: bool) -> tuple[str, ...]:
     """Numeric columns of the outcomes of some policies: those of every run, and those that a policy adds."""
     added = {column.name for policy in policies for column in policy.columns} | ({"price"} if priced else set())
-    known = {column.name for column in TABLE}
-    base = tuple(c.name for c in TABLE if c.stored and not c.family and (c.always or c.name in added))
-    return base + tuple(sorted(added - known))
+    table = with_columns(columns_of(policies))
+    return tuple(c.name for c in table if not (c.computed or c.family) and (c.always or c.name in added))
 
 
 def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:

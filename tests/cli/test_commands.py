@@ -330,4 +330,4 @@ def test_tune_says_what_its_runs_say(thinkback: Callable, tmp_path: Path) -> Non
     (tmp_path / "p.toml").write_text(text.format(5))  # more traces than are logged: no setting that could be chosen
     told = " ".join(thinkback(*words).stdout.split())
     assert "1 settings tried" in told
-    assert "development: policy `best[max_traces=5]` is dropped: it can serve 0 of the 20 examples" in told
+    assert "development: policy `best[max_traces=5]` is dropped: the log covers 0 of the 20 examples" in told

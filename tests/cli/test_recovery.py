@@ -303,7 +303,7 @@ def test_a_verdict_without_rows_held_back_has_a_caveat(recovery: Path, thinkback
     for text in (done.stdout, told):
         assert "CAVEAT: the actions were screened on the reported examples" in text
         assert "CAVEAT: no gate for `active_verify` was fitted and tuned on other examples" in text
-    assert "`--on` matches no example of the log: split = 'train'; its splits are `test`" in told
+    assert "`on` matches no example of the log: split = 'train'; its splits are `test`" in told
 
 
 def test_rows_that_are_refused_leave_nothing(thinkback: Run, tmp_path: Path) -> None:

@@ -21,12 +21,11 @@ from replay import ORDERS, SELECTS
 from replay.engine.signals import GATED as SIGNALS
 from replay.kinds.oracle_rules import RULES as ORACLE_RULES
 from replay.policies.gates import Threshold
-from replay.runs.store import KEYS, NUMBERS, SCHEMA
+from replay.runs.store import KEYS
 from replay.sampling.known import STOPS
 from toolkit.answers import JUDGES, KINDS, WAYS
 from toolkit.columns import COLUMNS
 from toolkit.log import SCHEMAS
-from toolkit.stats.metrics import catalogue
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TYPES = {"String": "string", "Boolean": "bool"}
@@ -120,13 +119,24 @@ def test_prefix_statistics() -> None:
 
 def test_outcome_columns() -> None:
     listed = set(first_cells(section("policies.md", "Outcomes")))
-    assert {*KEYS, *(c.name for c in COLUMNS if c.stored and c.always)} <= listed <= set(SCHEMA)
+    stored = [column for column in COLUMNS if not (column.computed or column.family)]
+    assert {*KEYS, *(column.name for column in stored if column.always)} <= listed
+    assert listed <= {*KEYS, *(column.name for column in stored)}
 
 
 def test_metrics() -> None:
-    listed = set(first_cells(section("statistics.md", "Metrics"))) - {"reduction:METRIC", "f1:LABEL"}
-    metrics = catalogue(NUMBERS, ["A"], 0.25, 0.25, "device_s")
-    assert listed == {metric.name for metric in metrics} - {"f1:A"}
+    listed = set(first_cells(section("statistics.md", "Metrics"))) - {"reduction:METRIC"}
+    ends = {"f1:": "LABEL", "recall_": "K"}
+    assert listed == {f"{column.metric}{ends.get(column.name, '')}" for column in COLUMNS if column.metric}
+    ranking = section("statistics.md", "The ranked table").partition("that the run has")[0]
+    for column in COLUMNS:
+        if column.quality:
+            name = "F1s" if "f1" in column.name else f"`{column.metric}{ends.get(column.name, '')}`"
+            assert name in ranking
+    few = section("statistics.md", "Few events")
+    assert {f"`{column.metric}`" for column in COLUMNS if column.rate and not column.family} <= set(
+        re.findall("`[a-z_]+`", few)
+    )
 
 
 def test_arguments_of_run() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import replay
 from generate.simulate_recovery import simulate_recovery
-from replay import gate_models
+from replay.gatefit import models as gate_models
 from replay.gatefit.fit import FittedGate, fit_gate
 from replay.gatefit.models import fit_model
 from replay.gatefit.predictions import predictions

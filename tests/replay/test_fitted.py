@@ -188,6 +188,7 @@ def test_credit_of_an_abstention_is_that_of_any_null_prediction(log: Log, tmp_pa
 def test_thresholds_by_hand() -> None:
     """Nine gold scores 0.1 ... 0.9 and alpha 0.25: k = floor(0.25 * 10) = 2, so the threshold is the second, 0.2."""
     from replay.data.block import Pool, Scores
+    from replay.kinds.sample_conformal import fit_conformal
 
     n = 9
     score = np.linspace(0.1, 0.9, n)[:, None]
@@ -202,8 +203,9 @@ def test_thresholds_by_hand() -> None:
     pool = Pool("n8", ones, 0 * ones, code, code, costs, zero + 1, zero, 0 * ones, {"lora": scores}, {})
     block = Block(examples, pl.Series(["A"]), {"n8": pool}, {}, np.zeros((0, 2), dtype=int))
     policy = sample(max_traces=1, stop=replay.Never())
-    assert policy.class_thresholds(block, Conformal(0.25, DEV), frozenset()).fit == pytest.approx({"A": 0.2})
-    assert policy.class_thresholds(block, Conformal(0.05, DEV), frozenset()).fit == {"A": -np.inf}
+    walk, cutting = policy.walks()[0], policy.cutting(frozenset())
+    assert fit_conformal(block, walk, cutting, Conformal(0.25, DEV)).fit == pytest.approx({"A": 0.2})
+    assert fit_conformal(block, walk, cutting, Conformal(0.05, DEV)).fit == {"A": -np.inf}
 
 
 @pytest.mark.parametrize(

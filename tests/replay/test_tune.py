@@ -177,7 +177,7 @@ def test_rows_that_a_sweep_learns_from_are_read_once(log: Log, monkeypatch: pyte
     common = {"pool": "n8", "verifier": "lora", "order": "surrogate", "features": ("length",)}
     prior = replay.Prior("linear", learn)
     policies = [replay.Sample(name=f"lazy {n}", max_traces=n, prior=prior, **common) for n in (2, 4, 8)]
-    assert tune(log, policies, on=choose, report=TEST, goal="max accuracy", resamples=5).sweep_size == 3
+    assert tune(log, policies, on=choose, report=TEST, goal="max accuracy", resamples=5).tried == 3
     assert sorted(asked) == ["on", "prior.on", "report"]
 
 
@@ -225,7 +225,7 @@ def test_a_third_set_of_rows_is_enough_for_a_policy_that_learns(log: Log) -> Non
     conformal = replay.Conformal(0.2, f"{DEV} AND example_id < '{middle}'")
     learnt = replay.Sample(name="sets", pool="n8", verifier="lora", max_traces=8, conformal=conformal)
     on = f"{DEV} AND example_id >= '{middle}'"
-    assert tune(log, learnt, on=on, report=TEST, goal="min traces", resamples=5).sweep_size == 1
+    assert tune(log, learnt, on=on, report=TEST, goal="min traces", resamples=5).tried == 1
 
 
 def test_a_condition_that_matches_nothing_is_told_the_splits(log: Log) -> None:

@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from toolkit.notes import note
 from toolkit.show import PolicyRow, RankedInput
 
 NAMES = ("best of 4", "vote", "first", "stop[margin=0.1]", "stop[margin=0.2]", "any of 4")
@@ -54,5 +55,5 @@ def results() -> RankedInput:
         margin=0.01,
         seed=7,
         resamples=1_000,
-        notes=("verifications without logged tokens or seconds count as free: `lora`",),
+        notes=(note("free", "verifications without logged tokens or seconds count as free: `lora`"),),
     )

@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.show import PolicyRow, RankedInput, cost_metric, frontier_points, pareto_front, rank, ranked_table
+from toolkit.notes import Note, note, warning
+from toolkit.show import (
+    PolicyRow,
+    RankedInput,
+    cost_metric,
+    frontier_figure,
+    frontier_points,
+    pareto_front,
+    rank,
+    ranked_table,
+)
 from toolkit.stats import OutcomeBlock, Settings, summarise
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -101,8 +111,8 @@ def test_the_front_falls_back_where_tokens_are_not_logged(results: RankedInput) 
     assert cost_metric(results) == "total_tokens"
     summary = results.summary.filter((pl.col("metric") != "total_tokens") | (pl.col("policy") != "first"))
     assert cost_metric(replace(results, summary=summary)) == "calls"
-    note = "Pareto ●: no other policy has at least this accuracy for fewer calls."
-    assert note in ranked_table(replace(results, summary=summary)).below
+    said = "Pareto ●: no other policy has at least this accuracy for fewer calls."
+    assert said in ranked_table(replace(results, summary=summary)).below
 
 
 @pytest.mark.parametrize("costs", [(), ("calls",), ("operations",), ("calls", "operations"), ("total_tokens", "calls")])
@@ -127,7 +137,7 @@ def test_the_leader_is_the_first_row_whatever_is_logged(costs: tuple[str, ...]) 
 def test_unjudged_policies_come_last_and_have_no_place(results: RankedInput) -> None:
     summary = results.summary.filter((pl.col("metric") != "accuracy") | (pl.col("policy") != "vote"))
     last = rank(replace(results, summary=summary))[-1]
-    assert (last.policy.name, last.place, last.accuracy, last.on_front) == ("vote", None, None, None)
+    assert (last.policy.name, last.place, last.quality, last.on_front) == ("vote", None, None, None)
 
 
 def test_without_a_baseline_there_are_no_differences(results: RankedInput) -> None:
@@ -146,7 +156,8 @@ def test_without_a_baseline_there_are_no_differences(results: RankedInput) -> No
 
 
 def test_warnings_stand_above_and_notes_below(results: RankedInput) -> None:
-    table = ranked_table(replace(results, simulated=True, notes=("WARNING: half is gone", "a note")))
+    notes = (note("told", "a note"), warning("gone", "half is gone"))
+    table = ranked_table(replace(results, simulated=True, notes=notes))
     assert table.above == ("Simulated log: these numbers describe a model, not a system.", "WARNING: half is gone")
     assert table.below[-1] == "a note"
 
@@ -211,3 +222,111 @@ def test_prediction_sets_have_columns_where_a_policy_makes_them(results: RankedI
     for head in ("coverage %", "answered %", "right of answered %", "set size", "87.5", "75.0", "1.25"):
         assert head in text
     assert "coverage" not in ranked_table(results).csv({})
+
+
+def keyed(results: RankedInput, metric: str) -> RankedInput:
+    """The same numbers, of another metric than accuracy."""
+    frames = {
+        name: getattr(results, name).with_columns(pl.col("metric").replace("accuracy", metric))
+        for name in ("summary", "comparisons")
+    }
+    return replace(results, metric=metric, **frames)
+
+
+def test_everything_follows_the_metric_that_ranks(results: RankedInput) -> None:
+    other = keyed(results, "recall_5")
+    ours, theirs = ranked_table(results), ranked_table(other)
+    assert theirs.rows == ours.rows
+    assert theirs.title == "Policies ranked by recall_5"
+    headings = [column.name for column in theirs.columns]
+    assert headings == [column.name.replace("accuracy", "recall_5") for column in ours.columns]
+    assert "accuracy" not in theirs.markdown()
+    assert "Pareto ●: no other policy has at least this recall_5 for fewer tokens." in theirs.below
+    assert "recall_5,recall_5_low,recall_5_high" in theirs.csv()
+    assert frontier_points(other) == frontier_points(results)
+    figure = frontier_figure(other)
+    assert figure is not None
+    assert [axes.get_ylabel() for axes in figure.axes] == ["recall_5, %"]
+    assert [axes.get_xlabel() for axes in figure.axes] == ["tokens per example"]
+
+
+def test_a_metric_with_a_column_of_its_own_ranks_without_standing_twice(results: RankedInput) -> None:
+    headings = [column.name for column in ranked_table(keyed(results, "coverage")).columns]
+    assert headings.count("coverage %") == 1
+
+
+def test_no_figure_without_the_metric_that_ranks(results: RankedInput) -> None:
+    assert frontier_figure(replace(results, metric="recall_5")) is None
+
+
+def test_float_noise_decides_nothing_on_the_front(results: RankedInput) -> None:
+    noisy = results.summary.with_columns(
+        estimate=pl.when((pl.col("policy") == "vote") & (pl.col("metric") == "accuracy")).then(0.68 + 2e-16)
+        .when((pl.col("policy") == "vote") & (pl.col("metric") == "total_tokens")).then(1100.0 - 1e-12)
+        .otherwise(pl.col("estimate"))
+    )  # fmt: skip
+    rows = by_name(replace(results, summary=noisy))
+    assert rows["vote"].on_front
+    assert rows["stop[margin=0.1]"].on_front
+
+
+def test_a_remark_names_the_base_of_fixes_and_flips(results: RankedInput) -> None:
+    first = results.summary.filter(pl.col("metric") == "accuracy").head(1)
+    fixes = first.with_columns(metric=pl.lit("fix_rate"), estimate=pl.lit(0.125))
+    policies = (replace(results.policies[0], base="vote"), *results.policies[1:])
+    made = replace(results, summary=pl.concat([results.summary, fixes]), policies=policies)
+    assert by_name(made)["best of 4"].remark == "baseline; base: vote"
+    assert "fixes %: compared with the policy's own base, see its remark." in ranked_table(made).below
+    assert not any("own base" in line for line in ranked_table(results).below)
+
+
+def test_a_note_on_a_column_that_is_not_shown_is_not_shown(results: RankedInput) -> None:
+    price = note("euros", "€/1,000: so much", metrics=["cost_eur"])
+    queue = note("not_logged", "queries: not logged", ["vote"], ["queries"])
+    both = note("few", "€/1,000 and queries: few", metrics=["queries", "cost_eur"])
+    gone = warning("gone", "device_s: half is gone", metrics=["device_s"])
+    table = ranked_table(replace(results, notes=(price, queue, both, gone)))
+    assert table.below[-2:] == (str(price), str(both))
+    assert table.above == ()
+    wide, narrow = (" ".join(table.terminal(width).split()) for width in (200, 100))
+    assert str(price) in wide
+    assert str(price) not in narrow  # the column is dropped for want of width
+    assert "Δ points: difference" in narrow  # of its two columns one is left
+
+
+def test_sentences_are_for_people_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the notes say, numbers, rows and columns are the same, and so is which notes there are."""
+    nothing = np.full(4, np.nan)
+    values = {
+        "correct": np.array([[1.0, 1, 0, np.nan], [1, 0, 1, 1]]),
+        "total_tokens": np.array([[1.0, 2, 3, 4], [4, 3, 2, 1]]),
+        "latency_s": np.array([[1.0, 2, 3, 4], [1, 1, np.nan, 1]]), "queries": np.array([nothing, [1, 1, 1, 1]]),
+    }  # fmt: skip
+    block = OutcomeBlock(np.array(list("wxyz"), object), np.arange(4), values)
+
+    def made() -> RankedInput:
+        found = summarise(lambda: iter([block]), ["a", "b"], baseline="a", settings=Settings(50, method="bca"))
+        policies = (PolicyRow("a"), PolicyRow("b"))
+        leader = found.leader
+        return RankedInput(
+            found.summary, found.comparisons, policies, 4, baseline="a", leader=leader, notes=found.notes
+        )
+
+    told = made()
+    real = Note.__init__
+    monkeypatch.setattr(Note, "__init__", lambda self, code, text, *rest, **more: real(self, code, "x", *rest, **more))
+    untold = made()
+    assert {note.text for note in untold.notes} == {"x"}
+    assert len({note.text for note in told.notes}) > 3
+    assert [replace(note, text="x") for note in told.notes] == list(untold.notes)
+    assert untold.summary.equals(told.summary)
+    assert untold.comparisons.equals(told.comparisons)
+    ours, theirs = ranked_table(told), ranked_table(untold)
+    assert (theirs.columns, theirs.rows, theirs.strong, theirs.faint) == (
+        ours.columns,
+        ours.rows,
+        ours.strong,
+        ours.faint,
+    )
+    assert len(theirs.below) == len(ours.below)
+    assert theirs.csv() == ours.csv()

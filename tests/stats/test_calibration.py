@@ -31,8 +31,28 @@ def test_ece_by_hand() -> None:
     assert [(one.low, one.n) for one in found.bins] == [(0.1, 2), (0.9, 2)]
 
 
+def test_ece_weights_bins_by_their_examples() -> None:
+    # Bins: 0.1 three times (mean label 1/3: off by 7/30), 0.9 once (label 0: off by 0.9). 3/4 · 7/30 + 1/4 · 0.9 = 0.4.
+    # The plain mean over the bins is 17/30.
+    found = calibration(np.array([0.1, 0.1, 0.1, 0.9]), np.array([1.0, 0.0, 0.0, 0.0]))
+    assert found.ece == pytest.approx(0.4)
+    assert [one.n for one in found.bins] == [3, 1]
+
+
 def test_one_class_has_no_auroc() -> None:
-    assert math.isnan(calibration(np.array([0.2, 0.4]), np.array([1.0, 1.0])).auroc)
+    repaired = calibration(np.array([0.2, 0.4]), np.array([1.0, 1.0]))
+    assert math.isnan(repaired.auroc)
+    assert (repaired.auprc, repaired.rate) == (1.0, 1.0)
+    assert repaired.brier == pytest.approx((0.8**2 + 0.6**2) / 2)
+    never = calibration(np.array([0.2, 0.4]), np.array([0.0, 0.0]))
+    assert np.isnan([never.auroc, never.auprc]).all()
+    assert never.brier == pytest.approx((0.2**2 + 0.4**2) / 2)
+
+
+def test_nothing_has_no_numbers() -> None:
+    found = calibration(np.empty(0), np.empty(0))
+    assert np.isnan([found.auroc, found.auprc, found.brier, found.ece, found.rate]).all()
+    assert (found.n, found.bins) == (0, ())
 
 
 def test_scores_that_are_no_chances_have_no_calibration() -> None:

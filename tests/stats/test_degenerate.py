@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from toolkit.errors import ThinkbackError
+from toolkit.notes import Note
 from toolkit.stats import Settings, draws, interval, newcombe, paired_interval, summarise, wilson
-from toolkit.stats.bootstrap import Resamples
-from toolkit.stats.intervals import Sorted
+from toolkit.stats.intervals import ResampledValues
+from toolkit.stats.resamples import Resamples
+from toolkit.stats.scan import significant
 
 QUICK = Settings(resamples=1000)
 METHODS = ["percentile", "bca"]
@@ -53,7 +55,7 @@ def test_one_example_has_no_interval(made, factory, method):
     assert only(result.summary, policy="a", metric="accuracy")["estimate"] == 1
     assert only(result.comparisons, policy="a", metric="accuracy")["difference"] == 1
     assert np.isnan(draws(factory(one), ["a", "b"], "accuracy", settings=settings)).all()
-    assert any("one resampling unit" in note for note in result.notes)
+    assert any("one resampling unit" in note.text for note in result.notes)
 
 
 def test_one_cluster_has_no_interval():
@@ -149,7 +151,7 @@ def test_a_metric_missing_in_more_than_a_twentieth_of_the_resamples_has_no_inter
 def test_five_per_cent_dropped_is_the_limit():
     draws = np.ones((3, 1000))
     draws[0, :49] = draws[1, :50] = draws[2, :51] = np.nan
-    assert Sorted.of(draws).enough.tolist() == [True, True, False]
+    assert ResampledValues.of(draws).enough.tolist() == [True, True, False]
 
 
 def test_a_note_names_the_reduction_that_has_no_interval(made, factory):
@@ -159,8 +161,9 @@ def test_a_note_names_the_reduction_that_has_no_interval(made, factory):
     result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
     assert only(result.comparisons, policy="a", metric="verifications")["method"] == "percentile"
     assert only(result.comparisons, policy="a", metric="reduction:verifications")["method"] is None
-    note = next(note for note in result.notes if "5 %" in note)
-    assert note.startswith("no interval for some of `reduction:verifications`: ")
+    note = next(note for note in result.notes if "5 %" in note.text)
+    assert note.text.startswith("no interval for some of `reduction:verifications`: ")
+    assert (note.code, note.metrics) == ("too_few_resamples", ("reduction:verifications",))
 
 
 def test_events_among_the_counts_are_rates(made, factory):
@@ -178,13 +181,14 @@ def test_events_among_the_counts_are_rates(made, factory):
     assert (row["low"], row["high"]) == pytest.approx(newcombe(0, 3, 3, 394))
     assert only(result.comparisons, policy="a", metric="reduction:truncated")["method"] != "newcombe"
     note = "truncated: fewer than ten examples of a kind for `a`, `b`: Wilson's interval"
-    assert note in result.notes
+    assert Note("few_events", note, policies=("a", "b"), metrics=("truncated",)) in result.notes
 
 
 def test_the_note_for_clusters_that_agree(made, factory):
     one = made({"correct": [np.ones(100)]}, unit=np.arange(100) // 4)
     notes = summarise(factory(one), ["a"], settings=QUICK).notes
-    assert "accuracy: all examples alike for `a`: Wilson's interval, a cluster as one trial" in notes
+    note = "accuracy: all examples alike for `a`: Wilson's interval, a cluster as one trial"
+    assert Note("clusters_agree", note, policies=("a",), metrics=("accuracy",)) in notes
 
 
 @pytest.mark.parametrize("examples", [40, 4500])
@@ -216,7 +220,7 @@ def test_exact_ties_count_as_zero(made, factory, step, examples):
         (lambda: Settings(seed=1.5), ["`seed` is 1.5"]),
         (lambda: Settings(seed=True), ["`seed` is True"]),
         (lambda: Settings(level="x"), ["`level` is 'x'"]),
-        (lambda: Settings(method=3), ["`method` 3"]),
+        (lambda: Settings(method=3), ["`method` is 3"]),
         (lambda: Settings(kw=float("nan")), ["`kw` is nan"]),
         (lambda: interval([1, np.inf]), ["`values`", "index 1"]),
         (lambda: paired_interval([1, 2], [-np.inf, 1]), ["`second`", "index 0"]),
@@ -262,6 +266,24 @@ def test_equal_sums_on_different_grids_are_equal():
     assert got.difference == 0
     assert got.p_value > 0.5
     assert interval(one / 7).estimate == pytest.approx(one.mean() / 7, rel=1e-14)
+
+
+@pytest.mark.parametrize("whole", [3.0, 7.0, 21.0, 67.0])
+def test_sums_in_any_order_are_equal_in_their_significant_bits(whole):
+    # Multiples of 1/whole, added up in another order: other floats, the same number.
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 5000, (200, 3000)) / whole
+    forth, back = np.cumsum(values, axis=1)[:, -1], np.cumsum(values[:, ::-1], axis=1)[:, -1]
+    assert (forth != back).any()
+    assert (significant(forth, 40) == significant(back, 40)).all()
+    assert significant(forth, 40) == pytest.approx(forth, rel=2.0**-40)
+    assert (significant(np.arange(10_000.0), 40) == np.arange(10_000.0)).all()
+
+
+def test_a_constant_of_any_value_has_an_interval_without_width():
+    for value in (1 / 3, 0.1, 7.3e-5):
+        got = interval(np.full(300, value))
+        assert got.low == got.high == got.estimate == pytest.approx(value, rel=1e-13)
 
 
 def test_tiny_values_are_not_rounded_away():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.stats import newcombe, wilson
-from toolkit.stats.intervals import Sorted
+from toolkit.stats.intervals import ResampledValues
 
 Z = 1.959963984540054
 
@@ -79,17 +79,17 @@ def test_newcombe_with_an_empty_margin_takes_no_correlation():
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.floats(0.01, 0.99))
 def test_quantiles_are_type_7(values, level):
-    ours = Sorted.of(np.array([values])).quantile(np.array([level]))[0]
+    ours = ResampledValues.of(np.array([values])).quantile(np.array([level]))[0]
     assert ours == pytest.approx(np.quantile(values, level), rel=1e-12, abs=1e-9)
 
 
 def test_quantiles_leave_out_resamples_without_a_value():
     draws = np.array([[3.0, np.nan, 1.0, 2.0] + [2.0] * 76])
-    assert Sorted.of(draws).enough[0]
+    assert ResampledValues.of(draws).enough[0]
     kept = draws[~np.isnan(draws)]
-    low, high = Sorted.of(draws).percentile(0.9)
+    low, high = ResampledValues.of(draws).percentile(0.9)
     assert (low[0], high[0]) == pytest.approx((np.quantile(kept, 0.05), np.quantile(kept, 0.95)))
-    assert not Sorted.of(np.array([[np.nan, 1.0] * 10])).enough[0]
+    assert not ResampledValues.of(np.array([[np.nan, 1.0] * 10])).enough[0]
 
 
 def test_p_values_by_hand():
@@ -104,4 +104,4 @@ def test_p_values_by_hand():
         ],
         np.float64,
     )
-    assert Sorted.of(draws).p_values() == pytest.approx([0.6, 0.2, 1.0, 4 / 9])
+    assert ResampledValues.of(draws).p_values() == pytest.approx([0.6, 0.2, 1.0, 4 / 9])

@@ -24,7 +24,7 @@ def test_blocks_do_not_matter(random_run, factory, made, monkeypatch, method, cl
     settings = Settings(resamples=60, method=method)
     results = []
     for keep, cuts in ((2**40, ()), (0, (1, 2, 4095, 4096, 5000)), (0, (4097, 8500)), (2**40, range(900, 9000, 900))):
-        monkeypatch.setattr("toolkit.stats.store.KEEP_BYTES", keep)
+        monkeypatch.setattr("toolkit.stats.outcomes.KEEP_BYTES", keep)
         results.append(summarise(factory(one, cuts), NAMES, labels=LABELS, baseline="b", settings=settings))
     for other in results[1:]:
         assert other.summary.equals(results[0].summary)
@@ -39,7 +39,7 @@ def test_groups_and_batches_do_not_matter(random_run, factory, monkeypatch):
     monkeypatch.setattr("toolkit.stats.series.SUMS_BYTES", 1)
     monkeypatch.setattr("toolkit.stats.series.BATCH_BYTES", 1)
     monkeypatch.setattr("toolkit.stats.bootstrap.PRODUCT_ROWS", 3)
-    monkeypatch.setattr("toolkit.stats.bootstrap.KEEP_COUNTS", 0)
+    monkeypatch.setattr("toolkit.stats.resamples.KEEP_COUNTS", 0)
     monkeypatch.setattr("toolkit.stats.scan.SCAN_ROWS", 2)
     monkeypatch.setattr("toolkit.stats.scan.ADDED_BYTES", 1)
     second = summarise(factory(one), names, labels=LABELS, baseline="b", settings=settings)
@@ -55,13 +55,46 @@ def test_other_policies_do_not_matter(random_run, factory, made):
     assert np.array_equal(draws(factory(alone), ["b"], "macro_f1", labels=LABELS, settings=settings)[0], whole[1])
 
 
+def test_sums_have_the_same_bits_whatever_else_is_summed(random_run, factory, made):
+    one = random_run(4, 5000, policies=41)
+    settings = Settings(resamples=300)
+    names = [f"p{i}" for i in range(41)]
+
+    def drawn(some):
+        part = made({"latency_s": one.values["latency_s"][some]})
+        return draws(factory(part), [names[i] for i in some], "latency_s", settings=settings)
+
+    whole = drawn(range(41))
+    for some in ([7], [40, 7], range(5), range(8, 25)):
+        assert np.array_equal(drawn(some), whole[list(some)])
+
+
+def test_another_shape_of_the_product_changes_nothing_that_is_shown(random_run, factory, monkeypatch):
+    one = random_run(5, 5000)
+    settings = Settings(resamples=500)
+
+    def tables():
+        return summarise(factory(one), NAMES, labels=LABELS, baseline="b", settings=settings)
+
+    first = tables()
+    monkeypatch.setattr("toolkit.stats.bootstrap.WIDTH", 1)
+    monkeypatch.setattr("toolkit.stats.bootstrap.PRODUCT_ROWS", 1)
+    second = tables()
+    for name in ("summary", "comparisons"):
+        ours, theirs = getattr(first, name), getattr(second, name)
+        for column in ("low", "high", "p_value"):
+            if column in ours.columns:
+                assert theirs[column].to_list() == pytest.approx(ours[column].to_list(), rel=1e-12, abs=1e-12)
+
+
 PROGRAM = """
 import hashlib, json, sys
 import numpy as np
 import toolkit.stats.bootstrap as bootstrap
+import toolkit.stats.resamples as resamples
 import toolkit.stats.series as series
 from toolkit.stats import OutcomeBlock, Settings, summarise
-bootstrap.THREADS = series.THREADS = int(sys.argv[1])
+bootstrap.THREADS = resamples.THREADS = series.THREADS = int(sys.argv[1])
 rng = np.random.default_rng(0)
 n = 6000
 correct = (rng.random((8, n)) < 0.7).astype(float)

@@ -68,7 +68,7 @@ def test_unjudged_examples_leave_quality_and_stay_in_costs(made, factory):
     assert got["f1:x"] == pytest.approx(2 / 3)  # TP 1, FP 1, FN 0
     assert n["macro_f1"] == 2
     assert (result.n, result.judged) == (4, 2)
-    assert result.notes[0].startswith("2 of 4 examples are unjudged")
+    assert str(result.notes[0]).startswith("2 of 4 examples are unjudged")
 
 
 def test_a_cost_with_any_null_has_no_value(made, factory):
@@ -80,7 +80,8 @@ def test_a_cost_with_any_null_has_no_value(made, factory):
     pair = result.comparisons.filter(policy="a", baseline="b", metric="reduction:latency_s").row(0, named=True)
     assert pair["difference"] is None
     assert pair["p_value"] is None
-    assert any(note.startswith("latency_s: not logged") and "`a`" in note for note in result.notes)
+    found = [note for note in result.notes if note.text.startswith("seconds: not logged") and "`a`" in note.text]
+    assert [(note.code, note.policies, note.metrics) for note in found] == [("not_logged", ("a",), ("latency_s",))]
 
 
 def test_what_does_not_apply_gives_no_row(made, factory):
@@ -106,11 +107,13 @@ def test_euros_come_from_device_seconds_and_else_from_latency(made, factory):
     settings = Settings(resamples=50, kw=0.5, eur_per_kwh=0.3)
     result = summarise(factory(made(values)), ["a"], settings=settings)
     assert estimates(result)["cost_eur"] == pytest.approx(0.3)
-    assert any("device_s" in note and "0.5 kW" in note for note in result.notes)
+    assert str(result.notes[0]) == "€/1,000: device_s / 3600 · 0.5 kW · 0.3 € per kWh"
+    assert (result.notes[0].metrics, result.seconds) == (("cost_eur",), "device_s")
     values["device_s"] = [[np.nan, np.nan]]
     result = summarise(factory(made(values)), ["a"], settings=settings)
     assert estimates(result)["cost_eur"] == pytest.approx(1 / 3600 * 0.15)
-    assert any("latency_s" in note for note in result.notes)
+    assert any("latency_s" in note.text for note in result.notes)
+    assert result.seconds == "latency_s"
 
 
 def test_cost_per_1000_is_a_thousand_times_the_mean_price(made, factory):
@@ -196,7 +199,7 @@ def test_a_policy_without_a_base_has_no_intervention_rate(made, factory):
     one = made({"correct": [some, some], "base_correct": [none, some], "intervened": [np.zeros(100), some]})
     result = summarise(factory(one), ["plain", "act"], settings=QUICK)
     assert result.summary.filter(metric="intervention_rate")["policy"].to_list() == ["act"]
-    assert not any("intervention_rate" in note for note in result.notes)
+    assert not any("intervention_rate" in note.metrics for note in result.notes)
 
 
 def test_every_policy_meets_baseline_and_leader(made, factory):

@@ -45,9 +45,7 @@ def test_everything_is_written_in_every_format(claims: Path, study: Run, tmp_pat
         assert "simulated log" in (out / f"{name}.svg").read_text()
     report = (out / "report.md").read_text()
     assert all(f"Table {number}:" in report for number in ("5.1", "5.13", "B.1", "B.4"))
-    assert (
-        "- 200 claims are reported\n- 60 claims of `--dev` (split = 'dev') are learnt from and not reported" in report
-    )
+    assert "- 200 claims are reported\n- 60 claims of `dev` (split = 'dev') are learnt from and not reported" in report
     assert "- pool: `n15`, of which up to 15 traces a claim" in report
     assert "fewer than ten examples of a kind" not in report
     assert "published: with" not in report  # the cap is the same, and so are data set and claims
@@ -207,7 +205,7 @@ def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Pa
     frames["verifications"] = pl.concat([frames["verifications"], third])
     log = written(tmp_path / "log", frames)
     assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
-    words = "the log has 2 other verifiers (`third`, `weak`): name one with `--other-verifier`"
+    words = "the log has 2 other verifiers (`third`, `weak`): name one with `other_verifier`"
     assert words in (tmp_path / "out" / "table_5_8.md").read_text()
     assert "0 of 40 claims have fewer" in (tmp_path / "out" / "gold_within.md").read_text()
 

@@ -29,7 +29,7 @@ class Nth(Policy):
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        return (OutcomeColumn("skipped", unit="traces", cost=True, whole=True, header="skipped", place=4),)
+        return (OutcomeColumn("skipped", unit="traces", cost=True, header="skipped", place=4),)
 
     def resolve(self, contents: Contents) -> "Nth":
         contents.require_pool(self.pool)

@@ -56,6 +56,9 @@ def replay(
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail where a policy would be dropped because the log can't serve it.")
     ] = False,
+    metric: Annotated[
+        str, typer.Option("--metric", metavar="NAME", help="Quality that ranks: accuracy, macro_f1, recall_5 …")
+    ] = "accuracy",
     measure: Annotated[
         str | None,
         typer.Option(
@@ -94,6 +97,7 @@ def replay(
         level=level,
         method=method.value,
         strict=strict,
+        metric=metric,
         measure=measure,
         rules=rules,
         kw=kw,
@@ -111,7 +115,7 @@ def _write_and_show(result: Result, ranked: RankedInput, out: Path, force: bool)
     groups = [ranked_table(group, ROWS) for group in _groups(result, ranked)]
     with replacing(out, force) as folder:
         result.save(folder)
-        _save_pictures(ranked, folder)
+        _save_pictures(ranked, result.provenance["log"]["name"], folder)
         if groups:
             text = "\n".join(table.markdown() for table in groups)
             (folder / "table_by.md").write_text(text, encoding="utf-8")
@@ -128,15 +132,20 @@ def _write_and_show(result: Result, ranked: RankedInput, out: Path, force: bool)
 
 def _ranked(result: Result, margin: float | None) -> RankedInput:
     """What the ranked table and the figure need of a run."""
+    from replay.runs.store import columns_of
+    from toolkit.columns import find_metric, with_columns
     from toolkit.show import PolicyRow, RankedInput
 
-    made = result.provenance
+    made, columns = result.provenance, with_columns(columns_of(result.policies))
     return RankedInput(
         summary=result.summary,
         comparisons=result.comparisons,
-        policies=tuple(PolicyRow(p.name, p.sweep, p.sweep_size, p.diagnostic) for p in result.policies),
+        policies=tuple(
+            PolicyRow(p.name, p.sweep, p.sweep_size, p.diagnostic, p.flips_against) for p in result.policies
+        ),
         n=result.statistics.n,
-        title=f"Policies on {made['log']['name']}, ranked by accuracy",
+        title=f"Policies on {made['log']['name']}, ranked by {find_metric(made['metric'], columns).label}",
+        metric=made["metric"],
         baseline=result.baseline,
         leader=result.leader,
         margin=margin,
@@ -145,7 +154,8 @@ def _ranked(result: Result, margin: float | None) -> RankedInput:
         resamples=made["resamples"],
         level=made["level"],
         method=made["method"],
-        notes=tuple(map(str, result.notes)),
+        notes=result.notes,
+        columns=columns,
     )
 
 
@@ -165,23 +175,15 @@ def _groups(result: Result, whole: RankedInput) -> list[RankedInput]:
     ]
 
 
-def _save_pictures(ranked: RankedInput, folder: Path) -> None:
+def _save_pictures(ranked: RankedInput, log: str, folder: Path) -> None:
     """table.md, table.csv and, where accuracy and a cost are known, frontier.pdf and frontier.png."""
-    from toolkit.show import cost_metric, frontier, frontier_points, ranked_table, save_figure
+    from toolkit.show import frontier_figure, ranked_table, save_figure
 
     marks = {"simulated": "true"} if ranked.simulated else {}
     (folder / "table.md").write_text(ranked_table(ranked, ROWS).markdown(), encoding="utf-8")
     (folder / "table.csv").write_text(ranked_table(ranked).csv(marks), encoding="utf-8")
-    points = frontier_points(ranked)
-    if not points:
+    figure = frontier_figure(ranked, f"Policies on {log}")
+    if figure is None:
         return
-    unit = {"total_tokens": "tokens"}.get(cost_metric(ranked), cost_metric(ranked))
-    figure = frontier(
-        points,
-        title=ranked.title.removesuffix(", ranked by accuracy"),
-        cost=f"{unit} per example",
-        level=ranked.level,
-        simulated=ranked.simulated,
-    )
     for suffix in ("pdf", "png"):
         save_figure(figure, folder / f"frontier.{suffix}")

@@ -101,14 +101,14 @@ def tune(
 
 def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     """One row a family: what was chosen, and the goal's metrics on both sets of rows."""
+    from toolkit.columns import find_metric
     from toolkit.notes import Severity
     from toolkit.show import SIMULATED, Column, Estimate, Number, Table
-    from toolkit.stats.metrics import is_share
 
     metrics = list(dict.fromkeys((tuned.goal.metric, *(limit.metric for limit in tuned.goal.limits), "accuracy")))
     columns = [Column("family"), Column("tried", Number(0)), Column("feasible", Number(0)), Column("chosen")]
     columns += [
-        Column(f"{m}, {where}", Estimate(4 if is_share(m) else 6 if m == "cost_eur" else 2), f"{m}_{where}")
+        Column(f"{m}, {where}", Estimate(find_metric(m).precision), f"{m}_{where}")
         for m in metrics
         for where in ("dev", "report")
     ]

@@ -1,5 +1,6 @@
 """Tables and figures from finished numbers. Nothing here knows how they were computed."""
 
+from toolkit.notes import WARNING
 from toolkit.show.bars import bar, histogram, spark
 from toolkit.show.curves import Curve, curves_figure
 from toolkit.show.figure import FrontierPoint, frontier
@@ -8,24 +9,25 @@ from toolkit.show.interventions import Band, bands_figure, outcomes_figure, reli
 from toolkit.show.report import write_report
 from toolkit.show.results import (
     SIMULATED,
-    WARNING,
     PolicyRow,
     Ranked,
     RankedInput,
     cost_metric,
+    frontier_figure,
     frontier_points,
     pareto_front,
     rank,
     ranked_table,
 )
 from toolkit.show.style import save_figure, warned
-from toolkit.show.table import Column, Estimate, Interval, Number, Table, Text, Tick, table_of
+from toolkit.show.table import Column, ColumnNote, Estimate, Interval, Number, Table, Text, Tick, table_of
 
 __all__ = [
     "SIMULATED",
     "WARNING",
     "Band",
     "Column",
+    "ColumnNote",
     "Curve",
     "Estimate",
     "FrontierPoint",
@@ -43,6 +45,7 @@ __all__ = [
     "cost_metric",
     "curves_figure",
     "frontier",
+    "frontier_figure",
     "frontier_points",
     "heat_figure",
     "histogram",

@@ -6,24 +6,24 @@ difference, low, high, p_value, n, method?) are the frames that a replay saves; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from toolkit.show.figure import FrontierPoint
-from toolkit.show.table import Column, Estimate, Interval, Number, Table, Text, Tick
+from toolkit.columns import COLUMNS, OutcomeColumn, find_metric
+from toolkit.notes import Note, Severity
+from toolkit.show.figure import FrontierPoint, frontier
+from toolkit.show.table import Column, ColumnNote, Estimate, Interval, Number, Table, Text, Tick
 from toolkit.stats.order import cost_column, rank_key
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 SIMULATED = "Simulated log: these numbers describe a model, not a system."
-COST_NAMES = {"total_tokens": "tokens"}  # of costs that are not called as their column
 FEW_EVENTS = {"wilson", "newcombe"}  # methods of intervals over columns with fewer than ten events of a kind
-SHOWN = (
-    "total_tokens", "calls", "operations", "verifications", "latency_s", "cost_eur", "cost_per_1000", "fix_rate",
-    "flip_rate", "coverage", "set_size", "answer_rate", "accuracy_answered",
-)  # metrics with a column of means  # fmt: skip
-WARNING = "WARNING: "  # a note of the run that begins so is said above the table
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class PolicyRow:
     family: str = ""  # the name before a sweep's brackets
     tried: int = 1  # how many policies its sweep has
     diagnostic: str = ""  # what it sees that no real policy could, such as gold
+    base: str = ""  # the policy that its fixes and flips are compared with, where that has a name
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class RankedInput:
     comparisons: pl.DataFrame
     policies: tuple[PolicyRow, ...]
     n: int  # examples compared
-    title: str = "Policies ranked by accuracy"
-    metric: str = "accuracy"
+    title: str = ""
+    metric: str = "accuracy"  # what ranks: a metric whose column is a quality
     baseline: str | None = None
     leader: str | None = None
     margin: float | None = None
@@ -54,7 +55,21 @@ class RankedInput:
     resamples: int = 10_000
     level: float = 0.95
     method: str = "percentile"
-    notes: tuple[str, ...] = ()  # the run's sentences: said below the table, or above it after `WARNING: `
+    notes: tuple[Note, ...] = ()
+    columns: tuple[OutcomeColumn, ...] = COLUMNS
+
+    @property
+    def quality(self) -> OutcomeColumn:
+        """What is known of the metric that ranks."""
+        return find_metric(self.metric, self.columns)
+
+    @property
+    def cost(self) -> OutcomeColumn:
+        """What the Pareto front measures: tokens; where a policy's are not known, calls; else operations."""
+        real = {p.name for p in self.policies if not p.diagnostic} or {p.name for p in self.policies}
+        known = self.summary.filter(pl.col("estimate").is_not_null()).group_by("metric").agg("policy")
+        having = {metric: set(policies) for metric, policies in known.iter_rows()}
+        return cost_column(lambda name: real <= having.get(name, set()), self.columns)
 
 
 @dataclass(frozen=True)
@@ -62,9 +77,9 @@ class Ranked:
     """One policy with all that is said about it; None where that cannot be said."""
 
     policy: PolicyRow
-    place: int | None  # 1 is the most accurate; None for diagnostics and where nothing was judged
-    accuracy: Interval | None
-    cost: Interval | None  # in the unit that `cost_metric` names
+    place: int | None  # 1 is the best; None for diagnostics and where the metric that ranks is not known
+    quality: Interval | None  # of the metric that ranks
+    cost: Interval | None
     means: dict[str, float | None] = field(default_factory=dict)
     difference: Interval | None = None  # to the baseline
     p_value: float | None = None
@@ -83,53 +98,50 @@ class Ranked:
             remarks.append(f"diagnostic: {self.policy.diagnostic}")
         if self.chosen:
             remarks.append(f"chosen on these rows (best of {self.policy.tried:,} tried)")
+        if self.policy.base:
+            remarks.append(f"base: {self.policy.base}")
         return "; ".join(remarks)
 
 
 def cost_metric(results: RankedInput) -> str:
-    """What the Pareto front measures: tokens; where a policy's are not known, calls; else operations."""
-    real = {p.name for p in results.policies if not p.diagnostic} or {p.name for p in results.policies}
-    known = results.summary.filter(pl.col("estimate").is_not_null()).group_by("metric").agg("policy")
-    having = {metric: set(policies) for metric, policies in known.iter_rows()}
-    return cost_column(lambda metric: real <= having.get(metric, set()))
+    """The metric that the Pareto front takes for cost."""
+    return results.cost.name
 
 
 def rank(results: RankedInput) -> tuple[Ranked, ...]:
-    """Every policy, the most accurate first; ties by cost, then as given; those without a judgement last."""
+    """Every policy, the best first; ties by cost, then as given; those without the metric that ranks last."""
     summary = _cells(results.summary, ("policy", "metric"), "estimate")
     against = _cells(results.comparisons, ("policy", "baseline", "metric"), "difference")
     p_values = {
         (row["policy"], row["baseline"], row["metric"]): row["p_value"]
         for row in results.comparisons.iter_rows(named=True)
     }
-    metric, cost = results.metric, cost_metric(results)
+    metric, cost = results.metric, results.cost.name
     metrics = results.summary["metric"].unique().to_list()
-    order = sorted(
-        range(len(results.policies)),
-        key=lambda i: _order(summary, results.policies[i].name, metric, cost, i),
-    )
+    keys = [
+        rank_key(_estimate(summary.get((policy.name, metric))), _estimate(summary.get((policy.name, cost))), i)
+        for i, policy in enumerate(results.policies)
+    ]
+    best_first = [results.policies[key[2]] for key in sorted(keys)]
     front = pareto_front(
         {
-            p.name: (cost_cell.estimate, accuracy.estimate)
-            for p in results.policies
-            if not p.diagnostic
-            and (cost_cell := summary.get((p.name, cost)))
-            and (accuracy := summary.get((p.name, metric)))
+            policy.name: (paid, -negative)
+            for policy, (negative, paid, _) in zip(results.policies, keys, strict=True)
+            if not policy.diagnostic and math.isfinite(negative) and math.isfinite(paid)
         }
     )
-    chosen = _chosen(results.policies, [results.policies[i] for i in order], summary, metric)
+    chosen = _chosen(best_first, summary, metric)
     ranked, place = [], 0
-    for i in order:
-        policy = results.policies[i]
-        accuracy, price = summary.get((policy.name, metric)), summary.get((policy.name, cost))
-        counts = accuracy is not None and not policy.diagnostic
+    for policy in best_first:
+        quality, price = summary.get((policy.name, metric)), summary.get((policy.name, cost))
+        counts = quality is not None and not policy.diagnostic
         place += counts
         difference = against.get((policy.name, results.baseline, metric))
         ranked.append(
             Ranked(
                 policy=policy,
                 place=place if counts else None,
-                accuracy=accuracy,
+                quality=quality,
                 cost=price,
                 means={m: _estimate(summary.get((policy.name, m))) for m in metrics},
                 difference=difference,
@@ -146,19 +158,19 @@ def rank(results: RankedInput) -> tuple[Ranked, ...]:
 
 
 def pareto_front(points: dict[str, tuple[float, float]]) -> frozenset[str]:
-    """Names of the (cost, accuracy) points that none beats.
+    """Names of the (cost, quality) points that none beats.
 
-    One beats another with at most its cost and at least its accuracy, and one of the two strictly.
+    One beats another with at most its cost and at least its quality, and one of the two strictly.
     """
     front: set[str] = set()
     best = -float("inf")
     by_cost: dict[float, list[tuple[float, str]]] = {}
-    for name, (cost, accuracy) in points.items():
-        by_cost.setdefault(cost, []).append((accuracy, name))
+    for name, (cost, quality) in points.items():
+        by_cost.setdefault(cost, []).append((quality, name))
     for cost in sorted(by_cost):
-        top = max(accuracy for accuracy, _ in by_cost[cost])
+        top = max(quality for quality, _ in by_cost[cost])
         if top > best:
-            front.update(name for accuracy, name in by_cost[cost] if accuracy == top)
+            front.update(name for quality, name in by_cost[cost] if quality == top)
             best = top
     return frozenset(front)
 
@@ -170,17 +182,16 @@ def ranked_table(results: RankedInput, limit: int | None = None) -> Table:
     """
     ranked = rank(results)
     shown = _shown(ranked, limit)
-    columns, cells = _columns(results, ranked)
+    parts = _columns(results, ranked)
+    columns = tuple(column for column, _ in parts)
     left_out = len(ranked) - len(shown)
-    below = _notes(results, ranked)
-    if left_out:
-        below.insert(0, f"{left_out:,} more rows of sweeps are in table.csv and summary.parquet.")
+    below = [ColumnNote(f"{left_out:,} more rows of sweeps are in table.csv and summary.parquet.")] if left_out else []
     return Table(
-        title=results.title,
+        title=results.title or f"Policies ranked by {results.quality.label}",
         columns=columns,
-        rows=tuple(cells(row) for row in shown),
-        above=tuple(_warnings(results)),
-        below=tuple(below),
+        rows=tuple(tuple(cell(row) for _, cell in parts) for row in shown),
+        above=(*[SIMULATED] * results.simulated, *_said(results, Severity.WARNING, columns)),
+        below=(*below, *_explanations(results, ranked, columns), *_said(results, Severity.NOTE, columns)),
         strong=frozenset(i for i, row in enumerate(shown) if row.leads),
         faint=frozenset(i for i, row in enumerate(shown) if row.policy.diagnostic),
     )
@@ -197,7 +208,7 @@ def _along_one_number(policy: PolicyRow) -> bool:
 
 
 def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
-    """The points of the cost–accuracy figure; policies without a judgement or a logged cost have none."""
+    """The points of the cost–quality figure; policies without the metric that ranks or a logged cost have none."""
     return tuple(
         FrontierPoint(
             name=row.policy.name,
@@ -205,9 +216,9 @@ def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
             cost=row.cost.estimate,
             cost_low=row.cost.low,
             cost_high=row.cost.high,
-            accuracy=row.accuracy.estimate,
-            low=row.accuracy.low,
-            high=row.accuracy.high,
+            accuracy=row.quality.estimate,
+            low=row.quality.low,
+            high=row.quality.high,
             swept=row.policy.tried > 1 and _along_one_number(row.policy),
             chosen=row.chosen,
             on_front=bool(row.on_front),
@@ -215,7 +226,22 @@ def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
             baseline=row.baseline,
         )
         for row in rank(results)
-        if row.accuracy is not None and row.cost is not None
+        if row.quality is not None and row.cost is not None
+    )
+
+
+def frontier_figure(results: RankedInput, title: str = "") -> Figure | None:
+    """The figure of the metric that ranks against cost; None where no policy has both."""
+    points = frontier_points(results)
+    if not points:
+        return None
+    return frontier(
+        points,
+        title=title or f"{results.quality.label.capitalize()} against cost",
+        cost=f"{results.cost.unit} per example",
+        accuracy=results.quality.label,
+        level=results.level,
+        simulated=results.simulated,
     )
 
 
@@ -234,19 +260,7 @@ def _estimate(cell: Interval | None) -> float | None:
     return None if cell is None else cell.estimate
 
 
-def _order(
-    summary: dict[tuple[Any, ...], Interval], name: str, metric: str, cost: str, i: int
-) -> tuple[float, float, int]:
-    accuracy, price = summary.get((name, metric)), summary.get((name, cost))
-    return rank_key(_estimate(accuracy), _estimate(price), i)
-
-
-def _chosen(
-    policies: Sequence[PolicyRow],
-    best_first: Sequence[PolicyRow],
-    summary: dict[tuple[Any, ...], Interval],
-    metric: str,
-) -> frozenset[str]:
+def _chosen(best_first: Sequence[PolicyRow], summary: dict[tuple[Any, ...], Interval], metric: str) -> frozenset[str]:
     """The best row of each sweep."""
     first: dict[str, str] = {}
     for policy in best_first:
@@ -278,52 +292,51 @@ def _shown(ranked: Sequence[Ranked], limit: int | None) -> list[Ranked]:
     return [r for r in ranked if r.policy.name in names]
 
 
-def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> tuple[tuple[Column, ...], Any]:
-    """The columns, and the function that makes a row's cells."""
+Part = tuple[Column, Callable[[Ranked], Any]]
+"""A column of the table and what makes its cells."""
 
-    def known(metric: str) -> bool:
-        return any(row.means.get(metric) is not None for row in ranked)
 
-    def mean(metric: str) -> Any:
-        return lambda row: row.means.get(metric)
-
+def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[Part]:
+    """The columns in their order: the metric that ranks, costs, the comparison with the baseline, other metrics."""
     points = Estimate(1, 100, signed=True)
-    parts: list[tuple[Column, Any]] = [
+    means = [column for column in results.columns if _has_column(column, results, ranked)]
+    parts: list[Part] = [
         (Column("#", Number(0), "place"), lambda r: r.place),
         (Column("policy"), lambda r: r.policy.name),
-        (Column(f"{results.metric} %", Estimate(1, 100), results.metric), lambda r: r.accuracy),
-        (Column("tokens", Number(0), "total_tokens", drop=1), mean("total_tokens")),
-        (Column("calls", Number(2), "calls", drop=2), mean("calls")),
+        (Column(results.quality.heading, Estimate(1, 100), results.metric), lambda r: r.quality),
     ]
-    if cost_metric(results) == "operations":
-        parts.append((Column("operations", Number(2), "operations"), mean("operations")))
-    if any(row.means.get("verifications") for row in ranked):
-        parts.append((Column("verified", Number(2), "verifications", drop=6), mean("verifications")))
-    if known("latency_s"):
-        parts.append((Column("seconds", Number(1), "latency_s", drop=7), mean("latency_s")))
-    if known("cost_eur"):
-        parts.append((Column("€/1,000", Number(3, scale=1000), "cost_eur", drop=8), mean("cost_eur")))
-    if known("cost_per_1000"):
-        parts.append((Column("price/1,000", Number(3), "cost_per_1000", drop=8), mean("cost_per_1000")))
+    parts += [_mean(column) for column in sorted(means, key=lambda column: column.place) if column.cost]
     if results.baseline is not None:
         parts.append((Column("Δ points", points, "difference"), lambda r: r.difference))
         parts.append((Column("p", Number(4), "p_value", drop=5), lambda r: r.p_value))
-    for metric, name in (("fix_rate", "fixes %"), ("flip_rate", "flips %")):
-        if known(metric):
-            parts.append((Column(name, Number(1, scale=100), metric, drop=9), mean(metric)))
-    shares = (("coverage", "coverage %"), ("answer_rate", "answered %"), ("accuracy_answered", "right of answered %"))
-    for metric, name in shares:
-        if known(metric):
-            parts.append((Column(name, Number(1, scale=100), metric, drop=9), mean(metric)))
-    if known("set_size"):
-        parts.append((Column("set size", Number(2), "set_size", drop=9), mean("set_size")))
+    parts += [_mean(column) for column in means if not column.cost]
     if results.margin is not None:
         tick = Tick("yes", "no")
         parts.append((Column("not worse", tick, "not_worse"), lambda r: r.not_worse))
     parts.append((Column("Pareto", Tick(), "on_front", drop=3), lambda r: r.on_front))
     parts.append((Column("leader", Text(), "leader", drop=4), _standing))
     parts.append((Column("remark", Text(), "remark", beneath=True), lambda r: r.remark))
-    return tuple(column for column, _ in parts), lambda row: tuple(cell(row) for _, cell in parts)
+    return parts
+
+
+def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ranked]) -> bool:
+    """Whether a column of outcomes is shown beside the metric that ranks."""
+    if not column.header or column.metric == results.metric:
+        return False
+    values = [row.means.get(str(column.metric)) for row in ranked]
+    return {
+        "always": True,
+        "known": any(value is not None for value in values),
+        "above 0": any(values),
+        "as cost": column == results.cost,
+    }[column.shown]
+
+
+def _mean(column: OutcomeColumn) -> Part:
+    metric = str(column.metric)
+    form = Number(1, scale=100) if column.share else Number(column.decimals, scale=column.scale)
+    drop = 0 if column.shown == "as cost" else column.place
+    return Column(column.heading, form, metric, drop=drop), lambda row: row.means.get(metric)
 
 
 def _standing(row: Ranked) -> str | None:
@@ -334,38 +347,40 @@ def _standing(row: Ranked) -> str | None:
     return "ties" if row.ties else ""
 
 
-def _warnings(results: RankedInput) -> list[str]:
-    lines = [SIMULATED] if results.simulated else []
-    return lines + [note for note in results.notes if note.startswith(WARNING)]
+def _said(results: RankedInput, severity: Severity, columns: Sequence[Column]) -> list[ColumnNote]:
+    """The run's notes of a severity, but for those on metrics that are no column here."""
+    keys = {column.key for column in columns}
+    return [
+        ColumnNote(str(note), note.metrics)
+        for note in results.notes
+        if note.severity is severity and (not note.metrics or keys & set(note.metrics))
+    ]
 
 
-def _notes(results: RankedInput, ranked: Sequence[Ranked]) -> list[str]:
-    """What must be said below the table, in order."""
-    cost = cost_metric(results)
-    lines = [
+def _explanations(results: RankedInput, ranked: Sequence[Ranked], columns: Sequence[Column]) -> Iterator[ColumnNote]:
+    """What the table's own columns and marks mean, in order."""
+    yield ColumnNote(
         f"{results.n:,} examples; means per example. In brackets {100 * results.level:g} % intervals: "
         f"{results.method}, {results.resamples:,} resamples paired by example, seed {results.seed}."
-    ]
+    )
     if results.baseline is not None:
-        lines.append(
+        text = (
             f"Δ points: difference to `{results.baseline}` in percentage points, on the same examples; p is "
             "two-sided, from the same resamples."
         )
+        yield ColumnNote(text, ("difference", "p_value"))
+    keys = {column.key for column in columns}
+    own = [column for column in results.columns if column.needs and column.metric in keys]
+    if own:
+        text = f"{', '.join(column.heading for column in own)}: compared with the policy's own base, see its remark."
+        yield ColumnNote(text, tuple(str(column.metric) for column in own))
     if results.margin is not None:
-        lines.append(
-            f"not worse: the lower end of Δ is above {f'−{100 * results.margin:g}' if results.margin else '0'} points."
-        )
-    lines.append(
-        f"Pareto ●: no other policy has at least this {results.metric} for fewer {COST_NAMES.get(cost, cost)}."
-    )
+        least = f"−{100 * results.margin:g}" if results.margin else "0"
+        yield ColumnNote(f"not worse: the lower end of Δ is above {least} points.", ("not_worse",))
+    text = f"Pareto ●: no other policy has at least this {results.quality.label} for fewer {results.cost.unit}."
+    yield ColumnNote(text, ("on_front",))
     if results.leader is not None:
-        lines.append("leader: `ties` where the interval of the difference to the leader holds 0.")
-    if any("†" in cell.mark for row in ranked for cell in (row.accuracy, row.difference) if cell is not None):
-        lines.append("†: fewer than ten examples of a kind, so Wilson's or Newcombe's interval.")
-    return lines + [note for note in results.notes if _concerns(note, results)]
-
-
-def _concerns(note: str, results: RankedInput) -> bool:
-    """Whether a note belongs below this table: not above it, and not about a metric that is no column here."""
-    metrics = set(results.summary["metric"]) - {results.metric, *SHOWN}
-    return not note.startswith(WARNING) and note.partition(":")[0] not in metrics
+        yield ColumnNote("leader: `ties` where the interval of the difference to the leader holds 0.", ("leader",))
+    if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
+        text = "†: fewer than ten examples of a kind, so Wilson's or Newcombe's interval."
+        yield ColumnNote(text, (results.metric, "difference"))

@@ -34,6 +34,18 @@ class Interval:
         return Interval(factor * self.estimate, low, high, self.mark)
 
 
+class ColumnNote(str):
+    """A line beside a table that explains the columns with these keys: it goes where all of them are hidden."""
+
+    columns: tuple[str, ...]
+
+    def __new__(cls, text: str, columns: tuple[str, ...] = ()) -> ColumnNote:
+        """The line, which on its own is its text."""
+        made = super().__new__(cls, text)
+        made.columns = columns
+        return made
+
+
 class Form(Protocol):
     """How the cells of a column are written. `None` never reaches `show`: it is a dash."""
 

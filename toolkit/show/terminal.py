@@ -51,11 +51,11 @@ def render(table: Table, width: int, color: bool) -> str:
     from rich.text import Text
 
     cells, dropped = _fit(_beneath(table), width)
-    below = list(table.below)
+    above, below = (_explaining(notes, table, dropped) for notes in (table.above, table.below))
     if dropped:
         below.append(f"Not shown, for want of width: {', '.join(dropped)}.")
     parts = [Text(table.title, style="bold")] if table.title else []
-    parts += [Text(note, style="yellow") for note in table.above]
+    parts += [Text(note, style="yellow") for note in above]
     notes = [Text(note, style="dim") for note in below]
     out = io.StringIO()
     system: Any = "standard" if color else None
@@ -70,6 +70,13 @@ def render(table: Table, width: int, color: bool) -> str:
     blank = [Text("")]
     console.print(Group(*parts, *blank * bool(parts), _grid(table, cells, width), *blank * bool(notes), *notes))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _explaining(notes: Sequence[str], table: Table, dropped: Sequence[str]) -> list[str]:
+    """The notes but for those on columns that are all dropped."""
+    left = {column.key or column.name for column in table.columns if column.name not in dropped}
+    columns = [getattr(note, "columns", ()) for note in notes]
+    return [note for note, keys in zip(notes, columns, strict=True) if not keys or left & set(keys)]
 
 
 def _grid(table: Table, cells: _Cells, width: int) -> Any:

@@ -1,10 +1,6 @@
 """Metrics as sums, the paired bootstrap, intervals and auc."""
 
-from toolkit.stats.auc import AucIntervals, auc, auc_intervals, auc_within, aucs_by_group
-from toolkit.stats.blocks import OutcomeBlock, Settings
-from toolkit.stats.compare import Summary, draws, summarise
-from toolkit.stats.intervals import newcombe, wilson
-from toolkit.stats.paired import (
+from toolkit.stats.arrays import (
     Interval,
     PairedInterval,
     interval,
@@ -13,6 +9,11 @@ from toolkit.stats.paired import (
     simultaneous_level,
     unit_numbers,
 )
+from toolkit.stats.compare import Summary, draws, summarise
+from toolkit.stats.intervals import newcombe, wilson
+from toolkit.stats.outcomes import OutcomeBlock
+from toolkit.stats.resamples import Settings
+from toolkit.stats.roc import AucIntervals, auc, auc_intervals, auc_within, aucs_by_group
 
 __all__ = [
     "AucIntervals",

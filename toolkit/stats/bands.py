@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.blocks import CHUNK, Floats, Ints, Settings
-from toolkit.stats.bootstrap import Resamples
+from toolkit.stats.outcomes import CHUNK, Floats, Ints
+from toolkit.stats.resamples import Resamples, Settings
 
 RESAMPLES_AT_ONCE = 64
 """So few that a chunk's counts stay in a processor's cache; only speed depends on it."""
@@ -46,7 +46,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class Band:
+class MetricBand:
     """One metric's values at P + 1 points: estimate, pointwise limits and those of the whole curve, (P + 1,) each.
 
     `n` counts the examples that are judged by it.
@@ -73,7 +73,7 @@ def means(steps: Steps, metric: str) -> Floats:
     return (kept[known].sum() + np.cumsum(gained)) / count
 
 
-def bands(steps: Steps, settings: Settings) -> dict[str, Band]:
+def bands(steps: Steps, settings: Settings) -> dict[str, MetricBand]:
     """Intervals of every metric at every point, from one set of resamples: those of `summarise` with these settings.
 
     Rates get exact binomial limits with the bootstrap's dispersion and critical value, so that the band holds where
@@ -90,13 +90,13 @@ def bands(steps: Steps, settings: Settings) -> dict[str, Band]:
     for name, estimate in estimates.items():
         n = int(known[name].sum())
         if units[name] < 2:
-            made[name] = Band(estimate, n, *np.full((4, len(estimate)), np.nan))
+            made[name] = MetricBand(estimate, n, *np.full((4, len(estimate)), np.nan))
             continue
         top, of = steps.among.get(name, (name, None))
         trials = np.full(len(estimate), float(units[name])) if of is None else units[name] * estimates[of]
         values = draws[name] if of is None else _ratio(draws[top], draws[of])
         limits = _limits(values, estimate, trials if top in steps.rate else None, units[name], settings.level)
-        made[name] = Band(estimate, n, *limits)
+        made[name] = MetricBand(estimate, n, *limits)
     return made
 
 

@@ -1,4 +1,4 @@
-"""How well scores tell repairs: discrimination and calibration, for labels from 0 to 1 (means over rollouts).
+"""How well scores predict repairs: discrimination and calibration, for labels from 0 to 1 (means over rollouts).
 
 A label of 0.5 counts as half a repair and half none, so that each example has one weight.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.stats.blocks import Floats
+from toolkit.stats.outcomes import Floats
 
 BINS = 10
 
@@ -41,39 +41,28 @@ class Bin:
 def calibration(scores: Floats, labels: Floats) -> Calibration:
     """AUROC (ties one half), AUPRC (average precision), Brier score, expected calibration error, reliability curve.
 
-    `scores` (N,); where some lie outside 0 and 1 they are no chances, and the last three are NaN, NaN and empty.
+    `scores` (N,); where some lie outside 0 and 1 they are no probabilities, and the last three are NaN, NaN and empty.
     `labels` (N,) within 0 and 1. ECE is over ten bins of equal width (Guo et al. 2017).
     """
-    chances = bool(((scores >= 0) & (scores <= 1)).all())
-    bins = reliability(scores, labels) if chances else ()
+    from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
+
     total = len(scores)
+    if not total:
+        return Calibration(np.nan, np.nan, np.nan, np.nan, np.nan, 0, ())
+    repairs = float(labels.sum())
+    classes, chosen, weights = _weighted(scores, labels)
+    probabilities = bool(((scores >= 0) & (scores <= 1)).all())
+    bins = reliability(scores, labels) if probabilities else ()
+    brier = brier_score_loss(classes, chosen, sample_weight=weights, pos_label=1) if probabilities else np.nan
     return Calibration(
-        auroc=auroc(scores, labels),
-        auprc=auprc(scores, labels),
-        brier=float(np.mean(labels * (1 - scores) ** 2 + (1 - labels) * scores**2)) if total and chances else np.nan,
-        ece=float(sum(one.n * abs(one.score - one.label) for one in bins) / total) if total and chances else np.nan,
-        rate=float(labels.mean()) if total else np.nan,
+        auroc=float(roc_auc_score(classes, chosen, sample_weight=weights)) if 0 < repairs < total else np.nan,
+        auprc=float(average_precision_score(classes, chosen, sample_weight=weights)) if repairs > 0 else np.nan,
+        brier=float(brier),
+        ece=sum(one.n * abs(one.score - one.label) for one in bins) / total if probabilities else np.nan,
+        rate=repairs / total,
         n=total,
         bins=bins,
     )
-
-
-def auroc(scores: Floats, labels: Floats) -> float:
-    """Chance that a repair has a higher score than a non-repair, ties one half; NaN with one class."""
-    right, wrong = _by_score(scores, labels)
-    if right.sum() <= 0 or wrong.sum() <= 0:
-        return float("nan")
-    below = np.concatenate([[0.0], np.cumsum(wrong)[:-1]])
-    return float((right * (below + wrong / 2)).sum() / (right.sum() * wrong.sum()))
-
-
-def auprc(scores: Floats, labels: Floats) -> float:
-    """Average precision: precision at every distinct score, weighted by the recall gained; NaN without repairs."""
-    right, wrong = (column[::-1] for column in _by_score(scores, labels))
-    if right.sum() <= 0:
-        return float("nan")
-    precision = np.cumsum(right) / np.cumsum(right + wrong)
-    return float((precision * right).sum() / right.sum())
 
 
 def reliability(scores: Floats, labels: Floats) -> tuple[Bin, ...]:
@@ -86,8 +75,8 @@ def reliability(scores: Floats, labels: Floats) -> tuple[Bin, ...]:
     )
 
 
-def _by_score(scores: Floats, labels: Floats) -> tuple[Floats, Floats]:
-    """Weights of repairs and of non-repairs at each distinct score, ascending."""
-    _, place = np.unique(scores, return_inverse=True)
-    right = np.asarray(np.bincount(place, weights=labels), np.float64)
-    return right, np.asarray(np.bincount(place, weights=1 - labels), np.float64)
+def _weighted(scores: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]:
+    """Classes 1 and 0, scores and weights: every example once in each class, with the weight that its label gives."""
+    classes, weights = np.repeat([1.0, 0.0], len(labels)), np.concatenate([labels, 1 - labels])
+    on = weights > 0
+    return classes[on], np.tile(scores, 2)[on], weights[on]

@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.stats.blocks import Floats, Ints, check_level
+from toolkit.stats.outcomes import Floats, Ints
+from toolkit.stats.resamples import check_level
 
 ZERO = 1e-12
 """Resampled differences below this count as 0."""
@@ -25,14 +26,14 @@ NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, eq=False)
-class Sorted:
+class ResampledValues:
     """Resampled values of S series in ascending order, those without a value last."""
 
     draws: Floats  # (S, B)
     kept: Ints  # (S,) resamples with a value
 
     @classmethod
-    def of(cls, draws: Floats) -> Sorted:
+    def of(cls, draws: Floats) -> ResampledValues:
         """Sorts a copy."""
         ordered = np.sort(draws, axis=1)
         kept = np.full(len(ordered), ordered.shape[1], np.int64)

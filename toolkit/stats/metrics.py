@@ -1,56 +1,28 @@
 """Every metric as sums over resampling units and a small function of the sums.
 
-A metric names its columns: statistics of one example that are added over examples, units and resamples. It then
-turns arrays of such sums into values. So a bootstrap needs to know nothing but columns and functions.
+A metric names its statistics: numbers of one example that are added over examples, units and resamples. It then turns
+arrays of such sums into values. So a bootstrap needs to know nothing but statistics and functions.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from toolkit.stats.blocks import Floats, Ints
-from toolkit.stats.store import Chunk
-
-QUALITY = {
-    "correct": "accuracy",
-    "credit": "credit",
-    "fix": "fix_rate",
-    "flip": "flip_rate",
-    "intervened": "intervention_rate",
-    "covered": "coverage",
-    "answered": "answer_rate",
-    "answered_correct": "accuracy_answered",
-}
-"""Columns of outcomes whose mean has a name of its own."""
-
-COST_ORDER = (
-    "traces", "valid_traces", "finalizers", "truncated", "verifications", "operations", "calls", "queries", "rounds",
-    "prompt_tokens", "completion_tokens", "verification_tokens", "total_tokens", "action_tokens",
-    "generation_s", "verification_s", "latency_s", "device_s",
-)  # fmt: skip
-
-RATES = frozenset({"finalizers", "truncated"})
-"""Counts that are events of an example when they are 0 and 1 only: rates then."""
-
-NOT_METRICS = frozenset({"base_correct"})
-"""Columns that only serve others: the base's accuracy is the base's own row."""
+from toolkit.columns import COLUMNS, OutcomeColumn, find, row_of
+from toolkit.stats.outcomes import Chunk, Floats, Ints
+from toolkit.stats.resamples import Settings
 
 SECONDS_PER_HOUR = 3600.0
 
 
-def is_share(metric: str) -> bool:
-    """Whether a metric's values lie in 0 to 1 (accuracy, F1, rates, recalls)."""
-    named = (*QUALITY.values(), *RATES, "macro_f1", "weighted_f1", "found")
-    return metric in named or metric.startswith(("f1:", "recall_"))
-
-
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One statistic of an example. `policy` and `label` are indices, -1 where the column has none.
+class Statistic:
+    """One number of an example. `policy` and `label` are indices, -1 where it has none.
 
     Kinds: `sum` the value, 0 where null; `has` 1 where there is a value; `size` 1 for every example; `judged` 1 where
     any policy is judged; `tp`, `pred`, `support` the share of a label predicted where it is gold, predicted at all,
@@ -61,11 +33,6 @@ class Column:
     key: str = ""
     policy: int = -1
     label: int = -1
-
-    @property
-    def scale_group(self) -> str:
-        """Columns that are put on one grid when quantised, so that equal values stay equal across policies."""
-        return self.key if self.kind == "sum" else ("share" if self.kind in ("tp", "pred") else "count")
 
 
 def _used(chunk: Chunk, policies: Ints) -> np.ndarray:
@@ -99,12 +66,12 @@ ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
 }
 
 
-def column_rows(chunk: Chunk, columns: Sequence[Column]) -> Floats:
-    """The columns' values on the examples of a chunk, (columns, E) float64."""
-    out = np.empty((len(columns), len(chunk)))
+def statistic_rows(chunk: Chunk, statistics: Sequence[Statistic]) -> Floats:
+    """Values of the statistics on the examples of a chunk, (statistics, E) float64."""
+    out = np.empty((len(statistics), len(chunk)))
     alike: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
-    for row, column in enumerate(columns):
-        alike.setdefault((column.kind, column.key, column.label), []).append((column.policy, row))
+    for row, one in enumerate(statistics):
+        alike.setdefault((one.kind, one.key, one.label), []).append((one.policy, row))
     for (kind, key, label), found in alike.items():
         policies, rows = np.array(sorted(found), np.int64).T
         out[rows] = ROWS[kind](chunk, key, label, policies)
@@ -116,47 +83,49 @@ class Metric(Protocol):
     """What the bootstrap asks of a metric."""
 
     @property
+    def column(self) -> OutcomeColumn:
+        """What is known of it besides its values."""
+        ...
+
+    @property
     def name(self) -> str:
         """The name in the tables."""
         ...
 
-    @property
-    def reducible(self) -> bool:
-        """Whether `reduction:<metric>` is reported."""
+    def statistics(self, policy: int) -> tuple[Statistic, ...]:
+        """The statistics that `value` wants sums of, in its order."""
         ...
 
-    @property
-    def rate(self) -> bool:
-        """Whether a column of 0 and 1 with few events gets a score interval."""
-        ...
-
-    def columns(self, policy: int) -> tuple[Column, ...]:
-        """The columns that `value` wants sums of, in its order."""
+    def counted(self, policy: int) -> tuple[Statistic, ...]:
+        """Statistics that add up to the number of its examples."""
         ...
 
     def value(self, sums: Sequence[Floats]) -> Floats:
-        """Values (any shape) from one array of that shape (or one that broadcasts) a column; NaN: no value."""
+        """Values (any shape) from one array of that shape (or one that broadcasts) a statistic; NaN: no value."""
         ...
 
 
 @dataclass(frozen=True)
 class Mean:
-    """Mean of a numeric column of outcomes times `factor`.
+    """Mean of the values `key` of outcomes times `factor`; nulls are left out, and of costs take the value away."""
 
-    `whole`: any null takes the policy's value away (costs); otherwise nulls are left out (quality).
-    """
-
-    name: str
+    column: OutcomeColumn
     key: str
-    factor: float = 1.0
-    whole: bool = False
-    rate: bool = False
-    reducible: bool = False
+    factor: float
 
-    def columns(self, policy: int) -> tuple[Column, ...]:
+    @property
+    def name(self) -> str:
+        """The name in the tables."""
+        return str(self.column.metric)
+
+    def statistics(self, policy: int) -> tuple[Statistic, ...]:
         """Sum and weight."""
-        weight = Column("size") if self.whole else Column("has", self.key, policy)
-        return (Column("sum", self.key, policy), weight)
+        weight = Statistic("size") if self.column.cost else Statistic("has", self.key, policy)
+        return (Statistic("sum", self.key, policy), weight)
+
+    def counted(self, policy: int) -> tuple[Statistic, ...]:
+        """Examples with a value."""
+        return (Statistic("has", self.key, policy),)
 
     def value(self, sums: Sequence[Floats]) -> Floats:
         """Sum over weight; NaN where nothing has weight."""
@@ -168,30 +137,38 @@ class Mean:
 
 @dataclass(frozen=True)
 class F1:
-    """F1 of one label (`which` is its index), or over the labels: `macro` the plain mean, `weighted` by gold support.
+    """F1 of one label (`which` is its index), or over all (None): their plain mean, or `weighted` by gold support.
 
     2TP / (2TP + FP + FN) is 2TP / (predicted + gold support). A label without gold in the sample is left out.
     """
 
-    name: str
+    column: OutcomeColumn
     labels: int
-    which: int | str
-    reducible: bool = False
-    rate: bool = False
+    which: int | None = None
+    weighted: bool = False
 
-    def columns(self, policy: int) -> tuple[Column, ...]:
+    @property
+    def name(self) -> str:
+        """The name in the tables."""
+        return str(self.column.metric)
+
+    def statistics(self, policy: int) -> tuple[Statistic, ...]:
         """(tp, predicted, support, gold) for each label used, label after label."""
-        wanted = [self.which] if isinstance(self.which, int) else range(self.labels)
+        wanted = range(self.labels) if self.which is None else [self.which]
         return tuple(
-            column
+            statistic
             for label in wanted
-            for column in (
-                Column("tp", "", policy, label),
-                Column("pred", "", policy, label),
-                Column("support", "", policy, label),
-                Column("gold", "", -1, label),
+            for statistic in (
+                Statistic("tp", "", policy, label),
+                Statistic("pred", "", policy, label),
+                Statistic("support", "", policy, label),
+                Statistic("gold", "", -1, label),
             )
         )
+
+    def counted(self, policy: int) -> tuple[Statistic, ...]:
+        """Gold of every label, over the examples that the policy's F1s count."""
+        return tuple(Statistic("support", "", policy, label) for label in range(self.labels))
 
     def value(self, sums: Sequence[Floats]) -> Floats:
         """F1 from the sums; NaN where no wanted label has gold."""
@@ -202,34 +179,46 @@ class F1:
                 tp, predicted, support, gold = sums[start : start + 4]
                 present = gold > 0
                 f1 = 2 * tp / (predicted + support)
-                weight = np.where(present, support if self.which == "weighted" else 1.0, 0.0)
+                weight = np.where(present, support if self.weighted else 1.0, 0.0)
                 total += np.where(present, f1 * weight, 0.0)
                 weights += weight
             return total / weights
 
 
-def catalogue(keys: Iterable[str], labels: Sequence[str] | None, kw: float, eur_per_kwh: float, seconds: str | None
-              ) -> list[Metric]:  # fmt: skip
-    """The metrics of a run in the order of the tables.
+def catalogue(
+    keys: Iterable[str],
+    labels: Sequence[str] | None,
+    settings: Settings,
+    seconds: str | None,
+    columns: Sequence[OutcomeColumn] = COLUMNS,
+) -> list[Metric]:
+    """The metrics of a run that has the columns `keys`, in the order of the table of columns.
 
-    Accuracy, credit, F1s, fixes, flips, interventions, other measured columns (`found`, `recall_10`, `deviation`, …),
-    counts, tokens, seconds, unknown columns, euros, price per 1,000 requests. `seconds`: the column euros come from.
+    Columns of one row, such as `recall_1` and `recall_10`, follow their numbers. `seconds`: the key euros come from.
     """
-    present = set(keys) - NOT_METRICS
-    found: list[Metric] = [Mean(QUALITY[k], k, rate=True) for k in ("correct", "credit") if k in present]
-    if labels is not None:
-        found += [F1("macro_f1", len(labels), "macro"), F1("weighted_f1", len(labels), "weighted")]
-        found += [F1(f"f1:{label}", len(labels), index) for index, label in enumerate(labels)]
-    found += [Mean(QUALITY[k], k, rate=True) for k in ("fix", "flip", "intervened") if k in present]
-    recalls = sorted((k for k in present if k.startswith("recall_")), key=lambda k: (len(k), k))
-    found += [Mean(k, k, rate=True) for k in ("found", *recalls) if k in present]
-    found += [Mean(QUALITY[k], k, rate=True) for k in ("covered", "answered", "answered_correct") if k in present]
-    found += [Mean(k, k) for k in ("set_size", "position", "deviation") if k in present]
-    found += [Mean(k, k, whole=True, rate=k in RATES, reducible=True) for k in COST_ORDER if k in present]
-    named = {*QUALITY, "found", *recalls, "set_size", "position", "deviation", *COST_ORDER, "price"}
-    found += [Mean(k, k, whole=True, reducible=True) for k in sorted(present - named)]
-    if seconds is not None:
-        found.append(Mean("cost_eur", seconds, kw * eur_per_kwh / SECONDS_PER_HOUR, whole=True, reducible=True))
-    if "price" in present:
-        found.append(Mean("cost_per_1000", "price", 1000.0, whole=True, reducible=True))
+    stored = [column for column in columns if not column.computed]
+    own: dict[OutcomeColumn, list[str]] = {}
+    for key in sorted(keys, key=_natural):
+        own.setdefault(row_of(key, stored), []).append(key)
+    found: list[Metric] = []
+    for column in columns:
+        if column.computed == "labels":
+            found += _f1s(column, labels or ())
+        elif column.computed == "seconds" and seconds is not None:
+            found.append(Mean(column, seconds, settings.kw * settings.eur_per_kwh / SECONDS_PER_HOUR))
+        elif column.metric is not None:
+            found += [Mean(find(key, stored), key, column.per) for key in own.get(column, ())]
     return found
+
+
+def _f1s(column: OutcomeColumn, labels: Sequence[str]) -> list[F1]:
+    """The F1s of a row: of each label, or one over all."""
+    if not column.family:
+        return [F1(column, len(labels), weighted=column.name == "weighted_f1")] if labels else []
+    named = [replace(column, metric=f"{column.name}{label}", family=False) for label in labels]
+    return [F1(one, len(labels), which) for which, one in enumerate(named)]
+
+
+def _natural(name: str) -> list[str | int]:
+    """Sorts names by their letters and numbers: `recall_2` before `recall_10`."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

@@ -6,20 +6,22 @@ small functions are applied to the whole sample, to resamples and to samples tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
 from toolkit.progress import progress
-from toolkit.stats.blocks import Floats, Ints, Settings
-from toolkit.stats.bootstrap import THREADS, Resamples, resampled_sums
-from toolkit.stats.intervals import Sorted, acceleration
+from toolkit.stats.bootstrap import ResampledSums, resampled_sums
+from toolkit.stats.intervals import ResampledValues, acceleration
 from toolkit.stats.metrics import Metric
-from toolkit.stats.scan import Scan, Source
+from toolkit.stats.outcomes import Floats, Ints
+from toolkit.stats.resamples import THREADS, Resamples, Settings
+from toolkit.stats.scan import SUM_BITS, Scan, Units, significant
 
-SUMS_BYTES = 256 * 2**20
+SUMS_BYTES = 128 * 2**20
 """Resampled sums held at once."""
 
 BATCH_BYTES = 12 * 2**20
@@ -27,14 +29,26 @@ BATCH_BYTES = 12 * 2**20
 
 
 METHOD_NAMES = (None, "percentile", "bca", "wilson", "newcombe")
-"""What `Results.method` numbers."""
+"""What `SeriesResults.method` numbers."""
+
+
+class Kind(IntEnum):
+    """What a series is of: a metric, its difference to a reference, or 1 − its ratio to a reference."""
+
+    VALUE = 0
+    DIFFERENCE = 1
+    REDUCTION = 2
+
+
+Slot = tuple[Kind, int]
+"""The kind of a series and the number of the reference, 0 for values."""
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
-    """What is known of every series, each (slots, metrics, policies); NaN where there is none.
+class SeriesResults:
+    """What is known of every series, each (kinds, references, metrics, policies); NaN where there is none.
 
-    Slot 0 is a metric's value, then each reference has two: the difference to it, and the reduction.
+    Values stand at reference 0.
     """
 
     value: Floats  # in the whole sample
@@ -45,27 +59,29 @@ class Results:
     kept: np.ndarray  # float32 share of resamples with a value; NaN where none were drawn
 
     @classmethod
-    def of(cls, plan: Plan) -> Results:
+    def of(cls, plan: SeriesPlan) -> SeriesResults:
         """The values in the whole sample, and no interval yet."""
-        shape = (1 + 2 * len(plan.references), *plan.valued.shape)
+        shape = (len(Kind), max(1, len(plan.references)), *plan.valued.shape)
         value, low, high, p_value = (np.full(shape, np.nan) for _ in range(4))
-        place = np.arange(len(plan.scan.columns))
+        row = np.arange(len(plan.scan.statistics))
         for batch in _batches(plan, range(plan.valued.shape[1]), 1):
-            for slot, _, values in batch.values(plan.scan.total[:, None], place):
+            for slot, values in batch.values(plan.scan.total[:, None], row):
                 for owners, one in zip(batch.owners, values[:, 0], strict=True):
-                    value[slot, batch.metric, owners] = one
+                    value[(*slot, batch.metric, owners)] = one
         return cls(value, low, high, p_value, np.zeros(shape, np.uint8), np.full(shape, np.nan, np.float32))
 
     def put(
-        self, at: tuple[int, int, int | Sequence[int]], low: float, high: float, p_value: float, method: str | None
-    ) -> None:
-        """Set a series' interval, `at` (slot, metric, policies)."""
+        self, slot: Slot, metric: int, policies: int | Sequence[int],
+        low: float, high: float, p_value: float, method: str | None,
+    ) -> None:  # fmt: skip
+        """Set the interval of a series."""
+        at = (*slot, metric, policies)
         self.low[at], self.high[at], self.p_value[at] = low, high, p_value
         self.method[at] = METHOD_NAMES.index(method)
 
 
 @dataclass(frozen=True)
-class Plan:
+class SeriesPlan:
     """What is to be resampled: which policies have a value of which metric, and who is compared with whom."""
 
     metrics: Sequence[Metric]
@@ -74,104 +90,88 @@ class Plan:
     scan: Scan
 
     def indices(self, metric: int, policy: int) -> tuple[int, ...]:
-        """Columns of the scan that the metric's value for the policy is made of."""
-        return tuple(self.scan.index[c] for c in self.metrics[metric].columns(policy))
+        """Statistics of the scan that the metric's value for the policy is made of."""
+        return tuple(self.scan.index[s] for s in self.metrics[metric].statistics(policy))
 
     def compared(self, metric: int) -> list[tuple[int, int]]:
-        """(slot of the difference, reference) of the references that have a value of this metric."""
-        return [(1 + 2 * i, r) for i, r in enumerate(self.references) if self.valued[metric, r]]
+        """(number of the reference, its policy) of the references that have a value of this metric."""
+        return [(number, policy) for number, policy in enumerate(self.references) if self.valued[metric, policy]]
 
 
 @dataclass(frozen=True)
-class Batch:
+class SeriesBatch:
     """Distinct series of one metric; `owners[i]` are the policies that share series i."""
 
-    plan: Plan
+    plan: SeriesPlan
     metric: int
     series: tuple[tuple[int, ...], ...]
     owners: tuple[tuple[int, ...], ...]
 
-    def values(self, sums: Floats, place: Ints) -> Iterator[tuple[int, int, Floats]]:
-        """(slot, reference or −1, values (series, N)) from sums (columns, N); `place`: scan index -> row."""
+    def values(self, sums: Floats, row: Ints) -> Iterator[tuple[Slot, Floats]]:
+        """(slot, values (series, N)) from sums (statistics, N); `row`: number in the scan -> row of the sums."""
         metric = self.plan.metrics[self.metric]
-        rows = place[np.array(self.series, np.int64)]  # (series, columns)
-        # A column that all series share is given once and broadcasts.
-        value = metric.value([sums[column[:1] if (column == column[0]).all() else column] for column in rows.T])
+        rows = row[np.array(self.series, np.int64)]  # (series, statistics)
+        # A statistic that all series share is given once and broadcasts.
+        value = metric.value([sums[some[:1] if (some == some[0]).all() else some] for some in rows.T])
         value = np.broadcast_to(value, (len(rows), value.shape[1]))
-        yield 0, -1, value
-        for slot, reference in self.plan.compared(self.metric):
-            other = metric.value([sums[[place[i]]] for i in self.plan.indices(self.metric, reference)])
-            yield slot, reference, value - other
-            if metric.reducible:
+        yield (Kind.VALUE, 0), value
+        for number, policy in self.plan.compared(self.metric):
+            other = metric.value([sums[[row[i]]] for i in self.plan.indices(self.metric, policy)])
+            yield (Kind.DIFFERENCE, number), value - other
+            if metric.column.cost:
                 with np.errstate(invalid="ignore", divide="ignore"):
-                    yield slot + 1, reference, 1 - value / np.where(other == 0, np.nan, other)
+                    yield (Kind.REDUCTION, number), 1 - value / np.where(other == 0, np.nan, other)
 
 
-def resample(source: Source, plan: Plan, settings: Settings, results: Results) -> None:
+def resample(units: Units, plan: SeriesPlan, settings: Settings, results: SeriesResults) -> None:
     """Interval and p-value of every series, by percentile or BCa, into `results`."""
-    resamples = Resamples(source.units, settings.resamples, settings.seed)
-    sums = None
-    groups = list(_groups(source, plan, settings.resamples))
+    resamples = Resamples(units.count, settings.resamples, settings.seed)
+    groups = list(_groups(units, plan, settings.resamples))
+    space = None
     with progress("resampling", sum(map(len, groups)), "policies") as advance:
         for group in groups:
-            sums = _resample_group(source, plan, settings, results, resamples, group, sums)
+            sums = resampled_sums(units, plan.scan, _wanted(plan, group), resamples, space)
+            _sum_up_group(units, plan, settings, results, group, sums)
+            space = sums.values
             advance(len(group))
 
 
-def _resample_group(
-    source: Source,
-    plan: Plan,
-    settings: Settings,
-    results: Results,
-    resamples: Resamples,
-    group: Sequence[int],
-    sums: Floats | None,
-) -> Floats:
-    """The same for the policies of one group; gives its sums, whose memory the next group uses again."""
-    wanted, place = _wanted(plan, group)
-    sums = resampled_sums(source, plan.scan, wanted, resamples, sums)
+def _sum_up_group(
+    units: Units, plan: SeriesPlan, settings: Settings, results: SeriesResults, group: Sequence[int],
+    sums: ResampledSums,
+) -> None:  # fmt: skip
+    """Results of the policies of one group."""
     batches = _batches(plan, group, settings.resamples)
-    curves = _accelerations(source, plan, wanted, place, batches) if settings.method == "bca" else None
-
-    def work(batch: Batch, sums: Floats = sums, place: Ints = place, curves: Curves | None = curves) -> None:
-        _sum_up(batch, sums, place, curves, settings, results)  # each batch writes series of its own
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(work, batches))
-    return sums
+    corrections = _corrections(units, plan, sums, batches) if settings.method == "bca" else None
+    with ThreadPoolExecutor(THREADS) as pool:  # each batch writes series of its own
+        list(pool.map(lambda batch: _sum_up(batch, sums, corrections, settings, results), batches))
 
 
-def resampled_values(source: Source, plan: Plan, settings: Settings) -> Iterator[tuple[Sequence[int], Floats]]:
+def resampled_values(units: Units, plan: SeriesPlan, settings: Settings) -> Iterator[tuple[Sequence[int], Floats]]:
     """(policies, resampled values (B,)) of a plan's series without references; NaN where a resample has no value."""
-    resamples = Resamples(source.units, settings.resamples, settings.seed)
-    for group in _groups(source, plan, settings.resamples):
-        wanted, place = _wanted(plan, group)
-        sums = resampled_sums(source, plan.scan, wanted, resamples)
+    resamples = Resamples(units.count, settings.resamples, settings.seed)
+    for group in _groups(units, plan, settings.resamples):
+        sums = resampled_sums(units, plan.scan, _wanted(plan, group), resamples)
         for batch in _batches(plan, group, settings.resamples):
-            for _, _, values in batch.values(sums, place):
+            for _, values in batch.values(sums.values, sums.row):
                 yield from zip(batch.owners, values, strict=True)
 
 
-def _wanted(plan: Plan, group: Sequence[int]) -> tuple[list[int], Ints]:
-    """Columns that a group of policies and the references need, and the row of each (−1: not among them)."""
-    wanted = sorted(
-        {
-            i
-            for metric in range(len(plan.metrics))
-            for policy in {*group, *plan.references}
-            if plan.valued[metric, policy]
-            for i in plan.indices(metric, policy)
-        }
-    )
-    place = np.full(len(plan.scan.columns), -1)
-    place[wanted] = np.arange(len(wanted))
-    return wanted, place
+def _wanted(plan: SeriesPlan, group: Sequence[int]) -> set[int]:
+    """Statistics that a group of policies and the references need."""
+    return {
+        i
+        for metric in range(len(plan.metrics))
+        for policy in {*group, *plan.references}
+        if plan.valued[metric, policy]
+        for i in plan.indices(metric, policy)
+    }
 
 
-def _groups(source: Source, plan: Plan, resamples: int) -> Iterator[list[int]]:
-    """Policies in groups whose distinct columns fit in memory, at least one in each."""
-    most = min(source.most_columns, SUMS_BYTES // (8 * resamples))
-    base = len(_wanted(plan, [])[0])
+def _groups(units: Units, plan: SeriesPlan, resamples: int) -> Iterator[list[int]]:
+    """Policies in groups whose distinct statistics fit in memory, at least one in each."""
+    most = min(units.most_statistics, SUMS_BYTES // (8 * resamples))
+    base = len(_wanted(plan, []))
     group: list[int] = []
     held: set[int] = set()
     for policy in range(plan.valued.shape[1]):
@@ -185,7 +185,7 @@ def _groups(source: Source, plan: Plan, resamples: int) -> Iterator[list[int]]:
         yield group
 
 
-def _batches(plan: Plan, group: Sequence[int], resamples: int) -> list[Batch]:
+def _batches(plan: SeriesPlan, group: Sequence[int], resamples: int) -> list[SeriesBatch]:
     """The group's distinct series, metric by metric, in batches that fit in memory."""
     batches = []
     for metric in range(len(plan.metrics)):
@@ -199,47 +199,45 @@ def _batches(plan: Plan, group: Sequence[int], resamples: int) -> list[Batch]:
         size = max(1, BATCH_BYTES // (8 * resamples * len(series[0])))
         for start in range(0, len(series), size):
             part = tuple(series[start : start + size])
-            batches.append(Batch(plan, metric, part, tuple(tuple(owners[s]) for s in part)))
+            batches.append(SeriesBatch(plan, metric, part, tuple(tuple(owners[s]) for s in part)))
     return batches
 
 
-Curves = dict[tuple[int, int], Floats]
-"""(batch by identity, slot) -> acceleration (series,)."""
+Corrections = Mapping[tuple[int, Slot], tuple[Floats, Floats]]
+"""(batch by identity, slot) -> value in the whole sample and acceleration (series,), each."""
 
 
-def _accelerations(source: Source, plan: Plan, wanted: list[int], place: Ints, batches: Sequence[Batch]) -> Curves:
-    """BCa's acceleration of every series from the jackknife: each unit is taken from the totals in turn."""
-    totals = plan.scan.total[wanted][:, None]
-    moments: Curves = {}
-    points = {(id(b), slot): values for b in batches for slot, _, values in b.values(totals, place)}
-    for rows in source.chunks([plan.scan.columns[i] for i in wanted]):
-        left = totals - rows  # (columns, units of the chunk): sums without each unit
+def _corrections(units: Units, plan: SeriesPlan, sums: ResampledSums, batches: Sequence[SeriesBatch]) -> Corrections:
+    """What BCa corrects with. The acceleration is the jackknife's: each unit is taken from the totals in turn."""
+    whole = plan.scan.total[sums.index]
+    totals = np.where(plan.scan.constant[sums.index], whole, significant(whole, SUM_BITS))[:, None]  # as `sums`
+    points = {(id(b), slot): values for b in batches for slot, values in b.values(totals, sums.row)}
+    moments = {key: np.zeros((3, len(values))) for key, values in points.items()}
+    for rows in units.chunks([plan.scan.statistics[i] for i in sums.index]):
+        left = totals - rows  # (statistics, units of the chunk): sums without each unit
         for batch in batches:
-            for slot, _, values in batch.values(left, place):
-                key = (id(batch), slot)
-                moved = values - points[key]
-                part = np.stack([moved.sum(axis=1), (moved**2).sum(axis=1), (moved**3).sum(axis=1)])
-                moments[key] = moments[key] + part if key in moments else part
-    return {key: acceleration(source.units, *three) for key, three in moments.items()}
+            for slot, values in batch.values(left, sums.row):
+                moved = values - points[id(batch), slot]
+                moments[id(batch), slot] += [moved.sum(axis=1), (moved**2).sum(axis=1), (moved**3).sum(axis=1)]
+    return {key: (points[key][:, 0], acceleration(units.count, *three)) for key, three in moments.items()}
 
 
 def _sum_up(
-    batch: Batch, sums: Floats, place: Ints, curves: Curves | None, settings: Settings, results: Results
-) -> None:
+    batch: SeriesBatch, sums: ResampledSums, corrections: Corrections | None, settings: Settings,
+    results: SeriesResults,
+) -> None:  # fmt: skip
     """Results of one batch."""
-    owner = [owners[0] for owners in batch.owners]
-    for slot, reference, values in batch.values(sums, place):
-        ordered = Sorted.of(values)
-        if curves is None:
-            low, high = ordered.percentile(settings.level)
+    for slot, values in batch.values(sums.values, sums.row):
+        drawn = ResampledValues.of(values)
+        if corrections is None:
+            low, high = drawn.percentile(settings.level)
             corrected = np.zeros(len(values), bool)
         else:
-            point = results.value[slot, batch.metric, owner]
-            low, high, corrected = ordered.bca(settings.level, point, curves[id(batch), slot])
-        enough = ordered.enough
-        p_values = ordered.p_values() if reference >= 0 else np.full(len(values), np.nan)
+            low, high, corrected = drawn.bca(settings.level, *corrections[id(batch), slot])
+        enough = drawn.enough
+        p_values = np.full(len(values), np.nan) if slot[0] is Kind.VALUE else drawn.p_values()
         for i, owners in enumerate(batch.owners):
-            at = (slot, batch.metric, owners)
-            results.kept[at] = ordered.kept[i] / settings.resamples
+            results.kept[(*slot, batch.metric, owners)] = drawn.kept[i] / settings.resamples
             if enough[i]:
-                results.put(at, low[i], high[i], p_values[i], "bca" if corrected[i] else "percentile")
+                method = "bca" if corrected[i] else "percentile"
+                results.put(slot, batch.metric, owners, low[i], high[i], p_values[i], method)

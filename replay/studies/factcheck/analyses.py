@@ -15,7 +15,8 @@ from replay.data.conditions import matching
 from replay.data.needs import Needs, scores_on
 from replay.data.read import Request, read_block
 from replay.engine.trajectory import Walk, walk_block
-from replay.kinds.sample import Sample, every_example
+from replay.kinds.every_example import every_example
+from replay.kinds.sample import Sample
 from replay.runs.coverage import MIN_SERVED
 from replay.runs.run import run
 from replay.runs.store import resampling_units

@@ -11,7 +11,8 @@ import polars as pl
 
 from replay.data.conditions import matching, refuse_overlap
 from replay.data.contents import read_contents
-from replay.kinds.sample import Sample, every_example
+from replay.kinds.every_example import every_example
+from replay.kinds.sample import Sample
 from replay.runs.learning import fit_policies
 from replay.runs.result import Result
 from replay.runs.run import run

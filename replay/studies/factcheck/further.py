@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.kinds.sample import EVERY
+from replay.kinds.every_example import EVERY
 from replay.studies.factcheck.beyond import Beyond
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE, TOP, VOTE, Methods, cell, warnings_of
 from replay.studies.factcheck.sheets import Measure, Row, Value, sheet

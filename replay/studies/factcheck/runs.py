@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.kinds.sample import Sample, every_example
+from replay.kinds.every_example import every_example
+from replay.kinds.sample import Sample
 from replay.runs.coverage_notes import LEFT_OUT
 from replay.runs.result import Result
 from replay.runs.run import run
@@ -20,7 +21,7 @@ from toolkit.log import Log
 from toolkit.notes import Severity
 from toolkit.show import Interval
 from toolkit.stats import Summary
-from toolkit.stats.intervals import Sorted
+from toolkit.stats.intervals import ResampledValues
 
 TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
 ADAPTIVE, SURROGATE = "adaptive stopping", "surrogate-guided"
@@ -149,7 +150,7 @@ class Methods:
         if len(made):
             low, high, p_value = made.select("low", "high", "p_value").row(0)
         else:
-            ordered = Sorted.of((self._draws(method, metric) - self._draws(against, metric))[None])
+            ordered = ResampledValues.of((self._draws(method, metric) - self._draws(against, metric))[None])
             sure = bool(ordered.enough[0])
             low, high = (float(end[0]) if sure else None for end in ordered.percentile(self.result.provenance["level"]))
             p_value = float(ordered.p_values()[0]) if sure else None
@@ -169,7 +170,7 @@ class Methods:
         b = np.ones_like(a) if second is None else self._draws(*second)
         with np.errstate(invalid="ignore", divide="ignore"):
             drawn = value(a, b)
-        ordered = Sorted.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
+        ordered = ResampledValues.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
         estimate = float(value(one, two))
         if not ordered.enough[0] or self.n < 2:
             return Interval(estimate)

@@ -1,4 +1,4 @@
-"""The outcomes of a run, read once, kept compact, and given back by column and policy.
+"""The outcomes of a run: blocks that are checked at the door, read once, kept compact, given back by column and policy.
 
 Values are kept exactly, in the smallest of three types. What exceeds `KEEP_BYTES` goes to a temporary file, from which
 only the policies asked for are read: work on policies in groups reads the outcomes once in all, not once a group.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -17,7 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import ThinkbackError
-from toolkit.stats.blocks import CHUNK, Blocks, Floats, Ints, OutcomeBlock
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+CHUNK = 4096
+"""Examples (or resampling units) worked on at once. Part of the definition of the resamples: do not vary it."""
 
 KEEP_BYTES = 512 * 2**20
 """Outcomes are kept in memory up to this size; what follows goes to a temporary file."""
@@ -30,6 +35,89 @@ NULL = 255
 
 Key = str | int
 """A column of outcomes, or the number of a label whose predicted share is meant."""
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomeBlock:
+    """Outcomes of P policies on the same E examples, in example_id order.
+
+    `example_ids` (E,); `unit` (E,) int64: resampling unit of each example, numbered from 0 over the whole run
+    (the example itself, or its cluster); `values`: numeric column of `outcomes` -> (P, E) float64, NaN for null;
+    `gold` (E,): index into the labels, -1 where there is none; `predicted` (P, E, L): share of each predicted
+    label (a null prediction has no share); both None where the examples share no label space.
+    """
+
+    example_ids: NDArray[np.object_]
+    unit: Ints
+    values: Mapping[str, Floats]
+    gold: NDArray[np.int32] | None = None
+    predicted: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        arrays = [*self.values.values(), *(a for a in (self.gold, self.predicted) if a is not None)]
+        return int(sum(a.nbytes for a in arrays) + self.unit.nbytes)
+
+    def cut(self, start: int, stop: int) -> OutcomeBlock:
+        """The examples from `start` up to `stop`, as views."""
+        return OutcomeBlock(
+            self.example_ids[start:stop],
+            self.unit[start:stop],
+            {key: value[:, start:stop] for key, value in self.values.items()},
+            None if self.gold is None else self.gold[start:stop],
+            None if self.predicted is None else self.predicted[:, start:stop],
+        )
+
+
+Blocks = Callable[[], Iterator[OutcomeBlock]]
+"""Starts a pass over the blocks."""
+
+
+def checked(blocks: Blocks, policies: int, labels: int | None) -> Blocks:
+    """The same blocks with shapes and keys checked at the door."""
+
+    def passes() -> Iterator[OutcomeBlock]:
+        keys: frozenset[str] | None = None
+        for block in blocks():
+            found = frozenset(block.values)
+            if keys is not None and found != keys:
+                odd = ", ".join(f"`{k}`" for k in sorted(found ^ keys))
+                raise ThinkbackError(f"blocks of outcomes differ in their columns ({odd}): give all the same")
+            keys = found
+            _check(block, policies, labels)
+            yield block
+
+    return passes
+
+
+def _check(block: OutcomeBlock, policies: int, labels: int | None) -> None:
+    size = len(block)
+    if len(block.example_ids) != size:
+        raise ThinkbackError(f"a block of outcomes has {len(block.example_ids)} ids for {size} examples")
+    for key, value in block.values.items():
+        if value.shape != (policies, size):
+            raise ThinkbackError(
+                f"column `{key}` of a block of outcomes has shape {value.shape}, "
+                f"not {policies} policies by {size} examples"
+            )
+        if np.isinf(value).any():
+            policy, row = np.argwhere(np.isinf(value))[0]
+            raise ThinkbackError(
+                f"column `{key}` is infinite for example `{block.example_ids[row]}` (policy number {policy + 1}): "
+                "leave a missing value null"
+            )
+    if labels is not None:
+        if block.gold is None or block.predicted is None:
+            raise ThinkbackError("labels are given, but a block of outcomes has no gold or predicted labels")
+        if block.predicted.shape != (policies, size, labels) or block.gold.shape != (size,):
+            raise ThinkbackError(
+                f"predicted labels of a block have shape {block.predicted.shape}, "
+                f"not {policies} policies by {size} examples by {labels} labels"
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,13 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from toolkit.errors import ThinkbackError
-from toolkit.stats.blocks import Floats, Settings
-from toolkit.stats.bootstrap import THREADS, Resamples
-from toolkit.stats.intervals import Sorted
-from toolkit.stats.paired import Interval, interval, unit_numbers
+from toolkit.stats.arrays import Interval, interval, unit_numbers
+from toolkit.stats.intervals import ResampledValues
+from toolkit.stats.outcomes import Floats
+from toolkit.stats.resamples import THREADS, Counts, Resamples, Settings
 
 GATHER_BYTES = 64 * 2**20
 """Traces' resampled weights held at once."""
@@ -35,32 +36,16 @@ def _read(scores: ArrayLike, correct: ArrayLike, group: ArrayLike | None
     return score[known], right[known] > 0.5, number[known]
 
 
-def _mean_ranks(score: NDArray[np.float64], number: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Rank of each score within its example, from 1; tied scores share the mean of their ranks."""
-    order = np.lexsort((score, number))
-    ordered, owner = score[order], number[order]
-    place = np.arange(len(order))
-    new_owner = np.r_[True, owner[1:] != owner[:-1]]
-    new_value = new_owner | np.r_[True, ordered[1:] != ordered[:-1]]
-    start = place[new_owner][np.cumsum(new_owner) - 1]
-    tie = np.cumsum(new_value) - 1
-    first = place[new_value]
-    last = np.r_[first[1:], len(order)] - 1
-    ranks = np.empty(len(order))
-    ranks[order] = (first[tie] + last[tie]) / 2 - start + 1
-    return ranks
-
-
 def aucs_by_group(scores: ArrayLike, correct: ArrayLike, group: ArrayLike) -> NDArray[np.float64]:
     """One auc per distinct group in ascending order of group, NaN for those without right and wrong traces."""
     score, right, number = _read(scores, correct, group)
     size = len(np.unique(np.asarray(group)))
     if not len(score):
         return np.full(size, np.nan)
-    ranks = _mean_ranks(score, number)
+    ranks = pl.DataFrame({"score": score, "example": number}).select(pl.col("score").rank("average").over("example"))
     positives = np.bincount(number, weights=right, minlength=size)
     negatives = np.bincount(number, minlength=size) - positives
-    wins = np.bincount(number, weights=np.where(right, ranks, 0.0), minlength=size)
+    wins = np.bincount(number, weights=np.where(right, ranks["score"], 0.0), minlength=size)
     with np.errstate(invalid="ignore", divide="ignore"):
         return (wins - positives * (positives + 1) / 2) / (positives * negatives)
 
@@ -136,9 +121,9 @@ def _pooled_interval(
     tied = not np.array_equal(below, upto)
     step = max(1, GATHER_BYTES // (8 * len(score)))
 
-    def values(counts: NDArray[np.float32]) -> Floats:
-        """Aucs of some resamples from their counts (rows, units); sums are whole numbers, so exact."""
-        weight = np.take(counts, right_unit, axis=1)
+    def values(counts: Counts) -> Floats:
+        """Aucs of some resamples from their counts (rows, units); sums are integers, so exact."""
+        weight = np.take(counts, right_unit, axis=1).astype(np.float32)
         lost = np.zeros((len(counts), len(wrong_unit) + 1))
         np.cumsum(np.take(counts, wrong_unit, axis=1), axis=1, dtype=np.float64, out=lost[:, 1:])
         beaten = np.take(lost, below, axis=1)
@@ -150,7 +135,7 @@ def _pooled_interval(
     with ThreadPoolExecutor(THREADS) as pool:
         for counts in Resamples(size, settings.resamples, settings.seed).by_rows():
             parts += pool.map(values, [counts[i : i + step] for i in range(0, len(counts), step)])
-    ordered = Sorted.of(np.concatenate(parts)[None])
+    ordered = ResampledValues.of(np.concatenate(parts)[None])
     if not ordered.enough[0]:
         return Interval(pooled, None, None, examples, None)
     low, high = ordered.percentile(settings.level)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import ThinkbackError
-from toolkit.stats.blocks import CHUNK, MOST_RESAMPLES, Floats, Ints, OutcomeBlock, Settings
-from toolkit.stats.bootstrap import Resamples
+from toolkit.stats.bootstrap import add_products, product_threads
 from toolkit.stats.compare import Summary, summarise
+from toolkit.stats.outcomes import CHUNK, Floats, Ints, OutcomeBlock
+from toolkit.stats.resamples import MOST_RESAMPLES, Resamples, Settings
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,9 @@ def interval(
     `interval([0] * 10)` has the limits 0 and 0.2775.
     """
     column = _column(values, "values")
-    known = column[~np.isnan(column)]
-    key = "correct" if score and ((known == 0) | (known == 1)).all() else "position"
-    result = _summarised({"values": column}, cluster, settings, key).summary
-    if result.is_empty():
-        return Interval(None, None, None, 0, None)
-    row = result.row(0, named=True)
+    rate = score and bool((np.isnan(column) | (column == 0) | (column == 1)).all())
+    result = _summarised({"values": column}, cluster, settings, OutcomeColumn("value", rate=rate))
+    row = result.summary.row(0, named=True)
     return Interval(row["estimate"], row["low"], row["high"], row["n"], row["method"])
 
 
@@ -84,9 +83,7 @@ def paired_interval(
         raise ThinkbackError(f"`first` has {len(one)} values and `second` {len(two)}: give one pair an example")
     missing = np.isnan(one) | np.isnan(two)
     columns = {"first": np.where(missing, np.nan, one), "second": np.where(missing, np.nan, two)}
-    result = _summarised(columns, cluster, settings, "correct").comparisons
-    row = result.filter(policy="first", baseline="second").row(0, named=True)
-    return PairedInterval(row["difference"], row["low"], row["high"], row["p_value"], row["n"], row["method"])
+    return _paired(_summarised(columns, cluster, settings, OutcomeColumn("value", rate=True)), "value")
 
 
 def paired_reduction(
@@ -99,9 +96,8 @@ def paired_reduction(
 ) -> PairedInterval:
     """Share of a cost `metric` (a column of outcomes, as `action_tokens`) that `first` saves against `second`."""
     columns = {"first": _column(first, "first"), "second": _column(second, "second")}
-    result = _summarised(columns, cluster, settings, metric).comparisons
-    row = result.filter(policy="first", baseline="second", metric=f"reduction:{metric}").row(0, named=True)
-    return PairedInterval(row["difference"], row["low"], row["high"], row["p_value"], row["n"], row["method"])
+    column = find(metric)
+    return _paired(_summarised(columns, cluster, settings, column), f"reduction:{column.metric}")
 
 
 def simultaneous_level(
@@ -125,8 +121,9 @@ def simultaneous_level(
     parts = [*np.where(known, columns, 0.0), *known.astype(np.float64)]
     sums = np.stack([np.bincount(unit, weights=part, minlength=units) for part in parts])
     resamples, drawn = Resamples(units, settings.resamples, settings.seed), np.zeros((len(parts), settings.resamples))
-    for chunk, first in enumerate(range(0, units, CHUNK)):
-        drawn += sums[:, first : first + CHUNK] @ resamples.counts(chunk).T.astype(np.float64)
+    with product_threads() as pool:
+        for chunk, first in enumerate(range(0, units, CHUNK)):
+            add_products(drawn, sums[:, first : first + CHUNK], resamples.counts(chunk), pool)
     with np.errstate(invalid="ignore", divide="ignore"):
         means, centre = (part[: len(columns)] / part[len(columns) :] for part in (drawn, sums.sum(axis=1)[:, None]))
         spread = np.nanstd(means, axis=1)
@@ -146,12 +143,24 @@ def _column(values: ArrayLike, name: str) -> Floats:
     return column
 
 
-def _summarised(columns: dict[str, Floats], cluster: ArrayLike | None, settings: Settings, key: str) -> Summary:
+def _summarised(
+    columns: dict[str, Floats], cluster: ArrayLike | None, settings: Settings, column: OutcomeColumn
+) -> Summary:
+    """Summary of "policies" that have nothing but one column of outcomes; the last of them is the baseline."""
     size = len(next(iter(columns.values())))
     unit = np.arange(size) if cluster is None else unit_numbers(cluster)
     if len(unit) != size:
         raise ThinkbackError(f"`cluster` has {len(unit)} entries for {size} examples: give one an example")
-    ids = np.array([""] * size, object)
-    block = OutcomeBlock(ids, unit, {key: np.stack(list(columns.values()))})
+    block = OutcomeBlock(np.array([""] * size, object), unit, {column.name: np.stack(list(columns.values()))})
     names = list(columns)
-    return summarise(lambda: iter([block]), names, baseline=names[-1], settings=settings)
+    only = replace(
+        column, quality=True
+    )  # so that it gives a row even where nothing is known, and no other is asked for
+    return summarise(
+        lambda: iter([block]), names, baseline=names[-1], metric=str(column.metric), columns=[only], settings=settings
+    )
+
+
+def _paired(result: Summary, metric: str) -> PairedInterval:
+    row = result.comparisons.filter(policy="first", baseline="second", metric=metric).row(0, named=True)
+    return PairedInterval(row["difference"], row["low"], row["high"], row["p_value"], row["n"], row["method"])

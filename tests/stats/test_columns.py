@@ -1,0 +1,84 @@
+"""The one table of columns decides what is summed up, in which order, and by what policies may be ranked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from toolkit.columns import COLUMNS, OutcomeColumn, find, find_metric, with_columns
+from toolkit.errors import ThinkbackError
+from toolkit.stats import Settings, draws, summarise
+
+QUICK = Settings(resamples=200)
+
+
+def test_names_are_given_once() -> None:
+    assert len({column.name for column in COLUMNS}) == len(COLUMNS)
+    metrics = [column.metric for column in COLUMNS if column.metric is not None]
+    assert len(set(metrics)) == len(metrics)
+    headings = [column.heading for column in COLUMNS if column.header]
+    assert len(set(headings)) == len(headings)
+
+
+def test_one_row_stands_for_a_family_of_columns() -> None:
+    assert find("recall_10") == find_metric("recall_10")
+    assert (find("recall_10").metric, find("recall_10").quality) == ("recall_10", True)
+    assert find_metric("f1:True").share
+    assert find_metric("accuracy").name == "correct"
+    assert find_metric("cost_per_1000").name == "price"
+
+
+def test_a_column_that_no_row_names_is_a_cost() -> None:
+    assert (find("zebras").metric, find("zebras").cost, find("zebras").quality) == ("zebras", True, False)
+
+
+def test_a_policy_may_bring_columns_of_its_own(made, factory) -> None:
+    certain = OutcomeColumn("certain", "certainty", share=True, rate=True, quality=True)
+    one = made({"correct": [[1, 0, 1], [1, 0, 1]], "certain": [[0, 1, 1], [1, 1, 1]], "total_tokens": [[1, 1, 1]] * 2})
+    found = summarise(
+        factory(one), ["a", "b"], metric="certainty", columns=with_columns([certain, certain]), settings=QUICK
+    )
+    assert found.summary["metric"].unique(maintain_order=True).to_list() == ["accuracy", "total_tokens", "certainty"]
+    assert (found.metric, found.leader) == ("certainty", "b")
+    assert set(found.comparisons["baseline"]) == {"b"}
+    with pytest.raises(ThinkbackError, match="cannot be ranked by `certain`"):  # without its row it is a cost
+        summarise(factory(one), ["a", "b"], metric="certain", settings=QUICK)
+
+
+def test_a_run_without_judgements_is_ranked_by_what_it_found(made, factory) -> None:
+    nothing = np.full(4, np.nan)
+    values = {"correct": [nothing, nothing], "recall_5": [[0.5, 1, 1, 0], [1, 1, 1, 0.5]], "found": [[1, 1, 1, 0]] * 2}
+    one = made({**values, "total_tokens": [[2] * 4, [9] * 4]})
+    by_recall = summarise(factory(one), ["a", "b"], metric="recall_5", settings=QUICK)
+    assert (by_recall.leader, by_recall.judged) == ("b", 0)
+    by_found = summarise(factory(one), ["a", "b"], metric="found", settings=QUICK)
+    assert by_found.leader == "a"  # both found the same, and it is cheaper
+    assert summarise(factory(one), ["a", "b"], settings=QUICK).leader is None
+
+
+@pytest.mark.parametrize("metric", ["macro_f1", "f1:x"])
+def test_an_f1_ranks(made, factory, metric: str) -> None:
+    predicted = [[[1, 0], [1, 0]], [[1, 0], [0, 1]]]
+    one = made({"correct": [[1, 0], [1, 1]]}, gold=[0, 1], predicted=predicted)
+    assert summarise(factory(one), ["a", "b"], labels=["x", "y"], metric=metric, settings=QUICK).leader == "b"
+
+
+@pytest.mark.parametrize("metric", ["total_tokens", "fix_rate", "recall_9", "nonsense"])
+def test_only_a_quality_that_the_run_has_ranks(made, factory, metric: str) -> None:
+    one = made({"correct": [[1, 0]], "recall_5": [[1, 1]], "fix": [[0, 1]], "total_tokens": [[1, 2]]})
+    with pytest.raises(ThinkbackError, match=f"cannot be ranked by `{metric}`.*`accuracy`, `recall_5`"):
+        summarise(factory(one), ["a"], metric=metric, settings=QUICK)
+
+
+def test_the_metric_that_ranks_gives_every_policy_a_row(made, factory) -> None:
+    one = made({"correct": [[1, 0]] * 2, "found": [[1, 1], [np.nan, np.nan]]})
+    found = summarise(factory(one), ["a", "b"], metric="found", settings=QUICK).summary.filter(metric="found")
+    assert found["policy"].to_list() == ["a", "b"]
+    assert found["estimate"].to_list() == [1.0, None]
+
+
+def test_draws_take_a_table_of_columns(made, factory) -> None:
+    certain = OutcomeColumn("certain", share=True)
+    one = made({"correct": [[1, 0, 1]], "certain": [[0.5, 0.25, np.nan]]})
+    values = draws(factory(one), ["a"], "certain", columns=with_columns([certain]), settings=QUICK)
+    assert np.nanmin(values) == 0.25  # a null is left out, where a cost would have no value

@@ -1,0 +1,148 @@
+"""The whole sample of a run: what every metric is of every policy, before any resampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolkit.columns import OutcomeColumn
+from toolkit.errors import ThinkbackError
+from toolkit.stats.intervals import FEW
+from toolkit.stats.metrics import Metric, Statistic, catalogue
+from toolkit.stats.order import cost_column, rank_key
+from toolkit.stats.outcomes import Blocks, Floats, Store, checked
+from toolkit.stats.resamples import Settings
+from toolkit.stats.scan import SCAN_ROWS, Scan, Units, scan_statistics
+from toolkit.stats.series import SeriesPlan
+
+PRICED_BY = ("device_s", "latency_s")
+"""What euros come from: the first that any policy has."""
+
+
+@dataclass(frozen=True, eq=False)
+class WholeSample:
+    """Values of the whole sample, with what it takes to resample them."""
+
+    units: Units
+    scan: Scan
+    policies: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    rows: np.ndarray  # (metrics, policies) bool: the table has this row
+    estimates: Floats  # (metrics, policies), NaN: no value
+    counts: np.ndarray  # (metrics, policies) examples
+    judged: int
+    seconds: str | None  # the column euros come from
+
+    def plan(self, references: Sequence[int]) -> SeriesPlan:
+        """Every value in the table, and these references."""
+        return SeriesPlan(self.metrics, self.rows & ~np.isnan(self.estimates), references, self.scan)
+
+    @property
+    def independent(self) -> bool:
+        """Whether every resampling unit is one example."""
+        return self.units.count == self.units.examples
+
+    def few_events(self, metric: int, policy: int) -> tuple[float, int] | None:
+        """Events and trials for the score interval of a rate that needs one, else None.
+
+        Of independent examples: a column of 0 and 1 only with fewer than ten of either. In clusters examples are not
+        independent trials, so the bootstrap stays, unless all examples agree: then no resample differs and the
+        bootstrap would claim certainty; as many trials as clusters are what can be vouched for.
+        """
+        one = self.metrics[metric]
+        if not one.column.rate or not self.rows[metric, policy]:
+            return None
+        number = self.scan.index[one.statistics(policy)[0]]
+        events, count = float(self.scan.total[number]), int(self.counts[metric, policy])
+        rarer = min(events, count - events)
+        if self.independent:
+            return (events, count) if self.scan.binary[number] and rarer < FEW else None
+        units = min(self.units.count, count)
+        return (events / count * units, units) if count and rarer == 0 else None
+
+    def leader(self, metric: str, among: Sequence[int]) -> int | None:
+        """The policy that is best by a metric, then cheapest, then first; None when none of `among` has a value."""
+        names = [m.name for m in self.metrics]
+
+        def known(name: str) -> Floats:
+            if name not in names:
+                return np.full(len(self.policies), np.nan)
+            return np.where(self.rows[names.index(name)], self.estimates[names.index(name)], np.nan)
+
+        quality = known(metric)
+        cost = known(cost_column(lambda name: not np.isnan(known(name)[list(among)]).any()).name)
+        ranked = [
+            rank_key(float(quality[p]), None if math.isnan(cost[p]) else float(cost[p]), p)
+            for p in among
+            if not np.isnan(quality[p])
+        ]
+        return min(ranked)[2] if ranked else None
+
+    def pair_tables(
+        self, metric: int, policies: Sequence[int], reference: int
+    ) -> Iterator[tuple[int, tuple[float, float, float, float]]]:
+        """2 × 2 tables (both, only the policy, only the reference, neither) of 0/1 columns of policies and another."""
+        one = self.metrics[metric]
+        for start in range(0, len(policies), SCAN_ROWS):
+            some = policies[start : start + SCAN_ROWS]
+            pairs = [one.statistics(p) for p in (*some, reference)]
+            statistics = list(dict.fromkeys(statistic for pair in pairs for statistic in pair))
+            place = {statistic: row for row, statistic in enumerate(statistics)}
+            values, weights = ([place[pair[i]] for pair in pairs] for i in (0, 1))
+            tables = np.zeros((4, len(some)))
+            for rows in self.units.example_rows(statistics):
+                known = rows[weights[:-1]] * rows[weights[-1]]
+                first, second = known * rows[values[:-1]], rows[values[-1]]
+                none = known - first
+                tables += [first @ second, first @ (1 - second), none @ second, none @ (1 - second)]
+            for p, table in zip(some, tables.T, strict=True):
+                yield p, (float(table[0]), float(table[1]), float(table[2]), float(table[3]))
+
+
+def read_sample(
+    blocks: Blocks,
+    policies: Sequence[str],
+    labels: Sequence[str] | None,
+    settings: Settings,
+    columns: Sequence[OutcomeColumn],
+    metric: str,
+) -> WholeSample:
+    """The whole sample, from one pass over the blocks. The `metric` that ranks gives every policy a row."""
+    twice = sorted({p for p in policies if list(policies).count(p) > 1}) if len(set(policies)) < len(policies) else []
+    if not policies or twice:
+        what = f"two policies are called `{twice[0]}`: rename one" if twice else "no policy to summarise"
+        raise ThinkbackError(what)
+    store = Store(checked(blocks, len(policies), None if labels is None else len(labels)))
+    if not store.chunks:
+        raise ThinkbackError("no example to summarise: every one was left out")
+    keys, everyone = store.keys, range(len(policies))
+    plain = catalogue(keys, labels, settings, None, columns)
+    statistics = [Statistic("size"), Statistic("judged")]
+    statistics += [Statistic("has", key, p) for key in keys for p in everyone]
+    statistics += [s for metric in plain for p in everyone for s in metric.statistics(p)]
+    units = Units(store)
+    scan = scan_statistics(units, statistics)
+
+    def known(key: str) -> np.ndarray:
+        return scan.totals([(Statistic("has", key, p),) for p in everyone])[:, 0] > 0
+
+    seconds = next((key for key in PRICED_BY if key in keys and known(key).any()), None)
+    metrics = catalogue(keys, labels, settings, seconds, columns)
+    rows = np.ones((len(metrics), len(policies)), bool)
+    estimates = np.full(rows.shape, np.nan)
+    counts = np.zeros(rows.shape, np.int64)
+    for m, one in enumerate(metrics):
+        column = one.column
+        estimates[m] = one.value(list(scan.totals([one.statistics(p) for p in everyone]).T))
+        counts[m] = np.rint(scan.totals([one.counted(p) for p in everyone]).sum(axis=1))
+        if column.cost:
+            estimates[m, counts[m] < units.examples] = np.nan
+        if not column.computed and one.name != metric:
+            rows[m] = counts[m].any() if column.cost and not column.sparse else counts[m] > 0
+        if column.needs in keys:
+            rows[m] &= known(str(column.needs))
+    judged = round(scan.totals([(Statistic("judged"),)])[0, 0])
+    return WholeSample(units, scan, tuple(policies), tuple(metrics), rows, estimates, counts, judged, seconds)

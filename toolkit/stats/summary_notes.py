@@ -1,0 +1,83 @@
+"""What a reader of the result tables must know: which examples, metrics and intervals are not as usual, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from toolkit.notes import Note, note
+from toolkit.stats.resamples import Settings
+from toolkit.stats.sample import WholeSample
+from toolkit.stats.series import METHOD_NAMES, Kind, SeriesResults
+
+
+def notes_of(
+    sample: WholeSample, results: SeriesResults, references: Sequence[int], settings: Settings
+) -> Iterator[Note]:
+    """The notes of a summary, in the order in which they are printed."""
+    yield from _on_examples(sample)
+    yield from _on_metrics(sample, results, settings)
+    yield from _on_intervals(sample, results, references, settings)
+
+
+def _on_examples(sample: WholeSample) -> Iterator[Note]:
+    n, units = sample.units.examples, sample.units.count
+    if sample.judged < n:
+        left_out = f"{n - sample.judged} of {n} examples are unjudged: left out of quality metrics; their costs stay"
+        yield note("unjudged", left_out)
+    if units == 1:
+        yield note("one_unit", "one resampling unit: no intervals and no p-values")
+    elif units < n:
+        yield note("clusters", f"resampled by cluster: {units} clusters of {n} examples")
+
+
+def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings) -> Iterator[Note]:
+    for m, metric in enumerate(sample.metrics):
+        gone = [sample.policies[p] for p in np.flatnonzero(sample.rows[m] & np.isnan(sample.estimates[m]))]
+        if gone and metric.column.cost:
+            text = f"{metric.column.label}: not logged for everything that {_named(gone)} paid: no value"
+            yield note("not_logged", text, gone, [metric.name])
+    for metric in sample.metrics:
+        if metric.column.computed == "seconds":
+            paid = f"{sample.seconds} / 3600 · {settings.kw:g} kW · {settings.eur_per_kwh:g} € per kWh"
+            yield note("euros", f"{metric.column.label}: {paid}", metrics=[metric.name])
+    wilson = results.method[Kind.VALUE, 0] == METHOD_NAMES.index("wilson")  # (metrics, policies)
+    for m, metric in enumerate(sample.metrics):
+        few = [sample.policies[p] for p in np.flatnonzero(wilson[m])]
+        if few and sample.independent:
+            text = f"{metric.column.label}: fewer than ten examples of a kind for {_named(few)}: Wilson's interval"
+            yield note("few_events", text, few, [metric.name])
+        elif few:
+            text = f"all examples alike for {_named(few)}: Wilson's interval, a cluster as one trial"
+            yield note("clusters_agree", f"{metric.column.label}: {text}", few, [metric.name])
+
+
+def _on_intervals(
+    sample: WholeSample, results: SeriesResults, references: Sequence[int], settings: Settings
+) -> Iterator[Note]:
+    dropped = (results.method == 0) & (results.kept > 0)
+    if dropped.any():
+        metrics = _metrics(sample, dropped)
+        text = f"no interval for some of {_named(metrics)}: more than 5 % of the resamples have no value"
+        yield note("too_few_resamples", text, metrics=metrics)
+    fallen = (results.method == METHOD_NAMES.index("percentile")) & (results.low != results.high)
+    for number, reference in enumerate(references):
+        fallen[Kind.DIFFERENCE :, number, :, reference] = False
+    if settings.method == "bca" and fallen.any():
+        text = f"BCa is undefined for {int(fallen.sum())} intervals: percentile limits there"
+        yield note("bca_undefined", text, metrics=_metrics(sample, fallen))
+
+
+def _metrics(sample: WholeSample, series: np.ndarray) -> list[str]:
+    """Names of the metrics and reductions of some series (kinds, references, metrics, policies)."""
+    found = {
+        ("reduction:" if kind == Kind.REDUCTION else "") + sample.metrics[m].name
+        for kind, m in np.argwhere(series.any(axis=(1, 3)))
+    }
+    return sorted(found)
+
+
+def _named(names: Sequence[str], most: int = 3) -> str:
+    shown = ", ".join(f"`{n}`" for n in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
