@@ -19,7 +19,7 @@ from replay.reading_gates import choice_from, gate_from
 from replay.stops import STOPS, Never, Rule, rule_parameters
 from replay.sweeps import expand
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.written import Written
+from toolkit.literal_float import LiteralFloat as Written
 
 KINDS: dict[str, type[Policy]] = {"sample": Sample, "act": Act, "when": When, "route": Route, "oracle": Oracle}
 INNER = {"base": "base", "then": "then", "else": "else_"}

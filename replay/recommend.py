@@ -18,7 +18,8 @@ from statistics import NormalDist
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.show import Estimate, Interval
+from toolkit.show import NumberWithInterval as Estimate
+from toolkit.show import ShownInterval as Interval
 from toolkit.stats import PairedInterval, Settings, paired_interval, simultaneous_level
 
 Outcomes = Mapping[str, np.ndarray]

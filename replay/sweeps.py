@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.written import Written
+from toolkit.literal_float import LiteralFloat as Written
 
 MOST_POLICIES = 20_000
 LIST_KEYS = frozenset({"of", "features", "any", "all"})

@@ -13,7 +13,8 @@ from replay.studies.factcheck_runs import ADAPTIVE, BEST, METHODS, SHOWN, SURROG
 from replay.studies.factcheck_sheets import Measure, Row, Value, sheet
 from replay.studies.factcheck_study import Study, told
 from replay.studies.factcheck_tables import counts, euros, price_note
-from toolkit.show import WARNING, Interval, Table
+from toolkit.show import WARNING, Table
+from toolkit.show import ShownInterval as Interval
 
 SPLITS = {("QuanTemp", 15): "QuanTemp test", ("ClaimDecomp", 50): "ClaimDecomp test"}
 """Pools of table B.4 by data set and size."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, SURROGATE, Methods, cell
-from toolkit.show import Interval
+from toolkit.show import ShownInterval as Interval
 
 WIDTH = 5
 

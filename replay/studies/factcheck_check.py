@@ -20,7 +20,8 @@ from replay.studies.factcheck_runs import (
 from toolkit.errors import ThinkbackError
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
-from toolkit.show import SIMULATED, Column, Number, Table, Tick
+from toolkit.show import SIMULATED, Number, Table, Tick
+from toolkit.show import TableColumn as Column
 
 CAP = 15
 QUALITY, CLASS_F1, TRACES, SHARE, CALLS = 1.5, 4.0, 0.6, 8.0, 6.0

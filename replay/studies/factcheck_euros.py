@@ -8,7 +8,7 @@ import polars as pl
 from replay.result import Result
 from replay.store import resampling_units
 from toolkit.log import Log, collect
-from toolkit.show import Interval
+from toolkit.show import ShownInterval as Interval
 from toolkit.stats import Settings, interval, unit_numbers
 
 PARTS = ("generation", "verification")

@@ -9,7 +9,8 @@ import polars as pl
 
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, SHOWN, SURROGATE
 from replay.studies.factcheck_study import Study, told
-from toolkit.show import Curve, FrontierPoint, Heat, curves_figure, frontier, heat_figure, pareto_front, warned
+from toolkit.show import FrontierPoint, Heat, curves_figure, frontier, heat_figure, pareto_front, warned
+from toolkit.show import PlottedCurve as Curve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

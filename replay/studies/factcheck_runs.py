@@ -17,7 +17,8 @@ from replay.stops import Margin
 from replay.studies.gaps import unlogged
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
-from toolkit.show import WARNING, Interval
+from toolkit.show import WARNING
+from toolkit.show import ShownInterval as Interval
 from toolkit.stats import Summary
 from toolkit.stats.intervals import Sorted
 

@@ -9,7 +9,11 @@ from typing import Any
 from replay.studies.factcheck_published import CAP, TOTALS
 from replay.studies.factcheck_runs import Methods
 from replay.studies.factcheck_study import LARGER, OTHER, Study
-from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table, Text
+from toolkit.show import SIMULATED, Number, Table
+from toolkit.show import NumberWithInterval as Estimate
+from toolkit.show import ShownInterval as Interval
+from toolkit.show import TableColumn as Column
+from toolkit.show import Words as Text
 
 Value = Interval | float | None
 OWN_CAPS = (*LARGER, "B.3", "B.4")

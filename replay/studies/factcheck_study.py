@@ -39,7 +39,7 @@ from replay.studies.gaps import told_left_out
 from toolkit.errors import ThinkbackError, listed, suggest
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
-from toolkit.show import Interval
+from toolkit.show import ShownInterval as Interval
 from toolkit.stats import Settings
 
 CAPS = (15, 20, 30, 40)

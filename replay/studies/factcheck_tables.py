@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from replay.studies.factcheck_runs import ADAPTIVE, BEST, SHOWN, SURROGATE, TOP, VOTE, Methods
 from replay.studies.factcheck_sheets import Measure, Row, Value, sheet
 from replay.studies.factcheck_study import Study
-from toolkit.show import Interval, Table
+from toolkit.show import ShownInterval as Interval
+from toolkit.show import Table
 
 GENERATED = "prompt_tokens+completion_tokens"
 

@@ -35,7 +35,10 @@ from replay.studies.recovery_tables import (
     number,
     settings_of,
 )
-from toolkit.show import Column, Estimate, Interval, Number, Table
+from toolkit.show import Number, Table
+from toolkit.show import NumberWithInterval as Estimate
+from toolkit.show import ShownInterval as Interval
+from toolkit.show import TableColumn as Column
 from toolkit.stats import paired_interval
 
 RULES = {

@@ -10,15 +10,8 @@ import polars as pl
 
 from replay.studies.recovery import DatasetStudy
 from replay.studies.recovery_tables import headline, means
-from toolkit.show import (
-    Band,
-    FrontierPoint,
-    bands_figure,
-    frontier,
-    outcomes_figure,
-    pareto_front,
-    reliability_figure,
-)
+from toolkit.show import FrontierPoint, bands_figure, frontier, outcomes_figure, pareto_front, reliability_figure
+from toolkit.show import PlottedBand as Band
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

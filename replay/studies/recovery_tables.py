@@ -19,7 +19,10 @@ from replay.studies.recovery_published import (
     published_state,
     verb,
 )
-from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table
+from toolkit.show import SIMULATED, Number, Table
+from toolkit.show import NumberWithInterval as Estimate
+from toolkit.show import ShownInterval as Interval
+from toolkit.show import TableColumn as Column
 from toolkit.stats import Settings, interval, paired_interval, paired_reduction
 from toolkit.stats.calibration import Calibration
 

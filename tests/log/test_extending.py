@@ -10,7 +10,7 @@ import pytest
 
 from tests.adding.makers import make_log, make_rows
 from toolkit.log import ADDING, LogError, collect, extend_log, open_log, validate_log
-from toolkit.log.shards import write_shard
+from toolkit.log.write.shard_files import write_shard
 
 SCORES = make_rows()["traces"].select("trace_id", "example_id", verifier=pl.lit("v"), score=pl.lit(0.5))
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.log.makers import checks, examples, put, put_all, rounds, traces, verifications, whole
 from toolkit.log import LogError, check_log, open_log, validate_log, write_log
-from toolkit.log import validating_relations as relations
-from toolkit.log.problems import UNFINISHED
+from toolkit.log.check import relations
+from toolkit.log.contract.problems import UNFINISHED
 
 NAN = float("nan")
 PART = "part-0.parquet"

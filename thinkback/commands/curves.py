@@ -12,7 +12,8 @@ from thinkback import options
 if TYPE_CHECKING:
     import polars as pl
 
-    from toolkit.show import Curve, Table
+    from toolkit.show import PlottedCurve as Curve
+    from toolkit.show import Table
 
 METRICS = {"avg": "avg@k", "pass": "pass@k", "majority": "majority@k", "best": "best-of-k"}
 SEES_GOLD = "pass"
@@ -77,7 +78,10 @@ def curves(
 
 def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Table:
     """One row a pool and k, one column a metric."""
-    from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table
+    from toolkit.show import SIMULATED, Number, Table
+    from toolkit.show import NumberWithInterval as Estimate
+    from toolkit.show import ShownInterval as Interval
+    from toolkit.show import TableColumn as Column
 
     cells = {
         (r["pool"], r["k"], r["metric"], r["verifier"]): Interval(r["estimate"], r["low"], r["high"])
@@ -107,7 +111,7 @@ def _panels(frame: pl.DataFrame) -> list[tuple[str, list[Curve]]]:
     """One panel a pool and verifier (or a pool alone, where nothing verifies it)."""
     import polars as pl
 
-    from toolkit.show import Curve
+    from toolkit.show import PlottedCurve as Curve
 
     panels = []
     for pool in frame["pool"].unique(maintain_order=True):

@@ -147,7 +147,10 @@ def transfer(
 def _report(
     rows: list[dict[str, float]], log: str, examples: int, simulated: bool, notes: tuple[str, ...], level: float
 ) -> Table:
-    from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table
+    from toolkit.show import SIMULATED, Number, Table
+    from toolkit.show import NumberWithInterval as Estimate
+    from toolkit.show import ShownInterval as Interval
+    from toolkit.show import TableColumn as Column
 
     percent = Number(1, 100)
     cells = [
@@ -177,7 +180,8 @@ def _report(
 def _show_calibration(found: Calibration, title: str) -> None:
     """Print the reliability curve over its numbers; where scores are no chances, the numbers that they have."""
     from thinkback import console
-    from toolkit.show import Column, Number, Table
+    from toolkit.show import Number, Table
+    from toolkit.show import TableColumn as Column
 
     area, precision = ("–" if one != one else f"{one:.3f}" for one in (found.auroc, found.auprc))
     told = f"AUROC {area}, AUPRC {precision}"

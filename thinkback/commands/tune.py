@@ -100,7 +100,9 @@ def tune(
 
 def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     """One row a family: what was chosen, and the goal's metrics on both sets of rows."""
-    from toolkit.show import SIMULATED, WARNING, Column, Estimate, Number, Table
+    from toolkit.show import SIMULATED, WARNING, Number, Table
+    from toolkit.show import NumberWithInterval as Estimate
+    from toolkit.show import TableColumn as Column
     from toolkit.stats.metrics import is_share
 
     metrics = list(dict.fromkeys((tuned.goal.metric, *(limit.metric for limit in tuned.goal.limits), "accuracy")))
@@ -140,7 +142,7 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
 def _cell(summary: object, policy: str | None, metric: str) -> object:
     import polars as pl
 
-    from toolkit.show import Interval
+    from toolkit.show import ShownInterval as Interval
 
     if policy is None or not isinstance(summary, pl.DataFrame):
         return None

@@ -16,7 +16,7 @@ import polars as pl
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.imports.literals import TEXT_OF, lists, texted
 from toolkit.imports.mapping import Value
-from toolkit.log.schema import COUNTS
+from toolkit.log.contract.schema import COUNTS
 
 _YES = ("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "correct", "right")
 _NO = ("false", "f", "no", "n", "0", "0.0", "fail", "failed", "incorrect", "wrong")

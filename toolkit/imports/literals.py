@@ -13,19 +13,19 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.written import Written
+from toolkit.literal_float import LiteralFloat
 
 TEXT_OF = "__text "  # before a column's name: what stood in the file, where the column was read as numbers
 EXACT = 2**53  # up to here every integer is a float
 
 
 def parse(text: str) -> Any:
-    """JSON with its literals: numbers with a point or exponent are `Written`. ValueError where it is none.
+    """JSON with its literals: numbers with a point or exponent are `LiteralFloat`. ValueError where it is none.
 
     Texts that nest too deeply for the parser are a ValueError too.
     """
     try:
-        return json.loads(text, parse_float=Written)
+        return json.loads(text, parse_float=LiteralFloat)
     except RecursionError:
         raise ValueError("it nests too deeply") from None
 
@@ -36,7 +36,7 @@ def dump(value: Any) -> str:
 
 
 def _dump(value: Any) -> str:
-    if isinstance(value, Written):
+    if isinstance(value, LiteralFloat):
         return value.text
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {_dump(it)}" for key, it in value.items()) + "}"

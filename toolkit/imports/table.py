@@ -18,7 +18,7 @@ from toolkit.imports.mapping import Mapping, read_mapping
 from toolkit.imports.sources import Source, read_beside, read_sources
 from toolkit.imports.traces import Solved, behind_gaps, feature_rows, settle, trace_columns, verifier_rows
 from toolkit.log import LogError, schema_of, write_log
-from toolkit.log.writing import ROWS_PER_SHARD, sorted_blocks
+from toolkit.log.write.writer import ROWS_PER_SHARD, sorted_blocks
 
 WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "classed", "blind")
 

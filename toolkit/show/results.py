@@ -13,7 +13,8 @@ from typing import Any
 import polars as pl
 
 from toolkit.show.figure import FrontierPoint
-from toolkit.show.table import Column, Estimate, Interval, Number, Table, Text, Tick
+from toolkit.show.table import Table
+from toolkit.show.table_content import Number, NumberWithInterval, ShownInterval, TableColumn, Tick, Words
 from toolkit.stats.order import cost_column, rank_key
 
 SIMULATED = "Simulated log: these numbers describe a model, not a system."
@@ -63,10 +64,10 @@ class Ranked:
 
     policy: PolicyRow
     place: int | None  # 1 is the most accurate; None for diagnostics and where nothing was judged
-    accuracy: Interval | None
-    cost: Interval | None  # in the unit that `cost_metric` names
+    accuracy: ShownInterval | None
+    cost: ShownInterval | None  # in the unit that `cost_metric` names
     means: dict[str, float | None] = field(default_factory=dict)
-    difference: Interval | None = None  # to the baseline
+    difference: ShownInterval | None = None  # to the baseline
     p_value: float | None = None
     on_front: bool | None = None
     leads: bool = False
@@ -219,23 +220,23 @@ def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
     )
 
 
-def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple[Any, ...], Interval]:
+def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple[Any, ...], ShownInterval]:
     """Rows of a result frame by key; those whose value is null are left out."""
     marked = "method" in frame.columns
     return {
-        tuple(row[key] for key in keys): Interval(
+        tuple(row[key] for key in keys): ShownInterval(
             row[value], row["low"], row["high"], "†" if marked and row["method"] in FEW_EVENTS else ""
         )
         for row in frame.filter(pl.col(value).is_not_null()).iter_rows(named=True)
     }
 
 
-def _estimate(cell: Interval | None) -> float | None:
+def _estimate(cell: ShownInterval | None) -> float | None:
     return None if cell is None else cell.estimate
 
 
 def _order(
-    summary: dict[tuple[Any, ...], Interval], name: str, metric: str, cost: str, i: int
+    summary: dict[tuple[Any, ...], ShownInterval], name: str, metric: str, cost: str, i: int
 ) -> tuple[float, float, int]:
     accuracy, price = summary.get((name, metric)), summary.get((name, cost))
     return rank_key(_estimate(accuracy), _estimate(price), i)
@@ -244,7 +245,7 @@ def _order(
 def _chosen(
     policies: Sequence[PolicyRow],
     best_first: Sequence[PolicyRow],
-    summary: dict[tuple[Any, ...], Interval],
+    summary: dict[tuple[Any, ...], ShownInterval],
     metric: str,
 ) -> frozenset[str]:
     """The best row of each sweep."""
@@ -255,13 +256,13 @@ def _chosen(
     return frozenset(first.values())
 
 
-def _holds_zero(difference: Interval | None) -> bool | None:
+def _holds_zero(difference: ShownInterval | None) -> bool | None:
     if difference is None or difference.low is None or difference.high is None:
         return None
     return difference.low <= 0 <= difference.high
 
 
-def _not_worse(difference: Interval | None, margin: float | None) -> bool | None:
+def _not_worse(difference: ShownInterval | None, margin: float | None) -> bool | None:
     if margin is None or difference is None or difference.low is None:
         return None
     return difference.low > -margin
@@ -278,7 +279,7 @@ def _shown(ranked: Sequence[Ranked], limit: int | None) -> list[Ranked]:
     return [r for r in ranked if r.policy.name in names]
 
 
-def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> tuple[tuple[Column, ...], Any]:
+def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> tuple[tuple[TableColumn, ...], Any]:
     """The columns, and the function that makes a row's cells."""
 
     def known(metric: str) -> bool:
@@ -287,42 +288,42 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> tuple[tuple[Colu
     def mean(metric: str) -> Any:
         return lambda row: row.means.get(metric)
 
-    points = Estimate(1, 100, signed=True)
-    parts: list[tuple[Column, Any]] = [
-        (Column("#", Number(0), "place"), lambda r: r.place),
-        (Column("policy"), lambda r: r.policy.name),
-        (Column(f"{results.metric} %", Estimate(1, 100), results.metric), lambda r: r.accuracy),
-        (Column("tokens", Number(0), "total_tokens", drop=1), mean("total_tokens")),
-        (Column("calls", Number(2), "calls", drop=2), mean("calls")),
+    points = NumberWithInterval(1, 100, signed=True)
+    parts: list[tuple[TableColumn, Any]] = [
+        (TableColumn("#", Number(0), "place"), lambda r: r.place),
+        (TableColumn("policy"), lambda r: r.policy.name),
+        (TableColumn(f"{results.metric} %", NumberWithInterval(1, 100), results.metric), lambda r: r.accuracy),
+        (TableColumn("tokens", Number(0), "total_tokens", drop=1), mean("total_tokens")),
+        (TableColumn("calls", Number(2), "calls", drop=2), mean("calls")),
     ]
     if cost_metric(results) == "operations":
-        parts.append((Column("operations", Number(2), "operations"), mean("operations")))
+        parts.append((TableColumn("operations", Number(2), "operations"), mean("operations")))
     if any(row.means.get("verifications") for row in ranked):
-        parts.append((Column("verified", Number(2), "verifications", drop=6), mean("verifications")))
+        parts.append((TableColumn("verified", Number(2), "verifications", drop=6), mean("verifications")))
     if known("latency_s"):
-        parts.append((Column("seconds", Number(1), "latency_s", drop=7), mean("latency_s")))
+        parts.append((TableColumn("seconds", Number(1), "latency_s", drop=7), mean("latency_s")))
     if known("cost_eur"):
-        parts.append((Column("€/1,000", Number(3, scale=1000), "cost_eur", drop=8), mean("cost_eur")))
+        parts.append((TableColumn("€/1,000", Number(3, scale=1000), "cost_eur", drop=8), mean("cost_eur")))
     if known("cost_per_1000"):
-        parts.append((Column("price/1,000", Number(3), "cost_per_1000", drop=8), mean("cost_per_1000")))
+        parts.append((TableColumn("price/1,000", Number(3), "cost_per_1000", drop=8), mean("cost_per_1000")))
     if results.baseline is not None:
-        parts.append((Column("Δ points", points, "difference"), lambda r: r.difference))
-        parts.append((Column("p", Number(4), "p_value", drop=5), lambda r: r.p_value))
+        parts.append((TableColumn("Δ points", points, "difference"), lambda r: r.difference))
+        parts.append((TableColumn("p", Number(4), "p_value", drop=5), lambda r: r.p_value))
     for metric, name in (("fix_rate", "fixes %"), ("flip_rate", "flips %")):
         if known(metric):
-            parts.append((Column(name, Number(1, scale=100), metric, drop=9), mean(metric)))
+            parts.append((TableColumn(name, Number(1, scale=100), metric, drop=9), mean(metric)))
     shares = (("coverage", "coverage %"), ("answer_rate", "answered %"), ("accuracy_answered", "right of answered %"))
     for metric, name in shares:
         if known(metric):
-            parts.append((Column(name, Number(1, scale=100), metric, drop=9), mean(metric)))
+            parts.append((TableColumn(name, Number(1, scale=100), metric, drop=9), mean(metric)))
     if known("set_size"):
-        parts.append((Column("set size", Number(2), "set_size", drop=9), mean("set_size")))
+        parts.append((TableColumn("set size", Number(2), "set_size", drop=9), mean("set_size")))
     if results.margin is not None:
         tick = Tick("yes", "no")
-        parts.append((Column("not worse", tick, "not_worse"), lambda r: r.not_worse))
-    parts.append((Column("Pareto", Tick(), "on_front", drop=3), lambda r: r.on_front))
-    parts.append((Column("leader", Text(), "leader", drop=4), _standing))
-    parts.append((Column("remark", Text(), "remark", beneath=True), lambda r: r.remark))
+        parts.append((TableColumn("not worse", tick, "not_worse"), lambda r: r.not_worse))
+    parts.append((TableColumn("Pareto", Tick(), "on_front", drop=3), lambda r: r.on_front))
+    parts.append((TableColumn("leader", Words(), "leader", drop=4), _standing))
+    parts.append((TableColumn("remark", Words(), "remark", beneath=True), lambda r: r.remark))
     return tuple(column for column, _ in parts), lambda row: tuple(cell(row) for _, cell in parts)
 
 

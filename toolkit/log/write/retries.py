@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from toolkit.log.reading import ROW, Log, collect
+from toolkit.log.read.log import ROW, Log, collect
 
 PLACE = ("example_id", "pool", "action", "parent_id", "sample_index")
 """What a trace is, whatever its id."""
@@ -59,7 +59,7 @@ def dropped_traces(log: Log, ends: Sequence[int]) -> Dropped:
     rows = _numbered(frame, ends)
     ids = int(rows.key.max(initial=-1)) + 1
     kept = np.zeros(len(rows.key), bool)
-    state = _State(
+    state = _Taken(
         np.zeros(ids, bool), np.zeros(ids, bool), np.zeros(ids, rows.content.dtype), np.zeros(len(kept), bool)
     )
     strangers = {}
@@ -76,7 +76,7 @@ def dropped_traces(log: Log, ends: Sequence[int]) -> Dropped:
 
 
 @dataclass(frozen=True)
-class _State:
+class _Taken:
     """What the logs read so far have taken, by number: ids, ids with a row that is kept, what the first row of
     an id says, places."""
 

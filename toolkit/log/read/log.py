@@ -10,13 +10,13 @@ from pathlib import Path
 import polars as pl
 
 from toolkit.errors import suggest
-from toolkit.log.convert import can_convert, cast, lossy, state_type, type_name, wrong_type
-from toolkit.log.finding import Shard, find
-from toolkit.log.footers import FAILURES, Footer, damage, hash_file, one_line, read_footer
-from toolkit.log.manifest import Manifest
-from toolkit.log.problems import LogError, Problem, shown
-from toolkit.log.ranges import scan_ranges
-from toolkit.log.schema import F64, HIDDEN, SCHEMAS, kind_of, schema_of, target_type
+from toolkit.log.contract.conversion import can_convert, cast, lossy, state_type, type_name, wrong_type
+from toolkit.log.contract.manifest import Manifest
+from toolkit.log.contract.problems import LogError, Problem, shown
+from toolkit.log.contract.schema import F64, HIDDEN, SCHEMAS, kind_of, schema_of, target_type
+from toolkit.log.read.byte_ranges import scan_ranges
+from toolkit.log.read.footers import FAILURES, Footer, damage, hash_file, one_line, read_footer
+from toolkit.log.read.locating import Shard, find
 
 ROW = "__row"  # place of a row in the whole table: shards by name, rows within
 

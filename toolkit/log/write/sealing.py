@@ -8,16 +8,16 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.log.conform import sort_rows
-from toolkit.log.convert import state_type
-from toolkit.log.footers import damage, hash_file
-from toolkit.log.manifest import MANIFEST, Entry, Manifest, now, parse_manifest
-from toolkit.log.places import local_path
-from toolkit.log.problems import UNFINISHED, LogError
-from toolkit.log.reading import Log, collect, open_log
-from toolkit.log.schema import HIDDEN, TABLES, kind_of, target_type
-from toolkit.log.shards import ROW_GROUP_BYTES, beside, remove_parts, replace_shard
-from toolkit.log.validating import check_log
+from toolkit.log.check.validating import check_log
+from toolkit.log.contract.conversion import state_type
+from toolkit.log.contract.manifest import MANIFEST, Manifest, ShardEntry, now, parse_manifest
+from toolkit.log.contract.problems import UNFINISHED, LogError
+from toolkit.log.contract.schema import HIDDEN, TABLES, kind_of, target_type
+from toolkit.log.read.footers import damage, hash_file
+from toolkit.log.read.log import Log, collect, open_log
+from toolkit.log.read.places import local_path
+from toolkit.log.write.shard_files import ROW_GROUP_BYTES, beside, remove_parts, replace_shard
+from toolkit.log.write.typed_rows import sort_rows
 
 
 def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: Any) -> Log:
@@ -50,9 +50,9 @@ def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> N
                 alone = Log(log.address, None, {shard.table: (shard,)}, ())
                 rows = collect(alone.scan(shard.table, list(alone.columns(shard.table))), log)
                 replace_shard(Path(shard.path), shard.table, sort_rows(rows, shard.table))
-    tables: dict[str, tuple[Entry, ...]] = {}
+    tables: dict[str, tuple[ShardEntry, ...]] = {}
     for table in sorted(log.shards, key=lambda name: (TABLES.index(kind_of(name)), name)):
-        tables[table] = tuple(_entry(Path(shard.path), shard.file) for shard in log.shards[table])
+        tables[table] = tuple(shard_entry(Path(shard.path), shard.file) for shard in log.shards[table])
     text = replace(manifest, tables=tables).to_json()
     parse_manifest(text.encode(), MANIFEST)
     remove_parts(folder)
@@ -106,7 +106,8 @@ def _written_type(table: str, name: str, found: pl.DataType) -> pl.DataType:
     return target_type(table, name, found)
 
 
-def _entry(path: Path, file: str) -> Entry:
+def shard_entry(path: Path, file: str) -> ShardEntry:
+    """What the manifest says of a shard; `file` is its name under the log's folder."""
     import pyarrow.parquet as pq
 
-    return Entry(file, pq.read_metadata(path).num_rows, hash_file(path))
+    return ShardEntry(file, pq.read_metadata(path).num_rows, hash_file(path))

@@ -12,9 +12,9 @@ from typing import Any
 import polars as pl
 
 from toolkit.files import sync, umask
-from toolkit.log.finding import is_shard
-from toolkit.log.problems import LogError
-from toolkit.log.schema import schema_of
+from toolkit.log.contract.problems import LogError
+from toolkit.log.contract.schema import schema_of
+from toolkit.log.read.locating import is_shard
 
 LEVELS = range(1, 23)
 LEVEL = 3

@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from toolkit.errors import suggest
-from toolkit.log.convert import can_convert, cast, lossy, not_finite, state_type, type_name, wrong_type
-from toolkit.log.problems import LogError, shown
-from toolkit.log.schema import HIDDEN, SCHEMAS, keys_of, kind_of, schema_of, target_type
+from toolkit.log.contract.conversion import can_convert, cast, lossy, not_finite, state_type, type_name, wrong_type
+from toolkit.log.contract.problems import LogError, shown
+from toolkit.log.contract.schema import HIDDEN, SCHEMAS, keys_of, kind_of, schema_of, target_type
 
 
 def to_contract(frame: pl.DataFrame, table: str) -> pl.DataFrame:
@@ -47,6 +47,11 @@ def _raise_first(frame: pl.DataFrame, flagged: pl.Expr, table: str, name: str, w
     row = frame.select(flagged.fill_null(False).arg_max().alias("row"), flagged.any().alias("any")).row(0)
     if row[1]:
         raise LogError(f"`{table}`, column `{name}`, row {row[0]}: {shown(frame[name][row[0]])} {what}")
+
+
+def contract_rows(frame: pl.DataFrame, table: str) -> pl.DataFrame:
+    """`to_contract`, then `sort_rows`: the rows as a shard holds them."""
+    return sort_rows(to_contract(frame, table), table)
 
 
 def sort_rows(frame: pl.DataFrame, table: str) -> pl.DataFrame:

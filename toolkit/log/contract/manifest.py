@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from toolkit.log.problems import LogError
-from toolkit.log.schema import FORMAT, HIDDEN, SCHEMAS, VERSION, kind_of
+from toolkit.log.contract.problems import LogError
+from toolkit.log.contract.schema import FORMAT, HIDDEN, SCHEMAS, VERSION, kind_of
 
 MANIFEST = "manifest.json"
 _KNOWN = {"format", "version", "name", "created", "license", "simulated", "source", "pools", "tables"}
 
 
 @dataclass(frozen=True)
-class Entry:
+class ShardEntry:
     """A shard as the manifest lists it: its file under the log's folder, its rows, its content's hash."""
 
     file: str
@@ -31,7 +31,7 @@ class Manifest:
 
     name: str
     created: str
-    tables: Mapping[str, tuple[Entry, ...]]
+    tables: Mapping[str, tuple[ShardEntry, ...]]
     license: str | None = None
     simulated: bool = False
     source: Any = None
@@ -104,6 +104,26 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     )
 
 
+def join_manifests(manifests: Sequence[Manifest], name: str) -> Manifest:
+    """One manifest for several logs: what all say of licence and pools, `prefix: false` where any says so."""
+    pools: dict[str, object] = {}
+    for manifest in manifests:
+        whole = manifest.pools_without_prefix()
+        for pool, settings in manifest.pools.items():
+            if pool not in pools or pool in whole:
+                pools[pool] = settings
+    licences = sorted({manifest.license for manifest in manifests if manifest.license})
+    return Manifest(
+        name=name,
+        created=max(manifest.created for manifest in manifests),
+        tables={},
+        license="; ".join(licences) or None,
+        simulated=any(manifest.simulated for manifest in manifests),
+        source={"joined": [{"name": m.name, "created": m.created, "source": m.source} for m in manifests]},
+        pools=pools,
+    )
+
+
 def _value(content: Mapping[str, Any], key: str, kind: type, words: str, where: str, path: str = "") -> Any:
     """The key's value, None where it is absent or null; LogError where it is of another kind."""
     value = content.get(key)
@@ -130,7 +150,7 @@ def _pools(content: Mapping[str, Any], where: str) -> dict[str, Any]:
     return pools
 
 
-def _entries(table: str, listed: Any, where: str) -> tuple[Entry, ...]:
+def _entries(table: str, listed: Any, where: str) -> tuple[ShardEntry, ...]:
     nested = table.count("/") == 1 and kind_of(table) == HIDDEN
     if kind_of(table) not in SCHEMAS or (("/" in table or table == HIDDEN) and not nested):
         raise LogError(f"`{where}`: `tables` lists `{table}`, which is no table of the contract")
@@ -145,7 +165,7 @@ def _entries(table: str, listed: Any, where: str) -> tuple[Entry, ...]:
     return entries
 
 
-def _entry(table: str, shard: Any, where: str) -> Entry:
+def _entry(table: str, shard: Any, where: str) -> ShardEntry:
     fields = [shard.get(key) for key in ("file", "rows", "sha256")] if isinstance(shard, dict) else [None]
     if any(field is None for field in fields):
         raise LogError(f"`{where}`: each shard of `{table}` needs `file`, `rows` and `sha256`, found {shard!r}")
@@ -159,4 +179,4 @@ def _entry(table: str, shard: Any, where: str) -> Entry:
     if rows < 0 or not re.fullmatch("[0-9a-fA-F]{64}", sha256):
         key, value, words = ("rows", rows, "0 or more") if rows < 0 else ("sha256", sha256, "64 hexadecimal digits")
         raise LogError(f"`{where}`: `{key}` of the shard `{file}` must be {words}, it is {value!r}")
-    return Entry(file, rows, sha256.lower())
+    return ShardEntry(file, rows, sha256.lower())

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolkit.errors import suggest
-from toolkit.log.findings import Findings
-from toolkit.log.footers import damage, hash_file
-from toolkit.log.problems import UNFINISHED, LogError, Problem, Report
-from toolkit.log.reading import Log
-from toolkit.log.schema import HIDDEN, TABLES, kind_of
-from toolkit.log.validating_relations import check_relations
-from toolkit.log.validating_values import check_states, check_values
+from toolkit.log.check.faults import Faults
+from toolkit.log.check.relations import check_relations
+from toolkit.log.check.values import check_states, check_values
+from toolkit.log.contract.problems import UNFINISHED, LogError, Problem, Report
+from toolkit.log.contract.schema import HIDDEN, TABLES, kind_of
+from toolkit.log.read.footers import damage, hash_file
+from toolkit.log.read.log import Log
 
 REPLAYED = ("examples", "traces", "verifications", "features")
 
@@ -46,49 +46,49 @@ def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
 
 
 def _examine(log: Log, tables: tuple[str, ...], deep: bool) -> Report:
-    findings = Findings(log)
+    faults = Faults(log)
     notes = [] if log.sealed else ["the log is unsealed: it has no manifest, so its files can't be verified; seal it"]
     notes += log.warnings
-    sound = [table for table in tables if _files_are_sound(findings, table, deep)]
-    sound = [table for table in sound if _columns_are_sound(findings, table)]
+    sound = [table for table in tables if _files_are_sound(faults, table, deep)]
+    sound = [table for table in sound if _columns_are_sound(faults, table)]
     for table in sound:
-        check_values(findings, table)
+        check_values(faults, table)
         if kind_of(table) == HIDDEN:
-            notes += check_states(findings, table)
+            notes += check_states(faults, table)
     others = [t for t in ("examples", "traces") if t not in tables]
     known = sound + [t for t in others if log.has(t) and _is_sound_quietly(log, t)]
-    notes += check_relations(findings, sound, known)
-    return Report(findings.problems(), tuple(notes))
+    notes += check_relations(faults, sound, known)
+    return Report(faults.problems(), tuple(notes))
 
 
-def _files_are_sound(findings: Findings, table: str, deep: bool) -> bool:
-    before = len(findings.fixed)
-    for shard in findings.log.shards[table]:
+def _files_are_sound(faults: Faults, table: str, deep: bool) -> bool:
+    before = len(faults.fixed)
+    for shard in faults.log.shards[table]:
         try:
-            footer = findings.log.footer(shard)
+            footer = faults.log.footer(shard)
         except LogError as error:
             if error.problem is not None:
-                findings.add(error.problem)
+                faults.add(error.problem)
             continue
         if shard.rows is not None and shard.rows != footer.rows:
             message = f"holds {footer.rows:,} rows, the manifest says {shard.rows:,}: restore the file, or seal again"
-            findings.add(Problem(shard.file, None, None, message))
+            faults.add(Problem(shard.file, None, None, message))
         elif (deep or shard.place.system is None) and shard.sha256 and hash_file(footer.path) != shard.sha256:
             message = "its sha256 is not the manifest's, so it was changed or damaged: restore it, or seal again"
-            findings.add(damage(shard, footer) or Problem(shard.file, None, None, message))
+            faults.add(damage(shard, footer) or Problem(shard.file, None, None, message))
         elif deep and (problem := damage(shard, footer)) is not None:
-            findings.add(problem)
-    return len(findings.fixed) == before
+            faults.add(problem)
+    return len(faults.fixed) == before
 
 
-def _columns_are_sound(findings: Findings, table: str) -> bool:
-    before = len(findings.fixed)
+def _columns_are_sound(faults: Faults, table: str) -> bool:
+    before = len(faults.fixed)
     seen = set()
-    for problem in findings.log.conversion_problems(table):
+    for problem in faults.log.conversion_problems(table):
         if problem.column not in seen:
             seen.add(problem.column)
-            findings.add(problem)
-    return len(findings.fixed) == before
+            faults.add(problem)
+    return len(faults.fixed) == before
 
 
 def _is_sound_quietly(log: Log, table: str) -> bool:

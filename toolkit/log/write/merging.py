@@ -13,18 +13,20 @@ from typing import Any
 import polars as pl
 
 from toolkit.files import replacing
-from toolkit.log.blocks import example_blocks
-from toolkit.log.extending import FEATURES
-from toolkit.log.finding import Shard, join_manifests
-from toolkit.log.footers import Footer
-from toolkit.log.manifest import Manifest
-from toolkit.log.places import Place, local_path
-from toolkit.log.problems import LogError, Problem, shown
-from toolkit.log.reading import ROW, Log, collect, open_log
-from toolkit.log.retries import Dropped, dropped_traces
-from toolkit.log.schema import keys_of, kind_of, schema_of
-from toolkit.log.shards import LEVEL, LEVELS, write_shard
-from toolkit.log.writing import ROWS_PER_SHARD, seal_folder, sort_rows, to_contract
+from toolkit.log.contract.manifest import Manifest, join_manifests
+from toolkit.log.contract.problems import LogError, Problem, shown
+from toolkit.log.contract.schema import keys_of, kind_of, schema_of
+from toolkit.log.read.example_blocks import example_blocks
+from toolkit.log.read.footers import Footer
+from toolkit.log.read.locating import Shard
+from toolkit.log.read.log import ROW, Log, collect, open_log
+from toolkit.log.read.places import Place, local_path
+from toolkit.log.write.extending import FEATURES
+from toolkit.log.write.retries import Dropped, dropped_traces
+from toolkit.log.write.sealing import seal_folder
+from toolkit.log.write.shard_files import LEVEL, LEVELS, write_shard
+from toolkit.log.write.typed_rows import contract_rows
+from toolkit.log.write.writer import ROWS_PER_SHARD
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def _merge_table(folder: Path, joined: _Joined, table: str, lost: Dropped, level
             idle += int((~_gives(merged)).sum())
             merged = merged.group_by("trace_id", maintain_order=True).agg(pl.exclude("trace_id").drop_nulls().first())
         if merged.height:
-            write_shard(folder, table, sort_rows(to_contract(merged, table), table), level)
+            write_shard(folder, table, contract_rows(merged, table), level)
     return losers.height + idle
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from toolkit.log.blocks import example_blocks
-from toolkit.log.caps import (
+from toolkit.log.contract.problems import UNFINISHED, LogError
+from toolkit.log.describe.caps import (
     VERIFIED,
     caps_frame,
     limits_of_actions,
@@ -17,48 +17,15 @@ from toolkit.log.caps import (
     limits_of_rounds,
     limits_of_verifiers,
 )
-from toolkit.log.problems import UNFINISHED, LogError
-from toolkit.log.reading import Log, collect
-from toolkit.log.validating_relations import BLOCK_ROWS
+from toolkit.log.describe.description import Description
+from toolkit.log.read.example_blocks import BLOCK_ROWS, example_blocks
+from toolkit.log.read.log import Log, collect
 
 _TRACES = (
     "example_id", "trace_id", "pool", "action", "parent_id", "sample_index", "answer", "correct",
     "opaque", "prompt_tokens", "completion_tokens",
 )  # fmt: skip
 _SCORES = ("example_id", "trace_id", "verifier", "score", "candidates", "prompt_tokens", "completion_tokens")
-
-
-@dataclass(frozen=True)
-class Description:
-    """A log in numbers, as polars frames.
-
-    - `tables`: table, shards, rows.
-    - `pools`: pool, action, examples, traces, fewest and most per example, sizes (a histogram in text where they
-      differ), answers_read (share of answers that are not null), valid (share, in the label space where there
-      is one), judged (share), accuracy (share of judged traces that are right), prompt_tokens and
-      completion_tokens (sums; null where any is not logged).
-    - `verifiers`: verifier, pool, action, scores, coverage (share of valid traces with a score), auc (over all
-      judged traces), auc_within (mean over examples with right and wrong traces), token sums.
-    - `caps`: kind, of, cap (the key that is capped), all and most (the largest cap that 100 % and 95 % of the
-      examples can serve; null: no limit), rest (what the others lack, in words).
-    """
-
-    name: str
-    sealed: bool
-    simulated: bool
-    examples: int
-    judged: int
-    tables: pl.DataFrame
-    pools: pl.DataFrame
-    verifiers: pl.DataFrame
-    caps: pl.DataFrame
-    notes: tuple[str, ...]
-
-    def terminal(self, width: int = 160, color: bool = False) -> str:
-        """The description as it is printed."""
-        from toolkit.log.described import as_text
-
-        return as_text(self, width, color)
 
 
 @dataclass

@@ -8,15 +8,15 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.log.problems import Problem
-from toolkit.log.reading import ROW, Log
-from toolkit.log.schema import TABLES, kind_of
+from toolkit.log.contract.problems import Problem
+from toolkit.log.contract.schema import TABLES, kind_of
+from toolkit.log.read.log import ROW, Log
 
 Message = Callable[[dict[str, Any]], str]
 
 
 @dataclass
-class Findings:
+class Faults:
     """Faults by (table, column, kind); kept small whatever the size of the log."""
 
     log: Log

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from toolkit.log.findings import Findings, Message
-from toolkit.log.problems import shown
-from toolkit.log.reading import ROW
+from toolkit.log.check.faults import Faults, Message
+from toolkit.log.contract.problems import shown
+from toolkit.log.read.log import ROW
 
 
 @dataclass
@@ -34,21 +34,21 @@ class Gaps:
 
 
 def check_traces(
-    findings: Findings, traces: pl.DataFrame, examples: pl.DataFrame, gaps: Gaps, unknown_parent: Message
+    faults: Faults, traces: pl.DataFrame, examples: pl.DataFrame, gaps: Gaps, unknown_parent: Message
 ) -> None:
     """Parents, sample indices and judgements of the traces of a block."""
     revisions = traces.filter(pl.col("parent_id").is_not_null())
     if revisions.height:
         parents = traces.select("example_id", parent_id="trace_id")
         unknown = revisions.join(parents, on=["parent_id", "example_id"], how="anti")
-        findings.add_rows("traces", "parent_id", "unknown", unknown, unknown_parent)
-        findings.add_rows("traces", "parent_id", "cycle", _in_cycles(traces, revisions), _cycle)
-    _check_indices(findings, traces, gaps)
+        faults.add_rows("traces", "parent_id", "unknown", unknown, unknown_parent)
+        faults.add_rows("traces", "parent_id", "cycle", _in_cycles(traces, revisions), _cycle)
+    _check_indices(faults, traces, gaps)
     judged = traces.filter(pl.col("correct").is_not_null())
     if judged.height:
-        _check_judged_whole(findings, traces)
-        _check_judged_equally(findings, judged)
-        _check_judged_by_labels(findings, judged, examples)
+        _check_judged_whole(faults, traces)
+        _check_judged_equally(faults, judged)
+        _check_judged_by_labels(faults, judged, examples)
 
 
 def _in_cycles(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
@@ -74,7 +74,7 @@ def _cycle(row: dict[str, object]) -> str:
     )
 
 
-def _check_indices(findings: Findings, traces: pl.DataFrame, gaps: Gaps) -> None:
+def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: Gaps) -> None:
     """Sample indices count 0, 1, 2 … in (example, pool, action, parent): twice is a fault, a gap is counted."""
     group = ["example_id", "pool", "action", "parent_id"]
     coded = traces.select(ROW, "sample_index", group=pl.struct(group).hash()).sort("group", "sample_index", ROW)
@@ -84,7 +84,7 @@ def _check_indices(findings: Findings, traces: pl.DataFrame, gaps: Gaps) -> None
     again = step.filter(pl.col("step") == 0)
     if again.height:
         rows = traces.join(again.select(ROW), on=ROW, how="semi")
-        findings.add_rows("traces", "sample_index", "twice", rows, _index_twice)
+        faults.add_rows("traces", "sample_index", "twice", rows, _index_twice)
     broken = step.filter(pl.col("step") > 1)
     if broken.height:
         after = step.join(broken.group_by("group").agg(gap=pl.col("sample_index").min()), on="group")
@@ -101,13 +101,13 @@ def _index_twice(row: dict[str, object]) -> str:
     return f"{shown(row['sample_index'])} stands twice in {what}: number the samples 0, 1, 2 …"
 
 
-def _check_judged_whole(findings: Findings, traces: pl.DataFrame) -> None:
+def _check_judged_whole(faults: Faults, traces: pl.DataFrame) -> None:
     missing = traces.filter(pl.col("correct").is_null())
     if not missing.height:
         return
     judged = traces.filter(pl.col("correct").is_not_null()).select("example_id").unique()
     partly = missing.join(judged, on="example_id", how="semi")
-    findings.add_rows(
+    faults.add_rows(
         "traces",
         "correct",
         "partly judged",
@@ -116,7 +116,7 @@ def _check_judged_whole(findings: Findings, traces: pl.DataFrame) -> None:
     )
 
 
-def _check_judged_equally(findings: Findings, judged: pl.DataFrame) -> None:
+def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
     answered = judged.filter(pl.col("answer").is_not_null())
     coded = answered.select(key=pl.struct("example_id", "answer").hash(), correct="correct")
     both = coded.unique().group_by("key").len().filter(pl.col("len") > 1)
@@ -124,7 +124,7 @@ def _check_judged_equally(findings: Findings, judged: pl.DataFrame) -> None:
         return
     rows = answered.filter(coded["key"].is_in(both["key"].implode())).sort(ROW)
     first = pl.col("correct").first().over("example_id", "answer")
-    findings.add_rows(
+    faults.add_rows(
         "traces",
         "correct",
         "judged differently",
@@ -136,13 +136,13 @@ def _check_judged_equally(findings: Findings, judged: pl.DataFrame) -> None:
     )
 
 
-def _check_judged_by_labels(findings: Findings, judged: pl.DataFrame, examples: pl.DataFrame) -> None:
+def _check_judged_by_labels(faults: Faults, judged: pl.DataFrame, examples: pl.DataFrame) -> None:
     classes = examples.filter(pl.col("labels").list.len() > 0).select("example_id", "gold")
     if not classes.height:
         return
     closed = judged.filter(~pl.col("opaque").fill_null(False)).join(classes, on="example_id")
     right = pl.col("answer").eq_missing(pl.col("gold")) & pl.col("gold").is_not_null()
-    findings.add_rows(
+    faults.add_rows(
         "traces",
         "correct",
         "not by labels",
@@ -154,7 +154,7 @@ def _check_judged_by_labels(findings: Findings, judged: pl.DataFrame, examples: 
     )
 
 
-def check_listwise(findings: Findings, verifications: pl.DataFrame, traces: pl.DataFrame) -> None:
+def check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.DataFrame) -> None:
     """Verifiers that rank candidates against each other: where all their rows are logged, one row pays the call."""
     listed = verifications.filter(pl.col("candidates").is_not_null())
     if not listed.height:
@@ -166,7 +166,7 @@ def check_listwise(findings: Findings, verifications: pl.DataFrame, traces: pl.D
     ).with_columns(rows=pl.len().over(group), place=pl.col("sample_index").rank("ordinal").over(group))
     alone = placed.filter((pl.col("candidates") == pl.col("rows")) & (pl.col("place") > 1))
     for name in ("prompt_tokens", "completion_tokens", "latency_s", "device_s"):
-        findings.add_rows(
+        faults.add_rows(
             "verifications",
             name,
             "paid twice",
@@ -178,7 +178,7 @@ def check_listwise(findings: Findings, verifications: pl.DataFrame, traces: pl.D
         )
 
 
-def check_rounds(findings: Findings, table: str, rows: pl.DataFrame, group: list[str]) -> None:
+def check_rounds(faults: Faults, table: str, rows: pl.DataFrame, group: list[str]) -> None:
     """Rounds count 0, 1, 2 … in their group."""
     ordered = rows.unique([*group, "round"], keep="any").sort(*group, "round")
     same = pl.lit(True)
@@ -193,10 +193,10 @@ def check_rounds(findings: Findings, table: str, rows: pl.DataFrame, group: list
             f"{shown(row['round'])} comes without round {int(str(row['before'])) + 1} ({where}): log every round from 0"
         )
 
-    findings.add_rows(table, "round", "gap", broken, message)
+    faults.add_rows(table, "round", "gap", broken, message)
 
 
-def check_stages(findings: Findings, checks: pl.DataFrame) -> None:
+def check_stages(faults: Faults, checks: pl.DataFrame) -> None:
     """A claim is followed in one stage."""
     claim = ["example_id", "pool", "claim"]
     mixed = checks.unique([*claim, "stage"]).group_by(claim).len().filter(pl.col("len") > 1)
@@ -204,7 +204,7 @@ def check_stages(findings: Findings, checks: pl.DataFrame) -> None:
         return
     rows = checks.join(mixed, on=claim, how="semi").sort("round", ROW)
     changed = rows.with_columns(first=pl.col("stage").first().over(claim)).filter(pl.col("stage") != pl.col("first"))
-    findings.add_rows(
+    faults.add_rows(
         "checks",
         "stage",
         "changes",

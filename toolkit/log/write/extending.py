@@ -21,17 +21,17 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.log.blocks import example_ranges
-from toolkit.log.conform import sort_rows, to_contract
-from toolkit.log.footers import hash_file
-from toolkit.log.manifest import MANIFEST, Entry, Manifest, parse_manifest
-from toolkit.log.places import local_path
-from toolkit.log.problems import UNFINISHED, LogError
-from toolkit.log.reading import Log, Shard, collect, open_log
-from toolkit.log.schema import HIDDEN, kind_of
-from toolkit.log.shards import beside, write_shard
-from toolkit.log.validating import check_log
-from toolkit.log.writing import ROWS_PER_SHARD, Frame, sorted_blocks
+from toolkit.log.check.validating import check_log
+from toolkit.log.contract.manifest import MANIFEST, Manifest, parse_manifest
+from toolkit.log.contract.problems import UNFINISHED, LogError
+from toolkit.log.contract.schema import HIDDEN, kind_of
+from toolkit.log.read.example_blocks import example_ranges
+from toolkit.log.read.log import Log, Shard, collect, open_log
+from toolkit.log.read.places import local_path
+from toolkit.log.write.sealing import shard_entry
+from toolkit.log.write.shard_files import beside, write_shard
+from toolkit.log.write.typed_rows import contract_rows
+from toolkit.log.write.writer import ROWS_PER_SHARD, Frame, sorted_blocks
 
 ADDING = ".adding"
 """A folder in the log for what is being added; its name begins with a dot, so that readers pass over it."""
@@ -101,7 +101,7 @@ def _extended(
         joined = kind_of(table) == FEATURES and log.has(table)
         blocks = _joined(log, rows) if joined else sorted_blocks(rows, table, _rows(rows))
         made = tuple(write_shard(folder, table, block) for block in blocks)
-        entries = tuple(_entry(folder, file) for file in made)
+        entries = tuple(shard_entry(file, file.relative_to(folder).as_posix()) for file in made)
         place = next(iter(next(iter(log.shards.values())))).place
         new = tuple(Shard(table, e.file, place.path(e.file), place, e.rows, e.sha256) for e in entries)
         listed[table] = entries if joined else (*listed.get(table, ()), *entries)
@@ -126,7 +126,7 @@ def _joined(log: Log, rows: Frame) -> Iterator[pl.DataFrame]:
         left, right = collect(old.filter(within), log), collect(new.filter(within), log)
         block = left.join(right, on=["trace_id", "example_id"], how="full", coalesce=True, suffix=":new")
         block = block.with_columns(columns).drop([f"{name}:new" for name in both])
-        yield sort_rows(to_contract(block, FEATURES), FEATURES)
+        yield contract_rows(block, FEATURES)
 
 
 def _rows(frame: Frame) -> int:
@@ -135,12 +135,6 @@ def _rows(frame: Frame) -> int:
     if not isinstance(state, pl.Array):
         return ROWS_PER_SHARD
     return max(1, min(ROWS_PER_SHARD, SHARD_BYTES // (4 * state.size)))
-
-
-def _entry(folder: Path, file: Path) -> Entry:
-    import pyarrow.parquet as pq
-
-    return Entry(file.relative_to(folder).as_posix(), pq.read_metadata(file).num_rows, hash_file(file))
 
 
 @contextlib.contextmanager

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolkit.errors import suggest
-from toolkit.log.manifest import MANIFEST, Manifest, parse_manifest
-from toolkit.log.places import Place, place_of
-from toolkit.log.problems import LogError
-from toolkit.log.schema import HIDDEN, SCHEMAS
+from toolkit.log.contract.manifest import MANIFEST, Manifest, join_manifests, parse_manifest
+from toolkit.log.contract.problems import LogError
+from toolkit.log.contract.schema import HIDDEN, SCHEMAS
+from toolkit.log.read.places import Place, place_of
 
 
 @dataclass(frozen=True)
@@ -192,23 +192,3 @@ def _joined(found: list[Found], address: str) -> Found:
     if not manifests:
         return Found(None, shards, warnings)
     return Found(join_manifests(manifests, address), shards, warnings)
-
-
-def join_manifests(manifests: list[Manifest], name: str) -> Manifest:
-    """One manifest for several logs: what all say of licence and pools, `prefix: false` where any says so."""
-    pools: dict[str, object] = {}
-    for manifest in manifests:
-        whole = manifest.pools_without_prefix()
-        for pool, settings in manifest.pools.items():
-            if pool not in pools or pool in whole:
-                pools[pool] = settings
-    licences = sorted({manifest.license for manifest in manifests if manifest.license})
-    return Manifest(
-        name=name,
-        created=max(manifest.created for manifest in manifests),
-        tables={},
-        license="; ".join(licences) or None,
-        simulated=any(manifest.simulated for manifest in manifests),
-        source={"joined": [{"name": m.name, "created": m.created, "source": m.source} for m in manifests]},
-        pools=pools,
-    )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
-from toolkit.log.places import Place
-
-if TYPE_CHECKING:
-    from toolkit.log.finding import Shard
+from toolkit.log.read.locating import Shard
+from toolkit.log.read.places import Place
 
 BATCH_ROWS = 2**16
 

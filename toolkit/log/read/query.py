@@ -11,11 +11,11 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.log.footers import FAILURES
-from toolkit.log.places import scratch_folder
-from toolkit.log.problems import LogError
-from toolkit.log.reading import Log, first_damaged
-from toolkit.log.schema import HIDDEN, SCHEMAS, schema_of
+from toolkit.log.contract.problems import LogError
+from toolkit.log.contract.schema import HIDDEN, SCHEMAS, schema_of
+from toolkit.log.read.footers import FAILURES
+from toolkit.log.read.log import Log, first_damaged
+from toolkit.log.read.places import scratch_folder
 
 _DUCK = {
     pl.String: "VARCHAR", pl.Boolean: "BOOLEAN", pl.Int16: "SMALLINT", pl.Int32: "INTEGER", pl.Int64: "BIGINT",

@@ -9,18 +9,18 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.log.convert import not_finite
-from toolkit.log.findings import Findings, Message
-from toolkit.log.problems import Problem, shown
-from toolkit.log.reading import ROW, collect
-from toolkit.log.schema import COUNTS, kind_of, schema_of
+from toolkit.log.check.faults import Faults, Message
+from toolkit.log.contract.conversion import not_finite
+from toolkit.log.contract.problems import Problem, shown
+from toolkit.log.contract.schema import COUNTS, kind_of, schema_of
+from toolkit.log.read.log import ROW, collect
 
 STAGES = ("stream", "revision")
 VERDICTS = ("supported", "refuted", "not_enough", "none")
 
 
 @dataclass(frozen=True)
-class Rule:
+class ValueRule:
     """A fault that one row can have: where `flagged` is true, `message` says what is wrong."""
 
     column: str
@@ -30,9 +30,9 @@ class Rule:
     shows: tuple[str, ...] = ()
 
 
-def check_values(findings: Findings, table: str) -> None:
+def check_values(faults: Faults, table: str) -> None:
     """Add the faults of a table's single rows; the contents of hidden states are for `check_states`."""
-    log = findings.log
+    log = faults.log
     rules = list(_rules(table, log.columns(table)))
     if not rules or not log.rows(table):
         return
@@ -46,7 +46,7 @@ def check_values(findings: Findings, table: str) -> None:
             shows = (rule.column, *rule.shows)
             values = collect(log.scan(table, shows, rows=True).filter(pl.col(ROW) == row), log).row(0, named=True)
             message = partial(rule.message, values)
-            findings.add_first(table, rule.column, rule.kind, row, found[f"count{i}"], message)
+            faults.add_first(table, rule.column, rule.kind, row, found[f"count{i}"], message)
 
 
 def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
@@ -59,24 +59,24 @@ def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
     return None
 
 
-def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[Rule]:
+def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
     contract = schema_of(table)
     for name, dtype in types.items():
         if _skipped(table, name):
             continue
         column = contract.get(name)
         if column is not None and not column.nullable:
-            yield Rule(name, "null", pl.col(name).is_null(), _says("is null where a value is required"))
+            yield ValueRule(name, "null", pl.col(name).is_null(), _says("is null where a value is required"))
         if isinstance(dtype, pl.List) and column is not None and not column.nullable_items:
             flagged = pl.col(name).list.drop_nulls().list.len() != pl.col(name).list.len()
             message = _says("a null stands in the list: leave the item out, or write its value")
-            yield Rule(name, "null item", flagged, message)
+            yield ValueRule(name, "null item", flagged, message)
         if (flagged_nan := not_finite(pl.col(name), dtype)) is not None:
-            yield Rule(name, "nan", flagged_nan, _no_number(name, dtype))
+            yield ValueRule(name, "nan", flagged_nan, _no_number(name, dtype))
         if name in COUNTS and column is not None:
             message = _bad(name, "is negative: write null for not recorded")
             flagged = (pl.col(name) < 0) & pl.col(name).is_finite()
-            yield Rule(name, "negative", flagged, message)
+            yield ValueRule(name, "negative", flagged, message)
     yield from _TABLE_RULES.get(kind_of(table), _none)(types)
 
 
@@ -92,36 +92,36 @@ def _skipped(table: str, name: str) -> bool:
     return name in ("text", "state") and name in schema_of(table)
 
 
-def _none(_: dict[str, pl.DataType]) -> Iterator[Rule]:
+def _none(_: dict[str, pl.DataType]) -> Iterator[ValueRule]:
     return iter(())
 
 
-def _examples(types: dict[str, pl.DataType]) -> Iterator[Rule]:
+def _examples(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
     if "labels" not in types:
         return
     labels = pl.col("labels")
     flagged = labels.list.n_unique() != labels.list.len()
-    yield Rule("labels", "twice", flagged, _bad("labels", "names a label twice"))
+    yield ValueRule("labels", "twice", flagged, _bad("labels", "names a label twice"))
     if "gold" in types:
         outside = (labels.list.len() > 0) & ~labels.list.contains(pl.col("gold")) & pl.col("gold").is_not_null()
-        yield Rule("gold", "outside", outside, _gold_outside, ("labels",))
+        yield ValueRule("gold", "outside", outside, _gold_outside, ("labels",))
 
 
 def _gold_outside(row: dict[str, Any]) -> str:
     return f"{shown(row['gold'])} is none of the example's labels {shown(row['labels'])}: correct gold or labels"
 
 
-def _traces(types: dict[str, pl.DataType]) -> Iterator[Rule]:
+def _traces(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
     parent = pl.col("parent_id") if "parent_id" in types else pl.lit(None, pl.String)
     solve = pl.col("action") == "solve"
     where = "parent_id" if "parent_id" in types else "action"
-    yield Rule(
+    yield ValueRule(
         where,
         "solve with parent",
         solve & parent.is_not_null(),
         _says("a trace with action `solve` has a parent: its parent_id must be null"),
     )
-    yield Rule(
+    yield ValueRule(
         where,
         "revision without parent",
         ~solve & parent.is_null(),
@@ -130,36 +130,36 @@ def _traces(types: dict[str, pl.DataType]) -> Iterator[Rule]:
     )
     if "parent_id" in types:
         flagged = parent == pl.col("trace_id")
-        yield Rule(
+        yield ValueRule(
             "parent_id", "own parent", flagged, _bad("parent_id", "is the trace itself: name the trace it revises")
         )
     if "reads" in types:
         message = _says("a trace with action `solve` revises nothing: its reads must be null")
-        yield Rule("reads", "solve that reads", solve & pl.col("reads").is_not_null(), message)
+        yield ValueRule("reads", "solve that reads", solve & pl.col("reads").is_not_null(), message)
     if "credit" in types:
-        yield Rule("credit", "range", ~pl.col("credit").is_between(0, 1), _bad("credit", "lies outside 0 to 1"))
+        yield ValueRule("credit", "range", ~pl.col("credit").is_between(0, 1), _bad("credit", "lies outside 0 to 1"))
     if "correct" in types:
         answer = pl.col("answer") if "answer" in types else pl.lit(None, pl.String)
         message = _says("is true, but the answer is null: an answer that could not be read is wrong (false)")
-        yield Rule("correct", "null answer", pl.col("correct") & answer.is_null(), message)
+        yield ValueRule("correct", "null answer", pl.col("correct") & answer.is_null(), message)
     if "opaque" in types:
         wrong = (pl.col("answer") != pl.col("trace_id")).fill_null(True) if "answer" in types else pl.lit(True)
         message = _says("the trace is opaque, but its answer is not its trace_id: write the trace_id as answer")
-        yield Rule("opaque", "answer", pl.col("opaque") & wrong, message)
+        yield ValueRule("opaque", "answer", pl.col("opaque") & wrong, message)
 
 
-def _verifications(types: dict[str, pl.DataType]) -> Iterator[Rule]:
+def _verifications(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
     if "candidates" in types:
         message = _bad("candidates", "must be at least 1: write null for a verifier that scores traces alone")
-        yield Rule("candidates", "zero", pl.col("candidates") == 0, message)
+        yield ValueRule("candidates", "zero", pl.col("candidates") == 0, message)
 
 
-def _rounds(types: dict[str, pl.DataType]) -> Iterator[Rule]:
+def _rounds(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
     pairs = [("relevance", "documents"), ("retrieval_rank", "documents"), ("clusters", "answers")]
     for name, of in pairs:
         if name in types:
             flagged = pl.col(name).list.len() != pl.col(of).list.len()
-            yield Rule(name, "length", flagged, _unequal(name, of), (of,))
+            yield ValueRule(name, "length", flagged, _unequal(name, of), (of,))
 
 
 def _unequal(name: str, of: str) -> Message:
@@ -169,16 +169,16 @@ def _unequal(name: str, of: str) -> Message:
     return message
 
 
-def _checks(_: dict[str, pl.DataType]) -> Iterator[Rule]:
+def _checks(_: dict[str, pl.DataType]) -> Iterator[ValueRule]:
     for name, known in (("stage", STAGES), ("verdict", VERDICTS)):
         listed = ", ".join(f"`{value}`" for value in known)
-        yield Rule(name, "unknown", ~pl.col(name).is_in(known), _bad(name, f"is none of {listed}"))
+        yield ValueRule(name, "unknown", ~pl.col(name).is_in(known), _bad(name, f"is none of {listed}"))
     flagged = (pl.col("verdict") == "none") & (pl.col("queries") > 0)
     message = _bad("queries", "but the verdict is `none`, which spends no query: write 0")
-    yield Rule("queries", "none", flagged, message)
+    yield ValueRule("queries", "none", flagged, message)
 
 
-_TABLE_RULES: dict[str, Callable[[dict[str, pl.DataType]], Iterator[Rule]]] = {
+_TABLE_RULES: dict[str, Callable[[dict[str, pl.DataType]], Iterator[ValueRule]]] = {
     "examples": _examples,
     "traces": _traces,
     "verifications": _verifications,
@@ -195,7 +195,7 @@ def _bad(name: str, text: str) -> Message:
     return lambda row: f"{shown(row[name])} {text}"
 
 
-def check_states(findings: Findings, table: str) -> list[str]:
+def check_states(faults: Faults, table: str) -> list[str]:
     """Hidden states: no nulls, NaN or infinity, no dictionary encoding; notes on row groups above 64 MB.
 
     Read row group by row group, in batches, so that memory does not depend on the shard.
@@ -205,13 +205,13 @@ def check_states(findings: Findings, table: str) -> list[str]:
     import pyarrow.parquet as pq
 
     notes = []
-    for shard in findings.log.shards[table]:
+    for shard in faults.log.shards[table]:
         start = 0
-        with pq.ParquetFile(findings.log.footer(shard).readable) as file:
+        with pq.ParquetFile(faults.log.footer(shard).readable) as file:
             encoded, largest = _state_encoding(file)
             if encoded:
                 message = "is dictionary-encoded, which makes states large and slow: write it plain"
-                findings.add(Problem(shard.file, "state", None, message))
+                faults.add(Problem(shard.file, "state", None, message))
             if largest > 64 * 2**20:
                 notes.append(
                     f"`{shard.file}`: a row group holds {largest / 2**20:,.0f} MB, more than the contract's 64"
@@ -229,7 +229,7 @@ def check_states(findings: Findings, table: str) -> list[str]:
                     row = start + int(bad.argmax())
                     has_null = bool(pc.any(values.is_null()).as_py()) or bool(missing.any())
                     what = "a null" if has_null else "NaN or infinity"
-                    findings.add(Problem(shard.file, "state", row, f"{what} stands in the state: write finite numbers"))
+                    faults.add(Problem(shard.file, "state", row, f"{what} stands in the state: write finite numbers"))
                     break
                 start += len(column)
     return notes

@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from toolkit.log.problems import LogError
-from toolkit.log.reading import Log, collect
+from toolkit.log.contract.problems import LogError
+from toolkit.log.read.log import Log, collect
+
+BLOCK_ROWS = 2_000_000
+"""About as many rows as are held in memory at once."""
 
 
 def example_blocks(log: Log, tables: Sequence[str], rows: int) -> Iterator[tuple[str, str]]:

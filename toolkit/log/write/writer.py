@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 
 from toolkit.files import replacing
-from toolkit.log.blocks import cuts, example_ranges
-from toolkit.log.conform import check_table, sort_rows, to_contract
-from toolkit.log.manifest import MANIFEST
-from toolkit.log.places import local_path
-from toolkit.log.problems import LogError
-from toolkit.log.reading import Log, collect, open_log
-from toolkit.log.sealing import seal_folder, seal_log
-from toolkit.log.shards import write_shard
+from toolkit.log.contract.manifest import MANIFEST
+from toolkit.log.contract.problems import LogError
+from toolkit.log.read.example_blocks import cuts, example_ranges
+from toolkit.log.read.log import Log, collect, open_log
+from toolkit.log.read.places import local_path
+from toolkit.log.write.sealing import seal_folder, seal_log
+from toolkit.log.write.shard_files import write_shard
+from toolkit.log.write.typed_rows import check_table, contract_rows, to_contract
 
 ROWS_PER_SHARD = 1_000_000
 
@@ -87,7 +87,7 @@ class LogWriter:
         """Write the rows as one new shard and return its path when it is on disk. LogError for wrong types."""
         check_table(table)
         rows = collect(frame) if isinstance(frame, pl.LazyFrame) else frame
-        return write_shard(self.path, table, sort_rows(to_contract(rows, table), table))
+        return write_shard(self.path, table, contract_rows(rows, table))
 
     def log(self) -> Log:
         """The log as it stands."""
@@ -101,7 +101,7 @@ class LogWriter:
 def sorted_blocks(frame: Frame, table: str, rows_per_shard: int) -> Iterator[pl.DataFrame]:
     """The rows in order, in blocks of about `rows_per_shard` that split no example."""
     if isinstance(frame, pl.DataFrame):
-        rows = sort_rows(to_contract(frame, table), table)
+        rows = contract_rows(frame, table)
         lengths = rows["example_id"].rle().struct.field("len").to_numpy().astype(np.int64)
         ends = [0, *np.cumsum(lengths).tolist()]
         blocks = [(ends[start], ends[end]) for start, end in cuts(lengths, rows_per_shard)]
@@ -115,4 +115,4 @@ def sorted_blocks(frame: Frame, table: str, rows_per_shard: int) -> Iterator[pl.
         return
     for low, high in ranges:
         rows = collect(frame.filter(pl.col("example_id").is_between(pl.lit(low), pl.lit(high))))
-        yield sort_rows(to_contract(rows, table), table)
+        yield contract_rows(rows, table)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolkit.log.problems import LogError
+from toolkit.log.contract.problems import LogError
 
 
 @dataclass(frozen=True)

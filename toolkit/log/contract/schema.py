@@ -16,7 +16,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Column:
+class LogColumn:
     """One column of the contract. `nullable` columns may also be absent altogether."""
 
     name: str
@@ -31,13 +31,13 @@ F32, F64 = pl.Float32(), pl.Float64()
 STR, BOOL = pl.String(), pl.Boolean()
 
 
-def _columns(keys: Mapping[str, pl.DataType], required: str, optional: str) -> tuple[Column, ...]:
+def _columns(keys: Mapping[str, pl.DataType], required: str, optional: str) -> tuple[LogColumn, ...]:
     """Columns from `name:type` words; the types are the short names of `_TYPES`, a list is `[type]`."""
-    made = [Column(name, dtype, nullable=False, key=True) for name, dtype in keys.items()]
+    made = [LogColumn(name, dtype, nullable=False, key=True) for name, dtype in keys.items()]
     for words, nullable in ((required, False), (optional, True)):
         for word in words.split():
             name, _, kind = word.partition(":")
-            made.append(Column(name, _TYPES[kind.rstrip("?")], nullable, nullable_items=kind.endswith("?")))
+            made.append(LogColumn(name, _TYPES[kind.rstrip("?")], nullable, nullable_items=kind.endswith("?")))
     return tuple(made)
 
 
@@ -49,7 +49,7 @@ _TYPES: dict[str, pl.DataType] = {
 _TOKENS = "prompt_tokens:i32 completion_tokens:i32"
 _SECONDS = "latency_s:f32 device_s:f32"
 
-SCHEMAS: dict[str, tuple[Column, ...]] = {
+SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
     "examples": _columns(
         {"example_id": STR},
         "dataset:str split:str question:str",
@@ -71,7 +71,7 @@ SCHEMAS: dict[str, tuple[Column, ...]] = {
     "features": _columns({"trace_id": STR}, "example_id:str", ""),
     "hidden_states": (
         *_columns({"trace_id": STR, "layer": I16, "token": I32}, "example_id:str", ""),
-        Column("state", pl.Array(pl.Float16(), 1), nullable=False),
+        LogColumn("state", pl.Array(pl.Float16(), 1), nullable=False),
     ),
     "rounds": _columns(
         {"example_id": STR, "pool": STR, "hop": I32, "round": I32},
@@ -102,7 +102,7 @@ def kind_of(table: str) -> str:
     return table.partition("/")[0]
 
 
-def schema_of(table: str) -> dict[str, Column]:
+def schema_of(table: str) -> dict[str, LogColumn]:
     """Columns of a table by name, in the contract's order. `table` may be `hidden_states/MODEL`."""
     return {column.name: column for column in SCHEMAS[kind_of(table)]}
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 
-class Written(float):
+class LiteralFloat(float):
     """A float with the text that it was read from, for parsers that take a `parse_float`."""
 
     text: str
 
-    def __new__(cls, text: str) -> Written:
+    def __new__(cls, text: str) -> LiteralFloat:
         """The float that `text` spells."""
         number = super().__new__(cls, text)
         number.text = text
