@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from toolkit.answers import normalise
-from toolkit.imports.expressions import Rows
-from toolkit.imports.mapping import Answers, Mapping
+from toolkit.imports.expressions import SourceRows
+from toolkit.imports.mapping import AnswerRules, ImportMapping
 from toolkit.log import schema_of
 
 
@@ -23,15 +23,15 @@ class Examples:
     trusted: int  # ids with several questions of which the first was kept
 
 
-def make_examples(rows: Rows, mapping: Mapping) -> Examples:
+def make_examples(rows: SourceRows, mapping: ImportMapping) -> Examples:
     """Examples in order of first appearance. ThinkbackError where rows of one example contradict each other."""
     contract = schema_of("examples")
     columns = {}
-    for name, value in mapping.examples.items():
+    for name, value in mapping.examples.columns.items():
         key = f"examples.{name}"
         made = rows.typed(key, value, contract[name].dtype, required=not contract[name].nullable)
         columns[name] = rows.sound(key, value, made)
-    for name, value in mapping.examples_extra.items():
+    for name, value in mapping.examples.extra.items():
         key = f"examples.extra.{name}"
         columns[name] = rows.finite(key, rows.compute(key, value))
     frame = pl.DataFrame([series.alias(name) for name, series in columns.items()])
@@ -64,7 +64,7 @@ def _split(frame: pl.DataFrame, several: pl.Series) -> pl.DataFrame:
     )
 
 
-def _normal_gold(frame: pl.DataFrame, answers: Answers) -> pl.DataFrame:
+def _normal_gold(frame: pl.DataFrame, answers: AnswerRules) -> pl.DataFrame:
     """Gold in the answers' normal form, and the label space in every row where the mapping gives one for all."""
     if answers.labels and "labels" not in frame.columns:
         frame = frame.with_columns(labels=pl.lit(pl.Series([list(answers.labels)])).first())
@@ -73,7 +73,7 @@ def _normal_gold(frame: pl.DataFrame, answers: Answers) -> pl.DataFrame:
     return frame.with_columns(normalise(frame["gold"], answers.kind, answers.labels, answers.aliases).alias("gold"))
 
 
-def _check_agreement(rows: Rows, frame: pl.DataFrame, trusted: list[str]) -> None:
+def _check_agreement(rows: SourceRows, frame: pl.DataFrame, trusted: list[str]) -> None:
     """Rows of one example must say the same of it; null says nothing."""
     for name in frame.columns:
         if name in ("example_id", *trusted):

@@ -7,54 +7,51 @@ something in the conversion is one line that names the mapping's key, the source
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.imports.literals import TEXT_OF, lists, texted
+from toolkit.imports.literals import holds, lists
 from toolkit.imports.mapping import Value
+from toolkit.imports.passed_columns import passed_columns
+from toolkit.imports.source_table import SourceTable
 from toolkit.log.contract.schema import COUNTS
 
 _YES = ("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "correct", "right")
 _NO = ("false", "f", "no", "n", "0", "0.0", "fail", "failed", "incorrect", "wrong")
 _LOW, _HIGH = -(2**31), 2**31 - 1
 
-# Expressions that only pass values on or join texts: made of what stood in the file, not of numbers made of it.
-_QUOTED = re.compile(r"'(?:[^']|'')*'")
-_PASSES_ON = re.compile(
-    r"(?i)(?!.*\b(?:CASE|BETWEEN|IN)\b)(?:\s|[(),.]|\|\||\[[0-9]+\]|\"[^\"]*\"|'"
-    r"|(?:CONCAT|CONCAT_WS|CAST|COALESCE|TRIM|UPPER|LOWER|REPLACE|SPLIT_PART)(?=\s*\()|\w+(?!\w|\s*\())*"
-)
-
 # Columns that an import adds: the row's number, its example's id in the log, and (a prefix) further columns.
 ROW, EXAMPLE, EXTRA = "__row", "__example", "__extra "
 
 
 @dataclass(frozen=True)
-class Rows:
+class SourceRows(SourceTable):
     """Rows of a source with the mapping's file, for errors. `frame` holds source_file and source_row."""
 
-    frame: pl.DataFrame
     mapping: str
 
-    def where(self, key: str, condition: Value | None) -> Rows:
+    def where(self, key: str, condition: Value | None) -> SourceRows:
         """The rows for which an expression is true; null is not true."""
         if condition is None:
             return self
         kept = self.compute(key, condition)
         if kept.dtype != pl.Boolean:
             raise self.error(f"`{key}` gives {kept.dtype}, not true or false")
-        return Rows(self.frame.filter(kept), self.mapping)
+        return replace(self, frame=self.frame.filter(kept))
 
-    def compute(self, key: str, value: Value) -> pl.Series:
-        """The column that a value of the mapping stands for, one entry per row, in the type that it has."""
+    def compute(self, key: str, value: Value, texts: Collection[str] = ()) -> pl.Series:
+        """The column that a value of the mapping stands for, one entry per row, in the type that it has.
+
+        The numbers of the columns `texts` are texts, as the files write them.
+        """
         if isinstance(value, str) and value in self.frame.columns:
-            return self.frame[value].alias(key)
+            return self.computable([value], texts)[value].alias(key)
         try:
             expression = pl.sql_expr(value) if isinstance(value, str) else pl.lit(value)
+            names = set(expression.meta.root_names())
             missing = [name for name in expression.meta.root_names() if name not in self.frame.columns]
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
             raise self.error(f"`{key} = {value!r}` is no expression: {_line(error)}") from None
@@ -65,7 +62,7 @@ class Rows:
                 f"`{key}` needs the column `{missing[0]}`, which the source lacks{hint}; {suggest(missing[0], own)}"
             )
         try:
-            return self.frame.with_columns(expression.alias(key))[key]
+            return self.computable(names, texts).with_columns(expression.alias(key))[key]
         except pl.exceptions.StructFieldNotFoundError as error:
             raise self.error(f"`{key} = {value!r}` needs the field `{_line(error)}`, which its object lacks") from None
         except pl.exceptions.PolarsError as error:
@@ -73,10 +70,8 @@ class Rows:
 
     def typed(self, key: str, value: Value, dtype: pl.DataType, required: bool = False) -> pl.Series:
         """`compute`, in a type of the contract; with `required`, null is an error."""
-        found = self.compute(key, value)
+        found = self._texts(key, value) if holds(dtype, pl.String) else self.compute(key, value)
         made = found if found.dtype == dtype else self._convert(key, found, dtype)
-        if texted(dtype) == dtype and dtype != pl.Boolean and isinstance(value, str):
-            made = self._written(key, value, found, made)
         if required and made.null_count():
             row = first(made.is_null())
             raise self.error(
@@ -84,33 +79,23 @@ class Rows:
             )
         return made
 
-    def _written(self, key: str, value: str, found: pl.Series, made: pl.Series) -> pl.Series:
-        """`made`, texts of `found`, with numbers as they stood in the file where an expression passes them on."""
-        columns = [name for name in roots([value], self.frame.columns) if TEXT_OF + name in self.frame.columns]
-        if not columns or not len(made):
-            return made
-        kept = {name: self.frame[TEXT_OF + name] for name in columns}
-        plain = {name: self.frame[name] for name in columns}
-        text = {
-            name: pl.select(pl.coalesce(kept[name], plain[name].cast(texted(plain[name].dtype)))).to_series()
-            for name in columns
-        }
-        if value in columns or _PASSES_ON.fullmatch(_QUOTED.sub("'", value)):
-            told = Rows(self.frame.with_columns(series.alias(name) for name, series in text.items()), self.mapping)
-            try:
-                again = told.compute(key, value)
-            except ThinkbackError:  # numbers are needed after all
-                return made
-            return again if again.dtype == made.dtype else made
-        if not found.dtype.is_numeric():
-            return made
-        # A number that comes out as it stands in one of the columns: `NULLIF(answer, -1)`.
-        alike = [
-            pl.when(pl.lit(found == plain[name])).then(pl.lit(text[name]))
-            for name in columns
-            if plain[name].dtype.is_numeric()
-        ]
-        return pl.select(pl.coalesce(*alike, pl.lit(made)).alias(key)).to_series()
+    def _texts(self, key: str, value: Value) -> pl.Series:
+        """`compute` for a column of texts: numbers that an expression passes on are as the files write them."""
+        names = [name for name in roots([value], self.frame.columns) if name in self.numbers]
+        passed = set(names) if value in names or not names else passed_columns(str(value)).intersection(names)
+        computed = self.compute(key, value) if len(passed) < len(names) else None
+        if computed is not None and computed.dtype.is_numeric():
+            # A number that comes out as it stands in one of the columns: `NULLIF(answer, -1)`.
+            plain = self.computable(names)
+            alike = [pl.when(computed == plain[name]).then(self.frame[name]) for name in names
+                     if self.numbers[name].is_numeric()]  # fmt: skip
+            return pl.select(pl.coalesce(*alike, computed.cast(pl.String)).alias(key)).to_series()
+        if passed:
+            with contextlib.suppress(ThinkbackError):  # numbers are needed after all
+                texts = self.compute(key, value, passed)
+                if holds(texts.dtype, pl.String):
+                    return texts
+        return self.compute(key, value) if computed is None else computed
 
     def _convert(self, key: str, found: pl.Series, dtype: pl.DataType) -> pl.Series:
         if found.dtype == pl.Null:
@@ -187,7 +172,7 @@ def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
     return list(found)
 
 
-def verdicts(rows: Rows, key: str, value: Value) -> pl.Series:
+def verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
     """A source's own judgement as Boolean: true/false, 0/1, yes/no, pass/fail, correct/wrong, in any case."""
     found = rows.compute(key, value)
     made = _to_bool(found, pl.Boolean()) if found.dtype != pl.Null else found.cast(pl.Boolean)
@@ -238,9 +223,7 @@ def _to_bool(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
 
 
 def _to_list(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    if found.dtype == pl.String:
-        typed, written = lists(found)
-        found = typed if written is None or dtype != pl.List(pl.String) else written
+    found = lists(found)[0] if found.dtype == pl.String else found
     if not isinstance(found.dtype, pl.List | pl.Array):
         return None
     try:

@@ -14,7 +14,6 @@ import polars as pl
 
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.files import check_replaceable
-from toolkit.imports.literals import TEXT_OF
 from toolkit.imports.recovery_columns import FEATURES, MOST, TEXTS, check_labels, check_verdicts, indexed, typed
 from toolkit.imports.recovery_tables import answered_by, examples_of, features_of, told_fields, traces_of
 from toolkit.imports.sources import PLACES, read_sources
@@ -130,9 +129,8 @@ def import_replay(
 
 
 def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
-    rows = read_sources([str(source) for source in sources], frozenset(TEXTS)).frame
-    rows = rows.with_columns(rows[TEXT_OF + name].alias(name) for name in TEXTS if TEXT_OF + name in rows.columns)
-    rows = rows.drop([name for name in rows.columns if name.startswith(TEXT_OF) or name in PLACES])
+    table = read_sources([str(source) for source in sources], frozenset(TEXTS)).table
+    rows = table.computable(table.frame.columns, TEXTS).drop(PLACES, strict=False)
     if rows.is_empty():
         listed = ", ".join(f"`{source}`" for source in sources)
         raise ThinkbackError(f"{listed} {'is' if len(sources) == 1 else 'are'} empty: no rows to import")

@@ -121,8 +121,8 @@ def _text(values: pl.Series, name: str) -> pl.Series:
 
 def _labels(values: pl.Series, name: str) -> pl.Series:
     advice = "labels are a list of texts, each of them once"
-    found = lists(values)[0] if values.dtype == pl.String else values
-    flat = isinstance(found.dtype, pl.List) and not (found.dtype.inner.is_nested() or found.dtype.inner.is_float())
+    found, kind = lists(values) if values.dtype == pl.String else (values, values.dtype)
+    flat = isinstance(kind, pl.List) and not (kind.inner.is_nested() or kind.inner.is_float())
     if not flat and found.null_count() < len(found):
         _unfit(found, found.is_not_null(), name, advice)
     read = (found if flat else found.cast(pl.Null)).cast(pl.List(pl.String)).alias(name)
