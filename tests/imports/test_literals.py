@@ -1,4 +1,4 @@
-"""Where a column of the log is text, a number is written as it stands in the file, whatever stands beside it."""
+"""Where a column of the log is text, a number is written as in the file, whatever is beside it."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_rows_are_added_and_source_is_changed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (SCORES.with_columns(score=pl.lit(float("nan"))), "is no number"),
+        (SCORES.with_columns(score=pl.lit(float("nan"))), "is not a number"),
         (pl.concat([SCORES, SCORES]), "verifications"),
         (SCORES.with_columns(trace_id=pl.lit("unknown") + pl.col("trace_id")), "unknown"),
         (SCORES.drop("score"), "`score`: is missing"),

@@ -14,7 +14,7 @@ from toolkit.log import schema_of
 
 
 @dataclass(frozen=True)
-class Examples:
+class ImportedExamples:
     """`table`: the examples. `ids`: the example_id of each source row. `split`: ids that meant several questions."""
 
     table: pl.DataFrame
@@ -23,7 +23,7 @@ class Examples:
     trusted: int  # ids with several questions of which the first was kept
 
 
-def make_examples(rows: SourceRows, mapping: ImportMapping) -> Examples:
+def make_examples(rows: SourceRows, mapping: ImportMapping) -> ImportedExamples:
     """Examples in order of first appearance. ThinkbackError where rows of one example contradict each other."""
     contract = schema_of("examples")
     columns = {}
@@ -44,11 +44,11 @@ def make_examples(rows: SourceRows, mapping: ImportMapping) -> Examples:
     firsts = [pl.col(name).drop_nulls().first() for name in frame.columns if name != "example_id"]
     table = frame.group_by("example_id", maintain_order=True).agg(firsts)
     split = several.len() if mapping.ids == "split" else 0
-    return Examples(table, frame["example_id"], split, several.len() - split)
+    return ImportedExamples(table, frame["example_id"], split, several.len() - split)
 
 
 def _several(frame: pl.DataFrame) -> pl.Series:
-    """The ids that stand for more than one question."""
+    """The ids of more than one question."""
     counted = frame.group_by("example_id").agg(pl.col("question").n_unique())
     return counted.filter(pl.col("question") > 1)["example_id"]
 

@@ -43,7 +43,7 @@ class SourceRows(SourceTable):
         return replace(self, frame=self.frame.filter(kept))
 
     def compute(self, key: str, value: Value, texts: Collection[str] = ()) -> pl.Series:
-        """The column that a value of the mapping stands for, one entry per row, in the type that it has.
+        """The column that a value of the mapping means, one entry per row, in the type that it has.
 
         The numbers of the columns `texts` are texts, as the files write them.
         """
@@ -54,7 +54,7 @@ class SourceRows(SourceTable):
             names = set(expression.meta.root_names())
             missing = [name for name in expression.meta.root_names() if name not in self.frame.columns]
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
-            raise self.error(f"`{key} = {value!r}` is no expression: {_line(error)}") from None
+            raise self.error(f"`{key} = {value!r}` is not an expression: {_line(error)}") from None
         if missing:
             own = [name for name in self.frame.columns if not name.startswith(("source_", "__"))]
             hint = f" (a constant is written \"'{value}'\")" if value == missing[0] else ""
@@ -85,7 +85,7 @@ class SourceRows(SourceTable):
         passed = set(names) if value in names or not names else passed_columns(str(value)).intersection(names)
         computed = self.compute(key, value) if len(passed) < len(names) else None
         if computed is not None and computed.dtype.is_numeric():
-            # A number that comes out as it stands in one of the columns: `NULLIF(answer, -1)`.
+            # A number that is one of the columns' own: `NULLIF(answer, -1)`.
             plain = self.computable(names)
             alike = [pl.when(computed == plain[name]).then(self.frame[name]) for name in names
                      if self.numbers[name].is_numeric()]  # fmt: skip
@@ -103,11 +103,11 @@ class SourceRows(SourceTable):
         convert = _CONVERTERS[type(dtype)]
         made = convert(found, dtype)
         if made is None:
-            raise self.error(f"`{key}` gives {found.dtype} {self.place(0)}, which is no {_WORDS[type(dtype)]}")
+            raise self.error(f"`{key}` gives {found.dtype} {self.place(0)}, which is not {_WORDS[type(dtype)]}")
         lost = made.is_null() & found.is_not_null() & ~_is_nan(found)
         if lost.any():
             row = first(lost)
-            raise self.error(f"`{key}` is `{found[row]}` {self.place(row)}, which is no {_WORDS[type(dtype)]}")
+            raise self.error(f"`{key}` is `{found[row]}` {self.place(row)}, which is not {_WORDS[type(dtype)]}")
         return made
 
     def finite(self, key: str, values: pl.Series) -> pl.Series:
@@ -165,7 +165,7 @@ def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
         if not isinstance(value, str):
             continue
         if value not in names:
-            # What is no expression is a column's name, or an error that is told where the value is computed.
+            # What is not an expression is a column's name, or an error when the value is computed.
             with contextlib.suppress(pl.exceptions.PolarsError, BaseExceptionGroup):
                 found |= dict.fromkeys(pl.sql_expr(value).meta.root_names())
         found[value] = None
@@ -177,12 +177,12 @@ def verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
     found = rows.compute(key, value)
     made = _to_bool(found, pl.Boolean()) if found.dtype != pl.Null else found.cast(pl.Boolean)
     if made is None:
-        raise rows.error(f"`{key}` gives {found.dtype}, which is no verdict")
+        raise rows.error(f"`{key}` gives {found.dtype}, which is not a verdict")
     lost = made.is_null() & found.is_not_null() & ~_is_nan(found)
     if lost.any():
         row = first(lost)
         raise rows.error(
-            f"`{key}` is `{found[row]}` {rows.place(row)}, which is no verdict: write a condition"
+            f"`{key}` is `{found[row]}` {rows.place(row)}, which is not a verdict: write a condition"
             ' (`correct = "score > 0.5"`), or map graded correctness to `traces.credit`'
         )
     return made
@@ -250,10 +250,10 @@ _CONVERTERS: dict[type, Callable[[pl.Series, pl.DataType], pl.Series | None]] = 
     pl.List: _to_list,
 }
 _WORDS: dict[type, str] = {
-    pl.String: "text",
-    pl.Int32: "whole number of 32 bits",
-    pl.Float32: "number",
-    pl.Float64: "number",
+    pl.String: "a string",
+    pl.Int32: "an integer of 32 bits",
+    pl.Float32: "a number",
+    pl.Float64: "a number",
     pl.Boolean: "true or false",
-    pl.List: "list",
+    pl.List: "a list",
 }

@@ -53,7 +53,7 @@ def _inexact(values: pl.Series, dtype: pl.DataType) -> bool:
 
 
 def _rewritten(content: bytes, name: str, dtype: pl.DataType) -> bool:
-    """Whether a number of this column may be written otherwise than in the file: `2.0` for `2`, `2` in a text."""
+    """Whether a number of this column may be written differently from the file: `2.0` for `2`, `2` in a text."""
     if dtype != pl.String:
         return holds(dtype, pl.Float64) or (dtype.is_nested() and holds(dtype, pl.String))
     key = json.dumps(name, ensure_ascii=False)
@@ -74,7 +74,7 @@ def _object(line: bytes, number: int) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"line {number}: {str(error).splitlines()[0]}") from None
     if not isinstance(value, dict):
-        raise ValueError(f"line {number} holds no object")
+        raise ValueError(f"line {number} is not an object")
     return value
 
 
@@ -86,7 +86,7 @@ def json_list(content: bytes, texts: Collection[str]) -> SourceTable:
         return json_lines(content, texts)
     rows = value if isinstance(value, list) else [value]
     if not all(isinstance(row, dict) for row in rows):
-        raise ValueError("it holds no list of objects")
+        raise ValueError("it is not a list of objects")
     return _from_objects(rows)
 
 

@@ -19,7 +19,7 @@ _PAIR = ("example_id", "answer")
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedTraces:
     """Traces with `answer`, `correct` and, where there are any, `opaque`; and what happened, in traces."""
 
     frame: pl.DataFrame
@@ -29,7 +29,7 @@ class Judged:
     changed: int  # verdicts of the source that are others now
     by_conflict: int  # traces whose equal answers the source judged differently
     judged_here: int  # verdicts that the source did not have
-    without_gold: int  # traces that --rejudge left as they were, for want of gold
+    without_gold: int  # traces that rejudging left as they were, since they have no gold
     open_examples: int  # examples without a verdict
     undecided: int  # opaque traces without a verdict
     blind_examples: int  # examples with labels and verdicts but no gold
@@ -62,7 +62,7 @@ def only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
 
 def judge_traces(
     rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame, examples: pl.DataFrame, rejudge: bool
-) -> Judged:
+) -> JudgedTraces:
     """Settle `correct` for every trace of `frame` (with `answer`, `opaque`, `verdict`); see the module's words.
 
     Raises ThinkbackError where equal answers are judged differently and the mapping does not say what to do.
@@ -86,7 +86,7 @@ def judge_traces(
     open_rows = frame.filter(pl.col("correct").is_null())
     blind = frame.filter(pl.col("blind") & ~pl.col("opaque") & pl.col("verdict").is_not_null())
     new = frame["verdict"].is_null() & frame["correct"].is_not_null() & frame["answer"].is_not_null()
-    return Judged(
+    return JudgedTraces(
         frame=frame,
         nulls=nulls,
         opaque=int(frame["opaque"].sum()),

@@ -1,6 +1,6 @@
 """Mapping files: how the rows of a foreign table become a log. The manual's page on importing tells what they hold.
 
-TOML; every value that stands for a column is a column's name, an expression of polars' SQL, or a constant. A value that
+TOML; every value of a column is a column's name, an expression of polars' SQL, or a constant. A value that
 is exactly a column's name is that column, however odd the name. Two columns are always there: `source_file` (the file's
 name) and `source_row` (from 1). After `explode`, `element` is the place in the list, from 0.
 """

@@ -38,7 +38,7 @@ TEXTS = (
 )  # fmt: skip
 WORDS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 MOST = 2**31 - 1
-COUNTED = "tokens are counted in whole numbers from 0"
+COUNTED = "tokens are integers from 0"
 
 
 def typed(rows: pl.DataFrame) -> pl.DataFrame:
@@ -82,7 +82,7 @@ def indexed(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     own = next((name for name in INDEX if name in rows.columns), None)
     if own is None:
         return rows.with_columns(sample_index=pl.lit(None, pl.Int32)), ""
-    read = _count(rows[own], own, "rollouts are numbered in whole numbers from 0").alias("sample_index")
+    read = _count(rows[own], own, "sample indices are integers from 0").alias("sample_index")
     if read.min() == 1:
         return rows.with_columns(read - 1), f"`{own}` counts from 1, and sample indices from 0: they are one less"
     return rows.with_columns(read), ""
@@ -132,7 +132,7 @@ def _labels(values: pl.Series, name: str) -> pl.Series:
 
 
 def _flat(values: pl.Series, name: str, advice: str) -> pl.Series:
-    """The values where they are no lists or objects, or none at all."""
+    """The values, unless they are lists or objects."""
     if not values.dtype.is_nested():
         return values
     if values.null_count() < len(values):
@@ -171,7 +171,7 @@ def check_verdicts(rows: pl.DataFrame) -> None:
 def check_labels(rows: pl.DataFrame, answered: bool) -> None:
     """Raise where a gold answer is none of the labels, or a verdict on an answer among labels is not by the gold one.
 
-    Without answers (`answered` false) verdicts stand for themselves.
+    Without answers (`answered` false) verdicts are not checked against labels.
     """
     if "labels" not in rows.columns:
         return

@@ -57,7 +57,7 @@ def stacked(tables: Sequence[SourceTable], texts: Collection[str]) -> SourceTabl
 
 
 def _too_large(tables: Sequence[SourceTable], name: str, kinds: Collection[pl.DataType]) -> bool:
-    """Whether an integer stands beside floats that can't tell it from its neighbours."""
+    """Whether there is an integer beside floats that is too large for a float."""
     if not (any(kind.is_float() for kind in kinds) and any(kind.is_integer() for kind in kinds)):
         return False
     integers = (table.computable([name])[name] for table in tables if table.kind(name).is_integer())

@@ -5,7 +5,7 @@ JSON lines (`.jsonl`, `.ndjson`), a JSON list of objects (`.json`), CSV, TSV and
 
 A JSON field that holds different kinds of values becomes text. CSV has no types: in an expression a column is taken
 as integers where that changes no character of it, as floats where different texts stay different numbers, else as
-text; so `007` stays `007`. Where a column of the log is text, what stood in the file is taken, `1.10` for `1.10`:
+text; so `007` stays `007`. Where a column of the log is text, the number is taken as written, `1.10` for `1.10`:
 of CSV and JSON alike, and of one file beside another.
 """
 
@@ -75,7 +75,7 @@ def read_beside(file: str, folder: str, texts: Collection[str]) -> SourceTable:
 
 
 def _find(source: str) -> list[str]:
-    """Addresses of the files that a file name, glob or folder stands for, sorted."""
+    """Addresses of the files that a file name, glob or folder means, sorted."""
     import fsspec
 
     try:
@@ -137,9 +137,9 @@ def _parse(address: str, content: bytes, texts: Collection[str]) -> SourceTable:
     try:
         return _PARSERS[ending](content, texts)
     except RecursionError:
-        raise ThinkbackError(f"source `{address}` is no readable {ending[1:]} file: it nests too deeply") from None
+        raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: it nests too deeply") from None
     except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
-        raise ThinkbackError(f"source `{address}` is no readable {ending[1:]} file: {_line(error)}") from None
+        raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: {_line(error)}") from None
 
 
 def _parquet(content: bytes, _: Collection[str]) -> SourceTable:

@@ -10,9 +10,9 @@ import polars as pl
 
 from toolkit.errors import ThinkbackError, listed
 from toolkit.files import check_replaceable
-from toolkit.imports.examples import Examples, make_examples
+from toolkit.imports.examples import ImportedExamples, make_examples
 from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows, roots
-from toolkit.imports.judgements import Judged, judge_traces, only_verdicts, with_answers
+from toolkit.imports.judgements import JudgedTraces, judge_traces, only_verdicts, with_answers
 from toolkit.imports.literals import holds, known, lists
 from toolkit.imports.mapping import ImportMapping, JoinedFile, read_mapping
 from toolkit.imports.source_table import SourceTable
@@ -26,7 +26,7 @@ WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "cl
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import did. Counts are of rows of the table named, unless the comment says otherwise."""
+    """What an import did. Counts are of rows of the table named, unless the comment names something else."""
 
     log: Path
     name: str
@@ -41,7 +41,7 @@ class ImportReport:
     judgements_changed: int  # traces whose verdict is not the source's any more
     duplicates_dropped: int  # traces
     duplicates_numbered: int  # traces
-    ids_split: int  # example_ids that stood for several questions
+    ids_split: int  # example_ids of several questions
     unjudged_examples: int
     behind_gaps: int  # traces after a gap in their sample indices, which are not replayed
     notes: tuple[str, ...]  # one line each, for people
@@ -195,7 +195,9 @@ def _explode(rows: SourceRows, names: Sequence[str]) -> SourceRows:
     return replace(rows, frame=frame.with_columns(full).explode(opened), numbers=numbers)
 
 
-def _tables(rows: SourceRows, plan: ImportMapping, examples: Examples, frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
+def _tables(
+    rows: SourceRows, plan: ImportMapping, examples: ImportedExamples, frame: pl.DataFrame
+) -> dict[str, pl.DataFrame]:
     """The log's tables; a table without rows is left out."""
     working = [name for name in WORKING if name in frame.columns]
     contract = schema_of("traces")
@@ -231,7 +233,12 @@ def _provenance(plan: ImportMapping, source: SourceFiles, rejudge: bool) -> dict
 
 
 def _notes(
-    report: dict[str, int], solved: Solved, judged: Judged, examples: Examples, plan: ImportMapping, rejudge: bool
+    report: dict[str, int],
+    solved: Solved,
+    judged: JudgedTraces,
+    examples: ImportedExamples,
+    plan: ImportMapping,
+    rejudge: bool,
 ) -> tuple[str, ...]:
     """One line for everything that is not as a user might take for granted."""
     told = [
@@ -247,11 +254,11 @@ def _notes(
         ),
         (
             examples.split,
-            "{n} example_ids stood for different questions: now one id per question, by its hash",
+            "{n} example_ids had different questions: now one id per question, by its hash",
         ),
-        (report["behind_gaps"], "{n} traces stand behind a gap in their sample indices (from 0): not replayed"),
-        (examples.trusted, '{n} example_ids stand for different questions: the first was kept (`ids = "trust"`)'),
-        (judged.nulls, "{n} traces have no answer, and are wrong"),
+        (report["behind_gaps"], "{n} traces come after a gap in their sample indices (from 0): not replayed"),
+        (examples.trusted, '{n} example_ids have different questions: the first was kept (`ids = "trust"`)'),
+        (judged.nulls, "{n} traces have no readable answer (counted as wrong)"),
         (judged.null_right, "{n} of these the source calls right; map `traces.opaque` to keep its verdicts"),
         (
             judged.opaque - judged.undecided,
@@ -261,7 +268,7 @@ def _notes(
             judged.by_conflict,
             "{n} traces have answers that the source judged differently: `" + plan.answers.conflicts + "`",
         ),
-        (judged.judged_here, "{n} answers had no verdict: judged against gold, or as an equal answer was"),
+        (judged.judged_here, "{n} answers graded by comparing with gold, or as an equal answer was"),
         (judged.without_gold, "{n} traces have no gold: not rejudged"),
         (judged.undecided, "{n} traces have neither answer nor verdict: no trace of their examples is judged"),
         (
@@ -279,9 +286,16 @@ def _notes(
 
 
 def _report(
-    out: Path, title: str, read: tuple[int, int], tables: dict[str, pl.DataFrame], examples: Examples, solved: Solved,
-    judged: Judged, plan: ImportMapping, rejudge: bool,
-) -> ImportReport:  # fmt: skip
+    out: Path,
+    title: str,
+    read: tuple[int, int],
+    tables: dict[str, pl.DataFrame],
+    examples: ImportedExamples,
+    solved: Solved,
+    judged: JudgedTraces,
+    plan: ImportMapping,
+    rejudge: bool,
+) -> ImportReport:
     heights = {name: tables[name].height if name in tables else 0 for name in ("verifications", "features")}
     counts = {
         "rows_read": read[0],

@@ -1,4 +1,4 @@
-"""A Table as a LaTeX float: booktabs rules, the title as caption, the notes beneath."""
+"""A Table as a LaTeX float: booktabs rules, the title as caption, the notes below."""
 
 from __future__ import annotations
 

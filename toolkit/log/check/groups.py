@@ -57,7 +57,7 @@ def _in_cycles(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
     places = known.select("at", "example_id", parent_id="trace_id")
     links = known.join(places, on=["parent_id", "example_id"], how="inner", suffix="_parent")
     links = links.filter(pl.col("at") != pl.col("at_parent"))
-    above = np.full(known.height + 1, known.height)  # the last place stands for no parent, and is its own
+    above = np.full(known.height + 1, known.height)  # the last place means no parent, and is its own
     above[links["at"].to_numpy()] = links["at_parent"].to_numpy()
     for _ in range(known.height.bit_length()):  # doubles the steps: at the end only cycles are left
         if (above == known.height).all():
@@ -98,7 +98,7 @@ def _index_twice(row: dict[str, object]) -> str:
     what = f"example {shown(row['example_id'])}, pool {shown(row['pool'])}, action {shown(row['action'])}"
     if row["parent_id"] is not None:
         what += f", parent {shown(row['parent_id'])}"
-    return f"{shown(row['sample_index'])} stands twice in {what}: number the samples 0, 1, 2 …"
+    return f"{shown(row['sample_index'])} occurs twice in {what}: number the samples 0, 1, 2 …"
 
 
 def _check_judged_whole(faults: Faults, traces: pl.DataFrame) -> None:
@@ -131,7 +131,7 @@ def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
         rows.filter(pl.col("correct") != first),
         lambda row: (
             f"is {str(row['correct']).lower()} for answer {shown(row['answer'])} of example "
-            f"{shown(row['example_id'])}, which is judged otherwise before: judge equal answers alike"
+            f"{shown(row['example_id'])}, which is judged differently before: judge equal answers alike"
         ),
     )
 
@@ -172,7 +172,7 @@ def check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.DataF
             "paid twice",
             alone.filter(pl.col(name) > 0),
             lambda row, name=name: (  # type: ignore[misc]
-                f"{shown(row[name])}: the cost of a call that ranks several traces stands on the row of the lowest "
+                f"{shown(row[name])}: the cost of a call that ranks several traces belongs to the row with the lowest "
                 "sample_index, the others hold 0"
             ),
         )

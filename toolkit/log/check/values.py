@@ -69,7 +69,7 @@ def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
             yield ValueRule(name, "null", pl.col(name).is_null(), _says("is null where a value is required"))
         if isinstance(dtype, pl.List) and column is not None and not column.nullable_items:
             flagged = pl.col(name).list.drop_nulls().list.len() != pl.col(name).list.len()
-            message = _says("a null stands in the list: leave the item out, or write its value")
+            message = _says("the list holds a null: leave the item out, or write its value")
             yield ValueRule(name, "null item", flagged, message)
         if (flagged_nan := not_finite(pl.col(name), dtype)) is not None:
             yield ValueRule(name, "nan", flagged_nan, _no_number(name, dtype))
@@ -82,9 +82,9 @@ def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
 
 def _no_number(name: str, dtype: pl.DataType) -> Message:
     if dtype.is_float():
-        return _bad(name, "is no number: write null for not recorded")
+        return _bad(name, "is not a number: write null for not recorded")
     where = "struct" if isinstance(dtype, pl.Struct) else "list"
-    return _says(f"NaN or infinity stands in the {where}: write finite numbers")
+    return _says(f"the {where} holds NaN or infinity: write finite numbers")
 
 
 def _skipped(table: str, name: str) -> bool:
@@ -229,7 +229,7 @@ def check_states(faults: Faults, table: str) -> list[str]:
                     row = start + int(bad.argmax())
                     has_null = bool(pc.any(values.is_null()).as_py()) or bool(missing.any())
                     what = "a null" if has_null else "NaN or infinity"
-                    faults.add(Problem(shard.file, "state", row, f"{what} stands in the state: write finite numbers"))
+                    faults.add(Problem(shard.file, "state", row, f"the state holds {what}: write finite numbers"))
                     break
                 start += len(column)
     return notes

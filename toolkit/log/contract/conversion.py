@@ -23,7 +23,7 @@ _FLOAT32_MAX = 3.4028235677973366e38  # halfway from the largest float32 to the 
 
 
 def can_convert(found: pl.DataType, target: pl.DataType) -> bool:
-    """Whether the kinds agree, so that at most single values stand in the way."""
+    """Whether the kinds agree, so that only single values can prevent a conversion."""
     if found in (target, pl.Null):
         return True
     if isinstance(target, pl.Array):
@@ -75,7 +75,7 @@ def _lossy_list(values: pl.Expr, found: pl.DataType, target: pl.DataType) -> pl.
 
 
 def not_finite(values: pl.Expr, found: pl.DataType) -> pl.Expr | None:
-    """True where NaN or infinity stands in a value, however deep; None where the type can hold neither."""
+    """True where a value holds NaN or infinity, however deep; None where the type can hold neither."""
     if found.is_float():
         return ~values.is_finite()
     if isinstance(found, pl.Struct):

@@ -59,7 +59,7 @@ class Manifest:
         try:
             return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
         except (TypeError, ValueError) as error:
-            raise LogError(f"the manifest's `source`, `pools` or further keys are no JSON: {error}") from None
+            raise LogError(f"the manifest's `source`, `pools` or further keys are not JSON: {error}") from None
 
 
 def now() -> str:
@@ -74,7 +74,7 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     except ValueError as error:
         reason = " ".join(str(error).split())
         raise LogError(
-            f"`{where}` is no valid JSON ({reason}): restore it, or remove it to read the log as unsealed"
+            f"`{where}` is not valid JSON ({reason}): restore it, or remove it to read the log as unsealed"
         ) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else content
@@ -153,7 +153,7 @@ def _pools(content: Mapping[str, Any], where: str) -> dict[str, Any]:
 def _entries(table: str, listed: Any, where: str) -> tuple[ShardEntry, ...]:
     nested = table.count("/") == 1 and kind_of(table) == HIDDEN
     if kind_of(table) not in SCHEMAS or (("/" in table or table == HIDDEN) and not nested):
-        raise LogError(f"`{where}`: `tables` lists `{table}`, which is no table of the contract")
+        raise LogError(f"`{where}`: `tables` lists `{table}`: unknown table")
     if not isinstance(listed, list):
         raise LogError(f"`{where}`: `tables.{table}` must be a list of shards")
     entries = tuple(_entry(table, shard, where) for shard in listed)

@@ -55,7 +55,7 @@ UNFINISHED = "name a log's folder, or run again the command that was to make thi
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """A value as it stands in a message: short, on one line."""
+    """A value as messages show it: short, on one line."""
     text = str(value) if isinstance(value, str) else repr(value)
     text = " ".join(text.split()) if text.strip() else repr(text)[1:-1]
     return f"`{text if len(text) <= limit else text[: limit - 1] + '…'}`"

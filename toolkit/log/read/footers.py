@@ -64,7 +64,7 @@ def read_footer(shard: Shard) -> Footer:
     except FileNotFoundError:
         raise Problem(shard.file, None, None, f"is missing: {_RESTORE}").error() from None
     except (pa.ArrowException, *FAILURES, ValueError) as error:
-        message = f"is truncated or no Parquet file ({one_line(error)}): {_RESTORE}"
+        message = f"is truncated or not a Parquet file ({one_line(error)}): {_RESTORE}"
         raise Problem(shard.file, None, None, message).error() from None
 
 

@@ -57,7 +57,7 @@ def is_shard(name: str) -> bool:
 
 
 def _find_folder(place: Place, shown: str, prefix: str) -> Found | None:
-    """A log's folder; None where it is none. `prefix` stands before file names in messages."""
+    """A log's folder; None where it is not one. `prefix` comes before file names in messages."""
     folders, files = place.names()
     data = place.read(MANIFEST)
     if data is not None:
@@ -120,7 +120,7 @@ def _no_log(place: Place, address: str) -> str:
         return f"`{address}` is a file: name the log's folder"
     if not place.exists():
         return f"`{address}` does not exist"
-    return f"`{address}` is no log: it holds neither `{MANIFEST}` nor a table's folder ({', '.join(SCHEMAS)})"
+    return f"`{address}` is not a log: it holds neither `{MANIFEST}` nor a table's folder ({', '.join(SCHEMAS)})"
 
 
 def _find_glob(address: str) -> Found:

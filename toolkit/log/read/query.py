@@ -142,7 +142,7 @@ def _column(
 
 
 def _reading(files: list[str]) -> str:
-    """Nothing but what the files hold: a folder `column=value` is no column."""
+    """Nothing but what the files hold: a folder `column=value` is not a column."""
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
     return f"read_parquet([{listed}], hive_partitioning = false)"
 

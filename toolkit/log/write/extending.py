@@ -1,8 +1,8 @@
-"""Adding to a sealed log in place: new shards beside those that stand, then a new manifest in the place of the old.
+"""Adding to a sealed log in place: new shards beside the existing ones, then a new manifest that replaces the old one.
 
-Until the manifest is replaced, in one step, readers see the log as it was. Rows that stand are never changed and their
-shards never touched, but for `features`: the contract has one row per trace there, so new columns for traces that have
-a row already need shards of their own, which hold the standing values too and take the old shards' place.
+Until the manifest is replaced, in one step, readers see the log as it was. Existing rows never change and their shards
+are not touched, except for `features`: the contract has one row per trace there, so new columns for traces that have
+a row already need new shards, which hold the existing values too and replace the old shards.
 
 What a killed writer left behind is cleared when the next one begins. One writer at a time holds the log's lock.
 """
@@ -45,7 +45,7 @@ def open_sealed(path: str | Path) -> Log:
     folder = local_path(path)
     log = open_log(folder)
     if not log.shards:
-        raise LogError(f"`{path}` is no log: it holds no tables; {UNFINISHED}")
+        raise LogError(f"`{path}` is not a log: it holds no tables; {UNFINISHED}")
     if log.manifest is None:
         raise LogError(f"`{path}` is not sealed, so nothing can be added to it: seal it first, `thinkback seal {path}`")
     try:
@@ -66,8 +66,8 @@ def extend_log(
     """Add rows to a local, sealed log, or columns to its `features`, and seal it anew.
 
     `tables` maps tables (`hidden_states/MODEL` too) to their new rows; a LazyFrame is read in ranges of examples, so it
-    may be larger than memory. `source` makes the manifest's new `source` from the one that stands. In `features`, a
-    value that stands wins. LogError, and the log as it was, where the rows break the contract or the disk is full.
+    may be larger than memory. `source` makes the manifest's new `source` from the existing one. In `features`,
+    existing values are kept. LogError, and the log as it was, where the rows break the contract or the disk is full.
     """
     folder = local_path(path)
     with _locked(path, folder):
@@ -115,10 +115,10 @@ def _extended(
 
 
 def _joined(log: Log, rows: Frame) -> Iterator[pl.DataFrame]:
-    """The features that stand and the new ones, one row per trace, in blocks; a value that stands wins."""
+    """The existing features and the new ones, one row per trace, in blocks; existing values are kept."""
     old, new = log.scan(FEATURES, list(log.columns(FEATURES))), rows.lazy()
-    standing, coming = list(old.collect_schema()), list(new.collect_schema())
-    both = [name for name in coming if name in standing and name not in ("trace_id", "example_id")]
+    existing, coming = list(old.collect_schema()), list(new.collect_schema())
+    both = [name for name in coming if name in existing and name not in ("trace_id", "example_id")]
     columns = [pl.coalesce(name, f"{name}:new").alias(name) for name in both]
     counts = [collect(frame.group_by("example_id").len(), log) for frame in (old, new)]
     for low, high in example_ranges(counts, ROWS_PER_SHARD):
@@ -150,12 +150,12 @@ def _locked(shown: str | Path, folder: Path) -> Iterator[None]:
 
 
 def _note(folder: Path, tables: Mapping[str, Frame]) -> None:
-    """Write down which files stand, listed or not, before new ones come: whatever else is there later is ours."""
-    standing = {table: sorted(file.name for file in _files(folder, table)) for table in tables}
+    """Write down which files exist, listed or not, before new ones come: whatever else is there later is ours."""
+    existing = {table: sorted(file.name for file in _files(folder, table)) for table in tables}
     old = [table for table in tables if kind_of(table) == FEATURES]
     manifest = parse_manifest((folder / MANIFEST).read_bytes(), MANIFEST)
     ours = {table: [e.file.rpartition("/")[2] for e in manifest.tables.get(table, ())] for table in old}
-    kept = {table: [name for name in names if name not in ours.get(table, ())] for table, names in standing.items()}
+    kept = {table: [name for name in names if name not in ours.get(table, ())] for table, names in existing.items()}
     with beside(folder / ADDING / _PLACING) as temporary:
         temporary.write_text(json.dumps(kept), encoding="utf-8")
 

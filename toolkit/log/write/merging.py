@@ -222,7 +222,7 @@ def _losers(joined: _Joined, table: str, lost: Dropped) -> pl.Series:
 
 
 def _strays(joined: _Joined, table: str, lost: Dropped) -> pl.Series:
-    """Rows (`__row`) that a log holds of traces that were dropped, or that it has otherwise than they are kept."""
+    """Rows (`__row`) that a log holds of traces that were dropped, or of which another log's version is kept."""
     ends = joined.ends(table)
     parts = [pl.Series(ROW, [], pl.UInt64)]
     for number, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):

@@ -32,7 +32,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Trace rows that may be dropped, in their order, (R,) each: numbers that stand for the trace's id, its
+    """Trace rows that may be dropped, in their order, (R,) each: numbers for the trace's id, its
     place and its parent's id (−1: no trace among these), a hash of what the row says, and the log's number.
     """
 

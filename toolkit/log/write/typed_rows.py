@@ -38,7 +38,7 @@ def to_contract(frame: pl.DataFrame, table: str) -> pl.DataFrame:
             _raise_first(converted, pl.col(name).is_null(), table, name, "is null where a value is required")
         flagged = not_finite(pl.col(name), dtype)
         if flagged is not None:
-            what = "is no number: write null for not recorded" if dtype.is_float() else "holds NaN or infinity"
+            what = "is not a number: write null for not recorded" if dtype.is_float() else "holds NaN or infinity"
             _raise_first(converted, flagged, table, name, what)
     return converted
 

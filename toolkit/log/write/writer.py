@@ -90,7 +90,7 @@ class LogWriter:
         return write_shard(self.path, table, contract_rows(rows, table))
 
     def log(self) -> Log:
-        """The log as it stands."""
+        """The log with what was appended so far."""
         return open_log(self.path)
 
     def seal(self, *, name: str, validate: bool = True, **details: Any) -> Log:
