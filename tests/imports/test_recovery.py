@@ -254,7 +254,7 @@ BAD = {
     ),
     "tokens in an object": (
         changed(1, action_usage={"prompt_tokens": {"a": 1}}),
-        "`action_usage.prompt_tokens` of the rows holds Struct({'a': Int64}) in row 2; give a number",
+        "`action_usage.prompt_tokens` of the rows holds Struct({'a': Int64}) in row 2; tokens are integers",
     ),
     "tokens of the usage below zero": (
         changed(2, base_usage={"prompt_tokens": -3, "completion_tokens": 103}),

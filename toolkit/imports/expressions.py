@@ -7,7 +7,7 @@ something in the conversion is one line that names the mapping's key, the source
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -19,8 +19,10 @@ from toolkit.imports.passed_columns import passed_columns
 from toolkit.imports.source_table import SourceTable
 from toolkit.log.contract.schema import COUNTS
 
-_YES = ("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "correct", "right")
-_NO = ("false", "f", "no", "n", "0", "0.0", "fail", "failed", "incorrect", "wrong")
+_TRUTHS = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "correct", "right"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "0", "0.0", "fail", "failed", "incorrect", "wrong"), False),
+}
 _LOW, _HIGH = -(2**31), 2**31 - 1
 
 # Columns that an import adds: the row's number, its example's id in the log, and (a prefix) further columns.
@@ -71,7 +73,7 @@ class SourceRows(SourceTable):
     def typed(self, key: str, value: Value, dtype: pl.DataType, required: bool = False) -> pl.Series:
         """`compute`, in a type of the contract; with `required`, null is an error."""
         found = self._texts(key, value) if holds(dtype, pl.String) else self.compute(key, value)
-        made = found if found.dtype == dtype else self._convert(key, found, dtype)
+        made = found if found.dtype == dtype else self.converted(key, found, dtype)
         if required and made.null_count():
             row = first(made.is_null())
             raise self.error(
@@ -97,17 +99,17 @@ class SourceRows(SourceTable):
                     return texts
         return self.compute(key, value) if computed is None else computed
 
-    def _convert(self, key: str, found: pl.Series, dtype: pl.DataType) -> pl.Series:
+    def converted(self, key: str, found: pl.Series, dtype: pl.DataType, what: str = "", advice: str = "") -> pl.Series:
+        """Computed values in a type of the contract; ThinkbackError for the first that is not `what`."""
         if found.dtype == pl.Null:
             return found.cast(dtype)
-        convert = _CONVERTERS[type(dtype)]
-        made = convert(found, dtype)
+        made, what = _converted(found, dtype), what or _WORDS[type(dtype)]
         if made is None:
-            raise self.error(f"`{key}` gives {found.dtype} {self.place(0)}, which is not {_WORDS[type(dtype)]}")
+            raise self.error(f"`{key}` gives {found.dtype} {self.place(0)}, which is not {what}{advice}")
         lost = made.is_null() & found.is_not_null() & ~_is_nan(found)
         if lost.any():
             row = first(lost)
-            raise self.error(f"`{key}` is `{found[row]}` {self.place(row)}, which is not {_WORDS[type(dtype)]}")
+            raise self.error(f"`{key}` is `{found[row]}` {self.place(row)}, which is not {what}{advice}")
         return made
 
     def finite(self, key: str, values: pl.Series) -> pl.Series:
@@ -174,18 +176,8 @@ def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
 
 def verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
     """A source's own judgement as Boolean: true/false, 0/1, yes/no, pass/fail, correct/wrong, in any case."""
-    found = rows.compute(key, value)
-    made = _to_bool(found, pl.Boolean()) if found.dtype != pl.Null else found.cast(pl.Boolean)
-    if made is None:
-        raise rows.error(f"`{key}` gives {found.dtype}, which is not a verdict")
-    lost = made.is_null() & found.is_not_null() & ~_is_nan(found)
-    if lost.any():
-        row = first(lost)
-        raise rows.error(
-            f"`{key}` is `{found[row]}` {rows.place(row)}, which is not a verdict: write a condition"
-            ' (`correct = "score > 0.5"`), or map graded correctness to `traces.credit`'
-        )
-    return made
+    advice = ': write a condition (`correct = "score > 0.5"`), or map graded correctness to `traces.credit`'
+    return rows.converted(key, rows.compute(key, value), pl.Boolean(), "a verdict", advice)
 
 
 def first(true: pl.Series) -> int:
@@ -193,43 +185,28 @@ def first(true: pl.Series) -> int:
     return true.arg_max() or 0
 
 
-def _to_string(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    return None if found.dtype.is_nested() else found.cast(pl.String)
-
-
-def _to_integer(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    if found.dtype.is_nested() or found.dtype.is_temporal() or found.dtype == pl.Boolean:
+def _converted(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
+    """Values in a type of the contract, null where one is not of it; None where the whole column is not."""
+    if isinstance(dtype, pl.List):
+        listed = lists(found)[0] if found.dtype == pl.String else found
+        with contextlib.suppress(pl.exceptions.PolarsError):
+            return listed.cast(dtype) if isinstance(listed.dtype, pl.List | pl.Array) else None
         return None
-    real = found.str.strip_chars() if found.dtype == pl.String else found
-    real = real.cast(pl.Float64, strict=False)
-    whole = pl.DataFrame({"x": real}).select(
-        pl.when((pl.col("x") == pl.col("x").floor()) & pl.col("x").is_between(_LOW, _HIGH)).then(pl.col("x"))
-    )
-    return whole.to_series().cast(dtype).alias(found.name)
-
-
-def _to_float(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    if found.dtype.is_nested() or found.dtype.is_temporal():
+    if found.dtype.is_nested() or (found.dtype.is_temporal() and dtype != pl.String):
         return None
-    return (found.str.strip_chars() if found.dtype == pl.String else found).cast(dtype, strict=False)
-
-
-def _to_bool(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    if found.dtype.is_nested() or found.dtype.is_temporal():
+    if dtype == pl.String:
+        return found.cast(pl.String)
+    if dtype == pl.Boolean:
+        words = found.cast(pl.String).str.strip_chars().str.to_lowercase()
+        return words.replace_strict(_TRUTHS, default=None, return_dtype=pl.Boolean)
+    plain = found.str.strip_chars() if found.dtype == pl.String else found
+    if not dtype.is_integer():
+        return plain.cast(dtype, strict=False)
+    if found.dtype == pl.Boolean:
         return None
-    words = found.cast(pl.String).str.strip_chars().str.to_lowercase()
-    meaning = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
-    return words.replace_strict(list(meaning), list(meaning.values()), default=None, return_dtype=pl.Boolean)
-
-
-def _to_list(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    found = lists(found)[0] if found.dtype == pl.String else found
-    if not isinstance(found.dtype, pl.List | pl.Array):
-        return None
-    try:
-        return found.cast(dtype)
-    except pl.exceptions.PolarsError:
-        return None
+    real = pl.col("x").cast(pl.Float64, strict=False)
+    integer = pl.when((real.floor() == real) & real.is_between(_LOW, _HIGH)).then(real)
+    return plain.to_frame("x").select(integer.cast(dtype)).to_series().alias(found.name)
 
 
 def _is_nan(values: pl.Series) -> pl.Series:
@@ -241,14 +218,6 @@ def _line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
-_CONVERTERS: dict[type, Callable[[pl.Series, pl.DataType], pl.Series | None]] = {
-    pl.String: _to_string,
-    pl.Int32: _to_integer,
-    pl.Float32: _to_float,
-    pl.Float64: _to_float,
-    pl.Boolean: _to_bool,
-    pl.List: _to_list,
-}
 _WORDS: dict[type, str] = {
     pl.String: "a string",
     pl.Int32: "an integer of 32 bits",
