@@ -236,7 +236,7 @@ def _caps_of(log: Log) -> dict[str, tuple[int | None, int | None, str]]:
 def test_a_pool_replayed_whole_is_served_by_its_size_alone(tmp_path: Path) -> None:
     """Sizes 5 and 3: at 3 the first would be cut, at 5 the second is short; no cap serves both."""
     found = _caps_of(_whole_pool(tmp_path, many([5, 3])))
-    words = 'for 5: 1 with another number of traces (`e01`); 5 serves 2 with on_missing = "use_available"'
+    words = 'for 5: 1 with another number of traces (`e01`); 5 covers 2 with on_missing = "use_available"'
     assert found == {"sample, whole": (0, 0, words), "sample, whole, verified": (0, 0, words)}
 
 
@@ -246,14 +246,14 @@ def test_a_pool_replayed_whole_with_one_size_a_gap_and_a_lost_score(tmp_path: Pa
     cut = tables | {"verifications": tables["verifications"].filter(pl.col("trace_id") != "e07-3")}
     every, most, rest = _caps_of(_whole_pool(tmp_path / "b", cut))["sample, whole, verified"]
     assert (every, most) == (0, 4)
-    assert rest.startswith("for 4: 1 with a valid trace without a score (`e07`); 4 serves 19 with")
+    assert rest.startswith("for 4: 1 with a valid trace without a score (`e07`); 4 covers 19 with")
     gap = {n: f.filter(pl.col("trace_id") != "e03-1") if n != "examples" else f for n, f in tables.items()}
     found = _caps_of(_whole_pool(tmp_path / "c", gap))
     for kind in ("sample, whole", "sample, whole, verified"):
         assert found[kind][:2] == (0, 4)
-        assert found[kind][2].startswith("for 4: 1 with a gap in the sample indices (`e03`); 4 serves 19 with")
+        assert found[kind][2].startswith("for 4: 1 with a gap in the sample indices (`e03`); 4 covers 19 with")
     text = describe_log(open_log(tmp_path / "c" / "log")).terminal(200)
-    assert "smaller caps may not be served" in text
+    assert "smaller caps may not be supported" in text
 
 
 @pytest.mark.parametrize("sizes", [[5, 3], [3, 3, 3], [1, 2], [4] * 19 + [2]])

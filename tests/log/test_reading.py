@@ -264,7 +264,7 @@ def test_unknown_tables_and_columns_name_the_nearest(tmp_path: Path) -> None:
         log.scan("trace")
     with pytest.raises(LogError, match="table `traces` has no column `anser`: did you mean `answer`"):
         log.scan("traces", ["anser"])
-    with pytest.raises(LogError, match="a folder per model: ask for `hidden_states/MODEL`"):
+    with pytest.raises(LogError, match="a folder per model: name `hidden_states/MODEL`"):
         log.scan("hidden_states")
 
 

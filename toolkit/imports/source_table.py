@@ -14,6 +14,7 @@ import polars as pl
 from toolkit.imports.literals import EXACT, texted
 
 _PLAIN = (pl.String(), pl.Boolean())
+"""Types beside which numbers of another file are text."""
 
 
 @dataclass(frozen=True)

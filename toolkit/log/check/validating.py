@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolkit.errors import suggest
 from toolkit.log.check.faults import Faults
 from toolkit.log.check.relations import check_relations
 from toolkit.log.check.values import check_states, check_values
 from toolkit.log.contract.problems import UNFINISHED, LogError, Problem, Report
-from toolkit.log.contract.schema import HIDDEN, TABLES, kind_of
+from toolkit.log.contract.schema import HIDDEN, check_table, kind_of
 from toolkit.log.read.footers import damage, hash_file
 from toolkit.log.read.log import Log
 
@@ -37,8 +36,7 @@ def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
     Texts are not read, nor the hashes of remote shards, which would have to be fetched whole.
     """
     for table in tables:
-        if kind_of(table) not in TABLES:
-            raise LogError(f"a log has no table `{table}`: {suggest(table, TABLES)}")
+        check_table(table)
     wanted = tuple(t for t in log.shards if t in tables)
     report = _examine(log, wanted, deep=False)
     for problem in report.problems:

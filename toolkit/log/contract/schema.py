@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from toolkit.errors import suggest
+from toolkit.log.contract.problems import LogError
+
 FORMAT = "thinkback-log"
 VERSION = 1
 
@@ -100,6 +103,15 @@ COUNTS = frozenset({
 def kind_of(table: str) -> str:
     """The contract's table for a table of a log: `hidden_states/MODEL` is of the kind `hidden_states`."""
     return table.partition("/")[0]
+
+
+def check_table(table: str) -> None:
+    """LogError where a log has no such table."""
+    kind, slash, model = table.partition("/")
+    if kind == HIDDEN and not model:
+        raise LogError(f"`{HIDDEN}` has a folder per model: name `{HIDDEN}/MODEL`")
+    if kind not in SCHEMAS or bool(slash) != (kind == HIDDEN) or "/" in model or model.startswith((".", "_")):
+        raise LogError(f"a log has no table `{table}`: {suggest(table, SCHEMAS)}")
 
 
 def schema_of(table: str) -> dict[str, LogColumn]:

@@ -1,8 +1,8 @@
-"""How far a policy of each kind can go on a log: the largest cap that each example can serve, and why no more.
+"""How far a policy of each kind can go on a log: the largest cap that each example supports, and why no more.
 
 A *limits* frame counts the examples of a block: `kind, of, cap` (the policy kind, what it runs on, the key that
-is capped), `least` and `limit` (the smallest and the largest cap that these examples can serve; `limit` is null where
-nothing limits it, and 0 where they serve none), `why` (what they lack for another one), `n` (how many they are) and
+is capped), `least` and `limit` (the smallest and the largest cap that these examples support; `limit` is null where
+nothing limits it, and 0 where they support none), `why` (what they lack for another one), `n` (how many they are) and
 `first` (the first of their ids).
 """
 
@@ -25,7 +25,7 @@ _KINDS = {kind: place for place, kind in enumerate(_ORDER)}
 LISTWISE = "sample, listwise"
 VERIFIED = ("sample, verified", "sample, whole, verified", LISTWISE)
 ONE_CAP = ("sample, whole", "sample, whole, verified", LISTWISE)
-"""Kinds where an example that serves a cap need not serve a smaller one: what was called at once is not cut."""
+"""Kinds where an example that supports a cap need not support a smaller one: what was called at once is not cut."""
 
 
 _GAP = "with a gap in the sample indices"
@@ -50,7 +50,7 @@ def _replayable(traces: pl.DataFrame, group: list[str]) -> pl.DataFrame:
 def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozenset[str]) -> pl.DataFrame:
     """`sample` without a verifier: the traces of the pool before a gap.
 
-    `whole_pools` are those with `prefix: false`: each example serves exactly its size, and none with a gap.
+    `whole_pools` are those with `prefix: false`: each example supports exactly its size, and none with a gap.
     """
     solves = traces.filter(pl.col("action") == "solve")
     sizes = solves.group_by("pool", "example_id").len()
@@ -83,7 +83,7 @@ def limits_of_verifiers(
     """`sample` with a verifier: the traces before a gap and before the first valid one without a score.
 
     `marked` are the scores with `at`, the row of their trace in `traces`, its pool and its action. `verifiers` are
-    those of the whole log: what a block's examples can serve may not depend on what else is in the block.
+    those of the whole log: what a block's examples support may not depend on what else is in the block.
     """
     solves = traces.filter(pl.col("action") == "solve")
     usable = _replayable(solves, ["pool", "example_id"]).select("pool", "example_id", "at", "sample_index", "valid")
@@ -141,13 +141,13 @@ def _scores_of_one() -> dict[str, pl.Expr]:
 
 
 def _ranked(calls: pl.DataFrame, at_once: pl.Expr, gapped: pl.Expr) -> pl.DataFrame:
-    """Caps that a call over several traces serves. One that saw the first c traces serves exactly c; one that saw the
-    valid ones of the first c serves every cap from c up to the next valid trace.
+    """Caps that a call over several traces supports. One that saw the first c traces supports exactly c; one that saw
+    the valid ones of the first c supports every cap from c up to the next valid trace.
     """
     most = pl.when("valid_seen").then("next").when("all_seen").then("least").otherwise(0)
     bounds = calls.with_columns(limit=most)
     fits = pl.col("size").is_between("least", "limit") & ~gapped
-    bounds = bounds.with_columns(  # a pool that was generated at once serves its size or nothing
+    bounds = bounds.with_columns(  # a pool that was generated at once supports its size or nothing
         least=pl.when(at_once).then("size").otherwise("least"),
         limit=pl.when(at_once).then(pl.when(fits).then("size").otherwise(0)).otherwise("limit"),
     )
@@ -236,7 +236,7 @@ def _with_absent(ids: pl.DataFrame, limits: pl.DataFrame, by: list[str], absent:
 
 
 def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
-    """kind, of, cap, all, most, rest: the largest caps that 100 % and 95 % of the examples serve.
+    """kind, of, cap, all, most, rest: the largest caps that 100 % and 95 % of the examples support.
 
     `limits` are the blocks' limits frames, one under the other; `examples` are those of the whole log.
     """
@@ -246,34 +246,34 @@ def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
     limits = limits.with_columns(kind=pl.when(by_list).then(pl.lit(LISTWISE)).otherwise("kind"))
     for (kind, of, cap), part in limits.partition_by(["kind", "of", "cap"], as_dict=True).items():
         absent = examples - int(part["n"].sum())  # in blocks where nobody has the pool, verifier or action
-        every, most = (_serving(part, share, examples) for share in (1.0, 0.95))
+        every, most = (_largest_cap(part, share, examples) for share in (1.0, 0.95))
         rows.append((kind, of, cap, every, most, _rest(part, absent, most, kind)))
     rows.sort(key=lambda row: (_KINDS[row[0]], row[1], row[2]))
     names = {"kind": pl.String, "of": pl.String, "cap": pl.String, "all": pl.Int64, "most": pl.Int64, "rest": pl.String}
     return pl.DataFrame(rows, schema=names, orient="row")
 
 
-def _serving(part: pl.DataFrame, share: float, examples: int) -> int | None:
-    """The largest cap that this share of the examples serves: null where nothing limits it, 0 where there is none."""
+def _largest_cap(part: pl.DataFrame, share: float, examples: int) -> int | None:
+    """The largest cap that this share of the examples supports: null where nothing limits it, 0 where there is none."""
     bounds = part.group_by("least", "limit").agg(pl.col("n").sum())
-    caps = bounds.select(cap="limit").unique().join(bounds, how="cross").filter(_serve(pl.col("cap")))
+    caps = bounds.select(cap="limit").unique().join(bounds, how="cross").filter(_supports(pl.col("cap")))
     counted = caps.group_by("cap").agg(pl.col("n").sum()).sort("cap", descending=True, nulls_last=False)
     enough = counted.filter(pl.col("n") >= math.ceil(share * examples - 1e-9))
     cap: int | None = enough["cap"][0] if enough.height else 0
     return cap
 
 
-def _serve(cap: pl.Expr) -> pl.Expr:
-    """Whether a limits row serves a cap; no limit at all serves every one, and only that serves a null cap."""
+def _supports(cap: pl.Expr) -> pl.Expr:
+    """Whether a limits row supports a cap; no limit at all supports every one, and only that supports a null cap."""
     return pl.col("limit").is_null() | ((pl.col("limit") >= cap) & (pl.col("least") <= cap)).fill_null(False)
 
 
 def _rest(part: pl.DataFrame, absent: int, most: int | None, kind: str) -> str:
-    """What the examples lack that can't serve the largest cap that any of them can."""
+    """What is missing in the examples that don't support the largest cap that any of them does."""
     target = None if part["limit"].null_count() else part.select(pl.col("limit").max()).item()
     if kind in ONE_CAP:
         target = most or target
-    short = part.filter(~_serve(pl.lit(target, pl.Int64)))
+    short = part.filter(~_supports(pl.lit(target, pl.Int64)))
     if not short.height and not absent:
         return ""
     reasons = short.group_by("why").agg(pl.col("n").sum(), pl.col("first").min())
@@ -288,4 +288,4 @@ def _rest(part: pl.DataFrame, absent: int, most: int | None, kind: str) -> str:
         return lacking
     # The cap may then exceed an example's traces, but never cut them.
     available = int(part.filter(pl.col("limit") > 0)["n"].sum())
-    return f'{lacking}; {largest:,} serves {available:,} with on_missing = "use_available"'
+    return f'{lacking}; {largest:,} covers {available:,} with on_missing = "use_available"'

@@ -27,7 +27,7 @@ class Description:
     - `verifiers`: verifier, pool, action, scores, coverage (share of valid traces with a score), auc (over all
       judged traces), auc_within (mean over examples with right and wrong traces), token sums.
     - `caps`: kind, of, cap (the key that is capped), all and most (the largest cap that 100 % and 95 % of the
-      examples can serve; null: no limit), rest (what the others lack, in words).
+      examples support; null: no limit), rest (what is missing in the others, in words).
     """
 
     name: str
@@ -84,11 +84,11 @@ class Description:
                 below=[_COVERED],
             ),
             _table(
-                "What policies can be served",
+                "Policies that the log supports",
                 _worded(self.caps),
                 {
                     "kind": ("policy", text), "of": ("of", text), "cap": ("cap", text), "all": ("all", text),
-                    "most": ("95 %", text), "rest": ("what the rest lack", text),
+                    "most": ("95 %", text), "rest": ("missing in the rest", text),
                 },
                 below=_below(self.caps),
             ),
@@ -97,15 +97,15 @@ class Description:
 
 
 def _below(caps: pl.DataFrame) -> list[str]:
-    notes = ["all, 95 %: the largest cap that so many of the log's examples can serve"]
+    notes = ["all, 95 %: the largest cap that all, or 95 %, of the log's examples support"]
     exact = [kind for kind in ONE_CAP if kind in set(caps["kind"])]
     if exact:
-        notes.append(f"{'; '.join(exact)}: smaller caps may not be served, since one call's traces stay together")
+        notes.append(f"{'; '.join(exact)}: smaller caps may not be supported, since one call's traces stay together")
     return notes
 
 
 def _worded(caps: pl.DataFrame) -> pl.DataFrame:
-    """Caps as words: `any` where nothing limits them, `none` where not even 1 is served."""
+    """Caps as words: `any` where nothing limits them, `none` where not even 1 is supported."""
     names = ("all", "most")
     words = (
         pl.when(pl.col(n).is_null()).then(pl.lit("any"))

@@ -13,7 +13,7 @@ from toolkit.errors import suggest
 from toolkit.log.contract.conversion import can_convert, cast, lossy, state_type, type_name, wrong_type
 from toolkit.log.contract.manifest import Manifest
 from toolkit.log.contract.problems import LogError, Problem, shown
-from toolkit.log.contract.schema import F64, HIDDEN, SCHEMAS, kind_of, schema_of, target_type
+from toolkit.log.contract.schema import F64, HIDDEN, check_table, kind_of, schema_of, target_type
 from toolkit.log.read.byte_ranges import scan_ranges
 from toolkit.log.read.footers import FAILURES, Footer, damage, hash_file, one_line, read_footer
 from toolkit.log.read.locating import Shard, find
@@ -74,7 +74,7 @@ class Log:
 
     def columns(self, table: str) -> dict[str, pl.DataType]:
         """Columns that the shards of a table hold, with the types in which they are read."""
-        _known_table(table)
+        check_table(table)
         self._raise_first(conflict for conflict in self._resolved(table).conflicts.values())
         return dict(self._resolved(table).types)
 
@@ -85,7 +85,7 @@ class Log:
         table is empty. With `rows`, `__row` is each row's place in the table. LogError names file, column and
         row where a value can't be converted; row order is unspecified.
         """
-        _known_table(table)
+        check_table(table)
         resolved = self._resolved(table)
         contract = {name: column.dtype for name, column in schema_of(table).items()} | dict(resolved.types)
         wanted = list(contract) if columns is None else list(dict.fromkeys(columns))
@@ -289,11 +289,3 @@ def first_damaged(log: Log) -> Problem | None:
             if problem is not None:
                 return problem
     return None
-
-
-def _known_table(table: str) -> None:
-    kind = kind_of(table)
-    if kind not in SCHEMAS or (kind != HIDDEN and kind != table):
-        raise LogError(f"a log has no table `{table}`: {suggest(table, SCHEMAS)}")
-    if table == HIDDEN:
-        raise LogError(f"`{HIDDEN}` has a folder per model: ask for `{HIDDEN}/MODEL`")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from toolkit.errors import suggest
 from toolkit.log.contract.conversion import can_convert, cast, lossy, not_finite, state_type, type_name, wrong_type
 from toolkit.log.contract.problems import LogError, shown
-from toolkit.log.contract.schema import HIDDEN, SCHEMAS, keys_of, kind_of, schema_of, target_type
+from toolkit.log.contract.schema import HIDDEN, keys_of, kind_of, schema_of, target_type
 
 
 def to_contract(frame: pl.DataFrame, table: str) -> pl.DataFrame:
@@ -58,11 +57,3 @@ def sort_rows(frame: pl.DataFrame, table: str) -> pl.DataFrame:
     """Rows by example_id, then by what orders them within an example, then by key; bytes, not locale."""
     order = ["example_id", *(c for c in ("pool", "action", "sample_index") if c in frame.columns), *keys_of(table)]
     return frame.sort(list(dict.fromkeys(order)), maintain_order=True)
-
-
-def check_table(table: str) -> None:
-    """LogError where a log has no such table."""
-    kind, slash, model = table.partition("/")
-    if kind not in SCHEMAS or (kind == HIDDEN) != bool(slash and model) or "/" in model or model.startswith((".", "_")):
-        hint = f"hidden states go to `{HIDDEN}/MODEL`" if kind == HIDDEN else suggest(table, SCHEMAS)
-        raise LogError(f"a log has no table `{table}`: {hint}")

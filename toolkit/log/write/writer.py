@@ -12,12 +12,13 @@ import polars as pl
 from toolkit.files import replacing
 from toolkit.log.contract.manifest import MANIFEST
 from toolkit.log.contract.problems import LogError
+from toolkit.log.contract.schema import check_table
 from toolkit.log.read.example_blocks import cuts, example_ranges
 from toolkit.log.read.log import Log, collect, open_log
 from toolkit.log.read.places import local_path
 from toolkit.log.write.sealing import seal_folder, seal_log
 from toolkit.log.write.shard_files import write_shard
-from toolkit.log.write.typed_rows import check_table, contract_rows, to_contract
+from toolkit.log.write.typed_rows import contract_rows, to_contract
 
 ROWS_PER_SHARD = 1_000_000
 
