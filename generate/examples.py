@@ -14,9 +14,9 @@ from generate.recipe import Answers, Data
 from toolkit.answers import normalise
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import LogError, schema_of
-from toolkit.log.conform import to_contract
-from toolkit.log.convert import type_name
-from toolkit.log.validating_values import first_fault
+from toolkit.log.check.values import first_fault
+from toolkit.log.contract.conversion import type_name
+from toolkit.log.write.typed_rows import to_contract
 
 FILE = "examples"
 SUFFIXES = (".parquet", ".jsonl", ".ndjson")

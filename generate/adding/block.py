@@ -14,7 +14,7 @@ from generate.engines.base import Prompt
 from generate.steps.prompting import Template, field_texts, text_of
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
-from toolkit.log.blocks import example_ranges
+from toolkit.log.read.example_blocks import example_ranges
 
 TRACE_FIELDS = ("attempt", "answer")
 OWN_FIELDS = ("attempt", "answer", "prompt")

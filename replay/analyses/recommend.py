@@ -18,7 +18,7 @@ from statistics import NormalDist
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.show import Estimate, Interval
+from toolkit.show import NumberWithInterval, ShownInterval
 from toolkit.stats import PairedInterval, Settings, paired_interval, simultaneous_level
 
 Outcomes = Mapping[str, np.ndarray]
@@ -251,4 +251,4 @@ def _number(found: PairedInterval) -> str:
 def _shown(found: PairedInterval, scale: float, decimals: int) -> str:
     if found.difference is None:
         return "unknown"
-    return Estimate(decimals, scale, signed=True).show(Interval(found.difference, found.low, found.high))
+    return NumberWithInterval(decimals, scale, signed=True).show(ShownInterval(found.difference, found.low, found.high))

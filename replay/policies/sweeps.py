@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.written import Written
+from toolkit.literal_float import LiteralFloat
 
 MOST_POLICIES = 20_000
 
@@ -52,7 +52,7 @@ def expand(
 
 def spell(value: object) -> str:
     """A value as the file wrote it: numbers to the letter, true and false in lower case."""
-    if isinstance(value, Written):
+    if isinstance(value, LiteralFloat):
         return value.text
     if isinstance(value, bool):
         return str(value).lower()

@@ -15,7 +15,7 @@ from replay.policies.sweeps import expand
 from replay.sampling.own_stops import own_rules, stop_from
 from replay.sampling.stops import StopRule
 from toolkit.errors import ThinkbackError, shown, suggest
-from toolkit.written import Written
+from toolkit.literal_float import LiteralFloat
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _text(source: str | Path) -> tuple[str, str]:
 
 def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
     try:
-        document = tomllib.loads(text, parse_float=Written)
+        document = tomllib.loads(text, parse_float=LiteralFloat)
     except tomllib.TOMLDecodeError as error:
         raise ThinkbackError(f"{name} is not valid TOML: {error}") from None
     try:
@@ -138,7 +138,7 @@ def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
 
 def _plain(value: Any) -> Any:
     """Numbers of the file as ordinary floats, once they are spelt in names."""
-    if isinstance(value, Written):
+    if isinstance(value, LiteralFloat):
         return float(value)
     if isinstance(value, list):
         return [_plain(v) for v in value]

@@ -310,7 +310,7 @@ def test_steps_for_data_sets_that_the_log_lacks_are_left_out_if_others_are_for_i
 
 def test_a_folder_without_tables_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
-    with pytest.raises(ThinkbackError, match="is no log: it holds no tables"):
+    with pytest.raises(ThinkbackError, match="is not a log: it holds no tables"):
         run(tmp_path, CHANCE)
     with pytest.raises(LogError, match="holds no tables: nothing is there to seal"):
         seal_log(tmp_path / "log", name="empty")

@@ -183,7 +183,7 @@ def test_a_pattern_of_ones_own() -> None:
     texts = pl.Series(["<a>1</a> <a>2</a>", "none", None])
     assert read_answers(texts, ["pattern"], r"<a>(.*?)</a>").to_list() == ["2", None, None]
     assert read_answers(texts, ["pattern"], r"<a>").to_list() == ["<a>", None, None]
-    with pytest.raises(ThinkbackError, match="no regular expression"):
+    with pytest.raises(ThinkbackError, match="not a regular expression"):
         read_answers(texts, ["pattern"], "(")
     with pytest.raises(ThinkbackError, match="needs one"):
         read_answers(texts, ["pattern"])

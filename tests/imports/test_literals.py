@@ -1,4 +1,4 @@
-"""Where a column of the log is text, a number is written as it stands in the file, whatever stands beside it."""
+"""Where a column of the log is text, a number is written as in the file, whatever is beside it."""
 
 from __future__ import annotations
 
@@ -71,6 +71,11 @@ def test_ids_keep_theirs(bench: Bench, beside: str) -> None:
         ("NULLIF(a, -1)", ["18", "2.50"]),
         ("CASE WHEN a > 5 THEN a ELSE a + 1 END", ["18", "3.5"]),
         ("l[1]", ["18", "2.50"]),
+        ("UPPER(a)", ["18", "2.50"]),
+        # Compared as numbers, and passed on as they are written: as texts, 2.50 is above 18.
+        ("CASE WHEN a > 5 THEN CONCAT(l[1], ' m') ELSE o.a END", ["18 m", "2.50"]),
+        ("CASE WHEN a > 10.0 THEN 'large' ELSE 'small' END", ["large", "small"]),
+        ("CAST(a AS INTEGER)", ["18", "2"]),
     ],
 )
 def test_expressions_that_pass_numbers_on_keep_them_too(bench: Bench, value: str, wanted: list[str]) -> None:
@@ -116,8 +121,8 @@ def test_numbers_are_numbers_where_numbers_are_wanted(bench: Bench) -> None:
 
 def test_columns_of_parsed_json_lose_nothing() -> None:
     def made(*literals: str) -> tuple[list[object], list[object] | None]:
-        typed, written = column("x", [parse(text) for text in literals])
-        return typed.to_list(), None if written is None else written.to_list()
+        held, kind = column("x", [parse(text) for text in literals])
+        return held.cast(kind).to_list(), None if held.dtype == kind else held.to_list()
 
     assert made("1", "2") == ([1, 2], None)
     assert made("1", "2.0") == ([1.0, 2.0], ["1", "2.0"])
@@ -155,3 +160,11 @@ def test_files_inside_an_archive(bench: Bench) -> None:
         log = bench.run(f"{address}{bench.folder / 'runs.zip'}", HEAD + TRACES)
         assert answers(log) == [("1", True), ("2", False)][number:]
         (bench.folder / "log").rename(bench.folder / f"done-{number}")
+
+
+def test_the_first_integer_that_no_float_holds_keeps_its_digits(bench: Bench) -> None:
+    path = bench.folder / "samples.jsonl"
+    rows = (f'{{"id": "e", "q": "Q", "gold": "1", "a": "1", "n": {n}}}' for n in ("9007199254740993", "0.5"))
+    path.write_text("\n".join(rows), encoding="utf-8")
+    log = bench.run(str(path), HEAD + TRACES + '[traces.extra]\nseed = "n"')
+    assert log.scan("traces").collect().sort("sample_index")["seed"].to_list() == ["9007199254740993", "0.5"]

@@ -177,7 +177,7 @@ def test_the_mark_of_a_simulated_log_goes_out_and_comes_back(tmp_path: Path) -> 
 
 def test_incomplete_examples_are_left_out_by_name_when_asked(tmp_path: Path) -> None:
     lacking = [*rows(), row("c", "accept", True, True), row("d", "active_verify", True, True, 5)]
-    report = import_recovery([write(tmp_path / "rows.jsonl", lacking)], tmp_path / "log", exclude=True)
+    report = import_recovery([write(tmp_path / "rows.jsonl", lacking)], tmp_path / "log", exclude_incomplete=True)
     told = " ".join(report.notes)
     assert "1 example has no row of action `accept` (`d`)" in told
     assert "1 example has no row of action `active_verify` (`c`)" in told
@@ -213,7 +213,7 @@ BAD = {
         changed(2, action_actual_tokens=20.7),
         "`action_actual_tokens` of the rows holds `20.7` in row 3",
     ),
-    "tokens below zero": (changed(2, action_actual_tokens=-1), "whole numbers from 0"),
+    "tokens below zero": (changed(2, action_actual_tokens=-1), "integers from 0"),
     "a feature in words": (
         changed(4, features={"difficulty": "hard"}),
         "`features.difficulty` of the rows holds `hard` in row 5",
@@ -254,11 +254,11 @@ BAD = {
     ),
     "tokens in an object": (
         changed(1, action_usage={"prompt_tokens": {"a": 1}}),
-        "`action_usage.prompt_tokens` of the rows holds Struct({'a': Int64}) in row 2; give a number",
+        "`action_usage.prompt_tokens` of the rows holds Struct({'a': Int64}) in row 2; tokens are integers",
     ),
     "tokens of the usage below zero": (
         changed(2, base_usage={"prompt_tokens": -3, "completion_tokens": 103}),
-        "`base_usage.prompt_tokens` of the rows holds `-3` in row 3; tokens are counted",
+        "`base_usage.prompt_tokens` of the rows holds `-3` in row 3; tokens are integers",
     ),
     "usage in words": (
         [{**one, "base_usage": None if i < 3 else "none"} for i, one in enumerate(rows())],
@@ -378,7 +378,7 @@ def test_of_two_pools_of_revisions_one_goes_out(tmp_path: Path) -> None:
     again = own.with_columns(trace_id=pl.col("trace_id") + " again", pool=pl.lit("again"))
     write_log(tmp_path / "log", name="two", tables={**tables, "traces": pl.concat([tables["traces"], again])})
     log = open_log(tmp_path / "log")
-    with pytest.raises(ThinkbackError, match="`active_verify` has several pools of revisions .*`--pool`"):
+    with pytest.raises(ThinkbackError, match="`active_verify` has several pools of revisions .*`pool`"):
         export_recovery(log, "short", tmp_path / "rows.jsonl")
     with pytest.raises(ThinkbackError, match="did you mean `again`"):
         export_recovery(log, "short", tmp_path / "rows.jsonl", pool="agan")

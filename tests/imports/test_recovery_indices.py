@@ -51,7 +51,10 @@ def test_indices_that_count_from_one_are_one_less(tmp_path: Path) -> None:
 
 BAD: dict[str, tuple[list[Row], str]] = {
     "words": (changed(1, sample_index="first"), "`sample_index` of the rows holds `first` in row 2"),
-    "a half": (changed(2, sample_index=0.5), "`sample_index` of the rows holds `0.5` in row 3; rollouts are numbered"),
+    "a half": (
+        changed(2, sample_index=0.5),
+        "`sample_index` of the rows holds `0.5` in row 3; sample indices are integers",
+    ),
     "below zero": (changed(4, sample_index=-1), "`sample_index` of the rows holds `-1` in row 5"),
     "too large to count on": (
         [*changed(1, sample_index=2**31 - 1), row("a", "active_verify", False, True, 1)],

@@ -39,8 +39,8 @@ def test_without_a_verdict_answers_are_judged_against_gold(bench: Bench) -> None
     )
     assert log.name == "map"
     assert bench.report.notes == (
-        "1 traces have no answer, and are wrong",
-        "3 answers had no verdict: judged against gold, or as an equal answer was",
+        "1 traces have no readable answer (counted as wrong)",
+        "3 answers graded by comparing with gold, or as an equal answer was",
     )
 
 
@@ -251,7 +251,7 @@ def test_indices_that_count_from_1_are_told_of(bench: Bench) -> None:
     bench.run([sample(i=1), sample(i=2), sample("f", i=0)], HEAD + TRACES.replace('"row order"', '"i"'))
     assert bench.report is not None
     assert bench.report.behind_gaps == 2
-    assert "2 traces stand behind a gap in their sample indices (from 0): not replayed" in bench.report.notes
+    assert "2 traces come after a gap in their sample indices (from 0): not replayed" in bench.report.notes
 
 
 def test_revisions_find_their_parent_by_pool_and_index(bench: Bench) -> None:

@@ -11,7 +11,8 @@ import pytest
 import replay
 from tests.log.makers import checks, examples, put_all, rounds, traces, verifications, whole
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, describe_log, describing, open_log, write_log
+from toolkit.log import Log, describe_log, open_log, write_log
+from toolkit.log.describe import measuring
 
 
 def caps(folder: Path) -> dict[tuple[str, str, str], tuple[int | None, int | None, str]]:
@@ -78,7 +79,7 @@ def many(sizes: list[int]) -> dict[str, pl.DataFrame]:
 @pytest.mark.parametrize("block_rows", [10**6, 30])
 def test_caps_of_samples(tmp_path: Path, block_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """20 examples: 18 have 8 traces, one 5, one none; of those with 8 one lacks a score at index 3."""
-    monkeypatch.setattr(describing, "BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(measuring, "BLOCK_ROWS", block_rows)
     tables = many([8] * 18 + [5, 0])
     tables["verifications"] = tables["verifications"].filter(pl.col("trace_id") != "e07-3")
     put_all(tmp_path, tables)
@@ -147,7 +148,7 @@ def test_caps_of_choices_among_the_first_traces_agree_with_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool, rows: int
 ) -> None:
     said = []
-    monkeypatch.setattr(describing, "BLOCK_ROWS", rows)
+    monkeypatch.setattr(measuring, "BLOCK_ROWS", rows)
     for seed in range(2):
         pools = {"n": {"prefix": not at_once}}
         log = write_log(tmp_path / str(seed), name="x", tables=_ranked_first(seed), pools=pools)
@@ -169,7 +170,7 @@ def test_an_example_without_a_valid_trace_serves_in_a_block_of_its_own_too(
     tables["verifications"] = tables["verifications"].filter(~last)
     log = write_log(tmp_path / "log", name="x", tables=tables)
     for rows in (1, 10**6):
-        monkeypatch.setattr(describing, "BLOCK_ROWS", rows)
+        monkeypatch.setattr(measuring, "BLOCK_ROWS", rows)
         assert _caps_of(log)["sample, verified"] == (3, 3, "")
 
 
@@ -235,7 +236,7 @@ def _caps_of(log: Log) -> dict[str, tuple[int | None, int | None, str]]:
 def test_a_pool_replayed_whole_is_served_by_its_size_alone(tmp_path: Path) -> None:
     """Sizes 5 and 3: at 3 the first would be cut, at 5 the second is short; no cap serves both."""
     found = _caps_of(_whole_pool(tmp_path, many([5, 3])))
-    words = 'for 5: 1 with another number of traces (`e01`); 5 serves 2 with on_missing = "use_available"'
+    words = 'for 5: 1 with another number of traces (`e01`); 5 covers 2 with on_missing = "use_available"'
     assert found == {"sample, whole": (0, 0, words), "sample, whole, verified": (0, 0, words)}
 
 
@@ -245,14 +246,14 @@ def test_a_pool_replayed_whole_with_one_size_a_gap_and_a_lost_score(tmp_path: Pa
     cut = tables | {"verifications": tables["verifications"].filter(pl.col("trace_id") != "e07-3")}
     every, most, rest = _caps_of(_whole_pool(tmp_path / "b", cut))["sample, whole, verified"]
     assert (every, most) == (0, 4)
-    assert rest.startswith("for 4: 1 with a valid trace without a score (`e07`); 4 serves 19 with")
+    assert rest.startswith("for 4: 1 with a valid trace without a score (`e07`); 4 covers 19 with")
     gap = {n: f.filter(pl.col("trace_id") != "e03-1") if n != "examples" else f for n, f in tables.items()}
     found = _caps_of(_whole_pool(tmp_path / "c", gap))
     for kind in ("sample, whole", "sample, whole, verified"):
         assert found[kind][:2] == (0, 4)
-        assert found[kind][2].startswith("for 4: 1 with a gap in the sample indices (`e03`); 4 serves 19 with")
+        assert found[kind][2].startswith("for 4: 1 with a gap in the sample indices (`e03`); 4 covers 19 with")
     text = describe_log(open_log(tmp_path / "c" / "log")).terminal(200)
-    assert "smaller caps may not be served" in text
+    assert "smaller caps may not be supported" in text
 
 
 @pytest.mark.parametrize("sizes", [[5, 3], [3, 3, 3], [1, 2], [4] * 19 + [2]])
@@ -295,9 +296,9 @@ def test_scores_are_kept_without_their_names(tmp_path: Path, monkeypatch: pytest
     put_all(tmp_path, tables)
     whole_log = describe_log(open_log(tmp_path)).verifiers
     kept = []
-    real = describing._verifiers
-    monkeypatch.setattr(describing, "_verifiers", lambda sums: kept.append(sums.scores[0].schema) or real(sums))
-    monkeypatch.setattr(describing, "BLOCK_ROWS", 1)
+    real = measuring._verifiers
+    monkeypatch.setattr(measuring, "_verifiers", lambda sums: kept.append(sums.scores[0].schema) or real(sums))
+    monkeypatch.setattr(measuring, "BLOCK_ROWS", 1)
     assert describe_log(open_log(tmp_path)).verifiers.equals(whole_log)
     assert all(dtype.is_numeric() or dtype == pl.Boolean for dtype in kept[0].values())
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.adding.makers import make_log, make_rows
 from toolkit.log import ADDING, LogError, collect, extend_log, open_log, validate_log
-from toolkit.log.shards import write_shard
+from toolkit.log.write.shard_files import write_shard
 
 SCORES = make_rows()["traces"].select("trace_id", "example_id", verifier=pl.lit("v"), score=pl.lit(0.5))
 
@@ -33,7 +33,7 @@ def test_rows_are_added_and_source_is_changed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (SCORES.with_columns(score=pl.lit(float("nan"))), "is no number"),
+        (SCORES.with_columns(score=pl.lit(float("nan"))), "is not a number"),
         (pl.concat([SCORES, SCORES]), "verifications"),
         (SCORES.with_columns(trace_id=pl.lit("unknown") + pl.col("trace_id")), "unknown"),
         (SCORES.drop("score"), "`score`: is missing"),

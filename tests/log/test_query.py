@@ -12,7 +12,7 @@ import pytest
 
 from tests.log.makers import examples, put, put_all, rounds, traces, whole
 from toolkit.log import LogError, open_log, query_log, write_log
-from toolkit.log.query import views_of
+from toolkit.log.read.query import views_of
 
 
 def test_tables_are_views_in_the_contracts_types(tmp_path: Path) -> None:

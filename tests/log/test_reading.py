@@ -264,7 +264,7 @@ def test_unknown_tables_and_columns_name_the_nearest(tmp_path: Path) -> None:
         log.scan("trace")
     with pytest.raises(LogError, match="table `traces` has no column `anser`: did you mean `answer`"):
         log.scan("traces", ["anser"])
-    with pytest.raises(LogError, match="a folder per model: ask for `hidden_states/MODEL`"):
+    with pytest.raises(LogError, match="a folder per model: name `hidden_states/MODEL`"):
         log.scan("hidden_states")
 
 
@@ -299,7 +299,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(LogError, match="is a file: name the log's folder"):
         open_log(tmp_path / "file")
-    with pytest.raises(LogError, match=r"is no log: it holds neither `manifest.json` nor a table's folder"):
+    with pytest.raises(LogError, match=r"is not a log: it holds neither `manifest.json` nor a table's folder"):
         open_log(tmp_path)
 
 
@@ -312,7 +312,7 @@ def test_a_truncated_shard_is_one_line(tmp_path: Path, kept: float) -> None:
     with pytest.raises(LogError) as caught:
         open_log(tmp_path).scan("traces")
     message = str(caught.value)
-    assert message.startswith("`traces/part-0.parquet`: is truncated or no Parquet file (")
+    assert message.startswith("`traces/part-0.parquet`: is truncated or not a Parquet file (")
     assert message.endswith("): copy or write this shard again")
     assert "\n" not in message
 
@@ -403,7 +403,7 @@ def test_manifest_faults_are_one_line(tmp_path: Path) -> None:
         ({"version": "1"}, "`version` must be 1, it is '1'"),
         ({"format": "other"}, "`format` must be `thinkback-log`, it is 'other'"),
         ({"tables": []}, "`tables` must map each table to its shards"),
-        ({"tables": {"trace": []}}, "`tables` lists `trace`, which is no table of the contract"),
+        ({"tables": {"trace": []}}, "`tables` lists `trace`: unknown table"),
         ({"tables": {"traces": [{"file": "a.parquet"}]}}, "needs `file`, `rows` and `sha256`"),
         ({"tables": {"traces": [{"file": "../a", "rows": 1, "sha256": ""}]}}, "does not lie in the folder `traces`"),
         ({"pools": []}, "`pools` must be a map from names of pools to their settings, it is []"),
@@ -427,7 +427,7 @@ def test_manifest_faults_are_one_line(tmp_path: Path) -> None:
         assert words in str(caught.value)
         assert "\n" not in str(caught.value)
     path.write_text("{")
-    with pytest.raises(LogError, match="is no valid JSON"):
+    with pytest.raises(LogError, match="is not valid JSON"):
         open_log(tmp_path / "log")
 
 

@@ -162,5 +162,5 @@ def test_a_damaged_remote_shard_is_one_line(tmp_path: Path) -> None:
     assert str(caught.value).startswith("`traces/part-00000.parquet`, column `trace_id`: is damaged (")
     assert "\n" not in str(caught.value)
     path.write_bytes(data[:-50])
-    with pytest.raises(LogError, match="`traces/part-00000.parquet`: is truncated or no Parquet file"):
+    with pytest.raises(LogError, match="`traces/part-00000.parquet`: is truncated or not a Parquet file"):
         open_log(f"counting://{tmp_path}/log").scan("traces")

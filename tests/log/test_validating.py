@@ -13,8 +13,8 @@ import pytest
 
 from tests.log.makers import checks, examples, put, put_all, rounds, traces, verifications, whole
 from toolkit.log import LogError, check_log, open_log, validate_log, write_log
-from toolkit.log import validating_relations as relations
-from toolkit.log.problems import UNFINISHED
+from toolkit.log.check import relations
+from toolkit.log.contract.problems import UNFINISHED
 
 NAN = float("nan")
 PART = "part-0.parquet"
@@ -58,24 +58,24 @@ CASES: dict[str, tuple[Tables, str]] = {
     ),
     "NaN score": (
         whole(verifications=verifications(score=[0.5, NAN, NAN, 0.1])),
-        f"`verifications/{PART}`, column `score`, row 1: `nan` is no number: "
+        f"`verifications/{PART}`, column `score`, row 1: `nan` is not a number: "
         "write null for not recorded (2 rows in all)",
     ),
     "infinite seconds": (
         whole(traces=traces(latency_s=[0.5, None, float("-inf"), 1.0, 1.0])),
-        f"`traces/{PART}`, column `latency_s`, row 2: `-inf` is no number: write null for not recorded",
+        f"`traces/{PART}`, column `latency_s`, row 2: `-inf` is not a number: write null for not recorded",
     ),
     "NaN in a list": (
         whole(traces=traces(token_logprobs=[[-1.0], None, [], [-1.0, NAN], [0.0]])),
-        f"`traces/{PART}`, column `token_logprobs`, row 3: NaN or infinity stands in the list: write finite numbers",
+        f"`traces/{PART}`, column `token_logprobs`, row 3: the list holds NaN or infinity: write finite numbers",
     ),
     "NaN in a feature": (
         whole(features=traces().select("trace_id", "example_id", f=pl.Series([0.0, 1.0, NAN, 2.0, 3.0]))),
-        f"`features/{PART}`, column `f`, row 2: `nan` is no number: write null for not recorded",
+        f"`features/{PART}`, column `f`, row 2: `nan` is not a number: write null for not recorded",
     ),
     "null in a list": (
         whole(examples=examples(gold_documents=[["d", None], None])),
-        f"`examples/{PART}`, column `gold_documents`, row 0: a null stands in the list: leave the item out, "
+        f"`examples/{PART}`, column `gold_documents`, row 0: the list holds a null: leave the item out, "
         "or write its value",
     ),
     "negative count": (
@@ -152,13 +152,13 @@ CASES: dict[str, tuple[Tables, str]] = {
     ),
     "sample index twice": (
         whole(traces=traces(sample_index=[0, 0, 0, 0, 1])),
-        f"`traces/{PART}`, column `sample_index`, row 1: `0` stands twice in example `q1`, pool `n`, action `solve`: "
+        f"`traces/{PART}`, column `sample_index`, row 1: `0` occurs twice in example `q1`, pool `n`, action `solve`: "
         "number the samples 0, 1, 2 …",
     ),
     "equal answers judged differently": (
         whole(traces=traces(correct=[True, False, False, True, False])),
         f"`traces/{PART}`, column `correct`, row 2: is false for answer `4` of example `q1`, "
-        "which is judged otherwise before: judge equal answers alike",
+        "which is judged differently before: judge equal answers alike",
     ),
     "partly judged": (
         whole(traces=traces(correct=[True, None, True, True, False])),
@@ -183,7 +183,7 @@ CASES: dict[str, tuple[Tables, str]] = {
     "a call of many candidates paid twice": (
         whole(verifications=verifications(candidates=[None, None, 2, 2], prompt_tokens=[1, 1, 9, 9])),
         f"`verifications/{PART}`, column `prompt_tokens`, row 3: `9`: the cost of a call that ranks several traces "
-        "stands on the row of the lowest sample_index, the others hold 0",
+        "belongs to the row with the lowest sample_index, the others hold 0",
     ),
     "no candidates": (
         whole(verifications=verifications(candidates=[None, None, 0, None])),
@@ -317,7 +317,7 @@ def test_a_shard_that_is_not_what_the_manifest_says(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="holds 3 rows, the manifest says 5"):
         check_log(open_log(folder))
     path.write_bytes(original[:-100])
-    assert problems(folder)[0].startswith("`traces/part-00000.parquet`: is truncated or no Parquet file (")
+    assert problems(folder)[0].startswith("`traces/part-00000.parquet`: is truncated or not a Parquet file (")
     path.write_bytes(original)
     assert problems(folder) == []
 
@@ -399,9 +399,9 @@ def test_hidden_states(tmp_path: Path) -> None:
 
     _put_states(tmp_path, _states([[1.0, 2.0], [3.0, NAN]]))
     where = f"`hidden_states/m/{PART}`, column `state`"
-    assert problems(tmp_path) == [f"{where}, row 1: NaN or infinity stands in the state: write finite numbers"]
+    assert problems(tmp_path) == [f"{where}, row 1: the state holds NaN or infinity: write finite numbers"]
     _put_states(tmp_path, _states([[1.0, 2.0], [3.0, None]]))
-    assert problems(tmp_path) == [f"{where}, row 1: a null stands in the state: write finite numbers"]
+    assert problems(tmp_path) == [f"{where}, row 1: the state holds a null: write finite numbers"]
     _put_states(tmp_path, _states([[1.0, 2.0]] * 3), dictionary=True)
     assert problems(tmp_path) == [f"{where}: is dictionary-encoded, which makes states large and slow: write it plain"]
     _put_states(tmp_path, _states([[1.0, 2.0]] * 2).set_column(4, "state", pa.array([[1.0, 2.0], [1.0]])))  # uneven
@@ -470,7 +470,7 @@ def test_nan_in_a_further_column(name: str, tmp_path: Path) -> None:
     column, row, where = FURTHER[name]
     tables = whole(traces=traces().with_columns(more=column))
     put_all(tmp_path / "log", tables)
-    line = f"`traces/{PART}`, column `more`, row {row}: NaN or infinity stands in the {where}: write finite numbers"
+    line = f"`traces/{PART}`, column `more`, row {row}: the {where} holds NaN or infinity: write finite numbers"
     assert problems(tmp_path / "log") == [line]
     for frame in (tables["traces"], tables["traces"].lazy()):
         with pytest.raises(LogError, match=rf"`traces`, column `more`, row {row}: .* holds NaN or infinity"):
@@ -482,7 +482,7 @@ def test_nan_in_a_further_column(name: str, tmp_path: Path) -> None:
 def test_a_further_column_may_be_called_state(tmp_path: Path) -> None:
     put_all(tmp_path, whole(traces=traces(state=[1.0, NAN, 1.0, 1.0, 1.0])))
     (line,) = problems(tmp_path)
-    assert line.startswith(f"`traces/{PART}`, column `state`, row 1: `nan` is no number")
+    assert line.startswith(f"`traces/{PART}`, column `state`, row 1: `nan` is not a number")
 
 
 def _chain(parents: dict[str, str]) -> pl.DataFrame:

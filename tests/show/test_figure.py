@@ -8,12 +8,12 @@ import pytest
 
 from toolkit.errors import ThinkbackError
 from toolkit.show import (
-    Band,
-    Curve,
     FrontierPoint,
     Heat,
-    Interval,
+    PlottedBand,
+    PlottedCurve,
     RankedInput,
+    ShownInterval,
     bands_figure,
     curves_figure,
     frontier,
@@ -181,8 +181,8 @@ def test_refusals(tmp_path: Path, results: RankedInput) -> None:
 
 def test_curves(tmp_path: Path) -> None:
     ks = (1, 2, 4, 6)
-    rising = Curve("majority@k", ks, (0.5, 0.5, 0.6, 0.62), (0.4, 0.4, 0.5, None), (0.6, 0.6, 0.7, None))
-    gold = Curve("pass@k", ks, (0.5, 0.7, 0.8, 0.9), (None,) * 4, (None,) * 4, diagnostic=True)
+    rising = PlottedCurve("majority@k", ks, (0.5, 0.5, 0.6, 0.62), (0.4, 0.4, 0.5, None), (0.6, 0.6, 0.7, None))
+    gold = PlottedCurve("pass@k", ks, (0.5, 0.7, 0.8, 0.9), (None,) * 4, (None,) * 4, diagnostic=True)
     figure = curves_figure([("n6, verified by a", [rising, gold]), ("n6, verified by b", [rising])], simulated=True)
     assert legends(figure) == ["majority@k", "pass@k (sees gold)"]
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["n6, verified by a", "n6, verified by b"]
@@ -210,7 +210,7 @@ def test_axes_end_where_numbers_do() -> None:
     }
     assert heights == {90.0, 100.0}
     for value, ends in ((0.0, (0, 1)), (1.0, (94.5, 100))):
-        axes = curves_figure([("n2", [Curve("flat", (1, 2), (value,) * 2, (value,) * 2, (value,) * 2)])]).axes[0]
+        axes = curves_figure([("n2", [PlottedCurve("flat", (1, 2), (value,) * 2, (value,) * 2, (value,) * 2)])]).axes[0]
         assert axes.get_ylim() == pytest.approx(ends)
 
 
@@ -257,12 +257,12 @@ def test_warnings_stand_below_a_figure_and_move_nothing() -> None:
 
 def test_axes_of_rates_of_interventions_end_too() -> None:
     """A sweep's rate ends at 0 and 100 %, its tokens do not; fixes of every example end at 100 %."""
-    sweep = Band("accuracy, %", (0.0, 50.0), (100.0, 90.0), (98.0, 0.0), (100.0, 100.0), rate=True)
-    tokens = Band("tokens", (0.0, 50.0), (100.0, 400.0), (90.0, 380.0), (110.0, 420.0))
+    sweep = PlottedBand("accuracy, %", (0.0, 50.0), (100.0, 90.0), (98.0, 0.0), (100.0, 100.0), rate=True)
+    tokens = PlottedBand("tokens", (0.0, 50.0), (100.0, 400.0), (90.0, 380.0), (110.0, 420.0))
     rate, other = bands_figure([sweep, tokens], title="t", x="acts on, %").axes
     assert rate.get_ylim() == (0, 100)
     assert other.get_ylim()[1] > 420
-    whole = Interval(1.0, 0.99, 1.0)
+    whole = ShownInterval(1.0, 0.99, 1.0)
     axes = outcomes_figure([("revise", whole, whole)]).axes[0]
     assert axes.get_xlim() == (-100, 100)
     assert reliability_figure({"gate": [(0.1, 0.0, 3), (0.9, 1.0, 3)]}, title="t").axes[0].get_ylim() == (0, 1)

@@ -8,21 +8,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.show import Column, Estimate, Interval, Number, Table, Text, Tick, histogram, spark, table_of
+from toolkit.show import (
+    Number,
+    NumberWithInterval,
+    ShownInterval,
+    Table,
+    TableColumn,
+    Tick,
+    Words,
+    histogram,
+    spark,
+    table_of,
+)
 from toolkit.show.bars import bar, binned
 
 WIDE = Table(
     "Title",
     (
-        Column("#", Number(0)),
-        Column("policy"),
-        Column("accuracy %", Estimate(1, 100)),
-        Column("tokens", Number(0), drop=1),
-        Column("calls", Number(2), drop=2),
-        Column("remark", Text(), beneath=True),
+        TableColumn("#", Number(0)),
+        TableColumn("policy"),
+        TableColumn("accuracy %", NumberWithInterval(1, 100)),
+        TableColumn("tokens", Number(0), drop=1),
+        TableColumn("calls", Number(2), drop=2),
+        TableColumn("remark", Words(), beneath=True),
     ),
     (
-        (1, "adaptive[max_traces=15, stop.margin=0.1]", Interval(0.5, 0.4, 0.6), 12_345.6, 2.5, "a remark"),
+        (1, "adaptive[max_traces=15, stop.margin=0.1]", ShownInterval(0.5, 0.4, 0.6), 12_345.6, 2.5, "a remark"),
         (2, "first", None, None, None, ""),
     ),
     above=("above",),
@@ -39,22 +50,22 @@ WIDE = Table(
         (Number(2, significant=2), 0.000123, "0.00012"),
         (Number(2, significant=2), 0.523, "0.52"),
         (Number(2, significant=2), 0.0, "0.00"),
-        (Estimate(3, significant=2), Interval(0.00041, 0.00036, 0.00047), "0.00041 [0.00036, 0.00047]"),
-        (Estimate(3, significant=2), Interval(1.27, 1.2, 1.3), "1.270 [1.200, 1.300]"),
+        (NumberWithInterval(3, significant=2), ShownInterval(0.00041, 0.00036, 0.00047), "0.00041 [0.00036, 0.00047]"),
+        (NumberWithInterval(3, significant=2), ShownInterval(1.27, 1.2, 1.3), "1.270 [1.200, 1.300]"),
         (Number(1, signed=True), 0.25, "+0.2"),
         (Number(1, signed=True), -0.04, "0.0"),  # what rounds to zero has no sign
         (Number(1), -3, "−3.0"),
-        (Estimate(1, 100), Interval(0.5, 0.4, 0.6), "50.0 [40.0, 60.0]"),
-        (Estimate(1, 100), Interval(0.5), "50.0"),
-        (Estimate(1, 100, signed=True), Interval(-0.01, -0.02, 0.0, "†"), "−1.0 [−2.0, 0.0]†"),
+        (NumberWithInterval(1, 100), ShownInterval(0.5, 0.4, 0.6), "50.0 [40.0, 60.0]"),
+        (NumberWithInterval(1, 100), ShownInterval(0.5), "50.0"),
+        (NumberWithInterval(1, 100, signed=True), ShownInterval(-0.01, -0.02, 0.0, "†"), "−1.0 [−2.0, 0.0]†"),
         (Tick(), True, "●"),
         (Tick("yes", "no"), False, "no"),
-        (Text(), "as [it] is", "as [it] is"),
+        (Words(), "as [it] is", "as [it] is"),
     ],
 )
 def test_cells_for_people(form: object, value: object, shown: str) -> None:
-    assert Column("x", form).text(value) == shown
-    assert Column("x", form).text(None) == "–"
+    assert TableColumn("x", form).text(value) == shown
+    assert TableColumn("x", form).text(None) == "–"
 
 
 def test_csv_has_all_digits_and_empty_fields() -> None:
@@ -75,13 +86,13 @@ def test_csv_has_all_digits_and_empty_fields() -> None:
     )
 )
 def test_csv_is_read_back(rows: list[tuple[str, float]]) -> None:
-    table = Table("", (Column("name"), Column("value", Number(1))), tuple(rows))
+    table = Table("", (TableColumn("name"), TableColumn("value", Number(1))), tuple(rows))
     _, *read = csv.reader(io.StringIO(table.csv(), newline=""))
     assert [(name, float(value)) for name, value in read] == rows
 
 
 def test_markdown_escapes_what_would_be_markup() -> None:
-    table = Table("a|b", (Column("x"),), (("p|q *r* _s_ <t> [u](v) `w`",),), below=("note `a_b` <c>",))
+    table = Table("a|b", (TableColumn("x"),), (("p|q *r* _s_ <t> [u](v) `w`",),), below=("note `a_b` <c>",))
     assert table.markdown() == (
         "## a\\|b\n\n| x |\n| :-- |\n| p\\|q \\*r\\* \\_s\\_ \\<t> [u]\\(v) \\`w\\` |\n\n- note `a_b` &lt;c>\n"
     )
@@ -100,12 +111,12 @@ def test_a_narrow_terminal_stacks_then_drops() -> None:
     assert "[40.0, 60.0]" in narrow
     assert "12,346" in narrow
     assert "calls" in narrow
-    assert "Not shown, for want of width: calls." in slim.replace("\n", " ")
+    assert "Columns hidden on this terminal: calls." in slim.replace("\n", " ")
     assert "12,346" in slim
 
 
 def test_brackets_in_names_are_not_markup() -> None:
-    assert "a[bold]b[/bold][red]" in Table("", (Column("x"),), (("a[bold]b[/bold][red]",),)).terminal(80)
+    assert "a[bold]b[/bold][red]" in Table("", (TableColumn("x"),), (("a[bold]b[/bold][red]",),)).terminal(80)
 
 
 def test_colours_only_when_asked() -> None:
@@ -114,7 +125,7 @@ def test_colours_only_when_asked() -> None:
 
 
 def test_a_table_without_rows_is_a_heading() -> None:
-    empty = Table("T", (Column("x"), Column("y", Number(1))), ())
+    empty = Table("T", (TableColumn("x"), TableColumn("y", Number(1))), ())
     assert empty.csv() == "x,y\n"
     assert empty.markdown().endswith("| x | y |\n| :-- | --: |\n")
     assert "x" in empty.terminal(40)

@@ -12,7 +12,7 @@ from thinkback import options
 if TYPE_CHECKING:
     import polars as pl
 
-    from toolkit.show import Curve, Table
+    from toolkit.show import PlottedCurve, Table
 
 METRICS = {"avg": "avg@k", "pass": "pass@k", "majority": "majority@k", "best": "best-of-k"}
 SEES_GOLD = "pass"
@@ -77,10 +77,10 @@ def curves(
 
 def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Table:
     """One row a pool and k, one column a metric."""
-    from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table
+    from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 
     cells = {
-        (r["pool"], r["k"], r["metric"], r["verifier"]): Interval(r["estimate"], r["low"], r["high"])
+        (r["pool"], r["k"], r["metric"], r["verifier"]): ShownInterval(r["estimate"], r["low"], r["high"])
         for r in frame.iter_rows(named=True)
         if r["estimate"] is not None
     }
@@ -88,14 +88,14 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
     series.sort(key=lambda one: list(METRICS).index(one[0]))
     rows = list(dict.fromkeys((r["pool"], r["k"], r["n"]) for r in frame.iter_rows(named=True)))
     heads = [f"{METRICS[metric]}{f' {verifier}' if verifier else ''}" for metric, verifier in series]
-    percent = Estimate(1, 100)
+    percent = NumberWithInterval(1, 100)
     return Table(
         title=title,
         columns=(
-            Column("pool"),
-            Column("k", Number(0)),
-            Column("examples", Number(0), drop=1),
-            *(Column(f"{head}, %", percent, head) for head in heads),
+            TableColumn("pool"),
+            TableColumn("k", Number(0)),
+            TableColumn("examples", Number(0), drop=1),
+            *(TableColumn(f"{head}, %", percent, head) for head in heads),
         ),
         rows=tuple((pool, k, n, *(cells.get((pool, k, *one)) for one in series)) for pool, k, n in rows),
         above=(SIMULATED,) if simulated else (),
@@ -103,11 +103,11 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
     )
 
 
-def _panels(frame: pl.DataFrame) -> list[tuple[str, list[Curve]]]:
+def _panels(frame: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
     """One panel a pool and verifier (or a pool alone, where nothing verifies it)."""
     import polars as pl
 
-    from toolkit.show import Curve
+    from toolkit.show import PlottedCurve
 
     panels = []
     for pool in frame["pool"].unique(maintain_order=True):
@@ -120,6 +120,6 @@ def _panels(frame: pl.DataFrame) -> list[tuple[str, list[Curve]]]:
                 line = of_pool.filter((pl.col("metric") == metric) & own).sort("k")
                 if not line.is_empty():
                     k, estimate, low, high = (tuple(line[c]) for c in ("k", "estimate", "low", "high"))
-                    lines.append(Curve(name, k, estimate, low, high, diagnostic=metric == SEES_GOLD))
+                    lines.append(PlottedCurve(name, k, estimate, low, high, diagnostic=metric == SEES_GOLD))
             panels.append((f"{pool}, verified by {verifier}" if verifier else str(pool), lines))
     return panels

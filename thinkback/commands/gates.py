@@ -149,12 +149,12 @@ def _report(
     rows: list[dict[str, float]], log: str, examples: int, simulated: bool, notes: tuple[Note, ...], level: float
 ) -> Table:
     from toolkit.notes import Severity
-    from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table
+    from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 
     percent = Number(1, 100)
     cells = [
         (
-            row["rule"], row["threshold"], row["accuracy"], Interval(row["difference"], row["low"], row["high"]),
+            row["rule"], row["threshold"], row["accuracy"], ShownInterval(row["difference"], row["low"], row["high"]),
             row["p_value"], row["intervention_rate"], row["fix_rate"], row["flip_rate"], row["action_tokens"],
         )
         for row in rows
@@ -162,10 +162,11 @@ def _report(
     return Table(
         title=f"The gate on {log}",
         columns=(
-            Column("rule"), Column("threshold", Number(4)), Column("accuracy %", percent),
-            Column("Δ points", Estimate(1, 100, signed=True), "difference"), Column("p", Number(4), "p_value"),
-            Column("fires %", percent, "intervention_rate"), Column("fixes %", percent, "fix_rate"),
-            Column("flips %", percent, "flip_rate"), Column("action tokens", Number(0), "action_tokens"),
+            TableColumn("rule"), TableColumn("threshold", Number(4)), TableColumn("accuracy %", percent),
+            TableColumn("Δ points", NumberWithInterval(1, 100, signed=True), "difference"),
+        TableColumn("p", Number(4), "p_value"),
+            TableColumn("fires %", percent, "intervention_rate"), TableColumn("fixes %", percent, "fix_rate"),
+            TableColumn("flips %", percent, "flip_rate"), TableColumn("action tokens", Number(0), "action_tokens"),
         ),
         rows=tuple(cells),
         above=(
@@ -182,7 +183,7 @@ def _report(
 def _show_calibration(found: Calibration, title: str) -> None:
     """Print the reliability curve over its numbers; where scores are no chances, the numbers that they have."""
     from thinkback import console
-    from toolkit.show import Column, Number, Table
+    from toolkit.show import Number, Table, TableColumn
 
     area, precision = ("–" if one != one else f"{one:.3f}" for one in (found.auroc, found.auprc))
     told = f"AUROC {area}, AUPRC {precision}"
@@ -193,10 +194,10 @@ def _show_calibration(found: Calibration, title: str) -> None:
         return
     rows = tuple((f"{one.low:.1f} to {one.high:.1f}", one.n, one.score, one.label) for one in found.bins)
     columns = (
-        Column("scores"),
-        Column("examples", Number(0)),
-        Column("mean score", Number(3)),
-        Column("repaired", Number(3)),
+        TableColumn("scores"),
+        TableColumn("examples", Number(0)),
+        TableColumn("mean score", Number(3)),
+        TableColumn("repaired", Number(3)),
     )
     told = f"{told}, Brier {found.brier:.4f}, expected calibration error {found.ece:.4f}; {repaired}."
     console.show(Table(title=title, columns=columns, rows=rows, below=(told,)))

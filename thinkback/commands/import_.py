@@ -102,7 +102,13 @@ def recovery(
 
     def write(folder: Path) -> RecoveryReport:
         return import_recovery(
-            sources, folder, name=name, split=split, exclude=exclude_incomplete, drop_repeats=drop_repeats, base=base
+            sources,
+            folder,
+            name=name,
+            split=split,
+            exclude_incomplete=exclude_incomplete,
+            drop_repeats=drop_repeats,
+            base=base,
         )
 
     _import(sources, out, force, write)

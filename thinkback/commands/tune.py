@@ -103,12 +103,17 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     """One row a family: what was chosen, and the goal's metrics on both sets of rows."""
     from toolkit.columns import find_metric
     from toolkit.notes import Severity
-    from toolkit.show import SIMULATED, Column, Estimate, Number, Table
+    from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
 
     metrics = list(dict.fromkeys((tuned.goal.metric, *(limit.metric for limit in tuned.goal.limits), "accuracy")))
-    columns = [Column("family"), Column("tried", Number(0)), Column("feasible", Number(0)), Column("chosen")]
+    columns = [
+        TableColumn("family"),
+        TableColumn("tried", Number(0)),
+        TableColumn("feasible", Number(0)),
+        TableColumn("chosen"),
+    ]
     columns += [
-        Column(f"{m}, {where}", Estimate(find_metric(m).precision), f"{m}_{where}")
+        TableColumn(f"{m}, {where}", NumberWithInterval(find_metric(m).precision), f"{m}_{where}")
         for m in metrics
         for where in ("dev", "report")
     ]
@@ -142,11 +147,11 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
 def _cell(summary: object, policy: str | None, metric: str) -> object:
     import polars as pl
 
-    from toolkit.show import Interval
+    from toolkit.show import ShownInterval
 
     if policy is None or not isinstance(summary, pl.DataFrame):
         return None
     row = summary.filter((pl.col("policy") == policy) & (pl.col("metric") == metric))
     if row.is_empty() or row["estimate"][0] is None:
         return None
-    return Interval(row["estimate"][0], row["low"][0], row["high"][0])
+    return ShownInterval(row["estimate"][0], row["low"][0], row["high"][0])

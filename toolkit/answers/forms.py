@@ -3,7 +3,7 @@
 `exact`   the text, trimmed.
 `number`  see numbers.py.
 `choice`  the letter, upper case: `(B)`, `B.`, `b)`, `B. Paris`, `answer: b`, `The answer is (B).`, `\\text{(B)}`.
-          A text that names two bracketed letters, or none, keeps its text: it is no choice.
+          A text that names two bracketed letters, or none, keeps its text: it is not a choice.
 `label`   the label of the label space that the text spells, without regard to case, spaces, underscores, hyphens
           and surrounding quotes or punctuation; `aliases` spell further ones. Another text is kept, and so is
           outside the label space, an invalid answer.
@@ -44,7 +44,7 @@ def normalise(
     alias of a label that is not in `labels`.
     """
     if kind not in KINDS:
-        raise ThinkbackError(f"`{kind}` is no kind of answer; {suggest(kind, KINDS)}")
+        raise ThinkbackError(f"unknown kind of answer `{kind}`; {suggest(kind, KINDS)}")
     trimmed = answers.str.strip_chars()
     trimmed = _where(trimmed != "", trimmed, None)
     if kind == "label":
@@ -74,7 +74,7 @@ def _choices(trimmed: pl.Series) -> pl.Series:
 def _labels(trimmed: pl.Series, labels: Sequence[str], aliases: Mapping[str, str]) -> pl.Series:
     for alias, label in aliases.items():
         if label not in labels:
-            raise ThinkbackError(f"alias `{alias}` stands for `{label}`, no label; {suggest(label, labels)}")
+            raise ThinkbackError(f"alias `{alias}` means `{label}`, which is not a label; {suggest(label, labels)}")
     spellings = [*labels, *aliases]
     meanings = [*labels, *aliases.values()]
     table: dict[str, str] = {}

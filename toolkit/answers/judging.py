@@ -3,7 +3,7 @@
 `equal`       the normal forms are equal strings.
 `normalised`  their SQuAD forms are equal (exact match of open question answering), also where votes are counted on
               another form.
-`cover`       the reference's SQuAD form stands in the answer's, as whole words: `cover-EM` (Rosset et al. 2020,
+`cover`       the reference's SQuAD form occurs in the answer's, as whole words: `cover-EM` (Rosset et al. 2020,
               arXiv:2007.00655), with `man` not in `woman`.
 Equal answers of one example are judged equally by each of them, for they see nothing but the two strings.
 """
@@ -23,7 +23,7 @@ JUDGES = ("equal", "normalised", "cover")
 def judge(answers: pl.Series, gold: pl.Series, how: str = "equal") -> pl.Series:
     """Verdicts, Boolean, of `answers` against `gold`, two columns of strings of one length."""
     if how not in JUDGES:
-        raise ThinkbackError(f"`{how}` is no judge; {suggest(how, JUDGES)}")
+        raise ThinkbackError(f"unknown judge `{how}`; {suggest(how, JUDGES)}")
     right = _JUDGES[how](answers, gold)
     frame = pl.DataFrame({"right": right, "gold": gold})
     verdict = pl.when(pl.col("gold").is_not_null()).then(pl.col("right").fill_null(False))

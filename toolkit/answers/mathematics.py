@@ -7,7 +7,7 @@ and are reported, since an example must be judged for all of its answers or for 
 
 The rules, each decided once:
 
-* equal strings are the same, and two whole numbers in normal form are the same only then; all else is asked of
+* equal strings are the same, and two integers in normal form are the same only then; all else is asked of
   math-verify, reference first (it is not symmetric), with its own defaults;
 * a null answer is wrong; without a reference there is no verdict;
 * the right answers of one example are equivalent, for each equals the reference; the wrong ones are compared with the
@@ -40,7 +40,7 @@ from toolkit.errors import ThinkbackError
 LIMIT_S = 5.0
 START_LIMIT_S = 120.0
 LONGEST = 2_000
-"""Texts beyond this many characters are no answers: they are equal to themselves alone."""
+"""Texts beyond this many characters are not answers: they equal only themselves."""
 SAME, DIFFERENT, TIMED_OUT, FAILED = "same", "different", "timed out", "failed"
 
 _WORKER = Path(__file__).with_name("mathematics_worker.py")
@@ -49,7 +49,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedAnswers:
     """The rows with `answer` (one string for equivalent answers) and `correct`, and what it took.
 
     `merged` counts the distinct answers of an example that took the string of another, `rewritten` the rows; `asked`
@@ -76,7 +76,7 @@ class Mathematics:
 
     `cache` is a file (SQLite) that remembers comparisons by both texts and the version of math-verify; several
     processes may share it. A time-out is remembered with its limit and asked again under a longer one.
-    Raises ThinkbackError where math-verify is not installed or the cache is no such file.
+    Raises ThinkbackError where math-verify is not installed or the cache is not such a file.
     """
 
     def __init__(self, limit_s: float = LIMIT_S, workers: int = 2, cache: str | Path | None = None) -> None:
@@ -154,7 +154,7 @@ def judge_mathematics(
     rows: pl.DataFrame,
     judge: Mathematics,
     advance: Callable[[float], None] | None = None,
-) -> Judged:
+) -> JudgedAnswers:
     """Judge the `answer` of each row against its `gold`, and give equivalent answers of an `example_id` one string.
 
     The frame comes back in its order, with all its columns; "earliest" is by that order. `advance` is told how many
@@ -200,7 +200,7 @@ def judge_mathematics(
     ends = list(verdicts.values())
     merged = int((table["answer"] != table["_string"]).sum())
     timed_out, failed = ends.count(TIMED_OUT), ends.count(FAILED)
-    return Judged(frame, merged, changed, judge.asked - asked, judge.cached - cached, timed_out, failed)
+    return JudgedAnswers(frame, merged, changed, judge.asked - asked, judge.cached - cached, timed_out, failed)
 
 
 def _example(name: str, part: pl.DataFrame) -> tuple[str, str | None, list[str]]:
@@ -246,7 +246,7 @@ def _group(
 
 
 def _plainly(reference: str, answer: str) -> str | None:
-    """What can be said without computing: equal strings, whole numbers, and texts that are no answers."""
+    """What can be said without computing: equal strings, integers, and texts too long to be answers."""
     if reference == answer:
         return SAME
     if _WHOLE.fullmatch(reference) and _WHOLE.fullmatch(answer):
@@ -289,7 +289,7 @@ class _Worker:
                     continue
 
     def _start(self) -> None:
-        # -P: the file's own folder must not stand first on the path, where `numbers.py` would hide Python's.
+        # -P: the file's own folder must not come first on the path, where `numbers.py` would hide Python's.
         self._process = subprocess.Popen(
             [sys.executable, "-P", str(_WORKER)],
             stdin=subprocess.PIPE,

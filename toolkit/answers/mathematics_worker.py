@@ -21,7 +21,7 @@ MEMORY_BYTES = 3 * 2**30  # 10^(10^10) would fill the machine before any clock r
 def main() -> None:
     """Answer requests until standard input ends."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whatever the libraries print is no reply
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whatever the libraries print is not a reply
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 

@@ -5,7 +5,7 @@ Rules, each decided once:
 * exact arithmetic, no floats: `0.30` and `0.3` are equal, `0.3333` and `1/3` are not;
 * an integer is its digits (`1,450,000`, `18.0`, `+18`, `1.8e1` are `1450000`, `18`, `18`, `18`); a number with a
   finite decimal expansion is that decimal (`1/8` is `0.125`); any other is a reduced fraction (`2/6` is `1/3`);
-* a comma is a thousands separator and stands before groups of three digits; `3,14` is not a number;
+* a comma is a thousands separator and comes before groups of three digits; `3,14` is not a number;
 * currency signs and codes, the percent sign and degrees are dropped, and so are their words: `50%` is `50`, since a
   question that asks for a percentage has `50` as its reference. Other units are part of the answer: `3 feet` is
   not `3`, and `5 million` is not `5`;
@@ -24,7 +24,7 @@ from fractions import Fraction
 
 import polars as pl
 
-# Longer texts are no numbers that anyone means, and exponents beyond this would fill the memory.
+# Longer texts are not numbers that anyone means, and exponents beyond this would fill the memory.
 LONGEST = 1000
 LARGEST_EXPONENT = 300
 

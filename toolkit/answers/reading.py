@@ -51,7 +51,7 @@ def read_answers(
     found = pl.Series(texts.name, [None] * len(texts), dtype=pl.String)
     for way in ways:
         if way not in WAYS:
-            raise ThinkbackError(f"`{way}` is no way to read an answer; {suggest(way, WAYS)}")
+            raise ThinkbackError(f"unknown way to read an answer `{way}`; {suggest(way, WAYS)}")
         more = _by_pattern(texts, pattern) if way == "pattern" else _READERS[way](texts)
         more = more.str.strip_chars().replace("", None)
         if cut is not None:
@@ -65,7 +65,7 @@ def read_answers(
 def boxed(text: str) -> str | None:
     """The inside of the last box in `text` that closes, None where none does.
 
-    `\\boxed 7`, without braces, gives what stands up to the next white space or dollar sign.
+    `\\boxed 7`, without braces, gives what comes up to the next white space or dollar sign.
     """
     for start in reversed([match.end() for match in _BOX.finditer(text)]):
         inside = _balanced(text, start) if text[start : start + 1] == "{" else _bare(text, start)
@@ -118,7 +118,7 @@ def _by_pattern(texts: pl.Series, pattern: str | None) -> pl.Series:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ThinkbackError(f"`pattern` is no regular expression: {error} in `{pattern}`") from None
+        raise ThinkbackError(f"`pattern` is not a regular expression: {error} in `{pattern}`") from None
     group = 1 if compiled.groups else 0
 
     def last(text: str | None) -> str | None:

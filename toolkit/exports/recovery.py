@@ -19,8 +19,8 @@ OF_CALL = ("max_tokens", "latency_s", "device_s", "sum_logprob", "tokens_estimat
 def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None = None) -> int:
     """Write an accept row for each base attempt (sample 0 of pool `base`) and one for each revision of it.
 
-    Beside SeVRA's fields stands, where it is logged, what every signal of a gate file reads, and `import_recovery`
-    takes it back: of the example gold, labels and cluster; of each call model, answer, finish reason, prompt and
+    Besides SeVRA's fields the rows hold what every signal of a gate file reads, where it is logged. `import_recovery`
+    takes back: of the example gold, labels and cluster; of each call model, answer, finish reason, prompt and
     completion tokens, token limit, seconds and the sum of log-probabilities; the name of the base pool; `simulated`
     where the log is. Traces without a verdict, other pools, verifications, log-probabilities of single tokens and
     other columns do not go out.
@@ -91,7 +91,7 @@ def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, 
     bases = first.filter(pl.col("trace_id").is_in(revised["parent_id"].implode()))["pool"].unique().sort().to_list()
     if base is None and len(bases) != 1:
         listed = ", ".join(f"`{name}`" for name in bases) or "no pool"
-        raise ThinkbackError(f"the log has revisions of {listed}: name the pool of the base attempts with `--base`")
+        raise ThinkbackError(f"the log has revisions of {listed}: name the pool of the base attempts with `base`")
     name = base or bases[0]
     if name not in bases:
         raise ThinkbackError(f"pool `{name}` has no judged revision of its first traces; {suggest(name, bases)}")
@@ -115,7 +115,7 @@ def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
     if len(several):
         action, pools = several.sort("action").row(0)
         listed = ", ".join(f"`{name}`" for name in pools)
-        raise ThinkbackError(f"action `{action}` has several pools of revisions ({listed}): name one with `--pool`")
+        raise ThinkbackError(f"action `{action}` has several pools of revisions ({listed}): name one with `pool`")
     return revisions
 
 

@@ -1,12 +1,12 @@
 """Foreign logs come in: `import_table` reads any JSONL, CSV or Parquet through a mapping file (see mapping.py)."""
 
-from toolkit.imports.mapping import Mapping, read_mapping, shipped_maps
+from toolkit.imports.mapping import ImportMapping, read_mapping, shipped_maps
 from toolkit.imports.recovery import RecoveryReport, import_recovery, import_replay
 from toolkit.imports.table import ImportReport, import_table
 
 __all__ = [
+    "ImportMapping",
     "ImportReport",
-    "Mapping",
     "RecoveryReport",
     "import_recovery",
     "import_replay",

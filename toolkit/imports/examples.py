@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import polars as pl
 
 from toolkit.answers import normalise
-from toolkit.imports.expressions import Rows
-from toolkit.imports.mapping import Answers, Mapping
+from toolkit.imports.expressions import SourceRows
+from toolkit.imports.mapping import AnswerRules, ImportMapping
 from toolkit.log import schema_of
 
 
 @dataclass(frozen=True)
-class Examples:
+class ImportedExamples:
     """`table`: the examples. `ids`: the example_id of each source row. `split`: ids that meant several questions."""
 
     table: pl.DataFrame
@@ -23,15 +23,15 @@ class Examples:
     trusted: int  # ids with several questions of which the first was kept
 
 
-def make_examples(rows: Rows, mapping: Mapping) -> Examples:
+def make_examples(rows: SourceRows, mapping: ImportMapping) -> ImportedExamples:
     """Examples in order of first appearance. ThinkbackError where rows of one example contradict each other."""
     contract = schema_of("examples")
     columns = {}
-    for name, value in mapping.examples.items():
+    for name, value in mapping.examples.columns.items():
         key = f"examples.{name}"
         made = rows.typed(key, value, contract[name].dtype, required=not contract[name].nullable)
         columns[name] = rows.sound(key, value, made)
-    for name, value in mapping.examples_extra.items():
+    for name, value in mapping.examples.extra.items():
         key = f"examples.extra.{name}"
         columns[name] = rows.finite(key, rows.compute(key, value))
     frame = pl.DataFrame([series.alias(name) for name, series in columns.items()])
@@ -44,11 +44,11 @@ def make_examples(rows: Rows, mapping: Mapping) -> Examples:
     firsts = [pl.col(name).drop_nulls().first() for name in frame.columns if name != "example_id"]
     table = frame.group_by("example_id", maintain_order=True).agg(firsts)
     split = several.len() if mapping.ids == "split" else 0
-    return Examples(table, frame["example_id"], split, several.len() - split)
+    return ImportedExamples(table, frame["example_id"], split, several.len() - split)
 
 
 def _several(frame: pl.DataFrame) -> pl.Series:
-    """The ids that stand for more than one question."""
+    """The ids of more than one question."""
     counted = frame.group_by("example_id").agg(pl.col("question").n_unique())
     return counted.filter(pl.col("question") > 1)["example_id"]
 
@@ -64,7 +64,7 @@ def _split(frame: pl.DataFrame, several: pl.Series) -> pl.DataFrame:
     )
 
 
-def _normal_gold(frame: pl.DataFrame, answers: Answers) -> pl.DataFrame:
+def _normal_gold(frame: pl.DataFrame, answers: AnswerRules) -> pl.DataFrame:
     """Gold in the answers' normal form, and the label space in every row where the mapping gives one for all."""
     if answers.labels and "labels" not in frame.columns:
         frame = frame.with_columns(labels=pl.lit(pl.Series([list(answers.labels)])).first())
@@ -73,7 +73,7 @@ def _normal_gold(frame: pl.DataFrame, answers: Answers) -> pl.DataFrame:
     return frame.with_columns(normalise(frame["gold"], answers.kind, answers.labels, answers.aliases).alias("gold"))
 
 
-def _check_agreement(rows: Rows, frame: pl.DataFrame, trusted: list[str]) -> None:
+def _check_agreement(rows: SourceRows, frame: pl.DataFrame, trusted: list[str]) -> None:
     """Rows of one example must say the same of it; null says nothing."""
     for name in frame.columns:
         if name in ("example_id", *trusted):

@@ -7,57 +7,56 @@ something in the conversion is one line that names the mapping's key, the source
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.imports.literals import TEXT_OF, lists, texted
+from toolkit.imports.literals import holds, lists
 from toolkit.imports.mapping import Value
-from toolkit.log.schema import COUNTS
+from toolkit.imports.passed_columns import passed_columns
+from toolkit.imports.source_table import SourceTable
+from toolkit.log.contract.schema import COUNTS
 
-_YES = ("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "correct", "right")
-_NO = ("false", "f", "no", "n", "0", "0.0", "fail", "failed", "incorrect", "wrong")
+_TRUTHS = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "correct", "right"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "0", "0.0", "fail", "failed", "incorrect", "wrong"), False),
+}
 _LOW, _HIGH = -(2**31), 2**31 - 1
-
-# Expressions that only pass values on or join texts: made of what stood in the file, not of numbers made of it.
-_QUOTED = re.compile(r"'(?:[^']|'')*'")
-_PASSES_ON = re.compile(
-    r"(?i)(?!.*\b(?:CASE|BETWEEN|IN)\b)(?:\s|[(),.]|\|\||\[[0-9]+\]|\"[^\"]*\"|'"
-    r"|(?:CONCAT|CONCAT_WS|CAST|COALESCE|TRIM|UPPER|LOWER|REPLACE|SPLIT_PART)(?=\s*\()|\w+(?!\w|\s*\())*"
-)
 
 # Columns that an import adds: the row's number, its example's id in the log, and (a prefix) further columns.
 ROW, EXAMPLE, EXTRA = "__row", "__example", "__extra "
 
 
 @dataclass(frozen=True)
-class Rows:
+class SourceRows(SourceTable):
     """Rows of a source with the mapping's file, for errors. `frame` holds source_file and source_row."""
 
-    frame: pl.DataFrame
     mapping: str
 
-    def where(self, key: str, condition: Value | None) -> Rows:
+    def where(self, key: str, condition: Value | None) -> SourceRows:
         """The rows for which an expression is true; null is not true."""
         if condition is None:
             return self
         kept = self.compute(key, condition)
         if kept.dtype != pl.Boolean:
             raise self.error(f"`{key}` gives {kept.dtype}, not true or false")
-        return Rows(self.frame.filter(kept), self.mapping)
+        return replace(self, frame=self.frame.filter(kept))
 
-    def compute(self, key: str, value: Value) -> pl.Series:
-        """The column that a value of the mapping stands for, one entry per row, in the type that it has."""
+    def compute(self, key: str, value: Value, texts: Collection[str] = ()) -> pl.Series:
+        """The column that a value of the mapping means, one entry per row, in the type that it has.
+
+        The numbers of the columns `texts` are texts, as the files write them.
+        """
         if isinstance(value, str) and value in self.frame.columns:
-            return self.frame[value].alias(key)
+            return self.computable([value], texts)[value].alias(key)
         try:
             expression = pl.sql_expr(value) if isinstance(value, str) else pl.lit(value)
+            names = set(expression.meta.root_names())
             missing = [name for name in expression.meta.root_names() if name not in self.frame.columns]
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
-            raise self.error(f"`{key} = {value!r}` is no expression: {_line(error)}") from None
+            raise self.error(f"`{key} = {value!r}` is not an expression: {_line(error)}") from None
         if missing:
             own = [name for name in self.frame.columns if not name.startswith(("source_", "__"))]
             hint = f" (a constant is written \"'{value}'\")" if value == missing[0] else ""
@@ -65,7 +64,7 @@ class Rows:
                 f"`{key}` needs the column `{missing[0]}`, which the source lacks{hint}; {suggest(missing[0], own)}"
             )
         try:
-            return self.frame.with_columns(expression.alias(key))[key]
+            return self.computable(names, texts).with_columns(expression.alias(key))[key]
         except pl.exceptions.StructFieldNotFoundError as error:
             raise self.error(f"`{key} = {value!r}` needs the field `{_line(error)}`, which its object lacks") from None
         except pl.exceptions.PolarsError as error:
@@ -73,10 +72,8 @@ class Rows:
 
     def typed(self, key: str, value: Value, dtype: pl.DataType, required: bool = False) -> pl.Series:
         """`compute`, in a type of the contract; with `required`, null is an error."""
-        found = self.compute(key, value)
-        made = found if found.dtype == dtype else self._convert(key, found, dtype)
-        if texted(dtype) == dtype and dtype != pl.Boolean and isinstance(value, str):
-            made = self._written(key, value, found, made)
+        found = self._texts(key, value) if holds(dtype, pl.String) else self.compute(key, value)
+        made = found if found.dtype == dtype else self.converted(key, found, dtype)
         if required and made.null_count():
             row = first(made.is_null())
             raise self.error(
@@ -84,45 +81,35 @@ class Rows:
             )
         return made
 
-    def _written(self, key: str, value: str, found: pl.Series, made: pl.Series) -> pl.Series:
-        """`made`, texts of `found`, with numbers as they stood in the file where an expression passes them on."""
-        columns = [name for name in roots([value], self.frame.columns) if TEXT_OF + name in self.frame.columns]
-        if not columns or not len(made):
-            return made
-        kept = {name: self.frame[TEXT_OF + name] for name in columns}
-        plain = {name: self.frame[name] for name in columns}
-        text = {
-            name: pl.select(pl.coalesce(kept[name], plain[name].cast(texted(plain[name].dtype)))).to_series()
-            for name in columns
-        }
-        if value in columns or _PASSES_ON.fullmatch(_QUOTED.sub("'", value)):
-            told = Rows(self.frame.with_columns(series.alias(name) for name, series in text.items()), self.mapping)
-            try:
-                again = told.compute(key, value)
-            except ThinkbackError:  # numbers are needed after all
-                return made
-            return again if again.dtype == made.dtype else made
-        if not found.dtype.is_numeric():
-            return made
-        # A number that comes out as it stands in one of the columns: `NULLIF(answer, -1)`.
-        alike = [
-            pl.when(pl.lit(found == plain[name])).then(pl.lit(text[name]))
-            for name in columns
-            if plain[name].dtype.is_numeric()
-        ]
-        return pl.select(pl.coalesce(*alike, pl.lit(made)).alias(key)).to_series()
+    def _texts(self, key: str, value: Value) -> pl.Series:
+        """`compute` for a column of texts: numbers that an expression passes on are as the files write them."""
+        names = [name for name in roots([value], self.frame.columns) if name in self.numbers]
+        passed = set(names) if value in names or not names else passed_columns(str(value)).intersection(names)
+        computed = self.compute(key, value) if len(passed) < len(names) else None
+        if computed is not None and computed.dtype.is_numeric():
+            # A number that is one of the columns' own: `NULLIF(answer, -1)`.
+            plain = self.computable(names)
+            alike = [pl.when(computed == plain[name]).then(self.frame[name]) for name in names
+                     if self.numbers[name].is_numeric()]  # fmt: skip
+            return pl.select(pl.coalesce(*alike, computed.cast(pl.String)).alias(key)).to_series()
+        if passed:
+            with contextlib.suppress(ThinkbackError):  # numbers are needed after all
+                texts = self.compute(key, value, passed)
+                if holds(texts.dtype, pl.String):
+                    return texts
+        return self.compute(key, value) if computed is None else computed
 
-    def _convert(self, key: str, found: pl.Series, dtype: pl.DataType) -> pl.Series:
+    def converted(self, key: str, found: pl.Series, dtype: pl.DataType, what: str = "", advice: str = "") -> pl.Series:
+        """Computed values in a type of the contract; ThinkbackError for the first that is not `what`."""
         if found.dtype == pl.Null:
             return found.cast(dtype)
-        convert = _CONVERTERS[type(dtype)]
-        made = convert(found, dtype)
+        made, what = _converted(found, dtype), what or _WORDS[type(dtype)]
         if made is None:
-            raise self.error(f"`{key}` gives {found.dtype} {self.place(0)}, which is no {_WORDS[type(dtype)]}")
+            raise self.error(f"`{key}` gives {found.dtype} {self.place(0)}, which is not {what}{advice}")
         lost = made.is_null() & found.is_not_null() & ~_is_nan(found)
         if lost.any():
             row = first(lost)
-            raise self.error(f"`{key}` is `{found[row]}` {self.place(row)}, which is no {_WORDS[type(dtype)]}")
+            raise self.error(f"`{key}` is `{found[row]}` {self.place(row)}, which is not {what}{advice}")
         return made
 
     def finite(self, key: str, values: pl.Series) -> pl.Series:
@@ -180,27 +167,17 @@ def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
         if not isinstance(value, str):
             continue
         if value not in names:
-            # What is no expression is a column's name, or an error that is told where the value is computed.
+            # What is not an expression is a column's name, or an error when the value is computed.
             with contextlib.suppress(pl.exceptions.PolarsError, BaseExceptionGroup):
                 found |= dict.fromkeys(pl.sql_expr(value).meta.root_names())
         found[value] = None
     return list(found)
 
 
-def verdicts(rows: Rows, key: str, value: Value) -> pl.Series:
+def verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
     """A source's own judgement as Boolean: true/false, 0/1, yes/no, pass/fail, correct/wrong, in any case."""
-    found = rows.compute(key, value)
-    made = _to_bool(found, pl.Boolean()) if found.dtype != pl.Null else found.cast(pl.Boolean)
-    if made is None:
-        raise rows.error(f"`{key}` gives {found.dtype}, which is no verdict")
-    lost = made.is_null() & found.is_not_null() & ~_is_nan(found)
-    if lost.any():
-        row = first(lost)
-        raise rows.error(
-            f"`{key}` is `{found[row]}` {rows.place(row)}, which is no verdict: write a condition"
-            ' (`correct = "score > 0.5"`), or map graded correctness to `traces.credit`'
-        )
-    return made
+    advice = ': write a condition (`correct = "score > 0.5"`), or map graded correctness to `traces.credit`'
+    return rows.converted(key, rows.compute(key, value), pl.Boolean(), "a verdict", advice)
 
 
 def first(true: pl.Series) -> int:
@@ -208,45 +185,28 @@ def first(true: pl.Series) -> int:
     return true.arg_max() or 0
 
 
-def _to_string(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    return None if found.dtype.is_nested() else found.cast(pl.String)
-
-
-def _to_integer(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    if found.dtype.is_nested() or found.dtype.is_temporal() or found.dtype == pl.Boolean:
+def _converted(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
+    """Values in a type of the contract, null where one is not of it; None where the whole column is not."""
+    if isinstance(dtype, pl.List):
+        listed = lists(found)[0] if found.dtype == pl.String else found
+        with contextlib.suppress(pl.exceptions.PolarsError):
+            return listed.cast(dtype) if isinstance(listed.dtype, pl.List | pl.Array) else None
         return None
-    real = found.str.strip_chars() if found.dtype == pl.String else found
-    real = real.cast(pl.Float64, strict=False)
-    whole = pl.DataFrame({"x": real}).select(
-        pl.when((pl.col("x") == pl.col("x").floor()) & pl.col("x").is_between(_LOW, _HIGH)).then(pl.col("x"))
-    )
-    return whole.to_series().cast(dtype).alias(found.name)
-
-
-def _to_float(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    if found.dtype.is_nested() or found.dtype.is_temporal():
+    if found.dtype.is_nested() or (found.dtype.is_temporal() and dtype != pl.String):
         return None
-    return (found.str.strip_chars() if found.dtype == pl.String else found).cast(dtype, strict=False)
-
-
-def _to_bool(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    if found.dtype.is_nested() or found.dtype.is_temporal():
+    if dtype == pl.String:
+        return found.cast(pl.String)
+    if dtype == pl.Boolean:
+        words = found.cast(pl.String).str.strip_chars().str.to_lowercase()
+        return words.replace_strict(_TRUTHS, default=None, return_dtype=pl.Boolean)
+    plain = found.str.strip_chars() if found.dtype == pl.String else found
+    if not dtype.is_integer():
+        return plain.cast(dtype, strict=False)
+    if found.dtype == pl.Boolean:
         return None
-    words = found.cast(pl.String).str.strip_chars().str.to_lowercase()
-    meaning = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
-    return words.replace_strict(list(meaning), list(meaning.values()), default=None, return_dtype=pl.Boolean)
-
-
-def _to_list(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    if found.dtype == pl.String:
-        typed, written = lists(found)
-        found = typed if written is None or dtype != pl.List(pl.String) else written
-    if not isinstance(found.dtype, pl.List | pl.Array):
-        return None
-    try:
-        return found.cast(dtype)
-    except pl.exceptions.PolarsError:
-        return None
+    real = pl.col("x").cast(pl.Float64, strict=False)
+    integer = pl.when((real.floor() == real) & real.is_between(_LOW, _HIGH)).then(real)
+    return plain.to_frame("x").select(integer.cast(dtype)).to_series().alias(found.name)
 
 
 def _is_nan(values: pl.Series) -> pl.Series:
@@ -258,19 +218,11 @@ def _line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
-_CONVERTERS: dict[type, Callable[[pl.Series, pl.DataType], pl.Series | None]] = {
-    pl.String: _to_string,
-    pl.Int32: _to_integer,
-    pl.Float32: _to_float,
-    pl.Float64: _to_float,
-    pl.Boolean: _to_bool,
-    pl.List: _to_list,
-}
 _WORDS: dict[type, str] = {
-    pl.String: "text",
-    pl.Int32: "whole number of 32 bits",
-    pl.Float32: "number",
-    pl.Float64: "number",
+    pl.String: "a string",
+    pl.Int32: "an integer of 32 bits",
+    pl.Float32: "a number",
+    pl.Float64: "a number",
     pl.Boolean: "true or false",
-    pl.List: "list",
+    pl.List: "a list",
 }

@@ -9,42 +9,36 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from toolkit.imports.literals import EXACT, column, holds, parse, texts_like
+from toolkit.imports.literals import EXACT, column, holds, parse
+from toolkit.imports.source_table import SourceTable
 
 
-def json_lines(content: bytes, texts: Collection[str]) -> pl.DataFrame:
+def json_lines(content: bytes, texts: Collection[str]) -> SourceTable:
     """One row per line that is not blank. `texts`: columns of which texts are made."""
     try:
         frame = pl.read_ndjson(io.BytesIO(content), infer_schema_length=None)
     except pl.exceptions.PolarsError:
         return _from_objects(list(_objects(content)))
-    huge = {name for name, dtype in frame.schema.items() if _inexact(frame[name], dtype)}
-    rewritten = {
-        name for name, dtype in frame.schema.items() if name in texts and _rewritten(content, name, dtype)
-    } | huge  # fmt: skip
+    rewritten = [
+        name for name, dtype in frame.schema.items()
+        if _inexact(frame[name], dtype) or (name in texts and _rewritten(content, name, dtype))
+    ]  # fmt: skip
     if not rewritten:
-        return frame
+        return SourceTable(frame, {})
     values: dict[str, list[Any]] = {name: [] for name in rewritten}
     for row in _objects(content):
         for name, found in values.items():
             found.append(row.get(name))
-    for name in [name for name in frame.columns if name in values]:
-        typed, written = (
-            column(name, values[name]) if name in huge else (frame[name], texts_like(frame[name], values[name]))
-        )
-        if typed.dtype == pl.String:  # text throughout: as it stood in the file
-            typed, written = (typed if written is None else written).alias(name), None
-        frame = frame.with_columns([typed] if written is None else [typed, written])
-    return frame
+    return _with_columns(frame, values)
 
 
 def _inexact(values: pl.Series, dtype: pl.DataType) -> bool:
-    """Whether integers may have lost digits, or have too many: floats beyond 2^53, integers beyond 64 bits."""
+    """Whether integers may have lost digits, or have too many: floats from 2^53, integers beyond 64 bits."""
     if holds(dtype, pl.Int128, pl.UInt64):
         return True
     if not holds(dtype, pl.Float64):
@@ -55,11 +49,11 @@ def _inexact(values: pl.Series, dtype: pl.DataType) -> bool:
     if isinstance(dtype, pl.List):
         inner = values.drop_nulls().explode(empty_as_null=True)
         return _inexact(inner, inner.dtype)
-    return bool((values.abs() > EXACT).any())
+    return bool((values.abs() >= EXACT).any())
 
 
 def _rewritten(content: bytes, name: str, dtype: pl.DataType) -> bool:
-    """Whether a number of this column may be written otherwise than in the file: `2.0` for `2`, `2` in a text."""
+    """Whether a number of this column may be written differently from the file: `2.0` for `2`, `2` in a text."""
     if dtype != pl.String:
         return holds(dtype, pl.Float64) or (dtype.is_nested() and holds(dtype, pl.String))
     key = json.dumps(name, ensure_ascii=False)
@@ -80,11 +74,11 @@ def _object(line: bytes, number: int) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"line {number}: {str(error).splitlines()[0]}") from None
     if not isinstance(value, dict):
-        raise ValueError(f"line {number} holds no object")
+        raise ValueError(f"line {number} is not an object")
     return value
 
 
-def json_list(content: bytes, texts: Collection[str]) -> pl.DataFrame:
+def json_list(content: bytes, texts: Collection[str]) -> SourceTable:
     """One row per object of a list; one object is a list of one; a file that is neither is read as JSON lines."""
     try:
         value = parse(content.decode("utf-8-sig"))
@@ -92,13 +86,18 @@ def json_list(content: bytes, texts: Collection[str]) -> pl.DataFrame:
         return json_lines(content, texts)
     rows = value if isinstance(value, list) else [value]
     if not all(isinstance(row, dict) for row in rows):
-        raise ValueError("it holds no list of objects")
+        raise ValueError("it is not a list of objects")
     return _from_objects(rows)
 
 
-def _from_objects(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    made: list[pl.Series] = []
-    for name in names:
-        made += [series for series in column(name, [row.get(name) for row in rows]) if series is not None]
-    return pl.DataFrame(made)
+def _from_objects(rows: Sequence[dict[str, Any]]) -> SourceTable:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return _with_columns(pl.DataFrame(), {name: [row.get(name) for row in rows] for name in names})
+
+
+def _with_columns(frame: pl.DataFrame, values: Mapping[str, Sequence[Any]]) -> SourceTable:
+    """The rows with columns of parsed JSON values."""
+    made = {name: column(name, found) for name, found in values.items()}
+    columns = {name: frame[name] for name in frame.columns} | {name: series for name, (series, _) in made.items()}
+    numbers = {name: kind for name, (series, kind) in made.items() if series.dtype != kind}
+    return SourceTable(pl.DataFrame(columns), numbers)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import polars as pl
 
 from toolkit.answers import judge, normalise, read_answers
-from toolkit.imports.expressions import Rows
-from toolkit.imports.mapping import Mapping, Traces
+from toolkit.imports.expressions import SourceRows
+from toolkit.imports.mapping import ImportMapping, TraceTable
 
 _PAIR = ("example_id", "answer")
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedTraces:
     """Traces with `answer`, `correct` and, where there are any, `opaque`; and what happened, in traces."""
 
     frame: pl.DataFrame
@@ -29,13 +29,13 @@ class Judged:
     changed: int  # verdicts of the source that are others now
     by_conflict: int  # traces whose equal answers the source judged differently
     judged_here: int  # verdicts that the source did not have
-    without_gold: int  # traces that --rejudge left as they were, for want of gold
+    without_gold: int  # traces that rejudging left as they were, since they have no gold
     open_examples: int  # examples without a verdict
     undecided: int  # opaque traces without a verdict
     blind_examples: int  # examples with labels and verdicts but no gold
 
 
-def with_answers(frame: pl.DataFrame, mapping: Mapping) -> pl.DataFrame:
+def with_answers(frame: pl.DataFrame, mapping: ImportMapping) -> pl.DataFrame:
     """Read and normalise: `answer` becomes the normal form; `opaque` and `verdict` (the source's) are set."""
     rules = mapping.answers
     for name, dtype in (("answer", pl.String), ("text", pl.String), ("correct", pl.Boolean), ("opaque", pl.Boolean)):
@@ -54,13 +54,15 @@ def with_answers(frame: pl.DataFrame, mapping: Mapping) -> pl.DataFrame:
     return _veil(frame, pl.col("opaque"))
 
 
-def only_verdicts(table: Traces, mapping: Mapping) -> bool:
+def only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
     """Whether a `[traces]` table has the source's verdict and nothing to read an answer from."""
     readable = "answer" in table.columns or (mapping.answers.read and "text" in table.columns)
     return "correct" in table.columns and not readable
 
 
-def judge_traces(rows: Rows, mapping: Mapping, frame: pl.DataFrame, examples: pl.DataFrame, rejudge: bool) -> Judged:
+def judge_traces(
+    rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame, examples: pl.DataFrame, rejudge: bool
+) -> JudgedTraces:
     """Settle `correct` for every trace of `frame` (with `answer`, `opaque`, `verdict`); see the module's words.
 
     Raises ThinkbackError where equal answers are judged differently and the mapping does not say what to do.
@@ -84,7 +86,7 @@ def judge_traces(rows: Rows, mapping: Mapping, frame: pl.DataFrame, examples: pl
     open_rows = frame.filter(pl.col("correct").is_null())
     blind = frame.filter(pl.col("blind") & ~pl.col("opaque") & pl.col("verdict").is_not_null())
     new = frame["verdict"].is_null() & frame["correct"].is_not_null() & frame["answer"].is_not_null()
-    return Judged(
+    return JudgedTraces(
         frame=frame,
         nulls=nulls,
         opaque=int(frame["opaque"].sum()),
@@ -112,7 +114,7 @@ def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame
     return frame.join(reference, on="example_id", how="left", maintain_order="left")
 
 
-def _settle_conflicts(rows: Rows, mapping: Mapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def _settle_conflicts(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """One verdict for equal answers of an example."""
     counted = frame.filter(~pl.col("opaque") & pl.col("correct").is_not_null() & pl.col("answer").is_not_null())
     groups = counted.group_by(_PAIR, maintain_order=True).agg(

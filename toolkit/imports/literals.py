@@ -1,8 +1,7 @@
-"""Numbers as they are written: JSON's `18`, `18.0` and `1.80e1` are one float, and three texts.
+"""JSON's values with their numbers as they are written: `18`, `18.0` and `1.80e1` are one float, and three texts.
 
-A column that holds integers and floats is computed with as floats. Where a column of the log is text, what stood in
-the file is taken instead; it is carried beside the column under the name `TEXT_OF` + name. Integers that no float
-holds, beside floats, and integers beyond 64 bits make the whole column text, so that no digit is lost unseen.
+A column with fractions is held as texts beside the type in which it is computed with. Integers that no float holds,
+beside fractions, and integers beyond 64 bits make a column text throughout, so that no digit is lost unseen.
 """
 
 from __future__ import annotations
@@ -13,19 +12,15 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.written import Written
+from toolkit.literal_float import LiteralFloat
 
-TEXT_OF = "__text "  # before a column's name: what stood in the file, where the column was read as numbers
 EXACT = 2**53  # up to here every integer is a float
 
 
 def parse(text: str) -> Any:
-    """JSON with its literals: numbers with a point or exponent are `Written`. ValueError where it is none.
-
-    Texts that nest too deeply for the parser are a ValueError too.
-    """
+    """JSON whose numbers with a point or exponent are `LiteralFloat`. ValueError where it is not JSON, or too deep."""
     try:
-        return json.loads(text, parse_float=Written)
+        return json.loads(text, parse_float=LiteralFloat)
     except RecursionError:
         raise ValueError("it nests too deeply") from None
 
@@ -36,7 +31,7 @@ def dump(value: Any) -> str:
 
 
 def _dump(value: Any) -> str:
-    if isinstance(value, Written):
+    if isinstance(value, LiteralFloat):
         return value.text
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {_dump(it)}" for key, it in value.items()) + "}"
@@ -45,11 +40,14 @@ def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def column(name: str, values: Sequence[Any]) -> tuple[pl.Series, pl.Series | None]:
-    """Parsed JSON values as a column, and its text where numbers are written otherwise than they would be again."""
-    dtype = _kind(values)
-    typed = pl.Series(name, [_like(value, dtype) for value in values], dtype=dtype)
-    return typed, texts_like(typed, values) if holds(dtype, pl.Float64) else None
+def column(name: str, values: Sequence[Any]) -> tuple[pl.Series, pl.DataType]:
+    """Parsed JSON values as a column, and the type in which it is computed with.
+
+    The column is of that type, or, where that holds floats, of the one with texts in place of numbers.
+    """
+    kind = _kind(values)
+    dtype = texted(kind) if holds(kind, pl.Float64) else kind
+    return pl.Series(name, [_like(value, dtype) for value in values], dtype=dtype), kind
 
 
 def _kind(values: Iterable[Any]) -> pl.DataType:
@@ -64,58 +62,51 @@ def _kind(values: Iterable[Any]) -> pl.DataType:
         return pl.Struct([pl.Field(name, _kind([value.get(name) for value in known])) for name in names])
     if kinds == {list}:
         return pl.List(_kind([item for value in known for item in value]))
-    whole = [value for value in known if type(value) is int] if int in kinds else []
-    if kinds == {int} and all(-(2**63) <= value < 2**63 for value in whole):
+    integers = [value for value in known if type(value) is int] if int in kinds else []
+    if kinds == {int} and all(-(2**63) <= value < 2**63 for value in integers):
         return pl.Int64()
-    if kinds and kinds <= {int, float} and all(abs(value) <= EXACT for value in whole) and float in kinds:
+    if float in kinds and kinds <= {int, float} and all(abs(value) <= EXACT for value in integers):
         return pl.Float64()
     if not kinds or kinds == {bool}:
         return pl.Boolean() if kinds else pl.Null()
     return pl.String()
 
 
-def texts_like(typed: pl.Series, values: Sequence[Any]) -> pl.Series:
-    """The column `typed` once more, from the `values` that it was made of, with texts in place of its numbers."""
-    dtype = texted(typed.dtype)
-    return pl.Series(TEXT_OF + typed.name, [_like(value, dtype) for value in values], dtype=dtype, strict=False)
-
-
 def _like(value: Any, dtype: pl.DataType) -> Any:
     if value is None:
         return None
-    if isinstance(dtype, pl.Struct) and isinstance(value, dict):
-        return {field.name: _like(value.get(field.name), _known(field.dtype)) for field in dtype.fields}
-    if isinstance(dtype, pl.List) and isinstance(value, list):
-        return [_like(it, _known(dtype.inner)) for it in value]
-    if dtype == pl.Float64:
-        return float(value)
+    if isinstance(dtype, pl.Struct):
+        return {field.name: _like(value.get(field.name), known(field.dtype)) for field in dtype.fields}
+    if isinstance(dtype, pl.List):
+        return [_like(it, known(dtype.inner)) for it in value]
     return dump(value) if dtype == pl.String else value
 
 
 def texted(dtype: pl.DataType) -> pl.DataType:
     """The type with text in place of numbers, inside lists and objects too."""
     if isinstance(dtype, pl.List | pl.Array):
-        return pl.List(texted(_known(dtype.inner)))
+        return pl.List(texted(known(dtype.inner)))
     if isinstance(dtype, pl.Struct):
-        return pl.Struct([pl.Field(field.name, texted(_known(field.dtype))) for field in dtype.fields])
+        return pl.Struct([pl.Field(field.name, texted(known(field.dtype))) for field in dtype.fields])
     return pl.String() if dtype.is_numeric() else dtype
 
 
 def holds(dtype: pl.DataType, *kinds: type[pl.DataType]) -> bool:
     """Whether a type is one of `kinds`, or has one inside."""
     if isinstance(dtype, pl.List | pl.Array):
-        return holds(_known(dtype.inner), *kinds)
+        return holds(known(dtype.inner), *kinds)
     if isinstance(dtype, pl.Struct):
-        return any(holds(_known(field.dtype), *kinds) for field in dtype.fields)
+        return any(holds(known(field.dtype), *kinds) for field in dtype.fields)
     return isinstance(dtype, kinds)
 
 
-def _known(dtype: Any) -> pl.DataType:
+def known(dtype: Any) -> pl.DataType:
+    """A type that polars names by its class, as an instance."""
     return dtype() if isinstance(dtype, type) else dtype
 
 
-def lists(texts: pl.Series) -> tuple[pl.Series, pl.Series | None]:
-    """JSON text of lists (`'["a", "b"]'`, as CSV holds them) as lists, null where a text is none; and their texts."""
+def lists(texts: pl.Series) -> tuple[pl.Series, pl.DataType]:
+    """JSON text of lists (`'["a", "b"]'`, as CSV holds them) as a `column` of lists, null where a text is none."""
 
     def read(text: str | None) -> list[Any] | None:
         try:

@@ -14,7 +14,6 @@ import polars as pl
 
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.files import check_replaceable
-from toolkit.imports.literals import TEXT_OF
 from toolkit.imports.recovery_columns import FEATURES, MOST, TEXTS, check_labels, check_verdicts, indexed, typed
 from toolkit.imports.recovery_tables import answered_by, examples_of, features_of, told_fields, traces_of
 from toolkit.imports.sources import PLACES, read_sources
@@ -25,7 +24,7 @@ BASE, SPLIT = "base", "test"
 NEEDED = ("example_id", "action", "base_correct", "final_correct")
 OF_EXAMPLE = ("gold", "labels", "cluster")
 SHOWN = 3
-SUMS = "tokens are sums of prompt and completion; they stand in completion_tokens"
+SUMS = "tokens are sums of prompt and completion; they are in completion_tokens"
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def import_recovery(
     *,
     name: str | None = None,
     split: str | None = None,
-    exclude: bool = False,
+    exclude_incomplete: bool = False,
     drop_repeats: bool = False,
     base: str | None = None,
 ) -> RecoveryReport:
@@ -53,8 +52,8 @@ def import_recovery(
     split are in `split`, by default "test".
     Rows of one example, action and sample index are repeats, of which the first wins, and the index is kept; rows
     without one are rollouts in their order, behind those that have one, and of those that are equal throughout the
-    first wins with `drop_repeats`. `exclude` leaves out examples without an accept row or without an action that
-    others have; otherwise they are an error.
+    first wins with `drop_repeats`. `exclude_incomplete` leaves out examples without an accept row or without an
+    action that others have; without it they are an error.
     Of rows that `export_recovery` wrote, what it names comes back, and no more.
     ThinkbackError, and nothing is written, for that, missing columns, values of another type, verdicts that
     contradict each other or gold answers of a label space, accept rows that spend tokens, or base attempts that
@@ -70,7 +69,7 @@ def import_recovery(
     check_labels(rows, answered)
     pool = base or _base_pool(rows)
     rows, repeats = _first_wins(rows, drop_repeats)
-    rows, gone = _complete(rows, exclude)
+    rows, gone = _complete(rows, exclude_incomplete)
     attempts = rows.filter(pl.col("action") == ACCEPT).unique("example_id", keep="first", maintain_order=True)
     revisions, gaps = _numbered(rows.filter(pl.col("action") != ACCEPT))
     _check_pools(revisions, pool)
@@ -130,9 +129,8 @@ def import_replay(
 
 
 def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
-    rows = read_sources([str(source) for source in sources], frozenset(TEXTS)).frame
-    rows = rows.with_columns(rows[TEXT_OF + name].alias(name) for name in TEXTS if TEXT_OF + name in rows.columns)
-    rows = rows.drop([name for name in rows.columns if name.startswith(TEXT_OF) or name in PLACES])
+    table = read_sources([str(source) for source in sources], frozenset(TEXTS)).table
+    rows = table.computable(table.frame.columns, TEXTS).drop(PLACES, strict=False)
     if rows.is_empty():
         listed = ", ".join(f"`{source}`" for source in sources)
         raise ThinkbackError(f"{listed} {'is' if len(sources) == 1 else 'are'} empty: no rows to import")
@@ -169,7 +167,7 @@ def _first_wins(rows: pl.DataFrame, drop_equal: bool) -> tuple[pl.DataFrame, lis
         what = (
             f"{int(equal.sum()):,} rows without a sample index are equal to one before ({_listed(rows.filter(equal))})"
         )
-        kept = f"{what}: kept as rollouts of their own; `--drop-repeats` drops them"
+        kept = f"{what}: kept as rollouts of their own; `drop_repeats` drops them"
         notes.append(f"dropped {what}" if drop_equal else kept)
     return rows.filter(~again & ~equal if drop_equal else ~again), notes
 
@@ -206,7 +204,7 @@ def _base_pool(rows: pl.DataFrame) -> str:
         listed = ", ".join(f"`{name}`" for name in named[:SHOWN])
         raise ThinkbackError(
             f"the rows' base attempts are of {len(named):,} pools ({listed}), and an example has one base attempt: "
-            "import the rows of each by themselves, or name one for all with `--base`"
+            "import the rows of each by themselves, or name one for all with `base`"
         )
     return str(named[0]) if len(named) else BASE
 
@@ -214,7 +212,7 @@ def _base_pool(rows: pl.DataFrame) -> str:
 def _check_pools(revisions: pl.DataFrame, base: str) -> None:
     """Refuse an action called as the pool of the base attempts: revisions' pools have the names of their actions."""
     if (revisions["action"] == base).any():
-        raise ThinkbackError(f"the rows have an action `{base}`, as the pool of base attempts: name that with `--base`")
+        raise ThinkbackError(f"the rows have an action `{base}`, as the pool of base attempts: name that with `base`")
 
 
 def _unsplit(attempts: pl.DataFrame, split: str | None) -> str:
@@ -224,7 +222,7 @@ def _unsplit(attempts: pl.DataFrame, split: str | None) -> str:
         return ""
     return (
         f"{count:,} of {len(attempts):,} examples name no split and are in `{SPLIT}`: a gate is fitted and tuned on "
-        "other examples; give the rows a column `split`, or import them apart with `--split` and merge"
+        "other examples; give the rows a column `split`, or import them apart with `split` and merge"
     )
 
 
@@ -258,7 +256,7 @@ def _complete(rows: pl.DataFrame, exclude: bool) -> tuple[pl.DataFrame, list[str
             raise ThinkbackError(f"no example has a row of action `{action}`: add one for each base attempt")
         what = f"{_examples(lacking)} no row of action `{action}` ({_listed(lacking)})"
         if not exclude:
-            raise ThinkbackError(f"{what}: complete the rows, or leave those examples out with `--exclude-incomplete`")
+            raise ThinkbackError(f"{what}: complete the rows, or leave those examples out with `exclude_incomplete`")
         notes.append(f"left out: {what}")
         rows = rows.filter(~pl.col("example_id").is_in(lacking["example_id"].implode()))
     if set(rows["action"]) <= {ACCEPT}:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 import polars as pl
@@ -38,19 +37,35 @@ TEXTS = (
 )  # fmt: skip
 WORDS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 MOST = 2**31 - 1
-COUNTED = "tokens are counted in whole numbers from 0"
+_VALUE = pl.col("value")
+_REAL = _VALUE.cast(pl.Float64, strict=False)
+_FINITE = pl.when(_REAL.is_finite()).then(_REAL)
+_INTEGER = pl.when(_REAL.is_between(0, MOST) & (_REAL.floor() == _REAL)).then(_REAL).cast(pl.Int32)
+_TRUTH = _VALUE.cast(pl.String).str.strip_chars().str.to_lowercase()
+_KINDS: dict[str, tuple[pl.Expr, str]] = {
+    "verdict": (
+        _TRUTH.replace_strict(WORDS, default=None, return_dtype=pl.Boolean),
+        "a verdict is true or false, or 1 or 0",
+    ),
+    "count": (_INTEGER, "tokens are integers from 0"),
+    "index": (_INTEGER, "sample indices are integers from 0"),
+    "seconds": (pl.when(_FINITE >= 0).then(_FINITE), "seconds are numbers from 0"),
+    "number": (_FINITE, "give a number"),
+    "text": (_VALUE.cast(pl.String), "give one text in each row"),
+}
+"""How a value of each kind is read, null where it is not of that kind, and what to do then."""
+_COLUMNS = {VERDICTS: "verdict", COUNTS: "count", SECONDS: "seconds", NUMBERS: "number", TEXTS: "text"}
 
 
 def typed(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with verdicts as bool, token counts as int, scores and features as float, texts as text.
 
-    Raises ThinkbackError that names the column and the first row (from 1) of a value that is none.
+    Raises ThinkbackError that names the column and the first row (from 1) of a value of another kind.
     """
-    readers: Mapping[tuple[str, ...], Callable[[pl.Series, str], pl.Series]] = {
-        VERDICTS: _verdict, COUNTS: _count, SECONDS: _seconds, NUMBERS: _number, TEXTS: _text, ("labels",): _labels,
-    }  # fmt: skip
-    found = [read(rows[name], name) for names, read in readers.items() for name in names if name in rows.columns]
-    rows = rows.with_columns(found)
+    kinds = [(name, kind) for names, kind in _COLUMNS.items() for name in names if name in rows.columns]
+    rows = rows.with_columns(_read(rows[name], name, kind) for name, kind in kinds)
+    if "labels" in rows.columns:
+        rows = rows.with_columns(_labels(rows["labels"], "labels"))
     for name in ("features", *_both("usage")):
         if name in rows.columns:
             rows = _object(rows, name)
@@ -68,9 +83,8 @@ def _object(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     taken = {"example_id", "trace_id"} & {field.name for field in held.dtype.fields} if name == "features" else ()
     for key in taken:
         raise ThinkbackError(f"column `features` of the rows has a field `{key}`, which names rows of a log: rename it")
-    reader = {"text": _text, "count": _count, "number": _number}
     kinds = {field.name: "number" if name == "features" else USAGE.get(field.name) for field in held.dtype.fields}
-    inner = [reader[kind](held.struct.field(key), f"{name}.{key}").alias(key) for key, kind in kinds.items() if kind]
+    inner = [_read(held.struct.field(key), f"{name}.{key}", kind).alias(key) for key, kind in kinds.items() if kind]
     return rows.with_columns(pl.struct(inner).alias(name)) if inner else rows.drop(name)
 
 
@@ -82,62 +96,29 @@ def indexed(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     own = next((name for name in INDEX if name in rows.columns), None)
     if own is None:
         return rows.with_columns(sample_index=pl.lit(None, pl.Int32)), ""
-    read = _count(rows[own], own, "rollouts are numbered in whole numbers from 0").alias("sample_index")
+    read = _read(rows[own], own, "index").alias("sample_index")
     if read.min() == 1:
         return rows.with_columns(read - 1), f"`{own}` counts from 1, and sample indices from 0: they are one less"
     return rows.with_columns(read), ""
 
 
-def _verdict(values: pl.Series, name: str) -> pl.Series:
-    if values.dtype in (pl.Boolean, pl.Null):
-        return values.cast(pl.Boolean)
-    plain = _text(values, name).str.strip_chars().str.to_lowercase()
-    read = plain.replace_strict(WORDS, default=None, return_dtype=pl.Boolean)
-    return _checked(read, values, name, "a verdict is true or false, or 1 or 0")
-
-
-def _count(values: pl.Series, name: str, advice: str = COUNTED) -> pl.Series:
-    read = _number(values, name)
-    whole = pl.Series(read.name, (read >= 0) & (read <= MOST) & (read == read.floor()))
-    kept = pl.select(pl.when(whole).then(read)).to_series().cast(pl.Int32).alias(read.name)
-    return _checked(kept, values, name, advice)
-
-
-def _seconds(values: pl.Series, name: str) -> pl.Series:
-    read = _number(values, name)
-    kept = pl.select(pl.when(read >= 0).then(read)).to_series().alias(read.name)
-    return _checked(kept, values, name, "seconds are numbers from 0")
-
-
-def _number(values: pl.Series, name: str) -> pl.Series:
-    read = _flat(values, name, "give a number").cast(pl.Float64, strict=False)
-    finite = pl.select(pl.when(read.is_finite()).then(read)).to_series().alias(read.name)
-    return _checked(finite, values, name, "give a number")
-
-
-def _text(values: pl.Series, name: str) -> pl.Series:
-    return _flat(values, name, "give one text in each row").cast(pl.String)
+def _read(values: pl.Series, name: str, kind: str) -> pl.Series:
+    """The values as those of a kind; ThinkbackError for the first that is not, such as any list or object."""
+    made, advice = _KINDS[kind]
+    flat = pl.repeat(None, len(values), dtype=pl.Null, eager=True) if values.dtype.is_nested() else values
+    return _checked(flat.to_frame("value").select(made).to_series().alias(values.name), values, name, advice)
 
 
 def _labels(values: pl.Series, name: str) -> pl.Series:
     advice = "labels are a list of texts, each of them once"
-    found = lists(values)[0] if values.dtype == pl.String else values
-    flat = isinstance(found.dtype, pl.List) and not (found.dtype.inner.is_nested() or found.dtype.inner.is_float())
+    found, kind = lists(values) if values.dtype == pl.String else (values, values.dtype)
+    flat = isinstance(kind, pl.List) and not (kind.inner.is_nested() or kind.inner.is_float())
     if not flat and found.null_count() < len(found):
         _unfit(found, found.is_not_null(), name, advice)
     read = (found if flat else found.cast(pl.Null)).cast(pl.List(pl.String)).alias(name)
     items = pl.col(name).list
     whole = pl.when((items.n_unique() == items.len()) & ~items.contains(None)).then(pl.col(name))
     return _checked(read.to_frame().select(whole).to_series(), values, name, advice)
-
-
-def _flat(values: pl.Series, name: str, advice: str) -> pl.Series:
-    """The values where they are no lists or objects, or none at all."""
-    if not values.dtype.is_nested():
-        return values
-    if values.null_count() < len(values):
-        _unfit(values, values.is_not_null(), name, advice)
-    return pl.repeat(None, len(values), dtype=pl.Null, eager=True).alias(values.name)
 
 
 def _checked(read: pl.Series, values: pl.Series, name: str, advice: str) -> pl.Series:
@@ -171,7 +152,7 @@ def check_verdicts(rows: pl.DataFrame) -> None:
 def check_labels(rows: pl.DataFrame, answered: bool) -> None:
     """Raise where a gold answer is none of the labels, or a verdict on an answer among labels is not by the gold one.
 
-    Without answers (`answered` false) verdicts stand for themselves.
+    Without answers (`answered` false) verdicts are not checked against labels.
     """
     if "labels" not in rows.columns:
         return

@@ -38,7 +38,7 @@ def examples_of(attempts: pl.DataFrame, split: str) -> pl.DataFrame:
 
 
 def traces_of(attempts: pl.DataFrame, revisions: pl.DataFrame, pool: str, answered: bool) -> pl.DataFrame:
-    """A base attempt in `pool` for each accept row, and a trace for each revision, whose `sample_index` stands.
+    """A base attempt in `pool` for each accept row, and a trace for each revision, with its `sample_index`.
 
     Without answers (`answered` false) the traces are opaque.
     """
@@ -126,7 +126,7 @@ def _usage(frame: pl.DataFrame, whose: str, key: str, dtype: Any) -> pl.Expr:
 def _tokens(frame: pl.DataFrame, whose: str) -> dict[str, pl.Expr]:
     """Prompt and completion tokens as the usage tells them, where they make the total or none is given.
 
-    Else the total stands in the completion's tokens, and the prompt's are 0.
+    Else the total goes to the completion's tokens, and the prompt's are 0.
     """
     total = _column(frame, f"{whose}_actual_tokens", pl.Int32)
     prompt, completion = (_usage(frame, whose, f"{one}_tokens", pl.Int32) for one in ("prompt", "completion"))

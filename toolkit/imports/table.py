@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, listed
 from toolkit.files import check_replaceable
-from toolkit.imports.examples import Examples, make_examples
-from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, Rows, roots
-from toolkit.imports.judgements import Judged, judge_traces, only_verdicts, with_answers
-from toolkit.imports.literals import TEXT_OF, lists, texted
-from toolkit.imports.mapping import Mapping, read_mapping
-from toolkit.imports.sources import Source, read_beside, read_sources
+from toolkit.imports.examples import ImportedExamples, make_examples
+from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows, roots
+from toolkit.imports.judgements import JudgedTraces, judge_traces, only_verdicts, with_answers
+from toolkit.imports.literals import holds, known, lists
+from toolkit.imports.mapping import ImportMapping, JoinedFile, read_mapping
+from toolkit.imports.source_table import SourceTable
+from toolkit.imports.sources import SourceFiles, read_beside, read_sources
 from toolkit.imports.traces import Solved, behind_gaps, feature_rows, settle, trace_columns, verifier_rows
 from toolkit.log import LogError, schema_of, write_log
-from toolkit.log.writing import ROWS_PER_SHARD, sorted_blocks
+from toolkit.log.write.writer import ROWS_PER_SHARD, sorted_blocks
 
 WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "classed", "blind")
 
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import did. Counts are of rows of the table named, unless the comment says otherwise."""
+    """What an import did. Counts are of rows of the table named, unless the comment names something else."""
 
     log: Path
     name: str
@@ -40,7 +41,7 @@ class ImportReport:
     judgements_changed: int  # traces whose verdict is not the source's any more
     duplicates_dropped: int  # traces
     duplicates_numbered: int  # traces
-    ids_split: int  # example_ids that stood for several questions
+    ids_split: int  # example_ids of several questions
     unjudged_examples: int
     behind_gaps: int  # traces after a gap in their sample indices, which are not replayed
     notes: tuple[str, ...]  # one line each, for people
@@ -57,12 +58,12 @@ def import_table(
     check_replaceable(out, force=False)
     plan = read_mapping(mapping)
     _check_plan(plan, rejudge)
-    listed = [sources] if isinstance(sources, str | Path) else sources
-    source = read_sources([str(one) for one in listed], _texts(plan))
+    given = [sources] if isinstance(sources, str | Path) else sources
+    source = read_sources([str(one) for one in given], _texts(plan))
     rows = _rows(plan, source)
     examples = make_examples(rows, plan)
     number = pl.int_range(rows.frame.height, eager=True)
-    marked = Rows(rows.frame.with_columns(number.alias(ROW), examples.ids.alias(EXAMPLE)), plan.file)
+    marked = replace(rows, frame=rows.frame.with_columns(number.alias(ROW), examples.ids.alias(EXAMPLE)))
     solved = settle(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
     if not solved.frame.height:
         raise ThinkbackError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
@@ -75,12 +76,11 @@ def import_table(
     except LogError as error:
         place = _place(error, marked, tables, judged.frame)
         raise ThinkbackError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None
-    return _report(
-        Path(out), title, (source.frame.height, rows.frame.height), tables, examples, solved, judged, plan, rejudge
-    )
+    read = (source.table.frame.height, rows.frame.height)
+    return _report(Path(out), title, read, tables, examples, solved, judged, plan, rejudge)
 
 
-def _check_plan(plan: Mapping, rejudge: bool) -> None:
+def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
     """What a mapping must have for its answers and judgement, and what goes against rejudging."""
     for table in plan.traces:
         readable = "answer" in table.columns or (plan.answers.read and "text" in table.columns)
@@ -95,7 +95,7 @@ def _check_plan(plan: Mapping, rejudge: bool) -> None:
         raise ThinkbackError(
             f"mapping `{plan.file}`: only the source can judge these answers (`answers.judge`); don't rejudge"
         )
-    if "gold" not in plan.examples:
+    if "gold" not in plan.examples.columns:
         raise ThinkbackError(f"mapping `{plan.file}`: rejudging needs `examples.gold`")
     if all(only_verdicts(table, plan) for table in plan.traces):
         raise ThinkbackError(
@@ -103,19 +103,17 @@ def _check_plan(plan: Mapping, rejudge: bool) -> None:
         )
 
 
-def _texts(plan: Mapping) -> frozenset[str]:
+def _texts(plan: ImportMapping) -> frozenset[str]:
     """The source's columns of which the mapping makes texts: their numbers are kept as they are written."""
-    made = [plan.examples, *(table.columns for table in plan.traces), *(table.parent for table in plan.traces)]
+    made = [plan.examples.columns, *(table.columns for table in plan.traces), *(table.parent for table in plan.traces)]
     contract = {**schema_of("verifications"), **schema_of("traces"), **schema_of("examples")}
-    found = [
-        value for table in made for name, value in table.items() if texted(contract[name].dtype) == contract[name].dtype
-    ]
+    found = [value for table in made for name, value in table.items() if holds(contract[name].dtype, pl.String)]
     found += [verifier["verifier"] for table in plan.traces for verifier in table.verifiers]
     names = roots(found)
     return frozenset(names) | {name.removesuffix("_right") for name in names}
 
 
-def _place(error: LogError, rows: Rows, tables: dict[str, pl.DataFrame], traces: pl.DataFrame) -> str:
+def _place(error: LogError, rows: SourceRows, tables: dict[str, pl.DataFrame], traces: pl.DataFrame) -> str:
     """A fault of a row of the log, by the row of the source that it was made of."""
     fault = error.problem
     if fault is None or fault.row is None:
@@ -130,58 +128,57 @@ def _place(error: LogError, rows: Rows, tables: dict[str, pl.DataFrame], traces:
     return f"`{table}.{fault.column}` {place}: {fault.message}"
 
 
-def _rows(plan: Mapping, source: Source) -> Rows:
+def _rows(plan: ImportMapping, source: SourceFiles) -> SourceRows:
     """The source's rows: joined, opened, filtered."""
-    frame = source.frame
-    if not frame.height:
-        raise ThinkbackError(f"the source holds no rows: {', '.join(f'`{name}`' for name, _ in source.files[:3])}")
+    table = source.table
+    if not table.frame.height:
+        raise ThinkbackError(f"the source holds no rows: {listed([name for name, _ in source.files[:3]])}")
     if plan.join is not None:
-        frame = _join(plan, frame, source.folder)
+        table = _join(plan, plan.join, table, source.folder)
+    every = SourceRows(table.frame, table.numbers, plan.file)
     if plan.explode:
-        frame = _explode(Rows(frame, plan.file), plan.explode)
-    rows = Rows(frame, plan.file).where("where", plan.where)
+        every = _explode(every, plan.explode)
+    rows = every.where("where", plan.where)
     if not rows.frame.height:
-        raise ThinkbackError(f"mapping `{plan.file}`: `where` takes none of the {frame.height} rows")
+        raise ThinkbackError(f"mapping `{plan.file}`: `where` takes none of the {every.frame.height} rows")
     return rows
 
 
-def _join(plan: Mapping, frame: pl.DataFrame, folder: str) -> pl.DataFrame:
+def _join(plan: ImportMapping, join: JoinedFile, table: SourceTable, folder: str) -> SourceTable:
     """Further columns for each row, from a file with one row per key."""
-    file, keys = plan.join or ("", ())
+    file, keys = join.file, join.on
     other = read_beside(file, folder, _texts(plan))
-    for side, columns in ((file, other.columns), ("the source", frame.columns)):
+    for side, columns in ((file, other.frame.columns), ("the source", table.frame.columns)):
         for key in keys:
             if key not in columns:
                 raise ThinkbackError(f"mapping `{plan.file}`: `join.on` names `{key}`, which {side} lacks")
-    if other.select(keys).is_duplicated().any():
+    beside = other.computable(keys)
+    if beside.select(keys).is_duplicated().any():
         raise ThinkbackError(
             f"mapping `{plan.file}`: `{file}` holds several rows of one {', '.join(keys)}; one is joined"
         )
-    # What stood in the file stays beside its column, whatever that is called then.
-    taken = [name for name in other.columns if name in frame.columns and name not in keys]
-    renamed = {name: f"{name}_right" for name in taken if not name.startswith(TEXT_OF)}
-    renamed |= {TEXT_OF + name: TEXT_OF + right for name, right in renamed.items()}
-    other = other.drop([TEXT_OF + key for key in keys], strict=False).rename(renamed, strict=False)
+    names = {name: f"{name}_right" if name in table.frame.columns else name for name in beside.columns}
     try:
-        return frame.join(other, on=keys, how="left", maintain_order="left")
+        found = table.computable(keys).select(keys).join(beside, on=keys, how="left", maintain_order="left")
+        joined = table.frame.hstack(found.drop(keys).rename(names, strict=False))
     except pl.exceptions.PolarsError as error:
         message = str(error).strip().splitlines()[0]
         raise ThinkbackError(f"mapping `{plan.file}`: `{file}` can't be joined: {message}") from None
+    numbers = {names[name]: kind for name, kind in other.numbers.items() if name not in keys}
+    return SourceTable(joined, {**table.numbers, **numbers})
 
 
-def _explode(rows: Rows, names: Sequence[str]) -> pl.DataFrame:
+def _explode(rows: SourceRows, names: Sequence[str]) -> SourceRows:
     """One row per element of the named list columns; rows whose lists are empty or null hold no sample."""
-    frame = rows.frame
-    opened = list(names)
+    frame, numbers, opened = rows.frame, dict(rows.numbers), list(names)
     for name in names:
-        given = rows.compute("explode", name)
-        column, text = lists(given) if given.dtype == pl.String else (given, None)
-        if text is not None:
-            frame = frame.with_columns(text.alias(TEXT_OF + name))
-        opened += [TEXT_OF + name] if TEXT_OF + name in frame.columns else []
+        given = rows.compute("explode", name, names)
+        column, kind = lists(given) if given.dtype == pl.String else (given, rows.numbers.get(name, given.dtype))
         column = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
-        if not isinstance(column.dtype, pl.List):
+        if not isinstance(column.dtype, pl.List) or not isinstance(kind, pl.List | pl.Array):
             raise rows.error(f"`explode` names `{name}`, which holds {given.dtype} and no lists")
+        if column.dtype != kind:
+            numbers[name] = known(kind.inner)
         frame = frame.with_columns(column.alias(name))
     lengths = frame.select(pl.col(name).list.len() for name in names)
     most, least = lengths.max_horizontal(), lengths.min_horizontal()
@@ -195,10 +192,12 @@ def _explode(rows: Rows, names: Sequence[str]) -> pl.DataFrame:
     frame = frame.filter(most.fill_null(0) > 0)
     # A list that is null beside others that are not: nothing recorded for any of the samples.
     full = [pl.col(name).fill_null(pl.lit(None).repeat_by(most.filter(most > 0))) for name in opened]
-    return frame.with_columns(full).explode(opened)
+    return replace(rows, frame=frame.with_columns(full).explode(opened), numbers=numbers)
 
 
-def _tables(rows: Rows, plan: Mapping, examples: Examples, frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
+def _tables(
+    rows: SourceRows, plan: ImportMapping, examples: ImportedExamples, frame: pl.DataFrame
+) -> dict[str, pl.DataFrame]:
     """The log's tables; a table without rows is left out."""
     working = [name for name in WORKING if name in frame.columns]
     contract = schema_of("traces")
@@ -212,7 +211,7 @@ def _tables(rows: Rows, plan: Mapping, examples: Examples, frame: pl.DataFrame) 
     parts: dict[str, list[pl.DataFrame]] = {"verifications": [], "features": []}
     for group, table in enumerate(plan.traces):
         traces = frame.filter(pl.col("group") == group)
-        own = Rows(rows.frame[traces["row"]], rows.mapping)
+        own = replace(rows, frame=rows.frame[traces["row"]])
         parts["verifications"].append(verifier_rows(own, table, traces))
         parts["features"].append(feature_rows(own, table, traces))
     for name, found in parts.items():
@@ -226,7 +225,7 @@ def _bare(name: str) -> str:
     return name.removeprefix(EXTRA)
 
 
-def _provenance(plan: Mapping, source: Source, rejudge: bool) -> dict[str, object]:
+def _provenance(plan: ImportMapping, source: SourceFiles, rejudge: bool) -> dict[str, object]:
     """What the manifest says of the origin: the files by name and hash, the mapping, and its own words."""
     files = [{"file": name, "sha256": digest} for name, digest in source.files]
     told = {"from": plan.source} if plan.source else {}
@@ -234,7 +233,12 @@ def _provenance(plan: Mapping, source: Source, rejudge: bool) -> dict[str, objec
 
 
 def _notes(
-    report: dict[str, int], solved: Solved, judged: Judged, examples: Examples, plan: Mapping, rejudge: bool
+    report: dict[str, int],
+    solved: Solved,
+    judged: JudgedTraces,
+    examples: ImportedExamples,
+    plan: ImportMapping,
+    rejudge: bool,
 ) -> tuple[str, ...]:
     """One line for everything that is not as a user might take for granted."""
     told = [
@@ -250,11 +254,11 @@ def _notes(
         ),
         (
             examples.split,
-            "{n} example_ids stood for different questions: now one id per question, by its hash",
+            "{n} example_ids had different questions: now one id per question, by its hash",
         ),
-        (report["behind_gaps"], "{n} traces stand behind a gap in their sample indices (from 0): not replayed"),
-        (examples.trusted, '{n} example_ids stand for different questions: the first was kept (`ids = "trust"`)'),
-        (judged.nulls, "{n} traces have no answer, and are wrong"),
+        (report["behind_gaps"], "{n} traces come after a gap in their sample indices (from 0): not replayed"),
+        (examples.trusted, '{n} example_ids have different questions: the first was kept (`ids = "trust"`)'),
+        (judged.nulls, "{n} traces have no readable answer (counted as wrong)"),
         (judged.null_right, "{n} of these the source calls right; map `traces.opaque` to keep its verdicts"),
         (
             judged.opaque - judged.undecided,
@@ -264,7 +268,7 @@ def _notes(
             judged.by_conflict,
             "{n} traces have answers that the source judged differently: `" + plan.answers.conflicts + "`",
         ),
-        (judged.judged_here, "{n} answers had no verdict: judged against gold, or as an equal answer was"),
+        (judged.judged_here, "{n} answers graded by comparing with gold, or as an equal answer was"),
         (judged.without_gold, "{n} traces have no gold: not rejudged"),
         (judged.undecided, "{n} traces have neither answer nor verdict: no trace of their examples is judged"),
         (
@@ -282,9 +286,16 @@ def _notes(
 
 
 def _report(
-    out: Path, title: str, read: tuple[int, int], tables: dict[str, pl.DataFrame], examples: Examples, solved: Solved,
-    judged: Judged, plan: Mapping, rejudge: bool,
-) -> ImportReport:  # fmt: skip
+    out: Path,
+    title: str,
+    read: tuple[int, int],
+    tables: dict[str, pl.DataFrame],
+    examples: ImportedExamples,
+    solved: Solved,
+    judged: JudgedTraces,
+    plan: ImportMapping,
+    rejudge: bool,
+) -> ImportReport:
     heights = {name: tables[name].height if name in tables else 0 for name in ("verifications", "features")}
     counts = {
         "rows_read": read[0],

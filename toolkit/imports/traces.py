@@ -6,12 +6,13 @@ mapping's `[traces]` tables); further columns have EXTRA before their names unti
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
-from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, Rows, verdicts
-from toolkit.imports.mapping import ROW_ORDER, Mapping, Traces, Value
+from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows, verdicts
+from toolkit.imports.mapping import ROW_ORDER, ImportMapping, TraceTable, Values
 from toolkit.log import schema_of
 
 SLOT = ("example_id", "pool", "action", "parent_id", "sample_index")
@@ -39,7 +40,7 @@ class Solved:
     repeated: int
 
 
-def trace_columns(rows: Rows, mapping: Mapping, group: int) -> pl.DataFrame:
+def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.DataFrame:
     """The mapped columns of one `[traces]` table, in contract types, for the rows that it takes."""
     table = mapping.traces[group]
     taken = rows.where("traces.where", table.where)
@@ -64,7 +65,7 @@ def trace_columns(rows: Rows, mapping: Mapping, group: int) -> pl.DataFrame:
     return _endings(frame, mapping.finish_reasons)
 
 
-def _with_parent_slot(frame: pl.DataFrame, taken: Rows, parent: dict[str, Value]) -> pl.DataFrame:
+def _with_parent_slot(frame: pl.DataFrame, taken: SourceRows, parent: Values) -> pl.DataFrame:
     """`of_pool` and `of_index`: the solve that a revision revises, where the mapping names it so."""
     if not parent:
         return frame
@@ -73,7 +74,7 @@ def _with_parent_slot(frame: pl.DataFrame, taken: Rows, parent: dict[str, Value]
     return frame.with_columns(pool.alias("of_pool"), index.alias("of_index"))
 
 
-def _endings(frame: pl.DataFrame, further: dict[str, str]) -> pl.DataFrame:
+def _endings(frame: pl.DataFrame, further: Mapping[str, str]) -> pl.DataFrame:
     """`length` and `stop` whatever the source calls them; other reasons keep their words, in lower case."""
     if "finish_reason" not in frame.columns:
         return frame
@@ -81,7 +82,7 @@ def _endings(frame: pl.DataFrame, further: dict[str, str]) -> pl.DataFrame:
     return frame.with_columns(pl.col("finish_reason").str.to_lowercase().replace(list(names), list(names.values())))
 
 
-def settle(rows: Rows, mapping: Mapping, parts: list[pl.DataFrame]) -> Solved:
+def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> Solved:
     """Number the samples, drop or number duplicates, give ids, and find every revision's parent."""
     frame = pl.concat(parts, how="diagonal_relaxed")
     for name, dtype in _LINKS.items():
@@ -101,7 +102,7 @@ def settle(rows: Rows, mapping: Mapping, parts: list[pl.DataFrame]) -> Solved:
     return Solved(whole, dropped + orphans + more_dropped, numbered + more_numbered, repeated)
 
 
-def _index(mapping: Mapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
+def _index(mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
     """Sample indices from row order where they are null; then one row for each slot."""
     by_row = pl.int_range(pl.len(), dtype=pl.Int32).over(_RUN)
     frame = frame.with_columns(
@@ -122,12 +123,12 @@ def _index(mapping: Mapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, in
     return first.with_columns(sample_index=moved).drop("again", "top", "turn"), 0, int(again.sum())
 
 
-def _by_row_order(mapping: Mapping) -> list[int]:
+def _by_row_order(mapping: ImportMapping) -> list[int]:
     """The `[traces]` tables whose samples have no index of their own."""
     return [index for index, table in enumerate(mapping.traces) if table.columns["sample_index"] == ROW_ORDER]
 
 
-def _repeated(rows: Rows, mapping: Mapping, frame: pl.DataFrame) -> int:
+def _repeated(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> int:
     """Traces of runs, numbered by row order, whose second half of source rows repeats the first exactly.
 
     Samples that are all alike may be just that, unless it is so in every run of several examples.
@@ -169,7 +170,7 @@ def _safe(name: str) -> pl.Expr:
     return pl.col(name).str.replace_all("%", "%25", literal=True).str.replace_all("/", "%2F", literal=True)
 
 
-def _find_parents(rows: Rows, revisions: pl.DataFrame, solves: pl.DataFrame) -> pl.DataFrame:
+def _find_parents(rows: SourceRows, revisions: pl.DataFrame, solves: pl.DataFrame) -> pl.DataFrame:
     """parent_id of each revision, from the slot that it names; ids that the source gives are kept."""
     slots = solves.select("example_id", of_pool="pool", of_index="sample_index", found="trace_id")
     joined = revisions.join(slots, on=["example_id", "of_pool", "of_index"], how="left", maintain_order="left")
@@ -186,7 +187,7 @@ def _find_parents(rows: Rows, revisions: pl.DataFrame, solves: pl.DataFrame) -> 
 
 
 def _without_dropped_parents(
-    rows: Rows, everything: pl.DataFrame, revisions: pl.DataFrame, solves: pl.DataFrame
+    rows: SourceRows, everything: pl.DataFrame, revisions: pl.DataFrame, solves: pl.DataFrame
 ) -> tuple[pl.DataFrame, int]:
     """Revisions of a trace that was dropped as a duplicate go with it; a parent that never was is an error."""
     known = set(everything["trace_id"].drop_nulls()) | set(solves["trace_id"])
@@ -205,7 +206,7 @@ def _without_dropped_parents(
         revisions = staying
 
 
-def verifier_rows(rows: Rows, table: Traces, traces: pl.DataFrame) -> pl.DataFrame:
+def verifier_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> pl.DataFrame:
     """Verifications of the traces of one `[traces]` table; a row without a score has none.
 
     `rows` are the source rows of `traces`, in their order.
@@ -222,7 +223,7 @@ def verifier_rows(rows: Rows, table: Traces, traces: pl.DataFrame) -> pl.DataFra
     return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
 
 
-def feature_rows(rows: Rows, table: Traces, traces: pl.DataFrame) -> pl.DataFrame:
+def feature_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> pl.DataFrame:
     """Features of the traces of one `[traces]` table; a row with none of them is left out."""
     if not table.features:
         return pl.DataFrame()

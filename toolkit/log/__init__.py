@@ -1,24 +1,25 @@
 """The log of log.md: what generation writes once and replay reads for ever."""
 
-from toolkit.log.describing import Description, describe_log
-from toolkit.log.extending import ADDING, extend_log, open_sealed
-from toolkit.log.manifest import Entry, Manifest
-from toolkit.log.merging import MergeReport, merge_logs
-from toolkit.log.problems import LogError, Problem, Report
-from toolkit.log.query import query_log
-from toolkit.log.reading import Log, Shard, collect, open_log
-from toolkit.log.schema import SCHEMAS, TABLES, Column, keys_of, schema_of
-from toolkit.log.validating import check_log, validate_log
-from toolkit.log.writing import LogWriter, seal_log, write_log
+from toolkit.log.check.validating import check_log, validate_log
+from toolkit.log.contract.manifest import Manifest, ShardEntry
+from toolkit.log.contract.problems import LogError, Problem, Report
+from toolkit.log.contract.schema import SCHEMAS, TABLES, LogColumn, keys_of, schema_of
+from toolkit.log.describe.description import Description
+from toolkit.log.describe.measuring import describe_log
+from toolkit.log.read.log import Log, Shard, collect, open_log
+from toolkit.log.read.query import query_log
+from toolkit.log.write.extending import ADDING, extend_log, open_sealed
+from toolkit.log.write.merging import MergeReport, merge_logs
+from toolkit.log.write.sealing import seal_log
+from toolkit.log.write.writer import LogWriter, write_log
 
 __all__ = [
     "ADDING",
     "SCHEMAS",
     "TABLES",
-    "Column",
     "Description",
-    "Entry",
     "Log",
+    "LogColumn",
     "LogError",
     "LogWriter",
     "Manifest",
@@ -26,6 +27,7 @@ __all__ = [
     "Problem",
     "Report",
     "Shard",
+    "ShardEntry",
     "check_log",
     "collect",
     "describe_log",

@@ -2,10 +2,10 @@
 
 from toolkit.notes import WARNING
 from toolkit.show.bars import bar, histogram, spark
-from toolkit.show.curves import Curve, curves_figure
+from toolkit.show.curves import PlottedCurve, curves_figure
 from toolkit.show.figure import FrontierPoint, frontier
 from toolkit.show.heat import Heat, heat_figure
-from toolkit.show.interventions import Band, bands_figure, outcomes_figure, reliability_figure
+from toolkit.show.interventions import PlottedBand, bands_figure, outcomes_figure, reliability_figure
 from toolkit.show.report import write_report
 from toolkit.show.results import (
     SIMULATED,
@@ -20,26 +20,27 @@ from toolkit.show.results import (
     ranked_table,
 )
 from toolkit.show.style import save_figure, warned
-from toolkit.show.table import Column, ColumnNote, Estimate, Interval, Number, Table, Text, Tick, table_of
+from toolkit.show.table import Table, table_of
+from toolkit.show.table_content import ColumnNote, Number, NumberWithInterval, ShownInterval, TableColumn, Tick, Words
 
 __all__ = [
     "SIMULATED",
     "WARNING",
-    "Band",
-    "Column",
     "ColumnNote",
-    "Curve",
-    "Estimate",
     "FrontierPoint",
     "Heat",
-    "Interval",
     "Number",
+    "NumberWithInterval",
+    "PlottedBand",
+    "PlottedCurve",
     "PolicyRow",
     "Ranked",
     "RankedInput",
+    "ShownInterval",
     "Table",
-    "Text",
+    "TableColumn",
     "Tick",
+    "Words",
     "bands_figure",
     "bar",
     "cost_metric",

@@ -31,7 +31,7 @@ _COLORS = (GREY, PURPLE, BLUE, ORANGE, GREEN, SKY)
 
 
 @dataclass(frozen=True)
-class Curve:
+class PlottedCurve:
     """One line over k with its band. Values are fractions; None where there is none."""
 
     name: str
@@ -44,7 +44,7 @@ class Curve:
 
 
 def curves_figure(
-    panels: Sequence[tuple[str, Sequence[Curve]]],
+    panels: Sequence[tuple[str, Sequence[PlottedCurve]]],
     *,
     title: str = "Accuracy over the number of traces",
     x: str = "traces, k",
@@ -101,7 +101,7 @@ def _scale(axes: Axes, ks: list[int], doubling: bool) -> None:
     axes.set_xlim(ks[0] / 1.15, ks[-1] * 1.15)
 
 
-def _draw(axes: Axes, curve: Curve, color: str) -> None:
+def _draw(axes: Axes, curve: PlottedCurve, color: str) -> None:
     def percent(values: Sequence[float | None]) -> list[float]:
         return [float("nan") if value is None else 100 * value for value in values]
 

@@ -22,7 +22,7 @@ from toolkit.show.style import (
     percent_limits,
     style,
 )
-from toolkit.show.table import Interval
+from toolkit.show.table_content import ShownInterval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ _COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 
 
 @dataclass(frozen=True)
-class Band:
+class PlottedBand:
     """One panel of a sweep: a line with its band, in the unit of the axis; `top` is where an axis from 0 ends.
 
     The axis of a `rate`, in per cent, ends at 0 and 100.
@@ -47,7 +47,7 @@ class Band:
 
 
 def outcomes_figure(
-    bars: Sequence[tuple[str, Interval, Interval]], *, title: str = "Fixes and flips", simulated: bool = False
+    bars: Sequence[tuple[str, ShownInterval, ShownInterval]], *, title: str = "Fixes and flips", simulated: bool = False
 ) -> Figure:
     """Fixes to the right and flips to the left of each policy, as shares of all examples with their intervals."""
     if not bars:
@@ -78,7 +78,7 @@ def outcomes_figure(
     return figure
 
 
-def bands_figure(panels: Sequence[Band], *, title: str, x: str, simulated: bool = False) -> Figure:
+def bands_figure(panels: Sequence[PlottedBand], *, title: str, x: str, simulated: bool = False) -> Figure:
     """One panel a number over a common axis, each in its band."""
     if not panels:
         raise ThinkbackError("there is no curve to draw")

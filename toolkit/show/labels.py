@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Where a label may stand, seen from its point: (horizontal, vertical), and how far away in typographic points
+# Where a label may be, seen from its point: (horizontal, vertical), and how far away in typographic points
 DIRECTIONS = ((1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1), (-1, 0), (0, 1), (0, -1))
 DISTANCES = (7, 14, 24, 38, 56, 80)
 TIED = 12  # points from which on a thin line joins the two

@@ -1,11 +1,8 @@
-"""A Table as a LaTeX float: booktabs rules, the title as caption, the notes beneath."""
+"""A Table as a LaTeX float: booktabs rules, the title as caption, the notes below."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from toolkit.show.table import Table
+from toolkit.show.table_content import TableContent
 
 _SIGNS = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -15,7 +12,7 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def latex(table: Table, label: str = "") -> str:
+def as_latex(table: TableContent, label: str = "") -> str:
     """The table as a `table` environment that needs the package booktabs (and textcomp for the euro).
 
     `label` is the reference's name. Every sign that LaTeX would read as a command is escaped.
@@ -28,8 +25,7 @@ def latex(table: Table, label: str = "") -> str:
     lines += [rf"\begin{{tabular}}{{{aligned}}}", r"\toprule"]
     lines.append(_row([column.name for column in table.columns]))
     lines.append(r"\midrule")
-    cells = ([column.text(value) for column, value in zip(table.columns, row, strict=True)] for row in table.rows)
-    lines += [_row(row) for row in cells]
+    lines += [_row(row) for row in table.texts()]
     lines += [r"\bottomrule", r"\end{tabular}"]
     lines += [rf"\par\footnotesize {escape(note)}" for note in table.below]
     return "\n".join([*lines, r"\end{table}", ""])

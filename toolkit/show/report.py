@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolkit.show.latex import latex
 from toolkit.show.style import save_figure
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def write_report(
     parts += [f"## {heading}\n\n{text.rstrip()}\n" for heading, text in (words or {}).items()]
     for name, table in tables.items():
         (folder / f"{name}.md").write_text(table.markdown(), encoding="utf-8")
-        (folder / f"{name}.tex").write_text(latex(table, f"tab:{name}"), encoding="utf-8")
+        (folder / f"{name}.tex").write_text(table.latex(f"tab:{name}"), encoding="utf-8")
         (folder / f"{name}.csv").write_text(table.csv(marks), encoding="utf-8")
         parts.append(table.markdown())
     for name, figure in figures.items():

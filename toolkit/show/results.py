@@ -16,7 +16,8 @@ import polars as pl
 from toolkit.columns import COLUMNS, OutcomeColumn, find_metric
 from toolkit.notes import Note, Severity
 from toolkit.show.figure import FrontierPoint, frontier
-from toolkit.show.table import Column, ColumnNote, Estimate, Interval, Number, Table, Text, Tick
+from toolkit.show.table import Table
+from toolkit.show.table_content import ColumnNote, Number, NumberWithInterval, ShownInterval, TableColumn, Tick, Words
 from toolkit.stats.order import cost_column, rank_key
 
 if TYPE_CHECKING:
@@ -78,10 +79,10 @@ class Ranked:
 
     policy: PolicyRow
     place: int | None  # 1 is the best; None for diagnostics and where the metric that ranks is not known
-    quality: Interval | None  # of the metric that ranks
-    cost: Interval | None
+    quality: ShownInterval | None  # of the metric that ranks
+    cost: ShownInterval | None
     means: dict[str, float | None] = field(default_factory=dict)
-    difference: Interval | None = None  # to the baseline
+    difference: ShownInterval | None = None  # to the baseline
     p_value: float | None = None
     on_front: bool | None = None
     leads: bool = False
@@ -245,22 +246,24 @@ def frontier_figure(results: RankedInput, title: str = "") -> Figure | None:
     )
 
 
-def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple[Any, ...], Interval]:
+def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple[Any, ...], ShownInterval]:
     """Rows of a result frame by key; those whose value is null are left out."""
     marked = "method" in frame.columns
     return {
-        tuple(row[key] for key in keys): Interval(
+        tuple(row[key] for key in keys): ShownInterval(
             row[value], row["low"], row["high"], "†" if marked and row["method"] in FEW_EVENTS else ""
         )
         for row in frame.filter(pl.col(value).is_not_null()).iter_rows(named=True)
     }
 
 
-def _estimate(cell: Interval | None) -> float | None:
+def _estimate(cell: ShownInterval | None) -> float | None:
     return None if cell is None else cell.estimate
 
 
-def _chosen(best_first: Sequence[PolicyRow], summary: dict[tuple[Any, ...], Interval], metric: str) -> frozenset[str]:
+def _chosen(
+    best_first: Sequence[PolicyRow], summary: dict[tuple[Any, ...], ShownInterval], metric: str
+) -> frozenset[str]:
     """The best row of each sweep."""
     first: dict[str, str] = {}
     for policy in best_first:
@@ -269,13 +272,13 @@ def _chosen(best_first: Sequence[PolicyRow], summary: dict[tuple[Any, ...], Inte
     return frozenset(first.values())
 
 
-def _holds_zero(difference: Interval | None) -> bool | None:
+def _holds_zero(difference: ShownInterval | None) -> bool | None:
     if difference is None or difference.low is None or difference.high is None:
         return None
     return difference.low <= 0 <= difference.high
 
 
-def _not_worse(difference: Interval | None, margin: float | None) -> bool | None:
+def _not_worse(difference: ShownInterval | None, margin: float | None) -> bool | None:
     if margin is None or difference is None or difference.low is None:
         return None
     return difference.low > -margin
@@ -292,30 +295,30 @@ def _shown(ranked: Sequence[Ranked], limit: int | None) -> list[Ranked]:
     return [r for r in ranked if r.policy.name in names]
 
 
-Part = tuple[Column, Callable[[Ranked], Any]]
+Part = tuple[TableColumn, Callable[[Ranked], Any]]
 """A column of the table and what makes its cells."""
 
 
 def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[Part]:
     """The columns in their order: the metric that ranks, costs, the comparison with the baseline, other metrics."""
-    points = Estimate(1, 100, signed=True)
+    points = NumberWithInterval(1, 100, signed=True)
     means = [column for column in results.columns if _has_column(column, results, ranked)]
     parts: list[Part] = [
-        (Column("#", Number(0), "place"), lambda r: r.place),
-        (Column("policy"), lambda r: r.policy.name),
-        (Column(results.quality.heading, Estimate(1, 100), results.metric), lambda r: r.quality),
+        (TableColumn("#", Number(0), "place"), lambda r: r.place),
+        (TableColumn("policy"), lambda r: r.policy.name),
+        (TableColumn(results.quality.heading, NumberWithInterval(1, 100), results.metric), lambda r: r.quality),
     ]
     parts += [_mean(column) for column in sorted(means, key=lambda column: column.place) if column.cost]
     if results.baseline is not None:
-        parts.append((Column("Δ points", points, "difference"), lambda r: r.difference))
-        parts.append((Column("p", Number(4), "p_value", drop=5), lambda r: r.p_value))
+        parts.append((TableColumn("Δ points", points, "difference"), lambda r: r.difference))
+        parts.append((TableColumn("p", Number(4), "p_value", drop=5), lambda r: r.p_value))
     parts += [_mean(column) for column in means if not column.cost]
     if results.margin is not None:
         tick = Tick("yes", "no")
-        parts.append((Column("not worse", tick, "not_worse"), lambda r: r.not_worse))
-    parts.append((Column("Pareto", Tick(), "on_front", drop=3), lambda r: r.on_front))
-    parts.append((Column("leader", Text(), "leader", drop=4), _standing))
-    parts.append((Column("remark", Text(), "remark", beneath=True), lambda r: r.remark))
+        parts.append((TableColumn("not worse", tick, "not_worse"), lambda r: r.not_worse))
+    parts.append((TableColumn("Pareto", Tick(), "on_front", drop=3), lambda r: r.on_front))
+    parts.append((TableColumn("leader", Words(), "leader", drop=4), _standing))
+    parts.append((TableColumn("remark", Words(), "remark", beneath=True), lambda r: r.remark))
     return parts
 
 
@@ -336,7 +339,7 @@ def _mean(column: OutcomeColumn) -> Part:
     metric = str(column.metric)
     form = Number(1, scale=100) if column.share else Number(column.decimals, scale=column.scale)
     drop = 0 if column.shown == "as cost" else column.place
-    return Column(column.heading, form, metric, drop=drop), lambda row: row.means.get(metric)
+    return TableColumn(column.heading, form, metric, drop=drop), lambda row: row.means.get(metric)
 
 
 def _standing(row: Ranked) -> str | None:
@@ -347,7 +350,7 @@ def _standing(row: Ranked) -> str | None:
     return "ties" if row.ties else ""
 
 
-def _said(results: RankedInput, severity: Severity, columns: Sequence[Column]) -> list[ColumnNote]:
+def _said(results: RankedInput, severity: Severity, columns: Sequence[TableColumn]) -> list[ColumnNote]:
     """The run's notes of a severity, but for those on metrics that are no column here."""
     keys = {column.key for column in columns}
     return [
@@ -357,7 +360,9 @@ def _said(results: RankedInput, severity: Severity, columns: Sequence[Column]) -
     ]
 
 
-def _explanations(results: RankedInput, ranked: Sequence[Ranked], columns: Sequence[Column]) -> Iterator[ColumnNote]:
+def _explanations(
+    results: RankedInput, ranked: Sequence[Ranked], columns: Sequence[TableColumn]
+) -> Iterator[ColumnNote]:
     """What the table's own columns and marks mean, in order."""
     yield ColumnNote(
         f"{results.n:,} examples; means per example. In brackets {100 * results.level:g} % intervals: "

@@ -1,216 +1,33 @@
-"""The one table writer: a terminal's table, Markdown, LaTeX and CSV, all from the same rows.
-
-A column's *form* knows how a cell is shown (rounded, for people) and what a CSV file gets (full precision,
-for programs). A missing value is a dash for people and an empty field for programs, never a zero.
-"""
+"""The one table: a terminal's text, Markdown, LaTeX and CSV, all written from the same rows."""
 
 from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
 
-if TYPE_CHECKING:
-    import polars as pl
+import polars as pl
 
-DASH = "–"
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate with the ends of its interval, which may be missing, and a mark that a note explains."""
-
-    estimate: float
-    low: float | None = None
-    high: float | None = None
-    mark: str = ""
-
-    def times(self, factor: float) -> Interval:
-        """The same in another unit; `factor` is not negative."""
-        low, high = (None if end is None else factor * end for end in (self.low, self.high))
-        return Interval(factor * self.estimate, low, high, self.mark)
+from toolkit.show.latex import as_latex
+from toolkit.show.markdown import as_markdown
+from toolkit.show.table_content import Form, Number, TableColumn, TableContent, Tick, Words
+from toolkit.show.terminal import as_terminal_text
 
 
-class ColumnNote(str):
-    """A line beside a table that explains the columns with these keys: it goes where all of them are hidden."""
-
-    columns: tuple[str, ...]
-
-    def __new__(cls, text: str, columns: tuple[str, ...] = ()) -> ColumnNote:
-        """The line, which on its own is its text."""
-        made = super().__new__(cls, text)
-        made.columns = columns
-        return made
-
-
-class Form(Protocol):
-    """How the cells of a column are written. `None` never reaches `show`: it is a dash."""
-
-    @property
-    def align(self) -> str:
-        """`left`, `right` or `center`."""
-
-    def show(self, value: Any) -> str:
-        """Text for people: terminal and Markdown."""
-
-    def fields(self, name: str) -> tuple[str, ...]:
-        """Names of the CSV columns that this column becomes."""
-
-    def values(self, value: Any) -> tuple[Any, ...]:
-        """Their values, unrounded."""
-
-
-class _OneColumn:
-    """A form whose cells are one CSV column, as they are."""
-
-    def fields(self, name: str) -> tuple[str, ...]:
-        """One column."""
-        return (name,)
-
-    def values(self, value: Any) -> tuple[Any, ...]:
-        """Unscaled and unrounded."""
-        return (value,)
-
-
-@dataclass(frozen=True)
-class Text(_OneColumn):
-    """Words, as they are."""
-
-    align: str = "left"
-
-    def show(self, value: Any) -> str:
-        """The words."""
-        return str(value)
-
-
-@dataclass(frozen=True)
-class Number(_OneColumn):
-    """A number with thousands separators; `scale` multiplies what people see (100 for per cent).
-
-    One below 1 has as many more decimals as it takes to show `significant` digits.
-    """
-
-    decimals: int = 0
-    scale: float = 1.0
-    signed: bool = False
-    align: str = "right"
-    significant: int = 0
-
-    def show(self, value: Any) -> str:
-        """Rounded; a value that rounds to zero has no minus."""
-        decimals = self.places(value)
-        rounded = round(float(value) * self.scale, decimals) + 0.0
-        return format(rounded, f"{'+' if self.signed and rounded else ''},.{decimals}f").replace("-", "−")
-
-    def places(self, value: float) -> int:
-        """Decimals that a value is shown with."""
-        size = abs(float(value) * self.scale)
-        if not self.significant or not 0 < size < 1:
-            return self.decimals
-        return max(self.decimals, self.significant - 1 - math.floor(math.log10(size)))
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A cell of type Interval: `61.2 [59.0, 63.4]`, the ends with as many decimals as the estimate."""
-
-    decimals: int = 1
-    scale: float = 1.0
-    signed: bool = False
-    align: str = "right"
-    significant: int = 0
-
-    def show(self, value: Interval) -> str:
-        """The estimate and, where there is one, its interval."""
-        decimals = Number(self.decimals, self.scale, significant=self.significant).places(value.estimate)
-        number = Number(decimals, self.scale, self.signed)
-        if value.low is None or value.high is None:
-            return number.show(value.estimate) + value.mark
-        return f"{number.show(value.estimate)} [{number.show(value.low)}, {number.show(value.high)}]{value.mark}"
-
-    def fields(self, name: str) -> tuple[str, ...]:
-        """Three columns."""
-        return (name, f"{name}_low", f"{name}_high")
-
-    def values(self, value: Interval | None) -> tuple[Any, ...]:
-        """Unscaled and unrounded."""
-        return (None, None, None) if value is None else (value.estimate, value.low, value.high)
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A cell of type bool: `●` or nothing, or the two words given."""
-
-    yes: str = "●"
-    no: str = ""
-    align: str = "center"
-
-    def show(self, value: bool) -> str:
-        """One of the two words."""
-        return self.yes if value else self.no
-
-    def fields(self, name: str) -> tuple[str, ...]:
-        """One column."""
-        return (name,)
-
-    def values(self, value: Any) -> tuple[Any, ...]:
-        """`true`, `false` or empty."""
-        return ("" if value is None else "true" if value else "false",)
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column. `key` names it in CSV.
-
-    On a narrow terminal the columns with the highest `drop` go first (0: never). On any, the cells of one that
-    is `beneath` are written under the row's first words instead of in a column of their own.
-    """
-
-    name: str
-    form: Form = field(default_factory=Text)
-    key: str | None = None
-    drop: int = 0
-    beneath: bool = False
-
-    def text(self, value: Any) -> str:
-        """The cell for people."""
-        return DASH if value is None else self.form.show(value)
-
-
-@dataclass(frozen=True)
-class Table:
-    """Finished numbers and what must be said about them.
-
-    `strong` and `faint` hold the numbers of the rows that a terminal shows bold and dimmed.
-    """
-
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    above: tuple[str, ...] = ()
-    below: tuple[str, ...] = ()
-    strong: frozenset[int] = frozenset()
-    faint: frozenset[int] = frozenset()
+class Table(TableContent):
+    """Finished numbers and what must be said about them, and the ways to write them."""
 
     def terminal(self, width: int = 120, color: bool = False) -> str:
         """Text for a terminal of `width` characters, with ANSI colours if asked."""
-        from toolkit.show.terminal import render
-
-        return render(self, width, color)
+        return as_terminal_text(self, width, color)
 
     def markdown(self) -> str:
         """A GitHub-flavoured table under its title, with the notes as lists above and below it."""
-        head = [_escape(column.name) for column in self.columns]
-        rules = [_RULES[column.form.align] for column in self.columns]
-        lines = [f"## {_escape(self.title)}", ""] if self.title else []
-        lines += [f"> **{_escape_note(note)}**\n" for note in self.above]
-        lines += [f"| {' | '.join(row)} |" for row in (head, rules)]
-        lines += [f"| {' | '.join(_escape(cell) for cell in row)} |" for row in self._texts()]
-        lines += ["", *(f"- {_escape_note(note)}" for note in self.below)] if self.below else []
-        return "\n".join(lines) + "\n"
+        return as_markdown(self)
+
+    def latex(self, label: str = "") -> str:
+        """A LaTeX float with booktabs rules; `label` is the reference's name."""
+        return as_latex(self, label)
 
     def csv(self, marks: Mapping[str, str] | None = None) -> str:
         """All rows in full precision, one header line, no notes; as RFC 4180 has it but for LF line ends.
@@ -227,34 +44,10 @@ class Table:
             writer.writerow([*(v for column, value in cells for v in column.form.values(value)), *marks.values()])
         return out.getvalue()
 
-    def latex(self, label: str = "") -> str:
-        """A LaTeX float with booktabs rules; `label` is the reference's name."""
-        from toolkit.show.latex import latex
-
-        return latex(self, label)
-
-    def _texts(self) -> list[list[str]]:
-        return [[c.text(v) for c, v in zip(self.columns, row, strict=True)] for row in self.rows]
-
-
-_RULES = {"left": ":--", "right": "--:", "center": ":-:"}
-
-
-def _escape(text: str) -> str:
-    """A cell's text as Markdown leaves it alone."""
-    for sign in "\\|*_<`":
-        text = text.replace(sign, f"\\{sign}")
-    return text.replace("](", "]\\(").replace("\n", " ")
-
-
-def _escape_note(text: str) -> str:
-    """A note may hold code in backticks, so only what would become HTML is escaped."""
-    return text.replace("<", "&lt;").replace("\n", " ")
-
 
 def table_of(frame: pl.DataFrame, title: str = "", *, decimals: int = 3, notes: Sequence[str] = ()) -> Table:
     """A polars frame as a table, as it is: numbers to the right, whole ones without decimals."""
-    columns = tuple(Column(series.name, _form_of(series, decimals)) for series in frame)
+    columns = tuple(TableColumn(series.name, _form_of(series, decimals)) for series in frame)
     return Table(title, columns, tuple(frame.iter_rows()), below=tuple(notes))
 
 
@@ -264,4 +57,4 @@ def _form_of(values: pl.Series, decimals: int) -> Form:
     if values.dtype.is_float() or values.dtype.is_decimal():
         whole = (values.is_null() | (values == values.round())).all()
         return Number(0 if whole else decimals)
-    return Tick("true", "false") if str(values.dtype) == "Boolean" else Text()
+    return Tick("true", "false") if str(values.dtype) == "Boolean" else Words()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from toolkit.show.table import Column, Table
+from toolkit.show.table_content import TableColumn, TableContent
 
 GAP = 2  # blanks between columns
 SQUEEZED = 26  # a column of words asks for no less than this, or its longest word's length if that is shorter
@@ -18,7 +17,7 @@ SQUEEZED = 26  # a column of words asks for no less than this, or its longest wo
 class _Cells:
     """The columns that are shown, with headings and texts, which may have several lines."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
@@ -45,7 +44,7 @@ class _Cells:
         return _Cells(self.columns, heads, tuple(tuple(c.replace(" [", "\n[") for c in row) for row in self.rows))
 
 
-def render(table: Table, width: int, color: bool) -> str:
+def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
     """The table with its notes as text of at most `width` characters a line, where that is possible."""
     from rich.console import Console, Group
     from rich.text import Text
@@ -53,7 +52,7 @@ def render(table: Table, width: int, color: bool) -> str:
     cells, dropped = _fit(_beneath(table), width)
     above, below = (_explaining(notes, table, dropped) for notes in (table.above, table.below))
     if dropped:
-        below.append(f"Not shown, for want of width: {', '.join(dropped)}.")
+        below.append(f"Columns hidden on this terminal: {', '.join(dropped)}.")
     parts = [Text(table.title, style="bold")] if table.title else []
     parts += [Text(note, style="yellow") for note in above]
     notes = [Text(note, style="dim") for note in below]
@@ -72,14 +71,14 @@ def render(table: Table, width: int, color: bool) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def _explaining(notes: Sequence[str], table: Table, dropped: Sequence[str]) -> list[str]:
+def _explaining(notes: Sequence[str], table: TableContent, dropped: Sequence[str]) -> list[str]:
     """The notes but for those on columns that are all dropped."""
     left = {column.key or column.name for column in table.columns if column.name not in dropped}
     columns = [getattr(note, "columns", ()) for note in notes]
     return [note for note, keys in zip(notes, columns, strict=True) if not keys or left & set(keys)]
 
 
-def _grid(table: Table, cells: _Cells, width: int) -> Any:
+def _grid(table: TableContent, cells: _Cells, width: int) -> Any:
     from rich import box
     from rich.table import Table as Grid
     from rich.text import Text
@@ -101,16 +100,15 @@ def _grid(table: Table, cells: _Cells, width: int) -> Any:
     return grid
 
 
-def _beneath(table: Table) -> _Cells:
+def _beneath(table: TableContent) -> _Cells:
     """The table's texts; cells of columns marked `beneath` go under the first column of words."""
-    texts = [[c.text(v) for c, v in zip(table.columns, row, strict=True)] for row in table.rows]
     under = [i for i, column in enumerate(table.columns) if column.beneath]
     kept = [i for i, column in enumerate(table.columns) if not column.beneath]
     words = next((i for i in kept if table.columns[i].form.align == "left"), None)
     if words is None:
         kept, under = list(range(len(table.columns))), []
     rows = []
-    for row in texts:
+    for row in table.texts():
         lines = [f"  {row[i]}" for i in under if row[i]]
         rows.append(tuple("\n".join([row[i], *lines]) if i == words else row[i] for i in kept))
     columns = tuple(table.columns[i] for i in kept)

@@ -13,7 +13,7 @@ from replay.studies.factcheck.runs import ADAPTIVE, BEST, METHODS, SHOWN, SURROG
 from replay.studies.factcheck.sheets import Measure, Row, Value, sheet
 from replay.studies.factcheck.study import Study, told
 from replay.studies.factcheck.tables import counts, euros, price_note
-from toolkit.show import WARNING, Interval, Table
+from toolkit.show import WARNING, ShownInterval, Table
 
 SPLITS = {("QuanTemp", 15): "QuanTemp test", ("ClaimDecomp", 50): "ClaimDecomp test"}
 """Pools of table B.4 by data set and size."""
@@ -102,7 +102,7 @@ def wall(study: Study) -> Table:
     return sheet(study, "B.2", "Wall-clock runtime and cost", ("Dataset", "Method"), measures, rows, notes)
 
 
-def _estimate(found: Interval | None) -> float | None:
+def _estimate(found: ShownInterval | None) -> float | None:
     return None if found is None else found.estimate
 
 
@@ -179,8 +179,8 @@ def _shown_budgets(size: int) -> Sequence[int]:
     return BUDGETS.get(size) or sorted({k for k in (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 45, size) if k <= size})
 
 
-def _percent(row: dict) -> Interval | None:
-    return None if row["estimate"] is None else Interval(row["estimate"], row["low"], row["high"]).times(100)
+def _percent(row: dict) -> ShownInterval | None:
+    return None if row["estimate"] is None else ShownInterval(row["estimate"], row["low"], row["high"]).times(100)
 
 
 def every_budget(study: Study) -> Table:
@@ -276,7 +276,7 @@ def _too_few(study: Study, shares: pl.DataFrame) -> str:
     return "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
 
 
-def _share(row: dict) -> Interval | None:
+def _share(row: dict) -> ShownInterval | None:
     return _percent(row | {"estimate": row["share"]})
 
 

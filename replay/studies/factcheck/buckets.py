@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, cell
-from toolkit.show import Interval
+from toolkit.show import ShownInterval
 
 WIDTH = 5
 
@@ -21,9 +21,9 @@ class Bucket:
     last: int
     claims: int
     share: float
-    own: Interval | None
-    exhaustive: Interval | None
-    difference: Interval | None
+    own: ShownInterval | None
+    exhaustive: ShownInterval | None
+    difference: ShownInterval | None
 
 
 def trace_buckets(methods: Methods) -> list[Bucket]:
@@ -55,7 +55,7 @@ def _bucket(methods: Methods, method: str, first: int, last: int, ids: pl.Series
     difference = None
     if len(against) and against["difference"][0] is not None:
         low, high = (against[name][0] for name in ("low", "high"))
-        difference = Interval(
+        difference = ShownInterval(
             100 * against["difference"][0], None if low is None else 100 * low, None if high is None else 100 * high
         )
     own, exhaustive = (cell(part, name, "macro_f1", 100) for name in (method, BEST))

@@ -20,7 +20,7 @@ from replay.studies.factcheck.runs import (
 from toolkit.errors import ThinkbackError, argument
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
-from toolkit.show import SIMULATED, Column, Number, Table, Tick
+from toolkit.show import SIMULATED, Number, Table, TableColumn, Tick
 
 CAP = 15
 QUALITY, CLASS_F1, TRACES, SHARE, CALLS = 1.5, 4.0, 0.6, 8.0, 6.0
@@ -73,14 +73,14 @@ def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
 def check_table(lines: list[Line], title: str) -> Table:
     """Published, simulated, difference, and the distance allowed."""
     columns = (
-        Column("table"),
-        Column("method"),
-        Column("number"),
-        Column("published", Number(2)),
-        Column("simulated", Number(2)),
-        Column("difference", Number(2, signed=True)),
-        Column("allowed", Number(2)),
-        Column("within", Tick("yes", "no")),
+        TableColumn("table"),
+        TableColumn("method"),
+        TableColumn("number"),
+        TableColumn("published", Number(2)),
+        TableColumn("simulated", Number(2)),
+        TableColumn("difference", Number(2, signed=True)),
+        TableColumn("allowed", Number(2)),
+        TableColumn("within", Tick("yes", "no")),
     )
     rows = tuple(
         (x.table, x.method, x.what, x.published, x.simulated, x.difference, x.distance, x.within) for x in lines

@@ -8,13 +8,15 @@ import polars as pl
 from replay.runs.result import Result
 from replay.runs.store import resampling_units
 from toolkit.log import Log, collect
-from toolkit.show import Interval
+from toolkit.show import ShownInterval
 from toolkit.stats import Settings, interval, unit_numbers
 
 PARTS = ("generation", "verification")
 
 
-def device_seconds(log: Log, pool: str, result: Result, settings: Settings) -> dict[tuple[str, str], Interval | None]:
+def device_seconds(
+    log: Log, pool: str, result: Result, settings: Settings
+) -> dict[tuple[str, str], ShownInterval | None]:
     """Mean per example of each (policy, part), with its interval; None where some are not logged.
 
     Of policies that draw the pool as it was generated: what one generated is the first `traces` traces.
@@ -35,11 +37,11 @@ def device_seconds(log: Log, pool: str, result: Result, settings: Settings) -> d
     )
     split = split.with_columns(verification=pl.col("device_s") - pl.col("generation"))
     examples = collect(log.scan("examples", ["example_id", "cluster"]), log)
-    found: dict[tuple[str, str], Interval | None] = {}
+    found: dict[tuple[str, str], ShownInterval | None] = {}
     for (policy,), rows in split.join(examples, on="example_id", how="left").sort("example_id").group_by("policy"):
         units = unit_numbers(resampling_units(rows))
         for part in PARTS:
             mean = interval(rows[part].to_numpy(), cluster=units, settings=settings, score=False)
             whole = mean.n == len(rows) and mean.estimate is not None
-            found[str(policy), part] = Interval(mean.estimate or 0.0, mean.low, mean.high) if whole else None
+            found[str(policy), part] = ShownInterval(mean.estimate or 0.0, mean.low, mean.high) if whole else None
     return found

@@ -9,7 +9,7 @@ import polars as pl
 
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE
 from replay.studies.factcheck.study import Study, told
-from toolkit.show import Curve, FrontierPoint, Heat, curves_figure, frontier, heat_figure, pareto_front, warned
+from toolkit.show import FrontierPoint, Heat, PlottedCurve, curves_figure, frontier, heat_figure, pareto_front, warned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,7 +113,7 @@ def budget_curves(study: Study, title: str, lines: Mapping[str, str]) -> Figure:
             if rows["estimate"].null_count() == len(rows):
                 continue
             k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
-            curves.append(Curve(name, k, estimate, low, high, order == "score", "sees all scores"))
+            curves.append(PlottedCurve(name, k, estimate, low, high, order == "score", "sees all scores"))
         if curves:
             panels.append((f"{study.name}, {found.max_traces} traces", curves))
     return curves_figure(

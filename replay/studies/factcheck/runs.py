@@ -19,7 +19,7 @@ from replay.studies.gaps import unlogged
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 from toolkit.notes import Severity
-from toolkit.show import Interval
+from toolkit.show import ShownInterval
 from toolkit.stats import Summary
 from toolkit.stats.intervals import ResampledValues
 
@@ -75,7 +75,7 @@ class Methods:
         """Claims compared."""
         return self.result.statistics.n if self.result is not None else 0
 
-    def cell(self, method: str, metric: str, scale: float = 1.0) -> Interval | None:
+    def cell(self, method: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
         """Estimate and interval of a metric, times `scale`."""
         if self.result is None or self.unpaid(method, metric):
             return None
@@ -123,11 +123,11 @@ class Methods:
         found = self.cell(method, metric, self.n)
         return None if found is None else found.estimate
 
-    def ratio(self, method: str, over: str, under: str, scale: float = 1.0) -> Interval | None:
+    def ratio(self, method: str, over: str, under: str, scale: float = 1.0) -> ShownInterval | None:
         """One mean over another, such as seconds per trace, resampled together."""
         return self._drawn((method, over), (method, under), lambda a, b: scale * a / b)
 
-    def change(self, method: str, metric: str, against: str = BEST) -> Interval | None:
+    def change(self, method: str, metric: str, against: str = BEST) -> ShownInterval | None:
         """Change of a mean against another method's, in percent: negative where it is less.
 
         `metric` may be a sum, such as `prompt_tokens+completion_tokens`.
@@ -136,7 +136,7 @@ class Methods:
 
     def difference(
         self, method: str, metric: str, against: str = BEST, scale: float = 1.0
-    ) -> tuple[Interval | None, float | None]:
+    ) -> tuple[ShownInterval | None, float | None]:
         """Paired difference of a metric to another method's, times `scale`, and its p-value.
 
         Of the run's own comparison where it made one, else from the same resamples.
@@ -155,13 +155,13 @@ class Methods:
             low, high = (float(end[0]) if sure else None for end in ordered.percentile(self.result.provenance["level"]))
             p_value = float(ordered.p_values()[0]) if sure else None
         ends = [None if end is None else scale * end for end in (low, high)]
-        return Interval(scale * (one - two), ends[0], ends[1]), p_value
+        return ShownInterval(scale * (one - two), ends[0], ends[1]), p_value
 
-    def sum_of(self, method: str, metric: str, scale: float = 1.0) -> Interval | None:
+    def sum_of(self, method: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
         """A mean, or a sum of means written with `+`, times `scale`."""
         return self._drawn((method, metric), None, lambda a, _: scale * a)
 
-    def _drawn(self, first: tuple[str, str], second: tuple[str, str] | None, value: Any) -> Interval | None:
+    def _drawn(self, first: tuple[str, str], second: tuple[str, str] | None, value: Any) -> ShownInterval | None:
         one = self._estimate(*first)
         two = 1.0 if second is None else self._estimate(*second)
         if self.result is None or one is None or two is None or two == 0:
@@ -173,9 +173,9 @@ class Methods:
         ordered = ResampledValues.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
         estimate = float(value(one, two))
         if not ordered.enough[0] or self.n < 2:
-            return Interval(estimate)
+            return ShownInterval(estimate)
         low, high = ordered.percentile(self.result.provenance["level"])
-        return Interval(estimate, float(low[0]), float(high[0]))
+        return ShownInterval(estimate, float(low[0]), float(high[0]))
 
     def _estimate(self, method: str, metric: str) -> float | None:
         cells = [self.cell(method, name) for name in metric.split("+")]
@@ -198,12 +198,12 @@ def warnings_of(result: Result | None) -> tuple[str, ...]:
     return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code == LEFT_OUT)
 
 
-def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> Interval | None:
+def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
     """One cell of a summary."""
     row = statistics.summary.filter((pl.col("policy") == method) & (pl.col("metric") == metric))
     if row.is_empty() or row["estimate"][0] is None:
         return None
-    return Interval(row["estimate"][0], row["low"][0], row["high"][0]).times(scale)
+    return ShownInterval(row["estimate"][0], row["low"][0], row["high"][0]).times(scale)
 
 
 def method_policies(setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:

@@ -9,9 +9,9 @@ from typing import Any
 from replay.studies.factcheck.published import CAP, TOTALS
 from replay.studies.factcheck.runs import Methods
 from replay.studies.factcheck.study import LARGER, OTHER, Study
-from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table, Text
+from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn, Words
 
-Value = Interval | float | None
+Value = ShownInterval | float | None
 OWN_CAPS = (*LARGER, "B.3", "B.4")
 """Tables whose rows say their cap themselves, or that have none."""
 
@@ -57,14 +57,14 @@ def sheet(
     if warnings is None:
         warnings = study.warnings.get(number, study.warnings[""])
     known = {m.key for m in measures if any(_published(study, number, m, row) is not None for row in rows)}
-    columns = [Column(head, Number(0) if head in ("Max traces", "k", "Claims") else Text()) for head in heads]
+    columns = [TableColumn(head, Number(0) if head in ("Max traces", "k", "Claims") else Words()) for head in heads]
     for measure in measures:
         form = _estimated(measure) if measure.interval else _plain(measure)
-        columns.append(Column(measure.head, form, measure.key))
+        columns.append(TableColumn(measure.head, form, measure.key))
         if measure.key in known:
-            columns.append(Column(f"{measure.head} published", _plain(measure), f"{measure.key}_published"))
+            columns.append(TableColumn(f"{measure.head} published", _plain(measure), f"{measure.key}_published"))
             signed = Number(measure.decimals, signed=True)
-            columns.append(Column("difference", signed, f"{measure.key}_difference"))
+            columns.append(TableColumn("difference", signed, f"{measure.key}_difference"))
     cells = [(*row.heads, *_cells(study, number, measures, known, row)) for row in rows]
     return Table(
         title=f"{_named(number)}{title}, {study.dataset}",
@@ -83,19 +83,19 @@ def _plain(measure: Measure) -> Number:
     return Number(measure.decimals, signed=measure.signed, significant=measure.significant)
 
 
-def _estimated(measure: Measure) -> Estimate:
-    return Estimate(measure.decimals, signed=measure.signed, significant=measure.significant)
+def _estimated(measure: Measure) -> NumberWithInterval:
+    return NumberWithInterval(measure.decimals, signed=measure.signed, significant=measure.significant)
 
 
 def _cells(
     study: Study, number: str, measures: Sequence[Measure], known: set[str], row: Row
-) -> list[Interval | float | None]:
-    cells: list[Interval | float | None] = []
+) -> list[ShownInterval | float | None]:
+    cells: list[ShownInterval | float | None] = []
     for measure in measures:
         value = row.values.get(measure.key)
-        plain = value.estimate if isinstance(value, Interval) else value
+        plain = value.estimate if isinstance(value, ShownInterval) else value
         if measure.interval:
-            cells.append(Interval(value) if isinstance(value, float | int) else value)
+            cells.append(ShownInterval(value) if isinstance(value, float | int) else value)
         else:
             cells.append(plain)
         if measure.key in known:

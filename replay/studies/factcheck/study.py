@@ -40,7 +40,7 @@ from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
 from toolkit.notes import Note, note
-from toolkit.show import Interval
+from toolkit.show import ShownInterval
 from toolkit.stats import Settings
 
 CAPS = (15, 20, 30, 40)
@@ -76,7 +76,9 @@ class Study:
     unresolved: pl.DataFrame
     sensitivity: Sensitivity
     beyond: Beyond | None
-    device_s: Mapping[tuple[str, str], Interval | None]  # per claim, of (method, part); empty without device seconds
+    device_s: Mapping[
+        tuple[str, str], ShownInterval | None
+    ]  # per claim, of (method, part); empty without device seconds
     wall_s: float | None
     verified_elsewhere: bool  # other pools' traces too, by the same verifier
     surrogate_s: float | None  # seconds per claim that replay spent on the surrogate
@@ -212,7 +214,7 @@ def _notes(main: Methods) -> tuple[Note, ...]:
     return (*(note("left_out_file", text) for text in left_out), *shown, *unlogged)
 
 
-def _device_seconds(log: Log, setting: Setting, main: Methods) -> dict[tuple[str, str], Interval | None]:
+def _device_seconds(log: Log, setting: Setting, main: Methods) -> dict[tuple[str, str], ShownInterval | None]:
     """Of generation and of verification apart, where euros come from them."""
     if main.result is None or main.priced_by != "device_s":
         return {}

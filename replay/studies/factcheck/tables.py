@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE, TOP, VOTE, Methods
 from replay.studies.factcheck.sheets import Measure, Row, Value, sheet
 from replay.studies.factcheck.study import Study
-from toolkit.show import Interval, Table
+from toolkit.show import ShownInterval, Table
 
 GENERATED = "prompt_tokens+completion_tokens"
 
@@ -141,7 +141,7 @@ def _seconds(study: Study, methods: Methods, name: str) -> dict[str, Value]:
     }
 
 
-def euros(study: Study, methods: Methods, name: str, part: str | None = None) -> Interval | None:
+def euros(study: Study, methods: Methods, name: str, part: str | None = None) -> ShownInterval | None:
     """Price of all claims, or of their `generation` or `verification`: of device seconds where the log has them.
 
     The parts' device seconds are known of the main comparison alone.
@@ -199,12 +199,12 @@ def calls(study: Study) -> Table:
     return sheet(study, "5.6", title, ("Dataset", "Method"), measures, rows, notes)
 
 
-def _saving(methods: Methods, name: str, against: str) -> Interval | None:
+def _saving(methods: Methods, name: str, against: str) -> ShownInterval | None:
     change = methods.change(name, "verifications", against)
     if change is None:
         return None
     low, high = change.low, change.high
-    return Interval(-change.estimate, None if high is None else -high, None if low is None else -low)
+    return ShownInterval(-change.estimate, None if high is None else -high, None if low is None else -low)
 
 
 def runtime(study: Study) -> Table:

@@ -35,7 +35,7 @@ from replay.studies.recovery.tables import (
     number,
     settings_of,
 )
-from toolkit.show import Column, Estimate, Interval, Number, Table
+from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
 from toolkit.stats import paired_interval
 
 RULES = {
@@ -63,7 +63,7 @@ def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
                 found = paired_interval(
                     study.values(policy)["correct"], primary, cluster=study.cluster, settings=settings_of(study)
                 )
-                ahead = None if found.difference is None else Interval(found.difference, found.low, found.high)
+                ahead = None if found.difference is None else ShownInterval(found.difference, found.low, found.high)
             other = published_rule(study.dataset, _paper_rule(study, policy))
             rows.append((
                 study.dataset, policy, number(cells, "accuracy"), number(cells, "intervention_rate"),
@@ -72,13 +72,13 @@ def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
                 other.get("flips_pct"),
             ))  # fmt: skip
     columns = [
-        DATASET, Column("rule"), Column("accuracy %", PERCENT, "accuracy"),
-        Column("acts on %", PERCENT, "intervention_rate"), ACTION_TOKENS,
+        DATASET, TableColumn("rule"), TableColumn("accuracy %", PERCENT, "accuracy"),
+        TableColumn("acts on %", PERCENT, "intervention_rate"), ACTION_TOKENS,
         FIXES, FLIPS,
-        Column("ahead of the gate, points", POINTS, "headroom"), Column("remark"),
+        TableColumn("ahead of the gate, points", POINTS, "headroom"), TableColumn("remark"),
         PUBLISHED,
-        Column("published acts on %", Number(1), "published_verify_pct"),
-        Column("published flips %", Number(2), "published_flips_pct"),
+        TableColumn("published acts on %", Number(1), "published_verify_pct"),
+        TableColumn("published flips %", Number(2), "published_flips_pct"),
     ]  # fmt: skip
     return layout(
         "Routing rules and headroom", columns, rows, studies,
@@ -125,15 +125,15 @@ def screening(studies: Sequence[DatasetStudy]) -> Table:
             *(other.get(key) for key in ("final_accuracy_pct", "fix_pct", "flip_pct", "action_tokens")),
         ))  # fmt: skip
     columns = [
-        Column("action"), Column("examples", TOKENS), Column("accuracy %", Number(2, 100), "accuracy"),
+        TableColumn("action"), TableColumn("examples", TOKENS), TableColumn("accuracy %", Number(2, 100), "accuracy"),
         FIXES, FLIPS,
-        Column("finalizer %", Number(2, 100), "finalizer_rate"),
-        Column("truncated %", Number(2, 100), "truncation_rate"),
+        TableColumn("finalizer %", Number(2, 100), "finalizer_rate"),
+        TableColumn("truncated %", Number(2, 100), "truncation_rate"),
         ACTION_TOKENS,
         PUBLISHED,
-        Column("published fixes %", Number(2), "published_fix_pct"),
-        Column("published flips %", Number(2), "published_flip_pct"),
-        Column("published tokens", TOKENS, "published_tokens"),
+        TableColumn("published fixes %", Number(2), "published_fix_pct"),
+        TableColumn("published flips %", Number(2), "published_flip_pct"),
+        TableColumn("published tokens", TOKENS, "published_tokens"),
     ]  # fmt: skip
     return layout(
         "Screening of the actions", columns, rows, studies,
@@ -156,14 +156,15 @@ def budgets(studies: Sequence[DatasetStudy]) -> Table:
                     other.get("accuracy_pct"), other.get("total_tokens"), other.get("truncation_pct"),
                 ))  # fmt: skip
     columns = [
-        DATASET, Column("initial budget", key="policy"),
-        Column("accuracy %", Estimate(1, 100), "accuracy"), Column("total tokens", Estimate(0), "total_tokens"),
-        Column("finalizer %", PERCENT, "finalizers"), Column("truncated %", PERCENT, "truncated"),
-        Column("right where the base is wrong %", Number(2, 100), "fix_rate"),
-        Column("wrong where it is right %", Number(2, 100), "flip_rate"),
+        DATASET, TableColumn("initial budget", key="policy"),
+        TableColumn("accuracy %", NumberWithInterval(1, 100), "accuracy"),
+        TableColumn("total tokens", NumberWithInterval(0), "total_tokens"),
+        TableColumn("finalizer %", PERCENT, "finalizers"), TableColumn("truncated %", PERCENT, "truncated"),
+        TableColumn("right where the base is wrong %", Number(2, 100), "fix_rate"),
+        TableColumn("wrong where it is right %", Number(2, 100), "flip_rate"),
         PUBLISHED,
-        Column("published tokens", TOKENS, "published_tokens"),
-        Column("published truncated %", Number(1), "published_truncation_pct"),
+        TableColumn("published tokens", TOKENS, "published_tokens"),
+        TableColumn("published truncated %", Number(1), "published_truncation_pct"),
     ]  # fmt: skip
     return layout("Initial budgets", columns, rows, studies)
 
@@ -188,10 +189,11 @@ def tokens(studies: Sequence[DatasetStudy]) -> Table:
                 number(cells, "action_tokens") if acts else None, number(cells, "total_tokens"), number(cells, "calls"),
             ))  # fmt: skip
     columns = [
-        DATASET, Column("policy"), Column("base tokens", TOKENS, "base_tokens"),
-        Column("finalizer calls", Number(2), "finalizers"), Column("finalizer tokens", TOKENS, "finalizer_tokens"),
-        ACTION_TOKENS, Column("total tokens", TOKENS, "total_tokens"),
-        Column("calls", Number(2)),
+        DATASET, TableColumn("policy"), TableColumn("base tokens", TOKENS, "base_tokens"),
+        TableColumn("finalizer calls", Number(2), "finalizers"),
+        TableColumn("finalizer tokens", TOKENS, "finalizer_tokens"),
+        ACTION_TOKENS, TableColumn("total tokens", TOKENS, "total_tokens"),
+        TableColumn("calls", Number(2)),
     ]  # fmt: skip
     return layout(
         "Where the tokens go", columns, rows, studies,
@@ -215,12 +217,12 @@ def prices(studies: Sequence[DatasetStudy]) -> Table:
             rows.append((study.dataset, policy, tokens, *costs, relative, *own,
                          other.get("usd_per_1000_requests"), other.get("relative_cost")))  # fmt: skip
     columns = [
-        DATASET, Column("policy"), Column("total tokens", TOKENS, "total_tokens"),
-        *(Column(f"at {price:g} per million", Number(2), f"per_1000_at_{price:g}") for price in PRICES),
-        Column("relative", Number(2)),
-        *([Column("at the models' prices", Estimate(2), "per_1000_priced")] if priced else []),
-        Column("published at 0.5", Number(2), "published_per_1000_at_0.5"),
-        Column("published relative", Number(2), "published_relative"),
+        DATASET, TableColumn("policy"), TableColumn("total tokens", TOKENS, "total_tokens"),
+        *(TableColumn(f"at {price:g} per million", Number(2), f"per_1000_at_{price:g}") for price in PRICES),
+        TableColumn("relative", Number(2)),
+        *([TableColumn("at the models' prices", NumberWithInterval(2), "per_1000_priced")] if priced else []),
+        TableColumn("published at 0.5", Number(2), "published_per_1000_at_0.5"),
+        TableColumn("published relative", Number(2), "published_relative"),
     ]  # fmt: skip
     return layout(
         "Cost of 1,000 requests", columns, rows, studies,
@@ -250,14 +252,15 @@ def per_1000(studies: Sequence[DatasetStudy]) -> Table:
                     saved if kind == "total tokens" else None, other.get("flips_avoided"),
                 ))  # fmt: skip
     columns = [
-        DATASET, Column("comparison"), Column("calls avoided", TOKENS, "calls_avoided"),
-        Column("action tokens saved", TOKENS, "action_tokens_saved"),
-        Column("total tokens saved", TOKENS, "total_tokens_saved"), Column("flips avoided", Number(1), "flips_avoided"),
-        Column("more right answers", Number(1, signed=True), "more_right"),
-        Column("published calls", TOKENS, "published_calls_avoided"),
-        Column("published action tokens", TOKENS, "published_action_tokens_saved"),
-        Column("published total tokens", TOKENS, "published_total_tokens_saved"),
-        Column("published flips", TOKENS, "published_flips_avoided"),
+        DATASET, TableColumn("comparison"), TableColumn("calls avoided", TOKENS, "calls_avoided"),
+        TableColumn("action tokens saved", TOKENS, "action_tokens_saved"),
+        TableColumn("total tokens saved", TOKENS, "total_tokens_saved"),
+        TableColumn("flips avoided", Number(1), "flips_avoided"),
+        TableColumn("more right answers", Number(1, signed=True), "more_right"),
+        TableColumn("published calls", TOKENS, "published_calls_avoided"),
+        TableColumn("published action tokens", TOKENS, "published_action_tokens_saved"),
+        TableColumn("published total tokens", TOKENS, "published_total_tokens_saved"),
+        TableColumn("published flips", TOKENS, "published_flips_avoided"),
     ]  # fmt: skip
     return layout("Per 1,000 requests", columns, rows, studies)
 
@@ -284,8 +287,8 @@ def seconds(studies: Sequence[DatasetStudy]) -> Table:
         if row["policy"] in {name for name, _, _ in headline(study)}
     ]
     columns = [
-        DATASET, Column("policy"), Column("mean", Number(2)), Column("p50", Number(2)),
-        Column("p95", Number(2)), Column("p99", Number(2)),
+        DATASET, TableColumn("policy"), TableColumn("mean", Number(2)), TableColumn("p50", Number(2)),
+        TableColumn("p95", Number(2)), TableColumn("p99", Number(2)),
     ]  # fmt: skip
     return layout(
         "Seconds of the whole path", columns, rows, studies,
@@ -308,15 +311,16 @@ def joint(studies: Sequence[DatasetStudy]) -> Table:
             if best is not None:
                 one, two = (study.values(study.named.joint[name])["correct"] for name in (best[0], policy))
                 gap = paired_interval(one, two, cluster=study.cluster, settings=settings_of(study))
-                regret = None if gap.difference is None else Interval(gap.difference, gap.low, gap.high)
+                regret = None if gap.difference is None else ShownInterval(gap.difference, gap.low, gap.high)
             on_front = best is not None and best[0] == policy
             better, front = (None, None) if best is None else ("", "●") if on_front else (best[0], "")
             rows.append((study.dataset, policy, accuracy, tokens, regret, better, front))
     columns = [
-        DATASET, Column("budget, action, gate", key="policy"),
-        Column("accuracy %", PERCENT, "accuracy"), Column("total tokens", TOKENS, "total_tokens"),
-        Column("regret, points", Estimate(2, 100), "regret"), Column("best for no more tokens", key="best"),
-        Column("front", key="on_front"),
+        DATASET, TableColumn("budget, action, gate", key="policy"),
+        TableColumn("accuracy %", PERCENT, "accuracy"), TableColumn("total tokens", TOKENS, "total_tokens"),
+        TableColumn("regret, points", NumberWithInterval(2, 100), "regret"),
+        TableColumn("best for no more tokens", key="best"),
+        TableColumn("front", key="on_front"),
     ]  # fmt: skip
     return layout(
         "Joint frontier over initial budget, gate and action", columns, rows, studies,
@@ -331,7 +335,7 @@ def sweep(studies: Sequence[DatasetStudy]) -> Table:
         if study.band is None:
             continue
         wide = {
-            (row["threshold"], row["metric"]): Interval(row["estimate"], row["band_low"], row["band_high"])
+            (row["threshold"], row["metric"]): ShownInterval(row["estimate"], row["band_low"], row["band_high"])
             for row in study.band.iter_rows(named=True)
             if row["estimate"] is not None
         }
@@ -345,11 +349,11 @@ def sweep(studies: Sequence[DatasetStudy]) -> Table:
                 wide.get((threshold, "total_tokens")),
             ))  # fmt: skip
     columns = [
-        DATASET, Column("acts on %", PERCENT, "intervention_rate"),
-        Column("threshold"), Column("accuracy %", Estimate(1, 100), "accuracy"),
-        Column("flips %", Estimate(2, 100), "flip_rate"),
-        Column("flips among those %", Estimate(1, 100), "flips_among"),
-        Column("total tokens", Estimate(0), "total_tokens"),
+        DATASET, TableColumn("acts on %", PERCENT, "intervention_rate"),
+        TableColumn("threshold"), TableColumn("accuracy %", NumberWithInterval(1, 100), "accuracy"),
+        TableColumn("flips %", NumberWithInterval(2, 100), "flip_rate"),
+        TableColumn("flips among those %", NumberWithInterval(1, 100), "flips_among"),
+        TableColumn("total tokens", NumberWithInterval(0), "total_tokens"),
     ]  # fmt: skip
     return layout(
         "Threshold sweep of the primary gate", columns, rows, studies,

@@ -11,8 +11,8 @@ import polars as pl
 from replay.studies.recovery.study import DatasetStudy
 from replay.studies.recovery.tables import headline, means
 from toolkit.show import (
-    Band,
     FrontierPoint,
+    PlottedBand,
     bands_figure,
     frontier,
     outcomes_figure,
@@ -78,7 +78,7 @@ def threshold_sweep(study: DatasetStudy) -> Figure | None:
     return bands_figure(panels, title=title, x="acts on, %", simulated=study.result.simulated)
 
 
-def _panel(study: DatasetStudy, metric: str, label: str, scale: float) -> Band | None:
+def _panel(study: DatasetStudy, metric: str, label: str, scale: float) -> PlottedBand | None:
     """A metric over the share of examples that the primary gate acts on; None where it is not known."""
     if study.band is None:
         return None
@@ -94,7 +94,7 @@ def _panel(study: DatasetStudy, metric: str, label: str, scale: float) -> Band |
         return tuple(None if row[name] is None else scale * row[name] for row in rows)
 
     estimate = tuple(scale * float(row["estimate"]) for row in rows)
-    return Band(label, x, estimate, column("band_low"), column("band_high"), rate=scale == 100.0)
+    return PlottedBand(label, x, estimate, column("band_low"), column("band_high"), rate=scale == 100.0)
 
 
 def flips_among(study: DatasetStudy) -> Figure | None:

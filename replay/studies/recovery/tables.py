@@ -19,16 +19,16 @@ from replay.studies.recovery.published import (
     verb,
 )
 from replay.studies.recovery.study import DatasetStudy
-from toolkit.show import SIMULATED, Column, Estimate, Interval, Number, Table
+from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 from toolkit.stats import Settings, interval, paired_interval, paired_reduction
 from toolkit.stats.calibration import Calibration
 
-PERCENT, POINTS, TOKENS = Number(1, 100), Estimate(2, 100, signed=True), Number(0)
-DATASET = Column("data set", key="dataset")
-FIXES = Column("fixes %", Number(2, 100), "fix_rate")
-FLIPS = Column("flips %", Number(2, 100), "flip_rate")
-PUBLISHED = Column("published %", Number(2), "published_accuracy_pct")
-ACTION_TOKENS = Column("action tokens", TOKENS, "action_tokens")
+PERCENT, POINTS, TOKENS = Number(1, 100), NumberWithInterval(2, 100, signed=True), Number(0)
+DATASET = TableColumn("data set", key="dataset")
+FIXES = TableColumn("fixes %", Number(2, 100), "fix_rate")
+FLIPS = TableColumn("flips %", Number(2, 100), "flip_rate")
+PUBLISHED = TableColumn("published %", Number(2), "published_accuracy_pct")
+ACTION_TOKENS = TableColumn("action tokens", TOKENS, "action_tokens")
 PAPER_LIMIT = 4096
 """Token limit of the paper's base attempts."""
 PRICES = (0.1, 0.5, 2.0, 10.0)
@@ -36,7 +36,11 @@ PRICES = (0.1, 0.5, 2.0, 10.0)
 
 
 def layout(
-    title: str, columns: Sequence[Column], rows: Sequence[tuple[Any, ...]], study: Sequence[DatasetStudy], *notes: str
+    title: str,
+    columns: Sequence[TableColumn],
+    rows: Sequence[tuple[Any, ...]],
+    study: Sequence[DatasetStudy],
+    *notes: str,
 ) -> Table:
     """A table of the study, with what every one of them must say; why cells are dashes stands beneath.
 
@@ -58,16 +62,16 @@ def layout(
     )  # fmt: skip
 
 
-def means(study: DatasetStudy, policy: str) -> dict[str, Interval | None]:
+def means(study: DatasetStudy, policy: str) -> dict[str, ShownInterval | None]:
     """Every metric of a policy with its interval."""
     frame = study.result.summary.filter(pl.col("policy") == policy)
     return {
-        row["metric"]: None if row["estimate"] is None else Interval(row["estimate"], row["low"], row["high"])
+        row["metric"]: None if row["estimate"] is None else ShownInterval(row["estimate"], row["low"], row["high"])
         for row in frame.iter_rows(named=True)
     }
 
 
-def number(cells: Mapping[str, Interval | None], metric: str) -> float | None:
+def number(cells: Mapping[str, ShownInterval | None], metric: str) -> float | None:
     """The estimate of one metric; None where there is none."""
     cell = cells.get(metric)
     return None if cell is None else cell.estimate
@@ -113,13 +117,13 @@ def budget_matched(studies: Sequence[DatasetStudy]) -> Table:
                 other.get("accuracy_pct"), other.get("total_tokens"), other.get("flips_pct"),
             ))  # fmt: skip
     columns = [
-        DATASET, Column("policy"), Column("accuracy %", Estimate(1, 100), "accuracy"),
-        Column("acts on %", PERCENT, "intervention_rate"), Column("calls", Number(2)),
-        ACTION_TOKENS, Column("total tokens", Estimate(0), "total_tokens"),
-        Column("finalizers", Number(2)), FIXES,
+        DATASET, TableColumn("policy"), TableColumn("accuracy %", NumberWithInterval(1, 100), "accuracy"),
+        TableColumn("acts on %", PERCENT, "intervention_rate"), TableColumn("calls", Number(2)),
+        ACTION_TOKENS, TableColumn("total tokens", NumberWithInterval(0), "total_tokens"),
+        TableColumn("finalizers", Number(2)), FIXES,
         FLIPS, PUBLISHED,
-        Column("published tokens", TOKENS, "published_tokens"),
-        Column("published flips %", Number(2), "published_flips"),
+        TableColumn("published tokens", TOKENS, "published_tokens"),
+        TableColumn("published flips %", Number(2), "published_flips"),
     ]  # fmt: skip
     return layout(
         "Policies at their realised budgets", columns, rows, studies,
@@ -175,10 +179,11 @@ def paired(studies: Sequence[DatasetStudy]) -> Table:
             label = {"correct": "accuracy, points", "flip": "flips, points"}.get(metric, "total tokens")
             rows.append((study.dataset, first, second, label, cell, found.p_value, *_other(other)))
     columns = [
-        DATASET, Column("policy"), Column("minus", key="baseline"),
-        Column("what", key="metric"),
-        Column("difference", Estimate(2, signed=True)), Column("p", Number(4), "p_value"),
-        Column("published", Estimate(2, signed=True)), Column("published p", Number(3), "published_p"),
+        DATASET, TableColumn("policy"), TableColumn("minus", key="baseline"),
+        TableColumn("what", key="metric"),
+        TableColumn("difference", NumberWithInterval(2, signed=True)), TableColumn("p", Number(4), "p_value"),
+        TableColumn("published", NumberWithInterval(2, signed=True)),
+        TableColumn("published p", Number(3), "published_p"),
     ]  # fmt: skip
     return layout(
         "Paired comparisons", columns, rows, studies,
@@ -186,17 +191,17 @@ def paired(studies: Sequence[DatasetStudy]) -> Table:
     )  # fmt: skip
 
 
-def _other(found: Row) -> tuple[Interval | None, float | None]:
+def _other(found: Row) -> tuple[ShownInterval | None, float | None]:
     if not found or found["difference"] is None:
         return None, found.get("p")
-    return Interval(found["difference"], found["ci95_low"], found["ci95_high"]), found["p"]
+    return ShownInterval(found["difference"], found["ci95_low"], found["ci95_high"]), found["p"]
 
 
-def _scaled(value: float | None, low: float | None, high: float | None, scale: float) -> Interval | None:
-    return None if value is None else Interval(value, low, high).times(scale)
+def _scaled(value: float | None, low: float | None, high: float | None, scale: float) -> ShownInterval | None:
+    return None if value is None else ShownInterval(value, low, high).times(scale)
 
 
-def _saved(study: DatasetStudy, first: str, second: str, metric: str) -> tuple[Interval | None]:
+def _saved(study: DatasetStudy, first: str, second: str, metric: str) -> tuple[ShownInterval | None]:
     """Share of a cost that the first saves against the second, in per cent, from resampled means."""
     one, two = study.values(first)[metric], study.values(second)[metric]
     if np.isnan(one).any() or np.isnan(two).any():
@@ -230,14 +235,15 @@ def gates(studies: Sequence[DatasetStudy]) -> Table:
                 there["threshold"], there["accuracy"], other.get("accuracy_pct"), other.get("verify_pct"),
             ))  # fmt: skip
     columns = [
-        DATASET, Column("gate for", key="gate"), Column("threshold", Number(4)),
-        Column("accuracy %", PERCENT, "accuracy"), Column("fires %", PERCENT, "intervention_rate"),
+        DATASET, TableColumn("gate for", key="gate"), TableColumn("threshold", Number(4)),
+        TableColumn("accuracy %", PERCENT, "accuracy"), TableColumn("fires %", PERCENT, "intervention_rate"),
         FIXES, FLIPS,
-        Column("AUROC", Number(3), "auroc"), Column("AUPRC", Number(3), "auprc"), Column("Brier", Number(4), "brier"),
-        Column("ECE", Number(4), "ece"), Column("threshold chosen here", Number(4), "diagnostic_threshold"),
-        Column("its accuracy %", PERCENT, "diagnostic_accuracy"),
+        TableColumn("AUROC", Number(3), "auroc"), TableColumn("AUPRC", Number(3), "auprc"),
+        TableColumn("Brier", Number(4), "brier"),
+        TableColumn("ECE", Number(4), "ece"), TableColumn("threshold chosen here", Number(4), "diagnostic_threshold"),
+        TableColumn("its accuracy %", PERCENT, "diagnostic_accuracy"),
         PUBLISHED,
-        Column("published fires %", Number(1), "published_verify_pct"),
+        TableColumn("published fires %", Number(1), "published_verify_pct"),
     ]  # fmt: skip
     return layout(
         "Gates", columns, rows, studies,
@@ -265,12 +271,12 @@ def subgroups(studies: Sequence[DatasetStudy]) -> Table:
                     cluster = None if study.cluster is None else study.cluster[on]
                     mean = interval(found["correct"][on], cluster=cluster, settings=settings_of(study))
                     flips = float(found["flip"][on].mean()) if not np.isnan(found["flip"][on]).any() else None
-                    cell = None if mean.estimate is None else Interval(mean.estimate, mean.low, mean.high)
+                    cell = None if mean.estimate is None else ShownInterval(mean.estimate, mean.low, mean.high)
                     theirs = other.get(known.get(policy, ""))
                     rows.append((study.dataset, state, int(on.sum()), policy, cell, flips, theirs))
     columns = [
-        DATASET, Column("base attempt", key="state"), Column("examples", TOKENS),
-        Column("policy"), Column("accuracy %", Estimate(1, 100), "accuracy"),
+        DATASET, TableColumn("base attempt", key="state"), TableColumn("examples", TOKENS),
+        TableColumn("policy"), TableColumn("accuracy %", NumberWithInterval(1, 100), "accuracy"),
         FLIPS, PUBLISHED,
     ]  # fmt: skip
     return layout("By state of the base attempt", columns, rows, studies)

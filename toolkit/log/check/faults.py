@@ -1,0 +1,54 @@
+"""Collecting what is wrong: of each kind of fault the first offending row, and how many rows there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from toolkit.log.contract.problems import Problem
+from toolkit.log.contract.schema import TABLES, kind_of
+from toolkit.log.read.log import ROW, Log
+
+Message = Callable[[dict[str, Any]], str]
+
+
+@dataclass
+class Faults:
+    """Faults by (table, column, kind); kept small whatever the size of the log."""
+
+    log: Log
+    fixed: list[Problem] = field(default_factory=list)
+    _first: dict[tuple[str, str, str], tuple[int, str]] = field(default_factory=dict)
+    _count: dict[tuple[str, str, str], int] = field(default_factory=dict)
+
+    def add_rows(self, table: str, column: str, kind: str, offenders: pl.DataFrame, message: Message) -> None:
+        """Offending rows of one kind, with `__row` and whatever the message shows of them."""
+        if not offenders.height:
+            return
+        row = offenders.row(int(offenders[ROW].arg_min() or 0), named=True)
+        self.add_first(table, column, kind, row[ROW], offenders.height, lambda: message(row))
+
+    def add_first(self, table: str, column: str, kind: str, row: int, count: int, text: Callable[[], str]) -> None:
+        """The same, where the first row is known already."""
+        key = (table, column, kind)
+        self._count[key] = self._count.get(key, 0) + count
+        if key not in self._first or row < self._first[key][0]:
+            self._first[key] = (row, text())
+
+    def add(self, problem: Problem) -> None:
+        """A fault that needs no row."""
+        self.fixed.append(problem)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """All faults: those of files and columns first, then by table, in the contract's order, and by row."""
+        made = []
+        for (table, column, kind), (row, text) in self._first.items():
+            count = self._count[table, column, kind]
+            more = f" ({count:,} rows in all)" if count > 1 else ""
+            file, place = self.log.locate(table, row)
+            made.append((TABLES.index(kind_of(table)), table, row, Problem(file, column, place, text + more)))
+        made.sort(key=lambda item: item[:3])
+        return (*self.fixed, *(problem for *_, problem in made))

@@ -1,0 +1,97 @@
+"""Does a log keep its promises? Files, then columns, then values, then what rows say of each other.
+
+Memory is bounded: values are checked in one streaming pass per table, relations in blocks of examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolkit.log.check.faults import Faults
+from toolkit.log.check.relations import check_relations
+from toolkit.log.check.values import check_states, check_values
+from toolkit.log.contract.problems import UNFINISHED, LogError, Problem, Report
+from toolkit.log.contract.schema import HIDDEN, check_table, kind_of
+from toolkit.log.read.footers import damage, hash_file
+from toolkit.log.read.log import Log
+
+REPLAYED = ("examples", "traces", "verifications", "features")
+
+
+def validate_log(log: Log) -> Report:
+    """Check everything that the contract promises, the shards' hashes too.
+
+    One problem per table and kind of fault, with the first offending row; notes say what is worth knowing but
+    no fault: that the log is unsealed, gaps in sample indices, ignored files.
+    """
+    if not log.shards:
+        message = f"holds no tables: nothing is there to validate; {UNFINISHED}"
+        return Report((Problem(log.address, None, None, message),), tuple(log.warnings))
+    return _examine(log, tuple(log.shards), deep=True)
+
+
+def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
+    """Raise LogError with the first problem of the tables named.
+
+    Texts are not read, nor the hashes of remote shards, which would have to be fetched whole.
+    """
+    for table in tables:
+        check_table(table)
+    wanted = tuple(t for t in log.shards if t in tables)
+    report = _examine(log, wanted, deep=False)
+    for problem in report.problems:
+        raise problem.error()
+
+
+def _examine(log: Log, tables: tuple[str, ...], deep: bool) -> Report:
+    faults = Faults(log)
+    notes = [] if log.sealed else ["the log is unsealed: it has no manifest, so its files can't be verified; seal it"]
+    notes += log.warnings
+    sound = [table for table in tables if _files_are_sound(faults, table, deep)]
+    sound = [table for table in sound if _columns_are_sound(faults, table)]
+    for table in sound:
+        check_values(faults, table)
+        if kind_of(table) == HIDDEN:
+            notes += check_states(faults, table)
+    others = [t for t in ("examples", "traces") if t not in tables]
+    known = sound + [t for t in others if log.has(t) and _is_sound_quietly(log, t)]
+    notes += check_relations(faults, sound, known)
+    return Report(faults.problems(), tuple(notes))
+
+
+def _files_are_sound(faults: Faults, table: str, deep: bool) -> bool:
+    before = len(faults.fixed)
+    for shard in faults.log.shards[table]:
+        try:
+            footer = faults.log.footer(shard)
+        except LogError as error:
+            if error.problem is not None:
+                faults.add(error.problem)
+            continue
+        if shard.rows is not None and shard.rows != footer.rows:
+            message = f"holds {footer.rows:,} rows, the manifest says {shard.rows:,}: restore the file, or seal again"
+            faults.add(Problem(shard.file, None, None, message))
+        elif (deep or shard.place.system is None) and shard.sha256 and hash_file(footer.path) != shard.sha256:
+            message = "its sha256 is not the manifest's, so it was changed or damaged: restore it, or seal again"
+            faults.add(damage(shard, footer) or Problem(shard.file, None, None, message))
+        elif deep and (problem := damage(shard, footer)) is not None:
+            faults.add(problem)
+    return len(faults.fixed) == before
+
+
+def _columns_are_sound(faults: Faults, table: str) -> bool:
+    before = len(faults.fixed)
+    seen = set()
+    for problem in faults.log.conversion_problems(table):
+        if problem.column not in seen:
+            seen.add(problem.column)
+            faults.add(problem)
+    return len(faults.fixed) == before
+
+
+def _is_sound_quietly(log: Log, table: str) -> bool:
+    """Whether a table that was not asked about can serve to look ids up."""
+    try:
+        return next(log.conversion_problems(table, ["example_id"]), None) is None
+    except LogError:
+        return False

@@ -1,0 +1,248 @@
+"""Checks of single rows, in one streaming pass per table: nulls, NaN, ranges, lengths of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from toolkit.log.check.faults import Faults, Message
+from toolkit.log.contract.conversion import not_finite
+from toolkit.log.contract.problems import Problem, shown
+from toolkit.log.contract.schema import COUNTS, kind_of, schema_of
+from toolkit.log.read.log import ROW, collect
+
+STAGES = ("stream", "revision")
+VERDICTS = ("supported", "refuted", "not_enough", "none")
+
+
+@dataclass(frozen=True)
+class ValueRule:
+    """A fault that one row can have: where `flagged` is true, `message` says what is wrong."""
+
+    column: str
+    kind: str
+    flagged: pl.Expr
+    message: Message
+    shows: tuple[str, ...] = ()
+
+
+def check_values(faults: Faults, table: str) -> None:
+    """Add the faults of a table's single rows; the contents of hidden states are for `check_states`."""
+    log = faults.log
+    rules = list(_rules(table, log.columns(table)))
+    if not rules or not log.rows(table):
+        return
+    first = [pl.when(rule.flagged).then(pl.col(ROW)).min().alias(f"first{i}") for i, rule in enumerate(rules)]
+    count = [rule.flagged.sum().alias(f"count{i}") for i, rule in enumerate(rules)]
+    names = [name for name in log.columns(table) if not _skipped(table, name)]
+    found = collect(log.scan(table, names, rows=True).select(*first, *count), log).row(0, named=True)
+    for i, rule in enumerate(rules):
+        if found[f"count{i}"]:
+            row = found[f"first{i}"]
+            shows = (rule.column, *rule.shows)
+            values = collect(log.scan(table, shows, rows=True).filter(pl.col(ROW) == row), log).row(0, named=True)
+            message = partial(rule.message, values)
+            faults.add_first(table, rule.column, rule.kind, row, found[f"count{i}"], message)
+
+
+def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
+    """The first fault of rows that are of the contract's types and in no log yet; its file is the table's name."""
+    for rule in _rules(table, dict(rows.schema)):
+        row = rows.select(pl.arg_where(rule.flagged)).to_series()
+        if len(row):
+            values = rows.select(rule.column, *rule.shows).row(row[0], named=True)
+            return Problem(table, rule.column, int(row[0]), rule.message(values))
+    return None
+
+
+def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+    contract = schema_of(table)
+    for name, dtype in types.items():
+        if _skipped(table, name):
+            continue
+        column = contract.get(name)
+        if column is not None and not column.nullable:
+            yield ValueRule(name, "null", pl.col(name).is_null(), _says("is null where a value is required"))
+        if isinstance(dtype, pl.List) and column is not None and not column.nullable_items:
+            flagged = pl.col(name).list.drop_nulls().list.len() != pl.col(name).list.len()
+            message = _says("the list holds a null: leave the item out, or write its value")
+            yield ValueRule(name, "null item", flagged, message)
+        if (flagged_nan := not_finite(pl.col(name), dtype)) is not None:
+            yield ValueRule(name, "nan", flagged_nan, _no_number(name, dtype))
+        if name in COUNTS and column is not None:
+            message = _bad(name, "is negative: write null for not recorded")
+            flagged = (pl.col(name) < 0) & pl.col(name).is_finite()
+            yield ValueRule(name, "negative", flagged, message)
+    yield from _TABLE_RULES.get(kind_of(table), _none)(types)
+
+
+def _no_number(name: str, dtype: pl.DataType) -> Message:
+    if dtype.is_float():
+        return _bad(name, "is not a number: write null for not recorded")
+    where = "struct" if isinstance(dtype, pl.Struct) else "list"
+    return _says(f"the {where} holds NaN or infinity: write finite numbers")
+
+
+def _skipped(table: str, name: str) -> bool:
+    """Columns of the contract that this pass leaves unread: texts say nothing, states have a check of their own."""
+    return name in ("text", "state") and name in schema_of(table)
+
+
+def _none(_: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+    return iter(())
+
+
+def _examples(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+    if "labels" not in types:
+        return
+    labels = pl.col("labels")
+    flagged = labels.list.n_unique() != labels.list.len()
+    yield ValueRule("labels", "twice", flagged, _bad("labels", "names a label twice"))
+    if "gold" in types:
+        outside = (labels.list.len() > 0) & ~labels.list.contains(pl.col("gold")) & pl.col("gold").is_not_null()
+        yield ValueRule("gold", "outside", outside, _gold_outside, ("labels",))
+
+
+def _gold_outside(row: dict[str, Any]) -> str:
+    return f"{shown(row['gold'])} is none of the example's labels {shown(row['labels'])}: correct gold or labels"
+
+
+def _traces(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+    parent = pl.col("parent_id") if "parent_id" in types else pl.lit(None, pl.String)
+    solve = pl.col("action") == "solve"
+    where = "parent_id" if "parent_id" in types else "action"
+    yield ValueRule(
+        where,
+        "solve with parent",
+        solve & parent.is_not_null(),
+        _says("a trace with action `solve` has a parent: its parent_id must be null"),
+    )
+    yield ValueRule(
+        where,
+        "revision without parent",
+        ~solve & parent.is_null(),
+        lambda row: f"action {shown(row['action'])} needs the parent_id of the trace that it revises",
+        ("action",),
+    )
+    if "parent_id" in types:
+        flagged = parent == pl.col("trace_id")
+        yield ValueRule(
+            "parent_id", "own parent", flagged, _bad("parent_id", "is the trace itself: name the trace it revises")
+        )
+    if "reads" in types:
+        message = _says("a trace with action `solve` revises nothing: its reads must be null")
+        yield ValueRule("reads", "solve that reads", solve & pl.col("reads").is_not_null(), message)
+    if "credit" in types:
+        yield ValueRule("credit", "range", ~pl.col("credit").is_between(0, 1), _bad("credit", "lies outside 0 to 1"))
+    if "correct" in types:
+        answer = pl.col("answer") if "answer" in types else pl.lit(None, pl.String)
+        message = _says("is true, but the answer is null: an answer that could not be read is wrong (false)")
+        yield ValueRule("correct", "null answer", pl.col("correct") & answer.is_null(), message)
+    if "opaque" in types:
+        wrong = (pl.col("answer") != pl.col("trace_id")).fill_null(True) if "answer" in types else pl.lit(True)
+        message = _says("the trace is opaque, but its answer is not its trace_id: write the trace_id as answer")
+        yield ValueRule("opaque", "answer", pl.col("opaque") & wrong, message)
+
+
+def _verifications(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+    if "candidates" in types:
+        message = _bad("candidates", "must be at least 1: write null for a verifier that scores traces alone")
+        yield ValueRule("candidates", "zero", pl.col("candidates") == 0, message)
+
+
+def _rounds(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+    pairs = [("relevance", "documents"), ("retrieval_rank", "documents"), ("clusters", "answers")]
+    for name, of in pairs:
+        if name in types:
+            flagged = pl.col(name).list.len() != pl.col(of).list.len()
+            yield ValueRule(name, "length", flagged, _unequal(name, of), (of,))
+
+
+def _unequal(name: str, of: str) -> Message:
+    def message(row: dict[str, Any]) -> str:
+        return f"has {len(row[name])} entries for {len(row[of])} `{of}`: write one for each"
+
+    return message
+
+
+def _checks(_: dict[str, pl.DataType]) -> Iterator[ValueRule]:
+    for name, known in (("stage", STAGES), ("verdict", VERDICTS)):
+        listed = ", ".join(f"`{value}`" for value in known)
+        yield ValueRule(name, "unknown", ~pl.col(name).is_in(known), _bad(name, f"is none of {listed}"))
+    flagged = (pl.col("verdict") == "none") & (pl.col("queries") > 0)
+    message = _bad("queries", "but the verdict is `none`, which spends no query: write 0")
+    yield ValueRule("queries", "none", flagged, message)
+
+
+_TABLE_RULES: dict[str, Callable[[dict[str, pl.DataType]], Iterator[ValueRule]]] = {
+    "examples": _examples,
+    "traces": _traces,
+    "verifications": _verifications,
+    "rounds": _rounds,
+    "checks": _checks,
+}
+
+
+def _says(text: str) -> Message:
+    return lambda row: text
+
+
+def _bad(name: str, text: str) -> Message:
+    return lambda row: f"{shown(row[name])} {text}"
+
+
+def check_states(faults: Faults, table: str) -> list[str]:
+    """Hidden states: no nulls, NaN or infinity, no dictionary encoding; notes on row groups above 64 MB.
+
+    Read row group by row group, in batches, so that memory does not depend on the shard.
+    """
+    import numpy as np
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    notes = []
+    for shard in faults.log.shards[table]:
+        start = 0
+        with pq.ParquetFile(faults.log.footer(shard).readable) as file:
+            encoded, largest = _state_encoding(file)
+            if encoded:
+                message = "is dictionary-encoded, which makes states large and slow: write it plain"
+                faults.add(Problem(shard.file, "state", None, message))
+            if largest > 64 * 2**20:
+                notes.append(
+                    f"`{shard.file}`: a row group holds {largest / 2**20:,.0f} MB, more than the contract's 64"
+                )
+            for batch in file.iter_batches(batch_size=4096, columns=["state"]):
+                column = batch.column(0)
+                missing = column.is_null().to_numpy(zero_copy_only=False)
+                full = column.drop_null()
+                values = full.flatten()
+                size = len(values) // max(len(full), 1)
+                finite = np.isfinite(values.to_numpy(zero_copy_only=False).astype(np.float32)).reshape(-1, size)
+                bad = missing.copy()
+                bad[~missing] = ~finite.all(axis=1)
+                if bad.any():
+                    row = start + int(bad.argmax())
+                    has_null = bool(pc.any(values.is_null()).as_py()) or bool(missing.any())
+                    what = "a null" if has_null else "NaN or infinity"
+                    faults.add(Problem(shard.file, "state", row, f"the state holds {what}: write finite numbers"))
+                    break
+                start += len(column)
+    return notes
+
+
+def _state_encoding(file: Any) -> tuple[bool, int]:
+    """(any chunk of `state` dictionary-encoded, bytes of the largest row group)."""
+    encoded, largest = False, 0
+    for i in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(i)
+        largest = max(largest, group.total_byte_size)
+        for j in range(group.num_columns):
+            chunk = group.column(j)
+            if chunk.path_in_schema.startswith("state") and any("DICT" in e for e in chunk.encodings):
+                encoded = True
+    return encoded, largest

@@ -1,0 +1,142 @@
+"""Reading without loss what other tools write: any width of number, any kind of string or list.
+
+A float64 is rounded to the contract's float32, as any writer of the contract would have; what counts as loss
+is a fraction or an overflow in a column of integers, an integer that the float type can't hold exactly, and a
+finite number that would become infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+_RANGES: dict[type[pl.DataType], tuple[int, int]] = {
+    pl.Int16: (-(2**15), 2**15 - 1), pl.Int32: (-(2**31), 2**31 - 1), pl.Int64: (-(2**63), 2**63 - 1),
+}  # fmt: skip
+_EXACT: dict[type[pl.DataType], int] = {pl.Float32: 2**24, pl.Float64: 2**53}
+_BITS: dict[type[pl.DataType], int] = {
+    pl.Int8: 7, pl.UInt8: 8, pl.Int16: 15, pl.UInt16: 16, pl.Int32: 31, pl.UInt32: 32,
+}  # fmt: skip
+_FLOAT32_MAX = 3.4028235677973366e38  # halfway from the largest float32 to the next: above it rounds to infinity
+
+
+def can_convert(found: pl.DataType, target: pl.DataType) -> bool:
+    """Whether the kinds agree, so that only single values can prevent a conversion."""
+    if found in (target, pl.Null):
+        return True
+    if isinstance(target, pl.Array):
+        fits = isinstance(found, pl.List) or (isinstance(found, pl.Array) and found.size == target.size)
+        return fits and can_convert(_inner(found), _inner(target))
+    if isinstance(target, pl.List):
+        return isinstance(found, (pl.Array, pl.List)) and can_convert(_inner(found), _inner(target))
+    if target == pl.String:
+        return isinstance(found, (pl.Categorical, pl.Enum))
+    return target.is_numeric() and found.is_numeric()
+
+
+def cast(values: pl.Expr, found: pl.DataType, target: pl.DataType) -> pl.Expr:
+    """The conversion itself, for values that `lossy` does not flag."""
+    if found == target:
+        return values
+    if isinstance(found, pl.List) and isinstance(target, pl.Array):
+        return values.cast(pl.List(_inner(target))).list.to_array(target.size)
+    if isinstance(found, pl.Array) and isinstance(target, pl.List):
+        values = values.cast(pl.List(_inner(found)))
+    return values.cast(target)
+
+
+def lossy(values: pl.Expr, found: pl.DataType, target: pl.DataType) -> pl.Expr | None:
+    """True where a value would not survive the conversion; None where every value does."""
+    if isinstance(target, (pl.List, pl.Array)) and isinstance(found, (pl.Array, pl.List)):
+        return _lossy_list(values, found, target)
+    if found == target or not (found.is_numeric() and target.is_numeric()):
+        return None
+    if target.is_integer():
+        return _lossy_integer(values, found, target)
+    if target == pl.Float32 and found == pl.Float64:
+        return values.is_finite() & (values.abs() >= _FLOAT32_MAX)
+    if found.is_integer():
+        bound = _EXACT.get(type(target), 2**11)
+        # Beyond the bound some integers are still exact, but no count or second is so large.
+        return ((values > bound) | (values < -bound)) if _reaches(found, bound) else None
+    return None
+
+
+def _lossy_list(values: pl.Expr, found: pl.DataType, target: pl.DataType) -> pl.Expr | None:
+    listed = values.cast(pl.List(_inner(found))) if isinstance(found, pl.Array) else values
+    item = lossy(pl.element(), _inner(found), _inner(target))
+    inside = None if item is None else listed.list.eval(item).list.any().fill_null(False)
+    if isinstance(found, pl.List) and isinstance(target, pl.Array):
+        uneven = listed.list.len() != target.size
+        return uneven if inside is None else uneven | inside
+    return inside
+
+
+def not_finite(values: pl.Expr, found: pl.DataType) -> pl.Expr | None:
+    """True where a value holds NaN or infinity, however deep; None where the type can hold neither."""
+    if found.is_float():
+        return ~values.is_finite()
+    if isinstance(found, pl.Struct):
+        fields = ((values.struct.field(field.name), field.dtype) for field in found.fields)
+        flagged = [flag for value, dtype in fields if (flag := not_finite(value, _instance(dtype))) is not None]
+        return pl.any_horizontal(flagged) if flagged else None
+    if not isinstance(found, (pl.List, pl.Array)):
+        return None
+    inner = _inner(found)
+    listed = values.arr.to_list() if isinstance(found, pl.Array) else values
+    if inner == pl.Float32:  # a sum is finite exactly when its parts are: float64 does not overflow here
+        return ~listed.cast(pl.List(pl.Float64)).list.sum().is_finite()
+    item = not_finite(pl.element(), inner)
+    return None if item is None else listed.list.eval(item).list.any().fill_null(False)
+
+
+def state_type(found: pl.DataType, length: Callable[[], int | None]) -> pl.DataType:
+    """The type in which a hidden state is read: float16 stays, other numbers become float32.
+
+    `length` finds the first state's length, which all must have, where the type does not say it.
+    """
+    if not isinstance(found, (pl.List, pl.Array)):
+        return pl.Array(pl.Float32(), 1)
+    inner = pl.Float16() if found.inner == pl.Float16 else pl.Float32()
+    return pl.Array(inner, found.size if isinstance(found, pl.Array) else length() or 1)
+
+
+def wrong_type(found: pl.DataType, target: pl.DataType) -> str:
+    """The words of an error about a column of another kind."""
+    return f"holds {type_name(found)}, expected {type_name(target)}"
+
+
+def type_name(dtype: pl.DataType) -> str:
+    """A type in Arrow's words, as the contract writes them: `list<string>`, `int32`."""
+    if isinstance(dtype, pl.List):
+        return f"list<{type_name(_inner(dtype))}>"
+    if isinstance(dtype, pl.Array):
+        return f"fixed_size_list<{type_name(_inner(dtype))}, {dtype.size}>"
+    names = {pl.String: "string", pl.Boolean: "bool", pl.Null: "null", pl.Float16: "float16"}
+    return names.get(type(dtype), str(dtype).lower())
+
+
+def _lossy_integer(values: pl.Expr, found: pl.DataType, target: pl.DataType) -> pl.Expr | None:
+    low, high = _RANGES[type(target)]
+    if found.is_integer():
+        return ((values > high) | (values < low)) if _reaches(found, high) else None
+    number = values.cast(pl.Float64) if found.is_float() else values
+    fraction = (number != number.floor()) if found.is_float() else (values % 1 != 0)
+    flagged = fraction | (number > high) | (number < low)
+    return (flagged | ~number.is_finite()) if found.is_float() else flagged
+
+
+def _reaches(found: pl.DataType, bound: int) -> bool:
+    """Whether an integer type can hold numbers beyond `bound`."""
+    return 2 ** _BITS.get(type(found), 128) > bound
+
+
+def _inner(dtype: pl.DataType) -> pl.DataType:
+    return _instance(dtype.inner)  # type: ignore[attr-defined]
+
+
+def _instance(dtype: Any) -> pl.DataType:
+    """polars lets a nested type name its parts by class."""
+    return dtype() if isinstance(dtype, type) else dtype

@@ -1,0 +1,182 @@
+"""`manifest.json`: what a sealed log holds, where it came from, and the hashes of its shards."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from toolkit.log.contract.problems import LogError
+from toolkit.log.contract.schema import FORMAT, HIDDEN, SCHEMAS, VERSION, kind_of
+
+MANIFEST = "manifest.json"
+_KNOWN = {"format", "version", "name", "created", "license", "simulated", "source", "pools", "tables"}
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """A shard as the manifest lists it: its file under the log's folder, its rows, its content's hash."""
+
+    file: str
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The manifest's content. `extra` keeps the keys that we do not know."""
+
+    name: str
+    created: str
+    tables: Mapping[str, tuple[ShardEntry, ...]]
+    license: str | None = None
+    simulated: bool = False
+    source: Any = None
+    pools: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def pools_without_prefix(self) -> frozenset[str]:
+        """Pools whose traces depend on how many there were, as in beam search: replayed whole or not at all."""
+        settings = self.pools.items()
+        return frozenset(name for name, pool in settings if isinstance(pool, dict) and pool.get("prefix") is False)
+
+    def to_json(self) -> str:
+        """The file's text; optional keys only where they say something."""
+        content: dict[str, Any] = {"format": FORMAT, "version": VERSION, "name": self.name}
+        content["created"] = self.created
+        optional = {"license": self.license, "simulated": self.simulated or None, "source": self.source}
+        content |= {key: value for key, value in optional.items() if value is not None}
+        if self.pools:
+            content["pools"] = dict(self.pools)
+        content |= self.extra
+        content["tables"] = {
+            table: [{"file": e.file, "rows": e.rows, "sha256": e.sha256} for e in entries]
+            for table, entries in self.tables.items()
+        }
+        try:
+            return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+        except (TypeError, ValueError) as error:
+            raise LogError(f"the manifest's `source`, `pools` or further keys are not JSON: {error}") from None
+
+
+def now() -> str:
+    """The time in UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_manifest(data: bytes, where: str) -> Manifest:
+    """Read a manifest; LogError where it is none, is damaged, or is of a newer version than we know."""
+    try:
+        content = json.loads(data.decode("utf-8"))
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+        raise LogError(
+            f"`{where}` is not valid JSON ({reason}): restore it, or remove it to read the log as unsealed"
+        ) from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        found = content.get("format") if isinstance(content, dict) else content
+        raise LogError(f"`{where}`: `format` must be `{FORMAT}`, it is {found!r}")
+    version = content.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise LogError(f"`{where}`: `version` must be {VERSION}, it is {version!r}")
+    if version > VERSION:
+        raise LogError(
+            f"`{where}`: the log has version {version}, this program reads up to {VERSION}: upgrade thinkback"
+        )
+    tables = content.get("tables")
+    if not isinstance(tables, dict):
+        raise LogError(f"`{where}`: `tables` must map each table to its shards")
+    created = _value(content, "created", str, "text", where) or ""
+    if created and not _is_utc(created):
+        raise LogError(f"`{where}`: `created` must be a time in UTC, ISO 8601, it is {created!r}: write {now()!r}")
+    return Manifest(
+        name=_value(content, "name", str, "text", where) or "",
+        created=created,
+        tables={table: _entries(table, listed, where) for table, listed in tables.items()},
+        license=_value(content, "license", str, "text", where),
+        simulated=_value(content, "simulated", bool, "true or false", where) or False,
+        source=content.get("source"),
+        pools=_pools(content, where),
+        extra={key: value for key, value in content.items() if key not in _KNOWN},
+    )
+
+
+def join_manifests(manifests: Sequence[Manifest], name: str) -> Manifest:
+    """One manifest for several logs: what all say of licence and pools, `prefix: false` where any says so."""
+    pools: dict[str, object] = {}
+    for manifest in manifests:
+        whole = manifest.pools_without_prefix()
+        for pool, settings in manifest.pools.items():
+            if pool not in pools or pool in whole:
+                pools[pool] = settings
+    licences = sorted({manifest.license for manifest in manifests if manifest.license})
+    return Manifest(
+        name=name,
+        created=max(manifest.created for manifest in manifests),
+        tables={},
+        license="; ".join(licences) or None,
+        simulated=any(manifest.simulated for manifest in manifests),
+        source={"joined": [{"name": m.name, "created": m.created, "source": m.source} for m in manifests]},
+        pools=pools,
+    )
+
+
+def _value(content: Mapping[str, Any], key: str, kind: type, words: str, where: str, path: str = "") -> Any:
+    """The key's value, None where it is absent or null; LogError where it is of another kind."""
+    value = content.get(key)
+    if value is None or type(value) is kind:
+        return value
+    raise LogError(f"`{where}`: `{path}{key}` must be {words}, it is {value!r}")
+
+
+def _is_utc(text: str) -> bool:
+    try:
+        offset = datetime.fromisoformat(text).utcoffset()
+    except ValueError:
+        return False
+    return not offset
+
+
+def _pools(content: Mapping[str, Any], where: str) -> dict[str, Any]:
+    pools = _value(content, "pools", dict, "a map from names of pools to their settings", where) or {}
+    for pool in pools:
+        settings = _value(pools, pool, dict, "a map of settings", where, "pools.")
+        if settings is None:
+            raise LogError(f"`{where}`: `pools.{pool}` must be a map of settings, it is null: write {{}}")
+        _value(settings, "prefix", bool, "true or false", where, f"pools.{pool}.")
+    return pools
+
+
+def _entries(table: str, listed: Any, where: str) -> tuple[ShardEntry, ...]:
+    nested = table.count("/") == 1 and kind_of(table) == HIDDEN
+    if kind_of(table) not in SCHEMAS or (("/" in table or table == HIDDEN) and not nested):
+        raise LogError(f"`{where}`: `tables` lists `{table}`: unknown table")
+    if not isinstance(listed, list):
+        raise LogError(f"`{where}`: `tables.{table}` must be a list of shards")
+    entries = tuple(_entry(table, shard, where) for shard in listed)
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.file in seen:
+            raise LogError(f"`{where}`: `tables.{table}` lists `{entry.file}` twice: list each shard once")
+        seen.add(entry.file)
+    return entries
+
+
+def _entry(table: str, shard: Any, where: str) -> ShardEntry:
+    fields = [shard.get(key) for key in ("file", "rows", "sha256")] if isinstance(shard, dict) else [None]
+    if any(field is None for field in fields):
+        raise LogError(f"`{where}`: each shard of `{table}` needs `file`, `rows` and `sha256`, found {shard!r}")
+    path = f"tables.{table}."
+    file: str = _value(shard, "file", str, "a file's name", where, path)
+    rows: int = _value(shard, "rows", int, "a number of rows", where, path)
+    sha256: str = _value(shard, "sha256", str, "64 hexadecimal digits", where, path)
+    file = file if file.startswith(f"{table}/") else f"{table}/{file}"
+    if ".." in file.split("/") or file != f"{table}/{file.rpartition('/')[2]}":
+        raise LogError(f"`{where}`: the shard `{shard['file']}` does not lie in the folder `{table}`")
+    if rows < 0 or not re.fullmatch("[0-9a-fA-F]{64}", sha256):
+        key, value, words = ("rows", rows, "0 or more") if rows < 0 else ("sha256", sha256, "64 hexadecimal digits")
+        raise LogError(f"`{where}`: `{key}` of the shard `{file}` must be {words}, it is {value!r}")
+    return ShardEntry(file, rows, sha256.lower())

@@ -1,0 +1,61 @@
+"""What is wrong with a log, in one line each: the file, the column, the first offending row, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.errors import ThinkbackError
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One kind of fault in one table. `row` counts from 0 within `file`; None where no row is at fault."""
+
+    file: str
+    column: str | None
+    row: int | None
+    message: str
+
+    def __str__(self) -> str:
+        place = f"`{self.file}`"
+        if self.column is not None:
+            place += f", column `{self.column}`"
+        if self.row is not None:
+            place += f", row {self.row}"
+        return f"{place}: {self.message}"
+
+    def error(self) -> LogError:
+        """The problem as an error."""
+        error = LogError(str(self))
+        error.problem = self
+        return error
+
+
+class LogError(ThinkbackError):
+    """A log that can't be read or written as asked. One line; `problem` where it is one of a shard's."""
+
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What validation found: faults that make the log unfit, and notes that do not."""
+
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True without problems; notes do not count."""
+        return not self.problems
+
+
+UNFINISHED = "name a log's folder, or run again the command that was to make this one"
+"""What to do about a folder without tables: nothing's, or an interrupted run's."""
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value as messages show it: short, on one line."""
+    text = str(value) if isinstance(value, str) else repr(value)
+    text = " ".join(text.split()) if text.strip() else repr(text)[1:-1]
+    return f"`{text if len(text) <= limit else text[: limit - 1] + '…'}`"

@@ -1,0 +1,133 @@
+"""The tables of a log and their columns: names, types and which may be null. The contract, as data.
+
+Types are polars types; `shards.py` maps them to Arrow's. A table may hold further columns, which travel
+along untouched; in `features` every further numeric column is a feature and is a float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from toolkit.errors import suggest
+from toolkit.log.contract.problems import LogError
+
+FORMAT = "thinkback-log"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class LogColumn:
+    """One column of the contract. `nullable` columns may also be absent altogether."""
+
+    name: str
+    dtype: pl.DataType
+    nullable: bool
+    key: bool = False
+    nullable_items: bool = False
+
+
+I16, I32 = pl.Int16(), pl.Int32()
+F32, F64 = pl.Float32(), pl.Float64()
+STR, BOOL = pl.String(), pl.Boolean()
+
+
+def _columns(keys: Mapping[str, pl.DataType], required: str, optional: str) -> tuple[LogColumn, ...]:
+    """Columns from `name:type` words; the types are the short names of `_TYPES`, a list is `[type]`."""
+    made = [LogColumn(name, dtype, nullable=False, key=True) for name, dtype in keys.items()]
+    for words, nullable in ((required, False), (optional, True)):
+        for word in words.split():
+            name, _, kind = word.partition(":")
+            made.append(LogColumn(name, _TYPES[kind.rstrip("?")], nullable, nullable_items=kind.endswith("?")))
+    return tuple(made)
+
+
+_TYPES: dict[str, pl.DataType] = {
+    "str": STR, "bool": BOOL, "i32": I32, "f32": F32, "f64": F64,
+    "[str]": pl.List(STR), "[i32]": pl.List(I32), "[f32]": pl.List(F32), "[f64]": pl.List(F64),
+}  # fmt: skip
+
+_TOKENS = "prompt_tokens:i32 completion_tokens:i32"
+_SECONDS = "latency_s:f32 device_s:f32"
+
+SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
+    "examples": _columns(
+        {"example_id": STR},
+        "dataset:str split:str question:str",
+        "gold:str labels:[str] cluster:str gold_documents:[str] length:i32 gold_position:i32 "
+        "gold_error:bool human_position:i32 human_correct:bool",
+    ),
+    "traces": _columns(
+        {"trace_id": STR},
+        "example_id:str pool:str action:str sample_index:i32 model:str",
+        "parent_id:str reads:i32 position:i32 temperature:f32 max_tokens:i32 text:str answer:str correct:bool "
+        f"credit:f32 opaque:bool {_TOKENS} tokens_estimated:bool finish_reason:str finalizer_used:bool "
+        f"{_SECONDS} sum_logprob:f32 token_logprobs:[f32]",
+    ),
+    "verifications": _columns(
+        {"trace_id": STR, "verifier": STR},
+        "example_id:str score:f64",
+        f"candidates:i32 {_TOKENS} {_SECONDS}",
+    ),
+    "features": _columns({"trace_id": STR}, "example_id:str", ""),
+    "hidden_states": (
+        *_columns({"trace_id": STR, "layer": I16, "token": I32}, "example_id:str", ""),
+        LogColumn("state", pl.Array(pl.Float16(), 1), nullable=False),
+    ),
+    "rounds": _columns(
+        {"example_id": STR, "pool": STR, "hop": I32, "round": I32},
+        "documents:[str] relevance:[f64] answers:[str] clusters:[i32]",
+        f"sub_question:str retrieval_rank:[i32]? calls:i32 {_TOKENS} {_SECONDS}",
+    ),
+    "checks": _columns(
+        {"example_id": STR, "pool": STR, "claim": I32, "round": I32},
+        "stage:str position:i32 verdict:str queries:i32",
+        "confidence:f64 matches_error:bool claim_text:str evidence:str unit:i32 unit_words:i32 "
+        f"unit_entities:i32 calls:i32 {_TOKENS} {_SECONDS}",
+    ),
+}
+
+TABLES = tuple(SCHEMAS)
+HIDDEN = "hidden_states"
+
+# Counts: nulls mean "not recorded", negative numbers mean nothing.
+COUNTS = frozenset({
+    "length", "gold_position", "human_position", "reads", "sample_index", "position", "max_tokens", "prompt_tokens",
+    "completion_tokens", "candidates", "hop", "round", "calls", "claim", "unit", "unit_words", "unit_entities",
+    "queries", "latency_s", "device_s",
+})  # fmt: skip
+
+
+def kind_of(table: str) -> str:
+    """The contract's table for a table of a log: `hidden_states/MODEL` is of the kind `hidden_states`."""
+    return table.partition("/")[0]
+
+
+def check_table(table: str) -> None:
+    """LogError where a log has no such table."""
+    kind, slash, model = table.partition("/")
+    if kind == HIDDEN and not model:
+        raise LogError(f"`{HIDDEN}` has a folder per model: name `{HIDDEN}/MODEL`")
+    if kind not in SCHEMAS or bool(slash) != (kind == HIDDEN) or "/" in model or model.startswith((".", "_")):
+        raise LogError(f"a log has no table `{table}`: {suggest(table, SCHEMAS)}")
+
+
+def schema_of(table: str) -> dict[str, LogColumn]:
+    """Columns of a table by name, in the contract's order. `table` may be `hidden_states/MODEL`."""
+    return {column.name: column for column in SCHEMAS[kind_of(table)]}
+
+
+def keys_of(table: str) -> tuple[str, ...]:
+    """The columns that are unique together in a table."""
+    return tuple(column.name for column in SCHEMAS[kind_of(table)] if column.key)
+
+
+def target_type(table: str, name: str, found: pl.DataType) -> pl.DataType:
+    """The type in which a column is read: the contract's, float64 for a feature, else the one it has."""
+    column = schema_of(table).get(name)
+    if column is not None:
+        return column.dtype
+    is_feature = kind_of(table) == "features" and (found.is_numeric() or found == pl.Null)
+    return F64 if is_feature else found

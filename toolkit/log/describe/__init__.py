@@ -1,0 +1,1 @@
+"""What a log holds in numbers, and how far each kind of policy can go on it."""

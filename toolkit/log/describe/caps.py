@@ -1,0 +1,291 @@
+"""How far a policy of each kind can go on a log: the largest cap that each example supports, and why no more.
+
+A *limits* frame counts the examples of a block: `kind, of, cap` (the policy kind, what it runs on, the key that
+is capped), `least` and `limit` (the smallest and the largest cap that these examples support; `limit` is null where
+nothing limits it, and 0 where they support none), `why` (what they lack for another one), `n` (how many they are) and
+`first` (the first of their ids).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import polars as pl
+
+SCHEMA = {
+    "kind": pl.String, "of": pl.String, "cap": pl.String, "least": pl.Int64, "limit": pl.Int64, "why": pl.String,
+    "n": pl.Int64, "first": pl.String,
+}  # fmt: skip
+_ORDER = (
+    "sample", "sample, whole", "sample, verified", "sample, whole, verified", "sample, listwise", "act", "retrieve",
+    "buzz",
+)  # fmt: skip
+_KINDS = {kind: place for place, kind in enumerate(_ORDER)}
+LISTWISE = "sample, listwise"
+VERIFIED = ("sample, verified", "sample, whole, verified", LISTWISE)
+ONE_CAP = ("sample, whole", "sample, whole, verified", LISTWISE)
+"""Kinds where an example that supports a cap need not support a smaller one: what was called at once is not cut."""
+
+
+_GAP = "with a gap in the sample indices"
+_OTHER_SIZE = "with another number of traces"
+_NO_MORE = "with no more traces"
+
+
+def _limits(frame: pl.DataFrame, kind: str, of: pl.Expr, cap: str) -> pl.DataFrame:
+    least = pl.col("least") if "least" in frame.columns else pl.lit(1)
+    by = (of.alias("of"), least.alias("least"), "limit", "why")
+    counted = frame.group_by(by).agg(n=pl.len(), first=pl.col("example_id").min())
+    named = counted.with_columns(kind=pl.lit(kind), cap=pl.lit(cap))
+    return named.select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
+
+
+def _replayable(traces: pl.DataFrame, group: list[str]) -> pl.DataFrame:
+    """Traces before a gap in their group's sample indices, which count 0, 1, 2 …"""
+    place = pl.col("sample_index").rank("ordinal").over(group).cast(pl.Int64) - 1
+    return traces.filter(place == pl.col("sample_index"))
+
+
+def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozenset[str]) -> pl.DataFrame:
+    """`sample` without a verifier: the traces of the pool before a gap.
+
+    `whole_pools` are those with `prefix: false`: each example supports exactly its size, and none with a gap.
+    """
+    solves = traces.filter(pl.col("action") == "solve")
+    sizes = solves.group_by("pool", "example_id").len()
+    counted = _replayable(solves, ["pool", "example_id"]).group_by("pool", "example_id").agg(limit=pl.len())
+    joined = sizes.join(counted, on=["pool", "example_id"], how="left").with_columns(pl.col("limit").fill_null(0))
+    gap = pl.when(pl.col("len") > pl.col("limit")).then(pl.lit(_GAP))
+    limits = joined.with_columns(why=gap.otherwise(pl.lit(_NO_MORE)))
+    whole = _with_absent(ids, limits.select("pool", "example_id", "limit", "why"), ["pool"], "with no trace of it")
+    at_once = pl.col("pool").is_in(list(whole_pools))
+    gapped = pl.col("why") == _GAP
+    exact = whole.filter(at_once).with_columns(
+        least="limit",
+        limit=pl.when(gapped).then(0).otherwise("limit"),
+        why=pl.when(pl.col("why") == _NO_MORE).then(pl.lit(_OTHER_SIZE)).otherwise("why"),
+    )
+    parts = [
+        _limits(whole.filter(~at_once), "sample", pl.col("pool"), "max_traces"),
+        _limits(exact, "sample, whole", pl.col("pool"), "max_traces"),
+    ]
+    return pl.concat(parts)
+
+
+def limits_of_verifiers(
+    ids: pl.DataFrame,
+    traces: pl.DataFrame,
+    marked: pl.DataFrame,
+    whole_pools: frozenset[str],
+    verifiers: Sequence[str],
+) -> pl.DataFrame:
+    """`sample` with a verifier: the traces before a gap and before the first valid one without a score.
+
+    `marked` are the scores with `at`, the row of their trace in `traces`, its pool and its action. `verifiers` are
+    those of the whole log: what a block's examples support may not depend on what else is in the block.
+    """
+    solves = traces.filter(pl.col("action") == "solve")
+    usable = _replayable(solves, ["pool", "example_id"]).select("pool", "example_id", "at", "sample_index", "valid")
+    scored = marked.filter(pl.col("action") == "solve").select("verifier", "at", "candidates", scored=True)
+    logged = solves.group_by("pool", "example_id").agg(logged=pl.len().cast(pl.Int64))
+    wide = usable.join(pl.DataFrame({"verifier": verifiers}, schema={"verifier": pl.String}), how="cross").join(
+        scored, on=["verifier", "at"], how="left"
+    )
+    by = ["verifier", "pool", "example_id"]
+    limits = wide.with_columns(pl.col("scored").fill_null(False)).group_by(by).agg(**_scores_of_one())
+    limits = limits.join(logged, on=["pool", "example_id"], how="left")
+    whole = _with_absent(ids, limits, ["verifier", "pool"], "with no trace of the pool")
+    at_once = pl.col("pool").is_in(list(whole_pools))
+    gapped = at_once & (pl.col("logged") > pl.col("size"))
+    listwise = pl.col("listwise").fill_null(False)
+    lacks = pl.when(pl.col("unscored").is_not_null()).then(pl.lit("with a valid trace without a score"))
+    plain = whole.filter(~listwise).with_columns(
+        least=pl.lit(1),
+        limit=pl.col("unscored").fill_null(pl.col("size")).fill_null(0),
+        why=pl.coalesce("why", lacks.otherwise(pl.lit(_NO_MORE))),
+    )
+    unfit = pl.when(gapped).then(pl.lit(_GAP))
+    exact = plain.filter(at_once).with_columns(
+        least="limit",
+        limit=pl.when(gapped | pl.col("unscored").is_not_null()).then(0).otherwise("limit"),
+        why=pl.when(pl.col("why") == _NO_MORE).then(unfit.otherwise(pl.lit(_OTHER_SIZE))).otherwise("why"),
+    )
+    ranked = _ranked(whole.filter(listwise), at_once, gapped)
+    of = pl.format("{} by {}", "pool", "verifier")
+    kinds = {"sample, verified": plain.filter(~at_once), "sample, whole, verified": exact, LISTWISE: ranked}
+    return pl.concat([_limits(frame, kind, of, "max_traces") for kind, frame in kinds.items()])
+
+
+def _scores_of_one() -> dict[str, pl.Expr]:
+    """What the traces of an example say of a verifier: `scored` and `valid` by `sample_index`, which has no gap.
+
+    - `size`: the traces; `listwise`: whether they were ranked in one call.
+    - `unscored`: the traces before the first valid one without a score, null where there is none.
+    - `least`: the traces up to the last one with a score. A call that saw the first c has c at least this.
+    - `next`: the traces before the first valid one that comes after these, `size` where there is none.
+    - `all_seen`, `valid_seen`: of these, the call saw all; all the valid ones and no other.
+    """
+    count, missing = pl.col("sample_index").cast(pl.Int64) + 1, pl.col("valid") & ~pl.col("scored")
+    last, size = pl.when("scored").then(count).max(), pl.len().cast(pl.Int64)
+    together = ~(pl.col("scored") & (pl.col("candidates").fill_null(0) != pl.col("scored").sum())).any()
+    return {
+        "size": size,
+        "listwise": pl.col("candidates").is_not_null().any(),
+        "unscored": pl.when(missing).then(count - 1).min(),
+        "least": last,
+        "next": pl.when(missing & (count > last)).then(count - 1).min().fill_null(size),
+        "all_seen": together & (pl.col("scored").sum() == last),
+        "valid_seen": together & ~((pl.col("scored") != pl.col("valid")) & (count <= last)).any(),
+    }
+
+
+def _ranked(calls: pl.DataFrame, at_once: pl.Expr, gapped: pl.Expr) -> pl.DataFrame:
+    """Caps that a call over several traces supports. One that saw the first c traces supports exactly c; one that saw
+    the valid ones of the first c supports every cap from c up to the next valid trace.
+    """
+    most = pl.when("valid_seen").then("next").when("all_seen").then("least").otherwise(0)
+    bounds = calls.with_columns(limit=most)
+    fits = pl.col("size").is_between("least", "limit") & ~gapped
+    bounds = bounds.with_columns(  # a pool that was generated at once supports its size or nothing
+        least=pl.when(at_once).then("size").otherwise("least"),
+        limit=pl.when(at_once).then(pl.when(fits).then("size").otherwise(0)).otherwise("limit"),
+    )
+    other = pl.when(pl.col("limit") > 0).then(pl.lit("ranked at another number of traces"))
+    apart = other.otherwise(pl.lit("with traces that the verifier did not rank together"))
+    return bounds.with_columns(why=pl.coalesce("why", pl.when(gapped).then(pl.lit(_GAP)), apart))
+
+
+def limits_of_actions(ids: pl.DataFrame, traces: pl.DataFrame) -> pl.DataFrame:
+    """`act`: the revisions of the base pool's sample 0, by action, base and pool of the revision."""
+    bases = traces.filter((pl.col("action") == "solve") & (pl.col("sample_index") == 0))
+    revised = traces.filter(pl.col("action") != "solve").join(
+        bases.select("example_id", base="pool", parent_id="trace_id"), on=["example_id", "parent_id"]
+    )
+    by = ["action", "base", "pool"]
+    usable = _replayable(revised, [*by, "example_id"])
+    limits = usable.group_by(*by, "example_id").agg(limit=pl.len()).with_columns(why=pl.lit("with no more revisions"))
+    bare = bases.select("example_id", base="pool")
+    whole = _with_absent(ids, limits, by, "with no revision of sample 0")
+    based = whole.join(bare.with_columns(has_base=True), on=["example_id", "base"], how="left")
+    why = pl.when(pl.col("has_base").is_null()).then(pl.lit("with no sample 0 of the base")).otherwise(pl.col("why"))
+    of = pl.format("{} of {} (pool {})", "action", "base", "pool")
+    return _limits(based.with_columns(why=why), "act", of, "rollouts")
+
+
+def limits_of_rounds(ids: pl.DataFrame, examples: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
+    """`retrieve`: the rounds of the hop that has fewest; none without gold documents."""
+    hops = rounds.group_by("pool", "example_id", "hop").agg(limit=pl.len())
+    limits = (
+        hops.group_by("pool", "example_id").agg(pl.col("limit").min()).with_columns(why=pl.lit("with no more rounds"))
+    )
+    whole = _with_absent(ids, limits, ["pool"], "with no round")
+    known = examples.select("example_id", known=pl.col("gold_documents").is_not_null())
+    joined = whole.join(known, on="example_id", how="left").with_columns(pl.col("known").fill_null(False))
+    bounded = joined.with_columns(
+        limit=pl.when("known").then("limit").otherwise(0),
+        why=pl.when("known").then("why").otherwise(pl.lit("with no gold_documents")),
+    )
+    return _limits(bounded, "retrieve", pl.col("pool"), "rounds")
+
+
+def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataFrame) -> pl.DataFrame:
+    """`buzz`: rounds of the claims left undecided, and claims of a stream whose end was not logged as `none`."""
+    known = examples.select("example_id", known=pl.col("gold_error").is_not_null())
+    none = pl.col("verdict") == "none"
+    present = checks.select("pool", "example_id").unique()
+    claim = ["pool", "example_id", "claim"]
+    ended = checks.filter(~none).sort("round").group_by(claim).agg(n=pl.len(), last=pl.col("verdict").last())
+    open_claims = (
+        ended.filter(pl.col("last") == "not_enough").group_by("pool", "example_id").agg(limit=pl.col("n").min())
+    )
+    unit = ["pool", "example_id", "unit"]
+    stream = (
+        checks.filter(pl.col("stage") == "stream")
+        .group_by(unit)
+        .agg(n=pl.col("claim").filter(~none).n_unique(), closed=none.any())
+    )
+    unclosed = stream.filter(~pl.col("closed")).group_by("pool", "example_id").agg(limit=pl.col("n").min())
+    parts = []
+    for cap, bound, lack in (
+        ("max_rounds", open_claims, "with a claim left `not_enough` after its last round"),
+        ("max_claims", unclosed, "with a stream that ends without a `none` row"),
+    ):
+        limits = present.join(bound, on=["pool", "example_id"], how="left").with_columns(why=pl.lit(lack))
+        whole = _with_absent(ids, limits, ["pool"], "with no check")
+        joined = whole.join(known, on="example_id", how="left").with_columns(pl.col("known").fill_null(False))
+        bounded = joined.with_columns(
+            limit=pl.when("known").then("limit").otherwise(0),
+            why=pl.when("known").then("why").otherwise(pl.lit("with no gold_error")),
+        )
+        parts.append(_limits(bounded, "buzz", pl.col("pool"), cap))
+    return pl.concat(parts)
+
+
+def _with_absent(ids: pl.DataFrame, limits: pl.DataFrame, by: list[str], absent: str) -> pl.DataFrame:
+    """Every example for every group: those without a row get limit 0 and the reason `absent`."""
+    defaults = {"limit": pl.lit(None, pl.Int64), "why": pl.lit(None, pl.String)}
+    added = [value.alias(name) for name, value in defaults.items() if name not in limits.columns]
+    here = limits.with_columns(*added, here=True)
+    whole = limits.select(by).unique().join(ids, how="cross").join(here, on=[*by, "example_id"], how="left")
+    missing = pl.col("here").is_null()
+    return whole.with_columns(
+        limit=pl.when(missing).then(0).otherwise(pl.col("limit").cast(pl.Int64)),
+        why=pl.when(missing).then(pl.lit(absent)).otherwise("why"),
+    ).drop("here")
+
+
+def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
+    """kind, of, cap, all, most, rest: the largest caps that 100 % and 95 % of the examples support.
+
+    `limits` are the blocks' limits frames, one under the other; `examples` are those of the whole log.
+    """
+    rows = []
+    called = limits.filter(pl.col("kind") == LISTWISE)["of"].unique()
+    by_list = pl.col("kind").is_in(VERIFIED) & pl.col("of").is_in(called.implode())
+    limits = limits.with_columns(kind=pl.when(by_list).then(pl.lit(LISTWISE)).otherwise("kind"))
+    for (kind, of, cap), part in limits.partition_by(["kind", "of", "cap"], as_dict=True).items():
+        absent = examples - int(part["n"].sum())  # in blocks where nobody has the pool, verifier or action
+        every, most = (_largest_cap(part, share, examples) for share in (1.0, 0.95))
+        rows.append((kind, of, cap, every, most, _rest(part, absent, most, kind)))
+    rows.sort(key=lambda row: (_KINDS[row[0]], row[1], row[2]))
+    names = {"kind": pl.String, "of": pl.String, "cap": pl.String, "all": pl.Int64, "most": pl.Int64, "rest": pl.String}
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def _largest_cap(part: pl.DataFrame, share: float, examples: int) -> int | None:
+    """The largest cap that this share of the examples supports: null where nothing limits it, 0 where there is none."""
+    bounds = part.group_by("least", "limit").agg(pl.col("n").sum())
+    caps = bounds.select(cap="limit").unique().join(bounds, how="cross").filter(_supports(pl.col("cap")))
+    counted = caps.group_by("cap").agg(pl.col("n").sum()).sort("cap", descending=True, nulls_last=False)
+    enough = counted.filter(pl.col("n") >= math.ceil(share * examples - 1e-9))
+    cap: int | None = enough["cap"][0] if enough.height else 0
+    return cap
+
+
+def _supports(cap: pl.Expr) -> pl.Expr:
+    """Whether a limits row supports a cap; no limit at all supports every one, and only that supports a null cap."""
+    return pl.col("limit").is_null() | ((pl.col("limit") >= cap) & (pl.col("least") <= cap)).fill_null(False)
+
+
+def _rest(part: pl.DataFrame, absent: int, most: int | None, kind: str) -> str:
+    """What is missing in the examples that don't support the largest cap that any of them does."""
+    target = None if part["limit"].null_count() else part.select(pl.col("limit").max()).item()
+    if kind in ONE_CAP:
+        target = most or target
+    short = part.filter(~_supports(pl.lit(target, pl.Int64)))
+    if not short.height and not absent:
+        return ""
+    reasons = short.group_by("why").agg(pl.col("n").sum(), pl.col("first").min())
+    ordered = reasons.sort("n", "why", descending=[True, False])
+    words = [f"{n:,} {why} (`{first}`)" for why, n, first in ordered.select("why", "n", "first").iter_rows()]
+    if absent:
+        words.append(f"{absent:,} with none of it")
+    goal = "any cap" if target is None else f"{target:,}"
+    lacking = f"for {goal}: {', '.join(words)}"
+    largest = part.select(pl.col("limit").max()).item()
+    if not kind.startswith("sample, whole") or not largest:
+        return lacking
+    # The cap may then exceed an example's traces, but never cut them.
+    available = int(part.filter(pl.col("limit") > 0)["n"].sum())
+    return f'{lacking}; {largest:,} covers {available:,} with on_missing = "use_available"'

@@ -1,0 +1,211 @@
+"""What a log holds, and how far each kind of policy can go on it. Computed in blocks of examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from toolkit.log.contract.problems import UNFINISHED, LogError
+from toolkit.log.describe.caps import (
+    VERIFIED,
+    caps_frame,
+    limits_of_actions,
+    limits_of_checks,
+    limits_of_pools,
+    limits_of_rounds,
+    limits_of_verifiers,
+)
+from toolkit.log.describe.description import Description
+from toolkit.log.read.example_blocks import BLOCK_ROWS, example_blocks
+from toolkit.log.read.log import Log, collect
+
+_TRACES = (
+    "example_id", "trace_id", "pool", "action", "parent_id", "sample_index", "answer", "correct",
+    "opaque", "prompt_tokens", "completion_tokens",
+)  # fmt: skip
+_SCORES = ("example_id", "trace_id", "verifier", "score", "candidates", "prompt_tokens", "completion_tokens")
+
+
+@dataclass
+class _Sums:
+    """What the blocks add up to; only the judged scores are kept one by one, for their ranks."""
+
+    verifiers: tuple[str, ...] = ()
+    examples: int = 0
+    judged: int = 0
+    sizes: list[pl.DataFrame] = field(default_factory=list)
+    verified: list[pl.DataFrame] = field(default_factory=list)
+    scores: list[pl.DataFrame] = field(default_factory=list)  # group code, score, correct, example number
+    groups: dict[tuple[str, str, str], int] = field(default_factory=dict)  # (verifier, pool, action): its code
+    limits: list[pl.DataFrame] = field(default_factory=list)
+
+
+def describe_log(log: Log) -> Description:
+    """Describe a log. LogError where it holds no tables, or its rows can't be read as the contract says."""
+    if not log.shards:
+        raise LogError(f"{log.address}: holds no tables: nothing is there to describe; {UNFINISHED}")
+    sums = _Sums()
+    if log.has("verifications"):
+        names = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"]
+        sums.verifiers = tuple(names.drop_nulls().sort())
+    tables = [t for t in ("examples", "traces", "verifications", "rounds", "checks") if log.has(t)]
+    for low, high in example_blocks(log, tables, BLOCK_ROWS):
+        _add_block(sums, log, pl.col("example_id").is_between(pl.lit(low), pl.lit(high)))
+    if not sums.sizes:
+        _add_block(sums, log, pl.lit(False))
+    shards = [{"table": t, "shards": len(log.shards[t]), "rows": log.rows(t)} for t in log.shards]
+    schema = {"table": pl.String, "shards": pl.Int64, "rows": pl.Int64}
+    return Description(
+        name=log.name,
+        sealed=log.sealed,
+        simulated=log.simulated,
+        examples=sums.examples,
+        judged=sums.judged,
+        tables=pl.DataFrame(shards, schema=schema),
+        pools=_pools(pl.concat(sums.sizes)),
+        verifiers=_verifiers(sums),
+        caps=caps_frame(_of_scored(pl.concat(sums.limits), pl.concat(sums.verified)), sums.examples),
+        notes=log.warnings,
+    )
+
+
+def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
+    examples = _read(log, "examples", ("example_id", "labels", "gold_documents", "gold_error"), here)
+    traces = _read(log, "traces", _TRACES, here)
+    scores = _read(log, "verifications", _SCORES, here)
+    ids = examples.select("example_id")
+    if not log.has("examples"):
+        frames = [traces.select("example_id"), *(_read(log, t, ("example_id",), here) for t in ("rounds", "checks"))]
+        ids = pl.concat(frames).unique().sort("example_id")
+    traces = traces.join(examples.select("example_id", "labels"), on="example_id", how="left", maintain_order="left")
+    labels = pl.col("labels")
+    inside = labels.list.contains(pl.col("answer")) | (labels.list.len().fill_null(0) == 0) | pl.col("opaque")
+    valid = pl.col("answer").is_not_null() & inside.fill_null(False)
+    traces = traces.with_columns(valid=valid).drop("labels").with_row_index("at")
+    sums.judged += traces.filter(pl.col("correct").is_not_null())["example_id"].n_unique()
+    sums.sizes.append(_sizes(traces))
+    marked = scores.join(
+        traces.select("example_id", "trace_id", "at", "pool", "action", "valid", "correct"),
+        on=["example_id", "trace_id"],
+    )
+    sums.verified.append(_verified(marked))
+    judged = marked.filter(pl.col("correct").is_not_null())
+    numbered = judged.with_columns(group=pl.col("example_id").rank("dense").cast(pl.Int32) + sums.examples)
+    sums.scores.append(_coded(numbered, sums.groups))
+    rounds = _read(log, "rounds", ("example_id", "pool", "hop", "round"), here)
+    checks = _read(log, "checks", ("example_id", "pool", "claim", "round", "stage", "verdict", "unit"), here)
+    sums.limits += [
+        limits_of_pools(ids, traces, log.pools_without_prefix()),
+        limits_of_verifiers(ids, traces, marked, log.pools_without_prefix(), sums.verifiers),
+        limits_of_actions(ids, traces),
+        limits_of_rounds(ids, examples, rounds),
+        limits_of_checks(ids, examples, checks),
+    ]
+    sums.examples += ids.height  # so that the next block numbers its examples from here
+
+
+def _of_scored(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
+    """Without the pools that a verifier has not scored anywhere."""
+    scored = verified.filter(pl.col("action") == "solve").select(of=pl.format("{} by {}", "pool", "verifier")).unique()
+    return limits.filter(~pl.col("kind").is_in(VERIFIED) | pl.col("of").is_in(scored["of"].implode()))
+
+
+def _coded(judged: pl.DataFrame, groups: dict[tuple[str, str, str], int]) -> pl.DataFrame:
+    """Scores with a number in the place of verifier, pool and action; `groups` is added to."""
+    by = ["verifier", "pool", "action"]
+    keys = judged.select(by).unique().sort(by)
+    codes = [groups.setdefault(key, len(groups)) for key in keys.iter_rows()]
+    coded = keys.with_columns(code=pl.Series(codes, dtype=pl.Int32))
+    return judged.join(coded, on=by).select("code", "score", "correct", pl.col("group").cast(pl.Int32))
+
+
+def _read(log: Log, table: str, columns: tuple[str, ...], here: pl.Expr) -> pl.DataFrame:
+    return collect(log.scan(table, columns).filter(here), log)
+
+
+def _sizes(traces: pl.DataFrame) -> pl.DataFrame:
+    """By pool, action and size (traces per example): how many examples, and the sums over their traces."""
+    tokens = ("prompt_tokens", "completion_tokens")
+    sizes = traces.group_by("example_id", "pool", "action").agg(
+        size=pl.len().cast(pl.Int64),
+        read=pl.col("answer").count().cast(pl.Int64),
+        valid=pl.col("valid").sum().cast(pl.Int64),
+        judged=pl.col("correct").count().cast(pl.Int64),
+        right=pl.col("correct").sum().cast(pl.Int64),
+        **{name: pl.col(name).cast(pl.Int64).sum() for name in tokens},
+        **{f"{name}_missing": pl.col(name).null_count().cast(pl.Int64) for name in tokens},
+    )
+    sums = sizes.drop("example_id").group_by("pool", "action", "size")
+    return sums.agg(pl.all().sum(), examples=pl.len().cast(pl.Int64))
+
+
+def _verified(marked: pl.DataFrame) -> pl.DataFrame:
+    return marked.group_by("verifier", "pool", "action").agg(
+        scores=pl.len().cast(pl.Int64),
+        valid_scores=pl.col("valid").sum().cast(pl.Int64),
+        prompt_tokens=pl.col("prompt_tokens").cast(pl.Int64).sum(),
+        completion_tokens=pl.col("completion_tokens").cast(pl.Int64).sum(),
+        missing=pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens").is_null()).sum().cast(pl.Int64),
+    )
+
+
+def _pools(sizes: pl.DataFrame) -> pl.DataFrame:
+    from toolkit.show import spark
+    from toolkit.show.bars import binned
+
+    tokens = ("prompt_tokens", "completion_tokens")
+    traces = (pl.col("size") * pl.col("examples")).sum()
+    pools = (
+        sizes.group_by("pool", "action")
+        .agg(
+            pl.col("examples").sum(),
+            traces=traces,
+            fewest=pl.col("size").min(),
+            most=pl.col("size").max(),
+            answers_read=pl.col("read").sum() / traces,
+            valid=pl.col("valid").sum() / traces,
+            judged=pl.col("judged").sum() / traces,
+            accuracy=pl.when(pl.col("judged").sum() > 0).then(pl.col("right").sum() / pl.col("judged").sum()),
+            **{n: pl.when(pl.col(f"{n}_missing").sum() == 0).then(pl.col(n).sum()) for n in tokens},
+        )
+        .sort(pl.col("action") != "solve", "pool", "action")
+    )
+    counts = sizes.group_by("pool", "action", "size").agg(pl.col("examples").sum()).sort("size")
+    pictures = []
+    for pool, action, fewest, most in pools.select("pool", "action", "fewest", "most").iter_rows():
+        here = counts.filter((pl.col("pool") == pool) & (pl.col("action") == action)).select("size", "examples")
+        bars = spark([count for _, count in binned(here.rows())])
+        pictures.append("" if fewest == most else f"{fewest} {bars} {most}")
+    return pools.insert_column(pools.columns.index("most") + 1, pl.Series("sizes", pictures, dtype=pl.String))
+
+
+def _verifiers(sums: _Sums) -> pl.DataFrame:
+    from toolkit.stats import auc, auc_within
+
+    by = ["verifier", "pool", "action"]
+    verified = pl.concat(sums.verified)
+    valid = pl.concat(sums.sizes).group_by("pool", "action").agg(all_valid=pl.col("valid").sum())
+    found = verified.group_by(by).agg(pl.col(n).sum() for n in verified.columns if n not in by)
+    frame = found.join(valid, on=["pool", "action"], how="left").sort(by)
+    split = pl.concat(sums.scores).partition_by("code", as_dict=True)
+    aucs, within = [], []
+    for key in frame.select(by).iter_rows():
+        part = split.get((sums.groups.get(key),))
+        score = np.empty(0) if part is None else part["score"].to_numpy()
+        right = np.empty(0, bool) if part is None else part["correct"].to_numpy()
+        group = np.empty(0, np.int64) if part is None else part["group"].to_numpy().astype(np.int64)
+        aucs.append(float(auc(score, right)))
+        within.append(float(auc_within(score, right, group)))
+    coverage = pl.when(pl.col("all_valid") > 0).then(pl.col("valid_scores") / pl.col("all_valid"))
+    logged = pl.col("missing") == 0
+    return frame.select(
+        *by,
+        "scores",
+        coverage=coverage,
+        auc=pl.Series(aucs, dtype=pl.Float64).fill_nan(None),
+        auc_within=pl.Series(within, dtype=pl.Float64).fill_nan(None),
+        prompt_tokens=pl.when(logged).then("prompt_tokens"),
+        completion_tokens=pl.when(logged).then("completion_tokens"),
+    )

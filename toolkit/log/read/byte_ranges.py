@@ -1,0 +1,142 @@
+"""Remote shards read in ranges of bytes: a footer costs a footer, a scan the columns and rows that it asks for."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from toolkit.log.read.locating import Shard
+from toolkit.log.read.places import Place
+
+BATCH_ROWS = 2**16
+
+
+class NoRanges(OSError):
+    """The file system can't say a file's size, or gives other bytes than it was asked for."""
+
+
+class RangeFile(io.RawIOBase):
+    """A remote file, read only where it is asked: every read is one request, nothing is read ahead."""
+
+    def __init__(self, place: Place, path: str):
+        super().__init__()
+        self.place, self.path, self.position = place, path, 0
+        size = place.size(path)
+        if size is None:
+            raise NoRanges(f"the size of `{path}` is not known")
+        self.length = size
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def tell(self) -> int:
+        """The place of the next byte to be read."""
+        return self.position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a byte, as files do."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self.position, io.SEEK_END: self.length}[whence]
+        self.position = max(start + offset, 0)
+        return self.position
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes, up to the file's end. NoRanges where other than those come."""
+        rest = max(self.length - self.position, 0)
+        count = rest if size is None or size < 0 else min(size, rest)
+        if not count:
+            return b""
+        data = self.place.read_range(self.path, self.position, self.position + count)
+        if len(data) != count:
+            raise NoRanges(f"`{self.path}` gave {len(data):,} bytes in the place of {count:,}")
+        self.position += count
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        """The same, into a buffer."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def scan_ranges(shards: Sequence[tuple[Shard, Any]], types: Mapping[str, pl.DataType], row: str | None) -> pl.LazyFrame:
+    """Remote shards, each with its footer as pyarrow has it, as one lazy frame that fetches what a query needs.
+
+    `types` are the shards' columns as polars reads them; `row`, where it is given, names a column that counts
+    the rows from 0. A predicate's own columns are read first, and the others only where a row group has a row
+    that it keeps.
+    """
+    from polars.io.plugins import register_io_source
+
+    schema = pl.Schema(dict(types) | ({row: pl.UInt32()} if row is not None else {}))
+
+    def source(
+        columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _: int | None
+    ) -> Iterator[pl.DataFrame]:
+        wanted = list(schema) if columns is None else columns
+        left, start = n_rows, 0
+        for shard, metadata in shards:
+            for frame in _groups(shard, metadata, wanted, predicate, schema, start, row):
+                kept = frame if left is None else frame.head(left)
+                left = None if left is None else left - kept.height
+                yield kept
+                if left == 0:
+                    return
+            start += metadata.num_rows
+
+    return register_io_source(source, schema=schema)
+
+
+def _groups(
+    shard: Shard,
+    metadata: Any,
+    wanted: list[str],
+    predicate: pl.Expr | None,
+    schema: pl.Schema,
+    start: int,
+    row: str | None,
+) -> Iterator[pl.DataFrame]:
+    """The wanted columns of a shard's rows that the predicate keeps, row group by row group."""
+    import pyarrow.parquet as pq
+
+    first = list(dict.fromkeys(wanted if predicate is None else predicate.meta.root_names()))
+    with pq.ParquetFile(RangeFile(shard.place, shard.path), metadata=metadata, pre_buffer=True) as file:
+        for i in range(file.metadata.num_row_groups):
+            height = file.metadata.row_group(i).num_rows
+            frame = _read_group(file, i, first, schema, start, row)
+            if predicate is None:
+                yield from _batches(frame.select(wanted))
+            else:
+                kept = frame.select(predicate.alias("kept")).to_series().fill_null(False)
+                if kept.any():
+                    later = [name for name in wanted if name not in frame.columns]
+                    whole = frame.hstack(_read_group(file, i, later, schema, start, row)) if later else frame
+                    yield from _batches(whole.filter(kept).select(wanted))
+            start += height
+
+
+def _batches(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    yield from frame.iter_slices(BATCH_ROWS)
+
+
+def _read_group(
+    file: Any, group: int, names: Sequence[str], schema: pl.Schema, start: int, row: str | None
+) -> pl.DataFrame:
+    """Columns of one row group in the schema's types, with the count of rows where it is among them."""
+    stored = [name for name in names if name != row]
+    height = file.metadata.row_group(group).num_rows
+    if stored:
+        table = file.read_row_group(group, columns=stored).select(stored)
+        frame = pl.DataFrame(pl.from_arrow(table)).cast({name: schema[name] for name in stored})
+    else:
+        frame = pl.DataFrame(height=height)
+    if row is not None and row in names:
+        frame = frame.with_columns(pl.int_range(start, start + height, dtype=pl.UInt32).alias(row))
+    return frame

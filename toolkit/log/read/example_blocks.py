@@ -1,0 +1,40 @@
+"""Blocks of examples: ranges of example ids that hold about so many rows, so that any log fits in memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from toolkit.log.contract.problems import LogError
+from toolkit.log.read.log import Log, collect
+
+BLOCK_ROWS = 2_000_000
+"""About as many rows as are held in memory at once."""
+
+
+def example_blocks(log: Log, tables: Sequence[str], rows: int) -> Iterator[tuple[str, str]]:
+    """Ranges (first, last) of example ids with about `rows` rows of all the tables together; nulls are left out."""
+    counts = (collect(log.scan(t, ["example_id"]).group_by("example_id").len(), log).drop_nulls() for t in tables)
+    yield from example_ranges(counts, rows)
+
+
+def example_ranges(counts: Iterable[pl.DataFrame], rows: int) -> Iterator[tuple[str, str]]:
+    """The same from frames (example_id, len). LogError for a null example_id, which no range would hold."""
+    frames = [frame.select("example_id", pl.col("len").cast(pl.Int64)) for frame in counts]
+    if not frames:
+        return
+    total = pl.concat(frames).group_by("example_id").agg(pl.col("len").sum()).sort("example_id")
+    if total["example_id"].null_count():
+        raise LogError("column `example_id` is null where a value is required: validate the log to see where")
+    for start, end in cuts(total["len"].to_numpy(), rows):
+        yield total["example_id"][start], total["example_id"][end - 1]
+
+
+def cuts(lengths: np.ndarray, rows: int) -> list[tuple[int, int]]:
+    """Neighbouring examples (start, end) with about `rows` rows together; `lengths` are each one's rows, (E,)."""
+    block = (np.cumsum(lengths) - 1) // max(rows, 1)  # (E,), ascending
+    starts = np.flatnonzero(np.diff(block, prepend=-1))
+    return list(itertools.pairwise([*starts.tolist(), len(lengths)])) if len(lengths) else []

@@ -1,0 +1,149 @@
+"""Shards as files: their footers, their hashes, and what is wrong with a damaged one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from toolkit.log.contract.problems import LogError, Problem
+from toolkit.log.read.byte_ranges import NoRanges, RangeFile
+from toolkit.log.read.locating import Shard
+from toolkit.log.read.places import scratch_folder
+
+FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+_RESTORE = "copy or write this shard again"
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What a shard's footer says: types by column as polars reads them, and rows.
+
+    A remote shard is copied when `path` or `readable` is first asked for. Where it need not be, since polars knows
+    all of its types and its place gives ranges of bytes, `ranged` is the footer as pyarrow has it, for scans.
+    """
+
+    columns: Mapping[str, pl.DataType]
+    rows: int
+    shard: Shard
+    plain: Any = None
+    ranged: Any = None
+
+    @cached_property
+    def path(self) -> str:
+        """The file, or a local copy of a remote one."""
+        return self.shard.place.local_copy(self.shard.path)
+
+    @cached_property
+    def readable(self) -> str:
+        """What polars and DuckDB read: the file, or a copy with plainer types where polars can't read its own."""
+        return self.path if self.plain is None else _made_readable(self.path, self.plain)
+
+
+def read_footer(shard: Shard) -> Footer:
+    """Read the footer of a shard; LogError with one line where it can't be."""
+    import pyarrow as pa
+
+    try:
+        schema, metadata, copy = _schema_of(shard)
+        plain = pa.schema([field.with_type(_plain_type(field.type)) for field in schema])
+        changed = not plain.equals(schema)
+        columns = dict(pl.from_arrow(plain.empty_table()).schema)  # type: ignore[union-attr]
+        ranged = None if changed or copy is not None or shard.place.system is None else metadata
+        footer = Footer(columns, metadata.num_rows, shard, plain if changed else None, ranged)
+        if copy is not None:  # it is here already
+            footer.__dict__["path"] = copy
+        if changed:
+            _ = footer.readable  # here, where an error names the shard
+        return footer
+    except FileNotFoundError:
+        raise Problem(shard.file, None, None, f"is missing: {_RESTORE}").error() from None
+    except (pa.ArrowException, *FAILURES, ValueError) as error:
+        message = f"is truncated or not a Parquet file ({one_line(error)}): {_RESTORE}"
+        raise Problem(shard.file, None, None, message).error() from None
+
+
+def _schema_of(shard: Shard) -> tuple[Any, Any, str | None]:
+    """(Arrow schema, the footer as pyarrow has it, the local copy of a remote shard whose place has no ranges)."""
+    import pyarrow.parquet as pq
+
+    if shard.place.system is not None:
+        try:
+            remote = RangeFile(shard.place, shard.path)
+            remote.read(4)  # a server without ranges gives itself away by the whole file
+            with pq.ParquetFile(remote) as file:
+                return file.schema_arrow, file.metadata, None
+        except (NoRanges, NotImplementedError, LogError):
+            pass  # some servers have no ranges: then the whole file must come
+    path = shard.place.local_copy(shard.path)
+    with pq.ParquetFile(path) as file:
+        return file.schema_arrow, file.metadata, None if shard.place.system is None else path
+
+
+def _made_readable(path: str, plain: Any) -> str:
+    """A copy of a file with the types of the schema `plain`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    copy = f"{scratch_folder()}/{Path(path).name}"
+    with pq.ParquetFile(path) as file, pq.ParquetWriter(copy, plain) as writer:
+        for batch in file.iter_batches():
+            writer.write_batch(
+                pa.record_batch([c.cast(f.type) for c, f in zip(batch, plain, strict=True)], schema=plain)
+            )
+    return copy
+
+
+def _plain_type(kind: Any) -> Any:
+    """List views as lists and 256-bit decimals as 128-bit ones or float64, however deep; other types stay."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_list_view(kind):  # Arrow casts views only to lists of the other width
+        return pa.large_list(kind.value_field.with_type(_plain_type(kind.value_type)))
+    if types.is_large_list_view(kind):
+        return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)))
+    if (types.is_list(kind) or types.is_large_list(kind)) and _plain_type(kind.value_type) != kind.value_type:
+        return pa.large_list(kind.value_field.with_type(_plain_type(kind.value_type)))
+    if types.is_fixed_size_list(kind) and _plain_type(kind.value_type) != kind.value_type:
+        return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)), kind.list_size)
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(_plain_type(kind.key_type), kind.item_field.with_type(_plain_type(kind.item_type)))
+    if types.is_decimal256(kind):
+        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= 38 else pa.float64()
+    return kind
+
+
+def damage(shard: Shard, footer: Footer) -> Problem | None:
+    """Read a shard's every page and say what is wrong with it; None when all can be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    column = None
+    try:
+        with pq.ParquetFile(footer.path, page_checksum_verification=True) as file:
+            for column in file.schema_arrow.names:
+                for batch in file.iter_batches(columns=[column]):
+                    batch.validate(full=True)  # strings are UTF-8, lists end where they say
+    except (pa.ArrowException, OSError, ValueError) as error:
+        return Problem(shard.file, column, None, f"is damaged ({one_line(error)}): {_RESTORE}")
+    return None
+
+
+def hash_file(path: str | Path) -> str:
+    """Hex SHA-256 of a file's bytes."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def one_line(error: BaseException) -> str:
+    """An error's message without what follows its first sentence: polars adds query plans, Arrow paths."""
+    text = " ".join(str(error).split())
+    return text.partition(" This error occurred")[0].partition(" Resolved plan")[0][:200]

@@ -1,0 +1,194 @@
+"""From an address to the shards of a log: a folder, a glob of logs, folders or shards, sealed or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from toolkit.errors import suggest
+from toolkit.log.contract.manifest import MANIFEST, Manifest, join_manifests, parse_manifest
+from toolkit.log.contract.problems import LogError
+from toolkit.log.contract.schema import HIDDEN, SCHEMAS
+from toolkit.log.read.places import Place, place_of
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One Parquet file of a table. `file` is its name in messages, `path` where its place finds it."""
+
+    table: str
+    file: str
+    path: str
+    place: Place
+    rows: int | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an address holds."""
+
+    manifest: Manifest | None
+    shards: Mapping[str, tuple[Shard, ...]]
+    warnings: tuple[str, ...]
+
+
+def find(address: str) -> Found:
+    """The shards that an address means. LogError where there is no log, or its manifest is unfit."""
+    try:
+        return _find(address)
+    except OSError as error:
+        raise LogError(f"`{address}` can't be read: {error.strerror or error}") from None
+
+
+def _find(address: str) -> Found:
+    if any(sign in address for sign in "*?[") and not place_of(address).is_folder():
+        return _find_glob(address)
+    found = _find_folder(place_of(address), address, "")
+    if found is None:
+        raise LogError(_no_log(place_of(address), address))
+    return found
+
+
+def is_shard(name: str) -> bool:
+    """Whether a file's name is one that a reader takes for a shard."""
+    return name.endswith(".parquet") and not name.startswith((".", "_"))
+
+
+def _find_folder(place: Place, shown: str, prefix: str) -> Found | None:
+    """A log's folder; None where it is not one. `prefix` comes before file names in messages."""
+    folders, files = place.names()
+    data = place.read(MANIFEST)
+    if data is not None:
+        return _find_sealed(place, parse_manifest(data, f"{prefix}{MANIFEST}"), folders, prefix)
+    tables = [name for name in folders if name in SCHEMAS]
+    if not tables and (files or not place.is_folder() or any(not f.startswith((".", "_")) for f in folders)):
+        return None
+    shards = _list_shards(place, folders, prefix)
+    return Found(None, shards, tuple(_strange_folders(place, folders, prefix)))
+
+
+def _find_sealed(place: Place, manifest: Manifest, folders: list[str], prefix: str) -> Found:
+    shards = {
+        table: tuple(
+            Shard(table, prefix + e.file, place.path(e.file), place, e.rows, e.sha256)
+            for e in sorted(entries, key=lambda e: e.file)
+        )
+        for table, entries in manifest.tables.items()
+    }
+    listed = {shard.path for of_table in shards.values() for shard in of_table}
+    present = [shard for of_table in _list_shards(place, folders, prefix).values() for shard in of_table]
+    if folders or place.system is None:  # some systems, plain http for one, can't list
+        missing = sorted(listed - {shard.path for shard in present})
+        if missing:
+            file = prefix + missing[0].removeprefix(place.path(""))
+            raise LogError(f"`{file}`: the manifest lists this shard, but it is missing: restore it, or seal again")
+    others = sorted(shard.file for shard in present if shard.path not in listed)
+    warnings = []
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        warnings.append(f"`{others[0]}`{more}: ignored, since the manifest does not list it; to add rows, merge logs")
+    return Found(manifest, {table: found for table, found in shards.items() if found}, tuple(warnings))
+
+
+def _list_shards(place: Place, folders: Iterable[str], prefix: str) -> dict[str, tuple[Shard, ...]]:
+    """Shards by table, in the order of their names, as the folders hold them."""
+    tables = [name for name in folders if name in SCHEMAS and name != HIDDEN]
+    if HIDDEN in folders:
+        models = (name for name in place.names(HIDDEN)[0] if not name.startswith((".", "_")))
+        tables += [f"{HIDDEN}/{model}" for model in models]
+    shards = {}
+    for table in tables:
+        names = [name for name in place.names(*table.split("/"))[1] if is_shard(name)]
+        found = tuple(Shard(table, f"{prefix}{table}/{n}", place.path(table, n), place) for n in names)
+        if found:
+            shards[table] = found
+    return shards
+
+
+def _strange_folders(place: Place, folders: list[str], prefix: str) -> Iterable[str]:
+    for name in folders:
+        if name not in SCHEMAS and not name.startswith((".", "_")) and any(map(is_shard, place.names(name)[1])):
+            yield f"`{prefix}{name}/`: ignored, no table has this name: {suggest(name, SCHEMAS)}"
+    if HIDDEN in folders and any(map(is_shard, place.names(HIDDEN)[1])):
+        yield f"`{prefix}{HIDDEN}/`: shards are ignored here: put them into a folder named after their model"
+
+
+def _no_log(place: Place, address: str) -> str:
+    if place.system is None and Path(place.root).is_file():
+        return f"`{address}` is a file: name the log's folder"
+    if not place.exists():
+        return f"`{address}` does not exist"
+    return f"`{address}` is not a log: it holds neither `{MANIFEST}` nor a table's folder ({', '.join(SCHEMAS)})"
+
+
+def _find_glob(address: str) -> Found:
+    """Logs, tables' folders or shards that match a pattern, read together as one log."""
+    place = place_of(address)
+    matches = place.matches()
+    if not matches:
+        raise LogError(f"`{address}` matches nothing")
+    logs: dict[str, list[str] | None] = {}
+    for match in matches:
+        root, inside = _split_root(match)
+        root = root or ("" if place.system is not None else ".")
+        if inside is None:
+            logs[root] = None
+        elif (wanted := logs.setdefault(root, [])) is not None:
+            wanted.append(inside)
+    common = _common_folder(list(logs))
+    found = []
+    for root, wanted in sorted(logs.items()):
+        prefix = root.removeprefix(common).strip("/") + "/" if len(logs) > 1 else ""
+        one = _find_folder(replace(place, root=root), root, prefix)
+        if one is not None:
+            found.append(one if wanted is None else _restricted(one, root, wanted))
+    if not any(one.shards for one in found):
+        raise LogError(f"`{address}` matches no log, no table's folder and no shard")
+    return _joined(found, address)
+
+
+def _split_root(match: str) -> tuple[str, str | None]:
+    """(log's folder, table or shard in it); the second is None where the match is a log's folder itself."""
+    parts = match.rstrip("/").split("/")
+    for at in range(len(parts) - 1, max(len(parts) - 4, -1), -1):
+        if parts[at] in SCHEMAS:
+            return "/".join(parts[:at]) or ("/" if match.startswith("/") else ""), "/".join(parts[at:])
+    if parts[-1] == MANIFEST:
+        return "/".join(parts[:-1]), None
+    return match.rstrip("/"), None
+
+
+def _restricted(found: Found, root: str, wanted: list[str]) -> Found:
+    """Only the shards and tables that a pattern named."""
+    shards = {}
+    for table, of_table in found.shards.items():
+        names = ((shard, f"{table}/{shard.path.rpartition('/')[2]}") for shard in of_table)
+        kept = tuple(s for s, name in names if any(name == w or name.startswith(f"{w}/") for w in wanted))
+        if kept:
+            shards[table] = kept
+    return Found(found.manifest, shards, found.warnings)
+
+
+def _common_folder(roots: list[str]) -> str:
+    """The folder that holds all of them; messages leave it out."""
+    common = roots[0].rpartition("/")[0]
+    while common and not all(root.startswith(f"{common}/") for root in roots):
+        common = common.rpartition("/")[0]
+    return common
+
+
+def _joined(found: list[Found], address: str) -> Found:
+    """Several logs as one: sealed when all are, simulated when any is."""
+    shards: dict[str, tuple[Shard, ...]] = {}
+    for one in found:
+        for table, of_table in one.shards.items():
+            shards[table] = shards.get(table, ()) + of_table
+    warnings = tuple(warning for one in found for warning in one.warnings)
+    manifests = [one.manifest for one in found if one.manifest is not None]
+    if len(manifests) == 1 and len(found) == 1:
+        return Found(manifests[0], shards, warnings)
+    if not manifests:
+        return Found(None, shards, warnings)
+    return Found(join_manifests(manifests, address), shards, warnings)

@@ -1,0 +1,291 @@
+"""Reading a log: lazy polars frames with the contract's types, whatever tool wrote the shards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from toolkit.errors import suggest
+from toolkit.log.contract.conversion import can_convert, cast, lossy, state_type, type_name, wrong_type
+from toolkit.log.contract.manifest import Manifest
+from toolkit.log.contract.problems import LogError, Problem, shown
+from toolkit.log.contract.schema import F64, HIDDEN, check_table, kind_of, schema_of, target_type
+from toolkit.log.read.byte_ranges import scan_ranges
+from toolkit.log.read.footers import FAILURES, Footer, damage, hash_file, one_line, read_footer
+from toolkit.log.read.locating import Shard, find
+
+ROW = "__row"  # place of a row in the whole table: shards by name, rows within
+
+
+@dataclass(frozen=True)
+class _Types:
+    """The types in which a table's columns are read, and the columns whose shards disagree."""
+
+    types: Mapping[str, pl.DataType]
+    conflicts: Mapping[str, Problem]
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log that was opened. Nothing but its footers is read before a scan is collected."""
+
+    address: str
+    manifest: Manifest | None
+    shards: Mapping[str, tuple[Shard, ...]]
+    warnings: tuple[str, ...]
+    _footers: dict[str, Footer] = field(default_factory=dict, repr=False, compare=False)
+    _types: dict[str, _Types] = field(default_factory=dict, repr=False, compare=False)
+    _checked: dict[tuple[str, str], Problem | None] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The manifest's name, else the last part of the address."""
+        if self.manifest is not None and self.manifest.name:
+            return self.manifest.name
+        return self.address.rstrip("/").rpartition("/")[2] or self.address
+
+    @property
+    def sealed(self) -> bool:
+        """Whether a manifest lists the shards."""
+        return self.manifest is not None
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the manifest says that the rows come from a model of the world."""
+        return self.manifest is not None and self.manifest.simulated
+
+    @property
+    def hidden_models(self) -> tuple[str, ...]:
+        """Models with hidden states."""
+        return tuple(sorted(t.partition("/")[2] for t in self.shards if kind_of(t) == HIDDEN))
+
+    def has(self, table: str) -> bool:
+        """Whether the log holds at least one shard of the table."""
+        return table in self.shards
+
+    def rows(self, table: str) -> int:
+        """Rows of a table, as the manifest says, or the footers of its shards where there is none."""
+        counts = (self.footer(s).rows if s.rows is None else s.rows for s in self.shards.get(table, ()))
+        return sum(counts)
+
+    def columns(self, table: str) -> dict[str, pl.DataType]:
+        """Columns that the shards of a table hold, with the types in which they are read."""
+        check_table(table)
+        self._raise_first(conflict for conflict in self._resolved(table).conflicts.values())
+        return dict(self._resolved(table).types)
+
+    def scan(self, table: str, columns: Sequence[str] | None = None, *, rows: bool = False) -> pl.LazyFrame:
+        """A table with the contract's types; `columns` in the order asked, by default all.
+
+        Columns of the contract that no shard holds are null columns, further columns travel along, a missing
+        table is empty. With `rows`, `__row` is each row's place in the table. LogError names file, column and
+        row where a value can't be converted; row order is unspecified.
+        """
+        check_table(table)
+        resolved = self._resolved(table)
+        contract = {name: column.dtype for name, column in schema_of(table).items()} | dict(resolved.types)
+        wanted = list(contract) if columns is None else list(dict.fromkeys(columns))
+        for name in wanted:
+            if name not in contract:
+                raise LogError(f"table `{table}` has no column `{name}`: {suggest(name, contract)}")
+        types = {name: contract[name] for name in wanted}
+        self._raise_first(self.conversion_problems(table, wanted))
+        frames = [self._scan_run(run, types, start, rows) for start, run in self._runs(table)]
+        if not frames:
+            return pl.LazyFrame(schema=types | ({ROW: pl.UInt64()} if rows else {}))
+        return pl.concat(frames, how="vertical") if len(frames) > 1 else frames[0]
+
+    def conversion_problems(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Problem]:
+        """Missing columns, wrong types and values that would be lost, shard by shard, each read once."""
+        resolved = self._resolved(table)
+        names = list(dict.fromkeys([*schema_of(table), *resolved.types] if columns is None else columns))
+        yield from (resolved.conflicts[name] for name in names if name in resolved.conflicts)
+        for shard in self.shards.get(table, ()):
+            present = self.footer(shard).columns
+            for name in names:
+                key = (shard.path, name)
+                if key not in self._checked:
+                    self._checked[key] = self._conversion_problem(shard, name, present.get(name))
+                if (problem := self._checked[key]) is not None:
+                    yield problem
+
+    def footer(self, shard: Shard) -> Footer:
+        """The footer of a shard, read once. LogError where the file is missing, truncated or damaged."""
+        if shard.path not in self._footers:
+            self._footers[shard.path] = read_footer(shard)
+        return self._footers[shard.path]
+
+    def locate(self, table: str, row: int) -> tuple[str, int]:
+        """(file, row in it) of a place in a table, as `__row` counts."""
+        start = 0
+        for shard in self.shards[table]:
+            count = self.footer(shard).rows
+            if row < start + count:
+                return shard.file, row - start
+            start += count
+        raise IndexError(row)
+
+    def pools_without_prefix(self) -> frozenset[str]:
+        """Pools that the manifest marks with `prefix: false`."""
+        return frozenset() if self.manifest is None else self.manifest.pools_without_prefix()
+
+    def digest(self) -> str:
+        """Hex SHA-256 of the shards' hashes, whatever their order and names: it identifies the content."""
+        hashes = (
+            f"{table}\0{shard.sha256 or hash_file(self.footer(shard).path)}\n"
+            for table, of_table in self.shards.items()
+            for shard in of_table
+        )
+        return hashlib.sha256("".join(sorted(hashes)).encode()).hexdigest()
+
+    def _resolved(self, table: str) -> _Types:
+        """The one type in which all shards' columns of a name are read; what can't be brought together."""
+        if table not in self._types:
+            found: dict[str, dict[pl.DataType, Shard]] = {}
+            for shard in self.shards.get(table, ()):
+                for name, dtype in self.footer(shard).columns.items():
+                    found.setdefault(name, {}).setdefault(dtype, shard)
+            wanted = {
+                name: {dtype: self._target(shard, name, dtype) for dtype, shard in shards.items()}
+                for name, shards in found.items()
+            }
+            self._types[table] = _resolve(found, wanted)
+        return self._types[table]
+
+    def _target(self, shard: Shard, name: str, found: pl.DataType) -> pl.DataType:
+        """The type in which one shard's column would be read; a state's length is that of the first one."""
+        if name != "state" or kind_of(shard.table) != HIDDEN:
+            return target_type(shard.table, name, found)
+        first = self._raw([shard], None).select(pl.col(name).list.len()).drop_nulls().head(1)
+        return state_type(found, lambda: next(iter(collect(first, self)[name]), None))
+
+    def _raise_first(self, problems: Iterator[Problem]) -> None:
+        for problem in problems:
+            raise problem.error()
+
+    def _runs(self, table: str) -> Iterator[tuple[int, list[Shard]]]:
+        """Neighbouring shards with the same columns and types, and the place of their first row."""
+        start, before = 0, None
+        run: list[Shard] = []
+        for shard in self.shards.get(table, ()):
+            columns = list(self.footer(shard).columns.items())
+            if run and columns != before:
+                yield start, run
+                start, run = start + sum(self.footer(s).rows for s in run), []
+            run.append(shard)
+            before = columns
+        if run:
+            yield start, run
+
+    def _scan_run(self, run: list[Shard], types: dict[str, pl.DataType], start: int, rows: bool) -> pl.LazyFrame:
+        present = self.footer(run[0]).columns
+        frame = self._raw(run, ROW if rows else None)
+        chosen = [
+            cast(pl.col(name), present[name], dtype) if name in present else pl.lit(None, dtype).alias(name)
+            for name, dtype in types.items()
+        ]
+        if rows:
+            chosen.append(pl.col(ROW).cast(pl.UInt64) + start)
+        if not set(types) & set(present):  # keep the height: polars would make one row of literals alone
+            return frame.with_columns(chosen).select([*types, *([ROW] if rows else [])])
+        return frame.select(chosen)
+
+    def _raw(self, run: Sequence[Shard], row: str | None) -> pl.LazyFrame:
+        """Shards of the same columns as they are; remote ones are fetched in ranges where that is possible."""
+        footers = [self.footer(shard) for shard in run]
+        if all(footer.ranged is not None for footer in footers):
+            known = [(shard, footer.ranged) for shard, footer in zip(run, footers, strict=True)]
+            return scan_ranges(known, footers[0].columns, row)
+        return pl.scan_parquet([footer.readable for footer in footers], glob=False, row_index_name=row)
+
+    def _conversion_problem(self, shard: Shard, name: str, found: pl.DataType | None) -> Problem | None:
+        column = schema_of(shard.table).get(name)
+        if found is None:
+            if column is None or column.nullable:
+                return None
+            message = f"is missing: {shard.table} need it ({type_name(column.dtype)})"
+            return Problem(shard.file, name, None, message)
+        target = self._resolved(shard.table).types[name]
+        footer = self.footer(shard)
+        if found == pl.Null and column is not None and not column.nullable and footer.rows:
+            return Problem(shard.file, name, 0, f"is null, expected {type_name(target)} in every row")
+        if not can_convert(found, target):
+            message = f"{wrong_type(found, target)}: write it with that type"
+            return Problem(shard.file, name, 0 if footer.rows else None, message)
+        flagged = lossy(pl.col(name), found, target)
+        return None if flagged is None else self._first_lossy(shard, name, flagged, target)
+
+    def _first_lossy(self, shard: Shard, name: str, flagged: pl.Expr, target: pl.DataType) -> Problem | None:
+        first = collect(self._raw([shard], ROW).filter(flagged).select(ROW, name).head(1), self)
+        if not first.height:
+            return None
+        row, value = first.row(0)
+        message = f"{shown(value)} does not fit {type_name(target)} without loss: correct it or drop the column"
+        return Problem(shard.file, name, row, message)
+
+
+def _resolve(
+    found: Mapping[str, Mapping[pl.DataType, Shard]], wanted_of: Mapping[str, Mapping[pl.DataType, pl.DataType]]
+) -> _Types:
+    """The one type of each column, from the types that its shards have (`found`) and would be read in."""
+    types: dict[str, pl.DataType] = {}
+    conflicts: dict[str, Problem] = {}
+    for name, shards in found.items():
+        here = {dtype: shard for dtype, shard in shards.items() if dtype != pl.Null}
+        wanted = list(dict.fromkeys(wanted_of[name][dtype] for dtype in here or shards))
+        types[name] = wanted[0]
+        if len(wanted) == 1:
+            continue
+        if all(dtype.is_numeric() for dtype in wanted):
+            types[name] = pl.Int64() if all(dtype.is_integer() for dtype in wanted) else F64
+        elif all(can_convert(dtype, pl.String()) for dtype in wanted):
+            types[name] = pl.String()
+        elif len({dtype.size for dtype in wanted if isinstance(dtype, pl.Array)}) == 1 and _are_states(wanted):
+            types[name] = next(dtype for dtype in wanted if dtype.inner == pl.Float32)  # type: ignore[attr-defined]
+        else:
+            (first, one), (second, other) = list(here.items())[:2]
+            message = f"holds {type_name(second)}, but `{one.file}` holds {type_name(first)}: write it with one type"
+            conflicts[name] = Problem(other.file, name, 0, message)
+    return _Types(types, conflicts)
+
+
+def _are_states(types: Sequence[pl.DataType]) -> bool:
+    return all(isinstance(dtype, pl.Array) and dtype.inner in (pl.Float16, pl.Float32) for dtype in types)
+
+
+def open_log(address: str | Path) -> Log:
+    """Open a log: a folder, a glob of logs, table folders or shards, or any address that fsspec knows.
+
+    LogError where there is none, its manifest is damaged or newer, or a shard that it lists is missing.
+    """
+    text = str(address)
+    found = find(text)
+    return Log(text, found.manifest, found.shards, found.warnings)
+
+
+def collect(frame: pl.LazyFrame, log: Log | None = None) -> pl.DataFrame:
+    """Collect a scan with the streaming engine; a damaged shard becomes one line that names it (LogError)."""
+    try:
+        return frame.collect(engine="streaming")
+    except FAILURES as error:
+        damaged = None if log is None else first_damaged(log)
+        if damaged is not None:
+            raise damaged.error() from None
+        raise LogError(f"the log can't be read: {one_line(error)}") from None
+
+
+def first_damaged(log: Log) -> Problem | None:
+    """The first shard whose pages can't be read, found by reading all of them; None when all can be."""
+    for of_table in log.shards.values():
+        for shard in of_table:
+            try:
+                problem = damage(shard, log.footer(shard))
+            except LogError as error:
+                problem = error.problem
+            if problem is not None:
+                return problem
+    return None

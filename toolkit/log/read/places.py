@@ -1,0 +1,129 @@
+"""Where a log lies: a local folder or any address that fsspec knows. Nothing else here knows the difference."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from toolkit.log.contract.problems import LogError
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder. `system` is None for a local one, else its fsspec file system; `root` has no scheme then."""
+
+    root: str
+    system: Any = field(default=None, compare=False)
+
+    def path(self, *names: str) -> str:
+        """The full path of something in the folder."""
+        home = self.root if self.root.endswith("/") or not self.root else f"{self.root}/"
+        return home + "/".join(names)
+
+    def names(self, *names: str) -> tuple[list[str], list[str]]:
+        """(folders, files) that lie directly in a folder, sorted; both empty where there is none."""
+        path = self.path(*names) if names else self.root
+        if self.system is None:
+            folder = Path(path)
+            found = [(p.name, p.is_dir()) for p in folder.iterdir()] if folder.is_dir() else []
+        else:
+            found = self._remote(self._listed, path)
+        folders = sorted(name for name, is_folder in found if is_folder)
+        return folders, sorted(name for name, is_folder in found if not is_folder)
+
+    def _listed(self, path: str) -> list[tuple[str, bool]]:
+        try:
+            entries = self.system.ls(path, detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        named = [(e["name"].rstrip("/").rpartition("/")[2], e["type"] == "directory") for e in entries]
+        return [(name, is_folder) for name, is_folder in named if name]
+
+    def read(self, name: str) -> bytes | None:
+        """A small file's bytes, or None where there is none."""
+        try:
+            if self.system is None:
+                return Path(self.path(name)).read_bytes()
+            return self._remote(self.system.cat_file, self.path(name))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+
+    def local_copy(self, path: str) -> str:
+        """A local file with the content of `path`: itself, or a copy in a temporary folder until we exit."""
+        if self.system is None:
+            return path
+        copy = str(Path(scratch_folder()) / Path(path).name)
+        self._remote(self.system.get_file, path, copy)
+        return copy
+
+    def size(self, path: str) -> int | None:
+        """Bytes of a remote file; None where its place can't say."""
+        size = self._remote(self.system.info, path).get("size")
+        return None if size is None else int(size)
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """The bytes from `start` to before `end` of a remote file."""
+        return bytes(self._remote(self.system.cat_file, path, start, end))
+
+    def exists(self) -> bool:
+        """Whether there is anything at the address."""
+        return Path(self.root).exists() if self.system is None else bool(self._remote(self.system.exists, self.root))
+
+    def is_folder(self) -> bool:
+        """Whether the address is a folder, be it an empty one."""
+        return Path(self.root).is_dir() if self.system is None else bool(self._remote(self.system.isdir, self.root))
+
+    def matches(self) -> list[str]:
+        """Paths that match the address as a pattern, sorted."""
+        if self.system is not None:
+            return sorted(path.rstrip("/") for path in self._remote(self.system.glob, self.root))
+        path = Path(self.root)
+        base = Path(path.anchor) if path.is_absolute() else Path()
+        pattern = str(path.relative_to(base)) if path.is_absolute() else str(path)
+        return sorted(str(match) for match in base.glob(pattern))
+
+    def _remote(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a file system of another library, whose failures may be of any kind."""
+        try:
+            return call(*arguments)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise LogError(f"`{arguments[0]}` can't be read: {reason[:200]}") from None
+
+
+def place_of(address: str) -> Place:
+    """The folder that an address means; it need not exist. LogError where fsspec does not know the scheme."""
+    if "://" not in address:
+        return Place(str(Path(address).expanduser()))
+    import fsspec
+
+    try:
+        system, root = fsspec.core.url_to_fs(address)
+    except (ValueError, ImportError) as error:
+        reason = " ".join(str(error).split())
+        raise LogError(f"`{address}`: this address can't be opened ({reason})") from None
+    if getattr(system, "protocol", "") in ("file", ("file", "local")):
+        return Place(root)
+    return Place(root, system)
+
+
+def local_path(path: str | Path) -> Path:
+    """The path as a local one; LogError for an address: logs are written locally, then copied."""
+    text = str(path)
+    if "://" in text:
+        raise LogError(f"`{text}`: logs are written to local folders only: write it locally, then copy it")
+    return Path(text).expanduser()
+
+
+def scratch_folder() -> str:
+    """A new temporary folder that lasts until the process exits."""
+    folder = tempfile.mkdtemp(prefix="thinkback-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -1,0 +1,214 @@
+"""SQL over a log: DuckDB with the tables as views, in the contract's types."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from toolkit.log.contract.problems import LogError
+from toolkit.log.contract.schema import HIDDEN, SCHEMAS, schema_of
+from toolkit.log.read.footers import FAILURES
+from toolkit.log.read.log import Log, first_damaged
+from toolkit.log.read.places import scratch_folder
+
+_DUCK = {
+    pl.String: "VARCHAR", pl.Boolean: "BOOLEAN", pl.Int16: "SMALLINT", pl.Int32: "INTEGER", pl.Int64: "BIGINT",
+    pl.Float32: "FLOAT", pl.Float64: "DOUBLE",
+}  # fmt: skip
+
+
+def query_log(log: Log, sql: str) -> pl.DataFrame:
+    """Answer one SELECT over the views `examples`, `traces`, …; hidden states are `hidden_states_MODEL`.
+
+    A missing table is an empty view. Other statements are refused: a query changes nothing. LogError with one
+    line for any error of the SQL, for a shard that is damaged, and for values that no frame holds.
+    """
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    try:
+        statements = connection.extract_statements(sql)
+        if len(statements) != 1:
+            raise LogError(f"the SQL holds {len(statements)} statements: write one SELECT")
+        kind = statements[0].type
+        if kind not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+            raise LogError(f"the SQL is a statement of the kind {kind.name}: only SELECT is answered")
+        paths = _exact_paths(log)
+        for view, table in views_of(log).items():
+            connection.execute(_view(connection, log, view, table, paths))
+        _forbid_other_files(connection, list(paths.values()))
+        return _interruptible(connection, lambda: _to_polars(connection.sql(sql)))
+    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException) as e:
+        raise LogError(f"the SQL fails: {_first_lines(e)}") from None
+    except (duckdb.Error, *FAILURES) as error:  # the SQL's fault, or that of a file that DuckDB does not name
+        if (damaged := first_damaged(log)) is not None:
+            raise damaged.error() from None
+        raise LogError(f"the SQL fails: {_first_lines(error)}") from None
+    finally:
+        connection.close()
+
+
+def views_of(log: Log) -> dict[str, str]:
+    """Views by name, and the table of each; names of models keep letters, digits and `_`.
+
+    Where two models would share a name, the one whose own name it is keeps it, else the first; the others are
+    numbered from 2.
+    """
+    views = {table: table for table in SCHEMAS if table != HIDDEN}
+    plain = {model: re.sub(r"[^0-9A-Za-z_]", "_", model) for model in log.hidden_models}
+    models = sorted(plain, key=lambda model: (plain[model] != model, model))
+    names = _told_apart([f"{HIDDEN}_{plain[model]}" for model in models])
+    return views | {name: f"{HIDDEN}/{model}" for name, model in zip(names, models, strict=True)}
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """The names, numbered from `_2` where an earlier one is the same to DuckDB, which ignores case."""
+    own = {name.lower() for name in names}
+    taken: dict[str, str] = {}
+    for name in names:
+        numbered = (f"{name}_{number}" for number in itertools.count(2))
+        free = (n for n in numbered if n.lower() not in own and n.lower() not in taken)
+        chosen = name if name.lower() not in taken else next(free)
+        taken[chosen.lower()] = chosen
+    return list(taken.values())
+
+
+def _exact_paths(log: Log) -> dict[str, str]:
+    """By the path of each shard the one that DuckDB is given: a link where it would read the path as a pattern."""
+    paths = [log.footer(shard).readable for of_table in log.shards.values() for shard in of_table]
+    home = ""
+    exact = {}
+    for number, path in enumerate(paths):
+        exact[path] = path
+        if any(sign in path for sign in "*?[\\") or path.startswith("~"):
+            home = home or scratch_folder()
+            exact[path] = f"{home}/{number}.parquet"
+            Path(exact[path]).symlink_to(Path(path).absolute())
+    return exact
+
+
+def _view(connection: Any, log: Log, view: str, table: str, paths: Mapping[str, str]) -> str:
+    log.scan(table)  # refuses here what can't be converted without loss
+    types = {name: column.dtype for name, column in schema_of(table).items()} | log.columns(table)
+    names = dict(zip(types, _told_apart(list(types)), strict=True))
+    held: set[str] = set()
+    selects = []
+    for present, files in _groups(log, table, paths).items():
+        columns = {name: dtype for name, dtype in present if dtype != pl.Null}
+        sources = _sources(connection, [name for name, _ in present], files)
+        chosen = [_column(columns, name, dtype, sources, names[name]) for name, dtype in types.items()]
+        held |= {name for name, text in zip(types, chosen, strict=True) if text}
+        selects.append(f"SELECT {', '.join(filter(None, chosen))} FROM {_reading(files)}")
+    if not selects:
+        empty = ", ".join(f"NULL::{_duck_type(dtype)} AS {_quoted(names[name])}" for name, dtype in types.items())
+        return f"CREATE VIEW {_quoted(view)} AS SELECT {empty} WHERE false"
+    every = ", ".join(("" if name in held else "NULL AS ") + _quoted(names[name]) for name in types)
+    return f"CREATE VIEW {_quoted(view)} AS SELECT {every} FROM ({' UNION ALL BY NAME '.join(selects)})"
+
+
+def _groups(log: Log, table: str, paths: Mapping[str, str]) -> dict[tuple[tuple[str, pl.DataType], ...], list[str]]:
+    """Files of a table by their columns and types."""
+    groups: dict[tuple[tuple[str, pl.DataType], ...], list[str]] = {}
+    for shard in log.shards.get(table, ()):
+        footer = log.footer(shard)
+        groups.setdefault(tuple(footer.columns.items()), []).append(paths[footer.readable])
+    return groups
+
+
+def _sources(connection: Any, columns: list[str], files: list[str]) -> dict[str, str]:
+    """What DuckDB calls the columns of these files: it renames those that differ in case alone."""
+    if len({name.lower() for name in columns}) == len(columns):
+        return {name: name for name in columns}
+    found = connection.sql(f"SELECT * FROM {_reading(files)}").columns
+    return dict(zip(columns, found, strict=True))
+
+
+def _column(
+    present: Mapping[str, pl.DataType], name: str, dtype: pl.DataType, sources: Mapping[str, str], shown: str
+) -> str | None:
+    """A column as it is selected; None for one without a value here whose type the other files tell."""
+    kind = _duck_type(dtype)
+    if name not in present:
+        return None if kind is None else f"CAST(NULL AS {kind}) AS {_quoted(shown)}"
+    source = _quoted(sources[name])
+    plain = present[name] == dtype or kind is None
+    return f"{source if plain else f'CAST({source} AS {kind})'} AS {_quoted(shown)}"
+
+
+def _reading(files: list[str]) -> str:
+    """Nothing but what the files hold: a folder `column=value` is not a column."""
+    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
+    return f"read_parquet([{listed}], hive_partitioning = false)"
+
+
+def _duck_type(dtype: Any) -> str | None:
+    """DuckDB's name of a contract type; None for types of further columns, which stay as they are."""
+    if isinstance(dtype, pl.List):
+        inner = _duck_type(dtype.inner)
+        return None if inner is None else f"{inner}[]"
+    if isinstance(dtype, pl.Array):
+        return "FLOAT[]"
+    return _DUCK.get(type(dtype))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _forbid_other_files(connection: Any, paths: list[str]) -> None:
+    """A query reads the log and nothing else."""
+    connection.execute("SET allowed_paths = $1", [paths])
+    connection.execute("SET enable_external_access = false")
+
+
+def _interruptible(connection: Any, work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+    """The work's answer. DuckDB does not hear Ctrl-C while it works, so it works beside the thread that does."""
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        answer = beside.submit(work)
+        try:
+            while not wait([answer], timeout=0.2).done:  # the signal may reach another thread: look up now and then
+                pass
+            return answer.result()
+        except KeyboardInterrupt:
+            connection.interrupt()
+            raise
+
+
+def _to_polars(relation: Any) -> pl.DataFrame:
+    """The answer with 64-bit sums, where DuckDB makes 128-bit ones. LogError for what polars has no type for."""
+    for name, kind in zip(relation.columns, relation.types, strict=True):
+        if (strange := _strange(kind)) is not None:
+            raise LogError(
+                f"the SQL's column `{name}` has the type {strange}, which is not returned: cast it to VARCHAR"
+            )
+    huge = [name for name, kind in zip(relation.columns, relation.types, strict=True) if kind.id == "hugeint"]
+    frame = relation.pl()
+    for name in huge:
+        narrow = frame[name].cast(pl.Int64, strict=False)
+        if narrow.null_count() > frame[name].null_count():
+            value = frame[name].filter(narrow.is_null() & frame[name].is_not_null())[0]
+            raise LogError(f"the SQL's column `{name}` holds {value}, beyond 64 bits: cast it to DOUBLE or VARCHAR")
+        frame = frame.with_columns(narrow)
+    return frame
+
+
+def _strange(kind: Any) -> str | None:
+    """DuckDB's type, or the one inside it, that polars can't hold."""
+    if kind.id in ("interval", "union"):
+        return kind.id.upper()
+    if kind.id not in ("list", "array", "struct", "map"):
+        return None
+    inner = (_strange(child) for _, child in kind.children if not isinstance(child, int))
+    return next(filter(None, inner), None)
+
+
+def _first_lines(error: BaseException) -> str:
+    """DuckDB's message up to the picture of the statement."""
+    lines = str(error).split("\n\nLINE")[0].split("\nLINE")[0].split()
+    return " ".join(lines)[:400]

@@ -1,0 +1,1 @@
+"""Writing logs: whole, shard by shard, into a log that is sealed, and several into one."""

@@ -1,0 +1,193 @@
+"""Adding to a sealed log in place: new shards beside the existing ones, then a new manifest that replaces the old one.
+
+Until the manifest is replaced, in one step, readers see the log as it was. Existing rows never change and their shards
+are not touched, except for `features`: the contract has one row per trace there, so new columns for traces that have
+a row already need new shards, which hold the existing values too and replace the old shards.
+
+What a killed writer left behind is cleared when the next one begins. One writer at a time holds the log's lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from toolkit.log.check.validating import check_log
+from toolkit.log.contract.manifest import MANIFEST, Manifest, parse_manifest
+from toolkit.log.contract.problems import UNFINISHED, LogError
+from toolkit.log.contract.schema import HIDDEN, kind_of
+from toolkit.log.read.example_blocks import example_ranges
+from toolkit.log.read.log import Log, Shard, collect, open_log
+from toolkit.log.read.places import local_path
+from toolkit.log.write.sealing import shard_entry
+from toolkit.log.write.shard_files import beside, write_shard
+from toolkit.log.write.typed_rows import contract_rows
+from toolkit.log.write.writer import ROWS_PER_SHARD, Frame, sorted_blocks
+
+ADDING = ".adding"
+"""A folder in the log for what is being added; its name begins with a dot, so that readers pass over it."""
+FEATURES = "features"
+SHARD_BYTES = 64 * 2**20
+_PLACING = "placing.json"
+
+
+def open_sealed(path: str | Path) -> Log:
+    """Open a local, sealed log that can be written. LogError where it is none."""
+    folder = local_path(path)
+    log = open_log(folder)
+    if not log.shards:
+        raise LogError(f"`{path}` is not a log: it holds no tables; {UNFINISHED}")
+    if log.manifest is None:
+        raise LogError(f"`{path}` is not sealed, so nothing can be added to it: seal it first, `thinkback seal {path}`")
+    try:
+        (folder / ADDING).mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder / ADDING):
+            pass
+        _remove_empty(folder / ADDING)
+    except OSError as error:
+        raise LogError(
+            f"`{path}` can't be written: {error.strerror}; it is as it was: copy it to a place that can, and add there"
+        ) from None
+    return log
+
+
+def extend_log(
+    path: str | Path, tables: Mapping[str, Frame], source: Callable[[Any], Any] | None = None, *, validate: bool = True
+) -> Log:
+    """Add rows to a local, sealed log, or columns to its `features`, and seal it anew.
+
+    `tables` maps tables (`hidden_states/MODEL` too) to their new rows; a LazyFrame is read in ranges of examples, so it
+    may be larger than memory. `source` makes the manifest's new `source` from the existing one. In `features`,
+    existing values are kept. LogError, and the log as it was, where the rows break the contract or the disk is full.
+    """
+    folder = local_path(path)
+    with _locked(path, folder):
+        _clear(folder)
+        log = open_log(folder)
+        if log.manifest is None:
+            raise LogError(f"`{path}` lost its manifest while it was added to: restore it")
+        (folder / ADDING).mkdir(exist_ok=True)
+        _note(folder, tables)
+        try:
+            text = _extended(folder, log, log.manifest, tables, source, validate)
+            with beside(folder / MANIFEST) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        finally:
+            _clear(folder)
+    return open_log(path)
+
+
+def _extended(
+    folder: Path,
+    log: Log,
+    manifest: Manifest,
+    tables: Mapping[str, Frame],
+    source: Callable[[Any], Any] | None,
+    validate: bool,
+) -> str:
+    """Write the new shards, check the log with them, and make the text of its new manifest."""
+    listed = dict(manifest.tables)
+    shards = dict(log.shards)
+    for table, rows in tables.items():
+        joined = kind_of(table) == FEATURES and log.has(table)
+        blocks = _joined(log, rows) if joined else sorted_blocks(rows, table, _rows(rows))
+        made = tuple(write_shard(folder, table, block) for block in blocks)
+        entries = tuple(shard_entry(file, file.relative_to(folder).as_posix()) for file in made)
+        place = next(iter(next(iter(log.shards.values())))).place
+        new = tuple(Shard(table, e.file, place.path(e.file), place, e.rows, e.sha256) for e in entries)
+        listed[table] = entries if joined else (*listed.get(table, ()), *entries)
+        shards[table] = new if joined else (*shards.get(table, ()), *new)
+    if validate:
+        check_log(Log(log.address, None, shards, ()), tuple(tables))
+    made_source = manifest.source if source is None else source(manifest.source)
+    text = replace(manifest, tables=listed, source=made_source).to_json()
+    parse_manifest(text.encode(), MANIFEST)
+    return text
+
+
+def _joined(log: Log, rows: Frame) -> Iterator[pl.DataFrame]:
+    """The existing features and the new ones, one row per trace, in blocks; existing values are kept."""
+    old, new = log.scan(FEATURES, list(log.columns(FEATURES))), rows.lazy()
+    existing, coming = list(old.collect_schema()), list(new.collect_schema())
+    both = [name for name in coming if name in existing and name not in ("trace_id", "example_id")]
+    columns = [pl.coalesce(name, f"{name}:new").alias(name) for name in both]
+    counts = [collect(frame.group_by("example_id").len(), log) for frame in (old, new)]
+    for low, high in example_ranges(counts, ROWS_PER_SHARD):
+        within = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
+        left, right = collect(old.filter(within), log), collect(new.filter(within), log)
+        block = left.join(right, on=["trace_id", "example_id"], how="full", coalesce=True, suffix=":new")
+        block = block.with_columns(columns).drop([f"{name}:new" for name in both])
+        yield contract_rows(block, FEATURES)
+
+
+def _rows(frame: Frame) -> int:
+    """Rows of a shard: a million, fewer where a row holds a hidden state."""
+    state = frame.lazy().collect_schema().get("state")
+    if not isinstance(state, pl.Array):
+        return ROWS_PER_SHARD
+    return max(1, min(ROWS_PER_SHARD, SHARD_BYTES // (4 * state.size)))
+
+
+@contextlib.contextmanager
+def _locked(shown: str | Path, folder: Path) -> Iterator[None]:
+    """Hold the log's lock; another that is adding at this moment is waited for."""
+    open_sealed(shown)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _note(folder: Path, tables: Mapping[str, Frame]) -> None:
+    """Write down which files exist, listed or not, before new ones come: whatever else is there later is ours."""
+    existing = {table: sorted(file.name for file in _files(folder, table)) for table in tables}
+    old = [table for table in tables if kind_of(table) == FEATURES]
+    manifest = parse_manifest((folder / MANIFEST).read_bytes(), MANIFEST)
+    ours = {table: [e.file.rpartition("/")[2] for e in manifest.tables.get(table, ())] for table in old}
+    kept = {table: [name for name in names if name not in ours.get(table, ())] for table, names in existing.items()}
+    with beside(folder / ADDING / _PLACING) as temporary:
+        temporary.write_text(json.dumps(kept), encoding="utf-8")
+
+
+def _clear(folder: Path) -> None:
+    """Remove shards that the manifest does not list and that were not there before: those of a writer that was killed,
+    and the old ones of `features` once new ones took their place.
+    """
+    note = folder / ADDING / _PLACING
+    if not note.exists():
+        return
+    kept = json.loads(note.read_text(encoding="utf-8"))
+    manifest = parse_manifest((folder / MANIFEST).read_bytes(), MANIFEST)
+    for table, names in kept.items():
+        listed = {entry.file.rpartition("/")[2] for entry in manifest.tables.get(table, ())}
+        for file in _files(folder, table):
+            if file.name not in listed and file.name not in names:
+                file.unlink(missing_ok=True)
+        for left in (folder / table).glob(".*.part"):
+            left.unlink(missing_ok=True)
+        _remove_empty(folder / table)
+    _remove_empty(folder / HIDDEN)
+    note.unlink()
+    _remove_empty(folder / ADDING)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder in which nothing lies."""
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _files(folder: Path, table: str) -> list[Path]:
+    home = folder / table
+    return [file for file in home.iterdir() if file.suffix == ".parquet"] if home.is_dir() else []

@@ -1,0 +1,234 @@
+"""Merging logs: of rows with one key the first wins, so that a retry can't improve a policy. Features of one trace that
+come from several logs are put together, value by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from toolkit.files import replacing
+from toolkit.log.contract.manifest import Manifest, join_manifests
+from toolkit.log.contract.problems import LogError, Problem, shown
+from toolkit.log.contract.schema import keys_of, kind_of, schema_of
+from toolkit.log.read.example_blocks import example_blocks
+from toolkit.log.read.footers import Footer
+from toolkit.log.read.locating import Shard
+from toolkit.log.read.log import ROW, Log, collect, open_log
+from toolkit.log.read.places import Place, local_path
+from toolkit.log.write.extending import FEATURES
+from toolkit.log.write.retries import Dropped, dropped_traces
+from toolkit.log.write.sealing import seal_folder
+from toolkit.log.write.shard_files import LEVEL, LEVELS, write_shard
+from toolkit.log.write.typed_rows import contract_rows
+from toolkit.log.write.writer import ROWS_PER_SHARD
+
+
+@dataclass(frozen=True)
+class MergeReport:
+    """What merging did: rows dropped per table because an earlier row had their key or their trace is not there."""
+
+    dropped: Mapping[str, int]
+    log: Log
+
+
+def merge_logs(
+    addresses: Sequence[str | Path],
+    out: str | Path,
+    *,
+    name: str | None = None,
+    validate: bool = True,
+    compression: int = LEVEL,
+) -> MergeReport:
+    """Merge logs into a new sealed one at `out`, a local path that does not exist yet.
+
+    The first row of a key wins, in the order of the logs given, then file name, then row; the later ones are
+    dropped and counted. Of `features` the first value of a trace and column wins, and a row is dropped that gives
+    none. A later trace in a place that is taken (same example, pool, action, parent and sample
+    index) is a retry: it is dropped under whatever id, with its revisions, scores and features. So are those
+    that a log holds for a trace whose row in it differs from the earlier one that is kept. `compression` is zstd's
+    level, from 1 to 22: a high one makes small files, and takes long.
+    LogError when shards of one recipe were made with different settings or models, when examples that share an id
+    are different questions, when a value would be lost in the type that the logs' columns have in common, and when
+    the merged rows break the contract; nothing is written then.
+    """
+    if not addresses:
+        raise LogError("no logs to merge: name at least one")
+    if compression not in LEVELS:
+        raise LogError(f"`compression` is {compression}: write a number from {LEVELS.start} to {LEVELS.stop - 1}")
+    logs = [open_log(address) for address in addresses]
+    _check_shards(logs)
+    target = local_path(out)
+    joined = _Joined(_in_a_row(logs), logs)
+    _check_questions(joined.log)
+    lost = dropped_traces(joined.log, joined.ends("traces"))
+    with replacing(target) as folder:
+        dropped = {table: _merge_table(folder, joined, table, lost, compression) for table in joined.log.shards}
+        details = _details(logs, name or target.name)
+        seal_folder(folder, validate=validate, **details)  # type: ignore[arg-type]
+    return MergeReport(dropped, open_log(out))
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """All the shards as one log, in the order in which the first row of a key wins, and the logs themselves."""
+
+    log: Log
+    parts: Sequence[Log]
+
+    def ends(self, table: str) -> list[int]:
+        """Where each log's rows of a table end, as `__row` counts."""
+        return list(accumulate(part.rows(table) for part in self.parts))
+
+
+def _in_a_row(logs: Sequence[Log]) -> Log:
+    """The shards of the logs as those of one log, which is read without loss in types that fit all of them."""
+    shards: dict[str, list[Shard]] = {}
+    footers: dict[str, Footer] = {}
+    for log in logs:
+        for table, of_table in log.shards.items():
+            for shard in of_table:
+                own = replace(shard, file=f"{log.address.rstrip('/')}/{shard.file}")
+                if shard.path in footers and shard.place.system is not None:
+                    copy = Path(log.footer(shard).path)  # the same path may lie in two archives
+                    own = replace(own, path=str(copy), place=Place(str(copy.parent)))
+                else:
+                    footers[shard.path] = log.footer(shard)
+                shards.setdefault(table, []).append(own)
+    of_tables = {table: tuple(of_table) for table, of_table in shards.items()}
+    return Log(", ".join(log.address for log in logs), None, of_tables, (), _footers=footers)
+
+
+def _check_shards(logs: Sequence[Log]) -> None:
+    """LogError where shards `i/n` of one recipe differ, by their manifests, in a setting, a prompt or the model."""
+    first: dict[tuple[object, ...], tuple[Log, Mapping[str, object]]] = {}
+    for log in logs:
+        source = (log.manifest.source if log.manifest else None) or {}
+        recipe, count = source.get("recipe"), str(source.get("shard", "")).partition("/")[2]
+        if source.get("generated_by") != "thinkback generate" or count in ("", "1"):
+            continue
+        deciding = _deciding(source)
+        before, known = first.setdefault((recipe, count), (log, deciding))
+        for key, value in deciding.items():
+            if known.get(key) != value:
+                raise LogError(
+                    f"`{before.address}` and `{log.address}` are shards of the recipe `{recipe}` but differ in "
+                    f"`{key}`: {shown(known.get(key))} and {shown(value)}; generate one of them again"
+                )
+
+
+def _deciding(source: Mapping[str, Any]) -> dict[str, object]:
+    """What decides the traces of a generated log, by its manifest: settings, texts of prompts, each pool's weights."""
+    made = {key: value for key, value in source.get("settings", {}).items() if key != "shard"}
+    made |= {f"prompts.{name}": text for name, text in source.get("prompts", {}).items()}
+    for pool, details in source.get("pools", {}).items():
+        engine = details.get("engine") or {}
+        made |= {f"pools.{pool}.engine.{key}": engine.get(key) for key in ("model", "revision", "weights_sha256")}
+    return made
+
+
+def _check_questions(log: Log) -> None:
+    """LogError where examples of one id are different questions, or have different gold answers."""
+    hashed = pl.col("example_id").hash()
+    hashes = collect(log.scan("examples", ["example_id"]).select(hashed), log)["example_id"]
+    twice = hashes.filter(hashes.is_duplicated()).unique()
+    values = ("question", "gold")
+    scan = log.scan("examples", ["example_id", *values], rows=True).filter(hashed.is_in(twice.implode()))
+    compared = [pl.when(pl.col(name).is_not_null()).then(pl.col(name).hash()).alias(name) for name in values]
+    rows = collect(scan.select("example_id", ROW, *compared), log).sort("example_id", ROW)
+    for name in values:
+        known = rows.drop_nulls(name).with_columns(
+            first=pl.col(ROW).first().over("example_id"),
+            agrees=pl.col(name).eq_missing(pl.col(name).first().over("example_id")),
+        )
+        for example, row, first in known.filter(~pl.col("agrees")).select("example_id", ROW, "first").head(1).rows():
+            (file, place), (before, _) = log.locate("examples", row), log.locate("examples", first)
+            message = (
+                f"example {shown(example)} has another {name} than in `{before}`: give different questions "
+                "different ids, for instance by importing both sources together"
+            )
+            raise Problem(file, name, place, message).error()
+
+
+def _details(logs: list[Log], name: str) -> dict[str, object]:
+    """The new manifest's keys: where the logs came from, and what they say of pools, licence and simulation."""
+    manifests = [log.manifest or Manifest(name=log.name, created="", tables={}) for log in logs]
+    joined = join_manifests(manifests, name)
+    merged = [
+        {"name": log.name, "digest": log.digest(), "created": m.created or None, "source": m.source}
+        for log, m in zip(logs, manifests, strict=True)
+    ]
+    extra = {key: value for m in reversed(manifests) for key, value in m.extra.items()}
+    return {
+        **extra,
+        "name": name,
+        "license": joined.license,
+        "simulated": joined.simulated,
+        "source": {"merged": merged},
+        "pools": joined.pools,
+    }
+
+
+def _merge_table(folder: Path, joined: _Joined, table: str, lost: Dropped, level: int) -> int:
+    """Write the kept rows of one table, in ranges of examples; the number of rows dropped."""
+    log = joined.log
+    present = log.columns(table)
+    columns = [
+        *(name for name in schema_of(table) if name in present),
+        *(n for n in present if n not in schema_of(table)),
+    ]
+    features = kind_of(table) == FEATURES
+    found = (
+        _strays(joined, table, lost) if features else _losers(joined, table, lost) if table != "traces" else lost.rows
+    )
+    losers, idle = found.to_frame(), 0
+    for low, high in example_blocks(log, [table], ROWS_PER_SHARD):
+        here = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
+        rows = collect(log.scan(table, columns, rows=True).filter(here), log).sort(ROW)
+        merged = rows.join(losers, on=ROW, how="anti", maintain_order="left").drop(ROW)
+        if features:
+            idle += int((~_gives(merged)).sum())
+            merged = merged.group_by("trace_id", maintain_order=True).agg(pl.exclude("trace_id").drop_nulls().first())
+        if merged.height:
+            write_shard(folder, table, contract_rows(merged, table), level)
+    return losers.height + idle
+
+
+def _gives(rows: pl.DataFrame) -> pl.Series:
+    """(n,) whether a row of features is its trace's first or has a value that none before it has."""
+    there = (pl.col(name).is_not_null() for name in rows.columns if name not in ("trace_id", "example_id"))
+    new = (own & (own.cast(pl.Int32).cum_sum().over("trace_id") == 1) for own in there)
+    return rows.select(pl.any_horizontal(pl.col("trace_id").is_first_distinct(), *new).alias("gives"))["gives"]
+
+
+def _losers(joined: _Joined, table: str, lost: Dropped) -> pl.Series:
+    """Rows (`__row`) of traces that are not there, or whose key an earlier one of the other rows has.
+
+    Keys are compared themselves where hashes agree.
+    """
+    log, keys = joined.log, keys_of(table)
+    stray = _strays(joined, table, lost) if "trace_id" in keys else pl.Series(ROW, [], pl.UInt64)
+    hashed = pl.struct(keys).hash().alias("hash")
+    rows = log.scan(table, keys, rows=True).join(stray.to_frame().lazy(), on=ROW, how="anti")
+    hashes = collect(rows.select(hashed), log)["hash"]
+    twice = hashes.filter(hashes.is_duplicated()).unique()
+    ordered = collect(rows.filter(hashed.is_in(twice.implode())), log).sort(ROW)
+    return pl.concat([stray, ordered.filter(~pl.struct(keys).is_first_distinct())[ROW]])
+
+
+def _strays(joined: _Joined, table: str, lost: Dropped) -> pl.Series:
+    """Rows (`__row`) that a log holds of traces that were dropped, or of which another log's version is kept."""
+    ends = joined.ends(table)
+    parts = [pl.Series(ROW, [], pl.UInt64)]
+    for number, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        ids = lost.of_log(number)
+        if len(ids) and end > start:
+            scan = joined.parts[number].scan(table, ["trace_id"], rows=True)
+            mine = scan.filter(pl.col("trace_id").is_in(ids.implode())).select(pl.col(ROW) + start)
+            parts.append(collect(mine, joined.log)[ROW])
+    return pl.concat(parts)

@@ -1,0 +1,113 @@
+"""Sealing: the manifest, written last, lists the shards with their rows and hashes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from toolkit.log.check.validating import check_log
+from toolkit.log.contract.conversion import state_type
+from toolkit.log.contract.manifest import MANIFEST, Manifest, ShardEntry, now, parse_manifest
+from toolkit.log.contract.problems import UNFINISHED, LogError
+from toolkit.log.contract.schema import HIDDEN, TABLES, kind_of, target_type
+from toolkit.log.read.footers import damage, hash_file
+from toolkit.log.read.log import Log, collect, open_log
+from toolkit.log.read.places import local_path
+from toolkit.log.write.shard_files import ROW_GROUP_BYTES, beside, remove_parts, replace_shard
+from toolkit.log.write.typed_rows import sort_rows
+
+
+def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: Any) -> Log:
+    """Seal a local log that has no manifest: list its shards with rows and hashes.
+
+    `details` are the manifest's further keys: `license`, `simulated`, `source`, `pools` or any other. A shard
+    that another tool wrote with other types, or not sorted by example_id, is rewritten under its name.
+    LogError, and no manifest, when the rows break the contract.
+    """
+    folder = local_path(path)
+    if (folder / MANIFEST).exists():
+        raise LogError(f"`{path}` is sealed already: remove `{MANIFEST}` to seal it anew")
+    if not open_log(folder).shards:
+        raise LogError(f"`{path}` holds no tables: nothing is there to seal; {UNFINISHED}")
+    seal_folder(folder, validate=validate, name=name, **details)
+    return open_log(path)
+
+
+def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> None:
+    """The sealing itself, of a folder under any name."""
+    manifest = _manifest(name, details)
+    parse_manifest(manifest.to_json().encode(), MANIFEST)  # before anything is changed
+    log = open_log(folder)
+    _read_all(log)
+    if validate:
+        check_log(log, tuple(log.shards))
+    for of_table in log.shards.values():
+        for shard in of_table:
+            if not _is_ours(log, shard.table, log.footer(shard).readable):
+                alone = Log(log.address, None, {shard.table: (shard,)}, ())
+                rows = collect(alone.scan(shard.table, list(alone.columns(shard.table))), log)
+                replace_shard(Path(shard.path), shard.table, sort_rows(rows, shard.table))
+    tables: dict[str, tuple[ShardEntry, ...]] = {}
+    for table in sorted(log.shards, key=lambda name: (TABLES.index(kind_of(name)), name)):
+        tables[table] = tuple(shard_entry(Path(shard.path), shard.file) for shard in log.shards[table])
+    text = replace(manifest, tables=tables).to_json()
+    parse_manifest(text.encode(), MANIFEST)
+    remove_parts(folder)
+    with beside(folder / MANIFEST) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _manifest(name: str, details: dict[str, Any]) -> Manifest:
+    """The manifest without its tables; what `details` hold besides its own keys is kept as further ones."""
+    extra = dict(details)
+    fields = {key: extra.pop(key, None) for key in ("license", "simulated", "source", "pools", "created")}
+    return Manifest(
+        name=name,
+        created=fields["created"] or now(),
+        tables={},
+        license=fields["license"],
+        simulated=fields["simulated"] or False,
+        source=fields["source"],
+        pools=fields["pools"] or {},
+        extra=extra,
+    )
+
+
+def _read_all(log: Log) -> None:
+    """Read every page, since a hash would bless damage for ever. LogError for the first damaged shard."""
+    for of_table in log.shards.values():
+        for shard in of_table:
+            if (problem := damage(shard, log.footer(shard))) is not None:
+                raise problem.error()
+
+
+def _is_ours(log: Log, table: str, path: str) -> bool:
+    """Whether a shard has the contract's types, small row groups, and is sorted by example_id."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
+        found = dict(pl.from_arrow(file.schema_arrow.empty_table()).schema)  # type: ignore[union-attr]
+    if any(dtype != _written_type(table, name, dtype) for name, dtype in found.items()):
+        return False
+    if max(groups, default=0) > 2 * ROW_GROUP_BYTES:
+        return False
+    ids = collect(pl.scan_parquet(path, glob=False).select("example_id"), log)["example_id"]
+    return ids.is_sorted()
+
+
+def _written_type(table: str, name: str, found: pl.DataType) -> pl.DataType:
+    """The type in which we would write a column. A list of states must become a fixed-size one."""
+    if name == "state" and kind_of(table) == HIDDEN:
+        return state_type(found, lambda: None)
+    return target_type(table, name, found)
+
+
+def shard_entry(path: Path, file: str) -> ShardEntry:
+    """What the manifest says of a shard; `file` is its name under the log's folder."""
+    import pyarrow.parquet as pq
+
+    return ShardEntry(file, pq.read_metadata(path).num_rows, hash_file(path))

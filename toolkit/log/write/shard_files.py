@@ -1,0 +1,172 @@
+"""Shards on disk: written beside, synced, then renamed; zstd, row groups of at most 64 MB."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from toolkit.files import sync, umask
+from toolkit.log.contract.problems import LogError
+from toolkit.log.contract.schema import schema_of
+from toolkit.log.read.locating import is_shard
+
+LEVELS = range(1, 23)
+LEVEL = 3
+"""Of zstd: the higher, the smaller and the slower to write."""
+ROW_GROUP_BYTES = 64 * 2**20
+ROW_GROUP_ROWS = 2**17  # small enough that a block of examples reads little else
+_PART = ".part"
+
+
+def write_shard(folder: Path, table: str, rows: pl.DataFrame, level: int = LEVEL) -> Path:
+    """Write rows as the table's next shard: beside, synced, then under its name."""
+    home = folder / table
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        sync(folder)
+    except OSError as error:
+        raise LogError(f"`{home}` can't be made: {error.strerror or error}") from None
+    numbers = (p.stem.removeprefix("part-") for p in home.iterdir() if is_shard(p.name))
+    number = max((int(n) for n in numbers if n.isdigit()), default=-1) + 1
+    while True:
+        path = home / f"part-{number:05d}.parquet"
+        try:
+            with beside(path, exclusive=True) as temporary:
+                _write_parquet(temporary, table, rows, level)
+            return path
+        except FileExistsError:  # another writer took the number
+            number += 1
+
+
+def replace_shard(path: Path, table: str, rows: pl.DataFrame) -> None:
+    """Write rows in the place of a shard, which is whole before and after."""
+    with beside(path) as temporary:
+        _write_parquet(temporary, table, rows)
+
+
+@contextlib.contextmanager
+def beside(path: Path, exclusive: bool = False) -> Iterator[Path]:
+    """A file to write next to `path`, which takes its name, synced, when the block ends well."""
+    temporary: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=_PART, dir=path.parent)
+        temporary = Path(name)
+        os.close(handle)
+        temporary.chmod(0o666 & ~umask())
+        yield temporary
+        sync(temporary)
+        if exclusive:
+            _take_name(temporary, path)
+        else:
+            temporary.replace(path)
+        sync(path.parent)
+    except BaseException as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, FileExistsError):
+            raise LogError(f"`{path}` can't be written: {error.strerror or error}") from None
+        raise
+
+
+def _take_name(temporary: Path, path: Path) -> None:
+    """Rename to a name that must be free. A hard link can't overwrite; some file systems have none."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        temporary.rename(path)
+    else:
+        temporary.unlink()
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove what killed writers left behind."""
+    for left in folder.rglob(f".*{_PART}"):
+        left.unlink(missing_ok=True)
+
+
+_RARELY_UNIQUE = 4
+"""Rows for each distinct score from which a dictionary takes less room."""
+
+
+def _write_parquet(path: Path, table: str, rows: pl.DataFrame, level: int = LEVEL) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrow = rows.to_arrow()
+    fields = []
+    for name, dtype in rows.schema.items():
+        kind = _arrow_type(dtype, name) or arrow.schema.field(name).type
+        column = schema_of(table).get(name)
+        fields.append(pa.field(name, kind, nullable=column is None or column.nullable))
+    schema = pa.schema(fields)
+    options = {
+        "compression": "zstd",
+        "compression_level": level,
+        "use_dictionary": _dictionary(rows),
+        "column_encoding": _encodings(rows.schema),
+        "write_statistics": True,
+        "write_page_checksum": True,
+    }
+    with pq.ParquetWriter(path, schema, **options) as writer:
+        for group in _row_groups(arrow):
+            writer.write_table(
+                pa.Table.from_batches(group.cast(schema).to_batches(), schema), row_group_size=max(len(group), 1)
+            )
+
+
+def _dictionary(rows: pl.DataFrame) -> list[str]:
+    """Columns whose values repeat far apart; states, texts and ids of traces do not, and seconds repeat nearby."""
+    repeating = [n for n, dtype in rows.schema.items() if dtype == pl.String and n not in ("trace_id", "text")]
+    if "score" in rows.columns and rows["score"].n_unique() * _RARELY_UNIQUE <= rows.height:
+        repeating.append("score")
+    return repeating
+
+
+def _encodings(schema: pl.Schema) -> dict[str, str]:
+    """Lists of numbers byte by byte, which takes less room and is read as fast.
+
+    States stay plain, for not every reader takes half-precision numbers so; ids of traces too, for what saves room
+    there is slow to read.
+    """
+    lists = [n for n, dtype in schema.items() if isinstance(dtype, pl.List) and dtype.inner in (pl.Float32, pl.Float64)]
+    leaves = (f"{name}.list.element" for name in lists)
+    return {leaf: "BYTE_STREAM_SPLIT" for leaf in leaves if leaf not in schema}
+
+
+def _row_groups(arrow: Any) -> Iterator[Any]:
+    """Slices of an Arrow table of at most 64 MB, as even as halving makes them; one row is never cut."""
+    pieces = [arrow.slice(start, ROW_GROUP_ROWS) for start in range(0, len(arrow), ROW_GROUP_ROWS)] or [arrow]
+    while pieces:
+        piece = pieces.pop(0)
+        if piece.nbytes <= ROW_GROUP_BYTES or len(piece) <= 1:
+            yield piece
+        else:
+            middle = len(piece) // 2
+            pieces[:0] = [piece.slice(0, middle), piece.slice(middle)]
+
+
+def _arrow_type(dtype: Any, name: str = "") -> Any | None:
+    """The Arrow type that we write for a polars type; None where the type's own Arrow form will do.
+
+    Strings are Arrow's `string` and lists its `list`, but `text` is a `large_string`, as the contract says.
+    """
+    import pyarrow as pa
+
+    if name == "text":
+        return pa.large_string()
+    if isinstance(dtype, pl.List):
+        inner = _arrow_type(dtype.inner)
+        return None if inner is None else pa.list_(pa.field("element", inner))
+    plain = {
+        pl.String: pa.string(), pl.Boolean: pa.bool_(), pl.Int16: pa.int16(), pl.Int32: pa.int32(),
+        pl.Int64: pa.int64(), pl.Float32: pa.float32(), pl.Float64: pa.float64(),
+    }  # fmt: skip
+    return plain.get(type(dtype))

@@ -1,0 +1,119 @@
+"""Writing a log: all at once, or shard by shard by a writer that may be killed at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from toolkit.files import replacing
+from toolkit.log.contract.manifest import MANIFEST
+from toolkit.log.contract.problems import LogError
+from toolkit.log.contract.schema import check_table
+from toolkit.log.read.example_blocks import cuts, example_ranges
+from toolkit.log.read.log import Log, collect, open_log
+from toolkit.log.read.places import local_path
+from toolkit.log.write.sealing import seal_folder, seal_log
+from toolkit.log.write.shard_files import write_shard
+from toolkit.log.write.typed_rows import contract_rows, to_contract
+
+ROWS_PER_SHARD = 1_000_000
+
+Frame = pl.DataFrame | pl.LazyFrame
+
+
+def write_log(
+    path: str | Path,
+    *,
+    name: str,
+    tables: Mapping[str, Frame],
+    source: Any = None,
+    license: str | None = None,  # noqa: A002
+    simulated: bool = False,
+    pools: Mapping[str, Any] | None = None,
+    rows_per_shard: int = ROWS_PER_SHARD,
+    validate: bool = True,
+) -> Log:
+    """Write a whole sealed log; nothing is seen under `path` before it is whole and on disk.
+
+    Rows are sorted by example_id (then by key) and cut into shards of about `rows_per_shard`. A LazyFrame is
+    read in ranges of examples, so it may be larger than memory. LogError when `path` exists or, with
+    `validate`, when the rows break the contract.
+    """
+    target = local_path(path)
+    for table in tables:
+        check_table(table)
+    with replacing(target) as folder:
+        for table, frame in tables.items():
+            for block in sorted_blocks(frame, table, rows_per_shard):
+                write_shard(folder, table, block)
+        details = {"license": license, "simulated": simulated, "source": source, "pools": pools}
+        seal_folder(folder, validate=validate, name=name, **details)
+    return open_log(path)
+
+
+class LogWriter:
+    """Appends shards to a log that may already hold some; each is on disk when `append` returns.
+
+    Killed at any moment, the log opens and holds every row whose `append` had returned. To resume, make a
+    writer for the same path, read `log()` for what is there, and append the rest. One writer at a time.
+
+    >>> with LogWriter("LOG") as writer:
+    ...     writer.append("traces", frame)
+    >>> log = writer.seal(name="my log")
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = local_path(path)
+        if (self.path / MANIFEST).exists():
+            raise LogError(f"`{path}` is sealed: write into a new folder, then merge the two")
+        if self.path.exists() and not self.path.is_dir():
+            raise LogError(f"`{path}` is a file: name a folder")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LogError(f"`{path}` can't be made: {error.strerror}") from None
+        open_log(self.path)  # refuses a folder that holds something else
+
+    def __enter__(self) -> LogWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close: what was appended is on disk, what was not is not there."""
+
+    def append(self, table: str, frame: Frame) -> Path:
+        """Write the rows as one new shard and return its path when it is on disk. LogError for wrong types."""
+        check_table(table)
+        rows = collect(frame) if isinstance(frame, pl.LazyFrame) else frame
+        return write_shard(self.path, table, contract_rows(rows, table))
+
+    def log(self) -> Log:
+        """The log with what was appended so far."""
+        return open_log(self.path)
+
+    def seal(self, *, name: str, validate: bool = True, **details: Any) -> Log:
+        """Validate what was appended and write the manifest; see `seal_log`."""
+        return seal_log(self.path, name=name, validate=validate, **details)
+
+
+def sorted_blocks(frame: Frame, table: str, rows_per_shard: int) -> Iterator[pl.DataFrame]:
+    """The rows in order, in blocks of about `rows_per_shard` that split no example."""
+    if isinstance(frame, pl.DataFrame):
+        rows = contract_rows(frame, table)
+        lengths = rows["example_id"].rle().struct.field("len").to_numpy().astype(np.int64)
+        ends = [0, *np.cumsum(lengths).tolist()]
+        blocks = [(ends[start], ends[end]) for start, end in cuts(lengths, rows_per_shard)]
+        yield from (rows[start:end] for start, end in blocks or [(0, 0)])
+        return
+    to_contract(pl.DataFrame(schema=frame.collect_schema()), table)  # refuses wrong types before ids are cast
+    frame = frame.with_columns(pl.col("example_id").cast(pl.String))
+    ranges = list(example_ranges([collect(frame.group_by("example_id").len())], rows_per_shard))
+    if len(ranges) <= 1:
+        yield from sorted_blocks(collect(frame), table, rows_per_shard)
+        return
+    for low, high in ranges:
+        rows = collect(frame.filter(pl.col("example_id").is_between(pl.lit(low), pl.lit(high))))
+        yield contract_rows(rows, table)

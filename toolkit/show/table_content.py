@@ -1,0 +1,194 @@
+"""What a table holds: rows of finished numbers, and columns with the form in which their cells are written.
+
+A *form* knows how a cell is shown (rounded, for people) and what a CSV file gets (full precision, for programs).
+A missing value is a dash for people and an empty field for programs, never a zero.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+DASH = "–"
+
+
+@dataclass(frozen=True)
+class ShownInterval:
+    """An estimate with the ends of its interval, which may be missing, and a mark that a note explains."""
+
+    estimate: float
+    low: float | None = None
+    high: float | None = None
+    mark: str = ""
+
+    def times(self, factor: float) -> ShownInterval:
+        """The same in another unit; `factor` is not negative."""
+        low, high = (None if end is None else factor * end for end in (self.low, self.high))
+        return ShownInterval(factor * self.estimate, low, high, self.mark)
+
+
+class ColumnNote(str):
+    """A line beside a table that explains the columns with these keys: it goes where all of them are hidden."""
+
+    columns: tuple[str, ...]
+
+    def __new__(cls, text: str, columns: tuple[str, ...] = ()) -> ColumnNote:
+        """The line, which on its own is its text."""
+        made = super().__new__(cls, text)
+        made.columns = columns
+        return made
+
+
+class Form(Protocol):
+    """How the cells of a column are written. `None` never reaches `show`: it is a dash."""
+
+    @property
+    def align(self) -> str:
+        """`left`, `right` or `center`."""
+
+    def show(self, value: Any) -> str:
+        """Text for people: terminal and Markdown."""
+
+    def fields(self, name: str) -> tuple[str, ...]:
+        """Names of the CSV columns that this column becomes."""
+
+    def values(self, value: Any) -> tuple[Any, ...]:
+        """Their values, unrounded."""
+
+
+class _OneColumn:
+    """A form whose cells are one CSV column, as they are."""
+
+    def fields(self, name: str) -> tuple[str, ...]:
+        """One column."""
+        return (name,)
+
+    def values(self, value: Any) -> tuple[Any, ...]:
+        """Unscaled and unrounded."""
+        return (value,)
+
+
+@dataclass(frozen=True)
+class Words(_OneColumn):
+    """Words, as they are."""
+
+    align: str = "left"
+
+    def show(self, value: Any) -> str:
+        """The words."""
+        return str(value)
+
+
+@dataclass(frozen=True)
+class Number(_OneColumn):
+    """A number with thousands separators; `scale` multiplies what people see (100 for per cent).
+
+    One below 1 has as many more decimals as it takes to show `significant` digits.
+    """
+
+    decimals: int = 0
+    scale: float = 1.0
+    signed: bool = False
+    align: str = "right"
+    significant: int = 0
+
+    def show(self, value: Any) -> str:
+        """Rounded; a value that rounds to zero has no minus."""
+        decimals = self.places(value)
+        rounded = round(float(value) * self.scale, decimals) + 0.0
+        return format(rounded, f"{'+' if self.signed and rounded else ''},.{decimals}f").replace("-", "−")
+
+    def places(self, value: float) -> int:
+        """Decimals that a value is shown with."""
+        size = abs(float(value) * self.scale)
+        if not self.significant or not 0 < size < 1:
+            return self.decimals
+        return max(self.decimals, self.significant - 1 - math.floor(math.log10(size)))
+
+
+@dataclass(frozen=True)
+class NumberWithInterval:
+    """A cell of type ShownInterval: `61.2 [59.0, 63.4]`, the ends with as many decimals as the estimate."""
+
+    decimals: int = 1
+    scale: float = 1.0
+    signed: bool = False
+    align: str = "right"
+    significant: int = 0
+
+    def show(self, value: ShownInterval) -> str:
+        """The estimate and, where there is one, its interval."""
+        decimals = Number(self.decimals, self.scale, significant=self.significant).places(value.estimate)
+        number = Number(decimals, self.scale, self.signed)
+        if value.low is None or value.high is None:
+            return number.show(value.estimate) + value.mark
+        return f"{number.show(value.estimate)} [{number.show(value.low)}, {number.show(value.high)}]{value.mark}"
+
+    def fields(self, name: str) -> tuple[str, ...]:
+        """Three columns."""
+        return (name, f"{name}_low", f"{name}_high")
+
+    def values(self, value: ShownInterval | None) -> tuple[Any, ...]:
+        """Unscaled and unrounded."""
+        return (None, None, None) if value is None else (value.estimate, value.low, value.high)
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A cell of type bool: `●` or nothing, or the two words given."""
+
+    yes: str = "●"
+    no: str = ""
+    align: str = "center"
+
+    def show(self, value: bool) -> str:
+        """One of the two words."""
+        return self.yes if value else self.no
+
+    def fields(self, name: str) -> tuple[str, ...]:
+        """One column."""
+        return (name,)
+
+    def values(self, value: Any) -> tuple[Any, ...]:
+        """`true`, `false` or empty."""
+        return ("" if value is None else "true" if value else "false",)
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """One column. `key` names it in CSV.
+
+    On a narrow terminal the columns with the highest `drop` go first (0: never). On any, the cells of one that
+    is `beneath` are written under the row's first words instead of in a column of their own.
+    """
+
+    name: str
+    form: Form = field(default_factory=Words)
+    key: str | None = None
+    drop: int = 0
+    beneath: bool = False
+
+    def text(self, value: Any) -> str:
+        """The cell for people."""
+        return DASH if value is None else self.form.show(value)
+
+
+@dataclass(frozen=True)
+class TableContent:
+    """Finished numbers and what must be said about them.
+
+    `strong` and `faint` hold the numbers of the rows that a terminal shows bold and dimmed.
+    """
+
+    title: str
+    columns: tuple[TableColumn, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    above: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    strong: frozenset[int] = frozenset()
+    faint: frozenset[int] = frozenset()
+
+    def texts(self) -> list[list[str]]:
+        """The cells for people, row by row."""
+        return [[c.text(v) for c, v in zip(self.columns, row, strict=True)] for row in self.rows]
