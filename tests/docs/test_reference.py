@@ -19,7 +19,7 @@ from generate.tasks import TASKS
 from replay.gates import SIGNALS, Reading
 from replay.policies import ORACLE_RULES, ORDERS, SELECTS, Policy
 from replay.stops import STOPS
-from replay.store import NUMBERS, SCHEMA
+from replay.store import NUMBERS, SCHEMA, SETS
 from toolkit.answers import JUDGES, KINDS, WAYS
 from toolkit.columns import COLUMNS
 from toolkit.log import SCHEMAS
@@ -123,6 +123,7 @@ def test_metrics() -> None:
     ends = {"f1:": "LABEL", "recall_": "K"}
     assert listed == {f"{column.metric}{ends.get(column.name, '')}" for column in COLUMNS if column.metric}
     assert set(NUMBERS) <= {column.name for column in COLUMNS}
+    assert {c.name for c in COLUMNS if c.always and not c.computed} == set(NUMBERS) - {*SETS, "price"}
     ranking = section("statistics.md", "The ranked table").partition("that the run has")[0]
     for column in COLUMNS:
         if column.quality:

@@ -100,13 +100,13 @@ def tune(
 
 def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     """One row a family: what was chosen, and the goal's metrics on both sets of rows."""
-    from toolkit.columns import find_metric
+    from toolkit.columns import metric_column
     from toolkit.show import SIMULATED, WARNING, Column, Estimate, Number, Table
 
     metrics = list(dict.fromkeys((tuned.goal.metric, *(limit.metric for limit in tuned.goal.limits), "accuracy")))
     columns = [Column("family"), Column("tried", Number(0)), Column("feasible", Number(0)), Column("chosen")]
     columns += [
-        Column(f"{m}, {where}", Estimate(find_metric(m).precision), f"{m}_{where}")
+        Column(f"{m}, {where}", Estimate(metric_column(m).precision), f"{m}_{where}")
         for m in metrics
         for where in ("dev", "report")
     ]

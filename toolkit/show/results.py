@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from toolkit.columns import COLUMNS, OutcomeColumn, find_metric
+from toolkit.columns import COLUMNS, OutcomeColumn, metric_column
 from toolkit.notes import Note, Severity
 from toolkit.show.figure import FrontierPoint, frontier
 from toolkit.show.table import Column, ColumnNote, Estimate, Interval, Number, Table, Text, Tick
@@ -39,7 +39,7 @@ class PolicyRow:
 
 @dataclass(frozen=True)
 class RankedInput:
-    """A run's result frames with what was asked of it. Shares and margins are fractions, not per cent."""
+    """A run's result frames with the settings of the run. Shares and margins are fractions, not per cent."""
 
     summary: pl.DataFrame
     comparisons: pl.DataFrame
@@ -61,7 +61,7 @@ class RankedInput:
     @property
     def quality(self) -> OutcomeColumn:
         """What is known of the metric that ranks."""
-        return find_metric(self.metric, self.columns)
+        return metric_column(self.metric, self.columns)
 
     @property
     def cost(self) -> OutcomeColumn:
@@ -198,7 +198,7 @@ def ranked_table(results: RankedInput, limit: int | None = None) -> Table:
 
 
 def _along_one_number(policy: PolicyRow) -> bool:
-    """Whether a sweep's policy is told from the others by one number, so that a line through them means something."""
+    """Whether a sweep's policies differ in one number, so that a line through them means something."""
     inside = policy.name.removeprefix(policy.family).strip("[]")
     _, sign, value = inside.partition("=")
     try:
@@ -292,15 +292,15 @@ def _shown(ranked: Sequence[Ranked], limit: int | None) -> list[Ranked]:
     return [r for r in ranked if r.policy.name in names]
 
 
-Part = tuple[Column, Callable[[Ranked], Any]]
+MadeColumn = tuple[Column, Callable[[Ranked], Any]]
 """A column of the table and what makes its cells."""
 
 
-def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[Part]:
+def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]:
     """The columns in their order: the metric that ranks, costs, the comparison with the baseline, other metrics."""
     points = Estimate(1, 100, signed=True)
     means = [column for column in results.columns if _has_column(column, results, ranked)]
-    parts: list[Part] = [
+    parts: list[MadeColumn] = [
         (Column("#", Number(0), "place"), lambda r: r.place),
         (Column("policy"), lambda r: r.policy.name),
         (Column(results.quality.heading, Estimate(1, 100), results.metric), lambda r: r.quality),
@@ -332,7 +332,7 @@ def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ra
     }[column.shown]
 
 
-def _mean(column: OutcomeColumn) -> Part:
+def _mean(column: OutcomeColumn) -> MadeColumn:
     metric = str(column.metric)
     form = Number(1, scale=100) if column.share else Number(column.decimals, scale=column.scale)
     drop = 0 if column.shown == "as cost" else column.place

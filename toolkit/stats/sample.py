@@ -50,7 +50,7 @@ class WholeSample:
 
         Of independent examples: a column of 0 and 1 only with fewer than ten of either. In clusters examples are not
         independent trials, so the bootstrap stays, unless all examples agree: then no resample differs and the
-        bootstrap would claim certainty; as many trials as clusters are what can be vouched for.
+        bootstrap would claim certainty; only as many trials as clusters are certain.
         """
         one = self.metrics[metric]
         if not one.column.rate or not self.rows[metric, policy]:
