@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -63,7 +64,7 @@ class RankedInput:
         """What is known of the metric that ranks."""
         return metric_column(self.metric, self.columns)
 
-    @property
+    @cached_property
     def cost(self) -> OutcomeColumn:
         """What the Pareto front measures: tokens; where a policy's are not known, calls; else operations."""
         real = {p.name for p in self.policies if not p.diagnostic} or {p.name for p in self.policies}

@@ -77,7 +77,7 @@ def summarise(
     ranking = [one.name for one in sample.metrics if one.column.quality]
     if metric not in ranking and metric != ACCURACY:
         raise ThinkbackError(f"policies cannot be ranked by `{metric}`: {suggest(metric, ranking)}")
-    leader = sample.leader(metric, among)
+    leader = sample.leader(metric, among, columns)
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader])]))
     plan = sample.plan(references)
     results = SeriesResults.of(plan)
