@@ -373,8 +373,9 @@ def _explanations(results: RankedInput, ranked: Sequence[Ranked], columns: Seque
     keys = {column.key for column in columns}
     own = [column for column in results.columns if column.needs and column.metric in keys]
     if own:
-        text = f"{', '.join(column.heading for column in own)}: compared with the policy's own base, see its remark."
-        yield ColumnNote(text, tuple(str(column.metric) for column in own))
+        text = f"{', '.join(column.heading for column in own)}: compared with the policy's own base"
+        named = ", see its remark" if any(policy.base for policy in results.policies) else ""
+        yield ColumnNote(f"{text}{named}.", tuple(str(column.metric) for column in own))
     if results.margin is not None:
         least = f"−{100 * results.margin:g}" if results.margin else "0"
         yield ColumnNote(f"not worse: the lower end of Δ is above {least} points.", ("not_worse",))
