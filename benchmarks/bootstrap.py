@@ -4,10 +4,10 @@
     python benchmarks/bootstrap.py --against TREE [--cases policies long clusters seconds] [--repeats 3]
 
 The first times `toolkit.stats.summarise` with a baseline that is also taken for the leader: estimates with intervals,
-and differences to the baseline with intervals and p-values (and, unasked for, F1 by label and reductions); then with a
-leader of its own, which doubles the differences. The loops are timed on PAIRS series, half estimates, half differences,
-evenly over the metrics, and scaled to as many estimates and differences to one baseline as there are. Equality to
-Monte-Carlo error is checked before anything is timed.
+and differences to the baseline with intervals and p-values (and F1 by label and reductions, which the loops leave out);
+then with a leader of its own, which doubles the differences. The loops are timed on PAIRS series, half estimates, half
+differences, evenly over the metrics, and scaled to as many estimates and differences to one baseline as there are.
+Equality to Monte-Carlo error is checked before anything is timed.
 
 The second runs each case in turn on the code of another checkout (TREE) and on this one, each in a process of its own:
 equality to 1e-9 (p-values: two resamples) is checked before processor time and the peak of memory are compared.
@@ -226,17 +226,17 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.case is not None:
-        run_case(asked.case, asked.out)
+    options = parser.parse_args()
+    if options.case is not None:
+        run_case(options.case, options.out)
         return
-    if asked.against is not None:
-        for case in asked.cases:
-            compare(asked.against, case, asked.repeats)
+    if options.against is not None:
+        for case in options.cases:
+            compare(options.against, case, options.repeats)
         return
-    block = made_run(asked.policies, asked.examples)
-    names = [f"policy {i}" for i in range(asked.policies)]
-    settings = Settings(resamples=asked.resamples)
+    block = made_run(options.policies, options.examples)
+    names = [f"policy {i}" for i in range(options.policies)]
+    settings = Settings(resamples=options.resamples)
 
     def ours(leaders: list[str] | None) -> Summary:
         return summarise(
@@ -244,7 +244,7 @@ def main() -> None:
         )
 
     rng = np.random.default_rng(1)
-    picked = rng.choice(np.arange(1, asked.policies), min(asked.pairs, asked.policies - 1), replace=False)
+    picked = rng.choice(np.arange(1, options.policies), min(options.pairs, options.policies - 1), replace=False)
     chosen = [(METRICS[(i // 2) % len(METRICS)], int(policy), 0 if i % 2 else None) for i, policy in enumerate(picked)]
 
     result = ours(names[:1])
@@ -253,13 +253,13 @@ def main() -> None:
     for number, (metric, policy, base) in enumerate(chosen):
         data, statistic = series(block, metric, policy, base)
         start = time.perf_counter()
-        low, high, error = by_scipy(data, statistic, asked.resamples, number)
+        low, high, error = by_scipy(data, statistic, options.resamples, number)
         scipy_s += time.perf_counter() - start
         table = result.summary if base is None else result.comparisons.filter(baseline=names[0])
         row = table.filter(policy=names[policy], metric=metric).row(0, named=True)
         worst = max(worst, abs(row["low"] - low) / error, abs(row["high"] - high) / error)
     # A limit's Monte-Carlo error is sqrt(0.025 · 0.975 / B) / 0.0584 standard errors; two of them, five sigmas.
-    allowed = 5 * math.sqrt(2) * math.sqrt(0.025 * 0.975 / asked.resamples) / 0.0584
+    allowed = 5 * math.sqrt(2) * math.sqrt(0.025 * 0.975 / options.resamples) / 0.0584
     print(f"largest distance to scipy's limits on {len(chosen)} series: {worst:.3f} standard errors "
           f"(Monte-Carlo error allows {allowed:.3f})")  # fmt: skip
     if worst > allowed:
@@ -269,16 +269,18 @@ def main() -> None:
     looped = chosen[:4]
     for number, (metric, policy, base) in enumerate(looped):
         start = time.perf_counter()
-        by_loop(*series(block, metric, policy, base), asked.resamples, number)
+        by_loop(*series(block, metric, policy, base), options.resamples, number)
         loop_s += time.perf_counter() - start
 
-    times, given = timed(lambda: ours(names[:1]), asked.repeats)
+    times, given = timed(lambda: ours(names[:1]), options.repeats)
     more_times, more = timed(lambda: ours(None), 1)
     own = sorted(times)[len(times) // 2]
-    wanted = len(METRICS) * (2 * asked.policies - 1)  # estimates, and differences to one baseline
+    wanted = len(METRICS) * (2 * options.policies - 1)  # estimates, and differences to one baseline
     scipy_all, loop_all = scipy_s / len(chosen) * wanted, loop_s / len(looped) * wanted
-    print(f"{asked.policies:,} policies × {len(METRICS)} metrics, {asked.examples:,} examples, {asked.resamples:,} "
-          f"paired resamples: {wanted:,} estimates and differences to one baseline")  # fmt: skip
+    print(
+        f"{options.policies:,} policies × {len(METRICS)} metrics, {options.examples:,} examples, "
+        f"{options.resamples:,} paired resamples: {wanted:,} estimates and differences to one baseline"
+    )
     print(
         f"toolkit.stats.summarise: {own:.2f} s (median of {len(times)}: {', '.join(f'{t:.2f}' for t in times)}), "
         f"{given:,} intervals, F1 by label and reductions among them"

@@ -64,7 +64,7 @@ class OutcomeColumn:
 
     @property
     def heading(self) -> str:
-        """What stands above its numbers."""
+        """The heading of its numbers."""
         return f"{self.label} %" if self.share else self.label
 
     @property
@@ -156,7 +156,7 @@ def find(name: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> OutcomeColumn
     return replace(row, name=name, metric=name, family=False) if row.family else row
 
 
-def find_metric(metric: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> OutcomeColumn:
+def metric_column(metric: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> OutcomeColumn:
     """The column whose mean a metric is."""
     return next((column for column in columns if column.metric == metric and not column.family), find(metric, columns))
 

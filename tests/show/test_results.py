@@ -277,6 +277,8 @@ def test_a_remark_names_the_base_of_fixes_and_flips(results: RankedInput) -> Non
     made = replace(results, summary=pl.concat([results.summary, fixes]), policies=policies)
     assert by_name(made)["best of 4"].remark == "baseline; base: vote"
     assert "fixes %: compared with the policy's own base, see its remark." in ranked_table(made).below
+    unnamed = replace(made, policies=results.policies)
+    assert "fixes %: compared with the policy's own base." in ranked_table(unnamed).below
     assert not any("own base" in line for line in ranked_table(results).below)
 
 

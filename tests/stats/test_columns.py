@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toolkit.columns import COLUMNS, OutcomeColumn, find, find_metric, with_columns
+from toolkit.columns import COLUMNS, OutcomeColumn, find, metric_column, with_columns
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, draws, summarise
 
@@ -21,11 +21,11 @@ def test_names_are_given_once() -> None:
 
 
 def test_one_row_stands_for_a_family_of_columns() -> None:
-    assert find("recall_10") == find_metric("recall_10")
+    assert find("recall_10") == metric_column("recall_10")
     assert (find("recall_10").metric, find("recall_10").quality) == ("recall_10", True)
-    assert find_metric("f1:True").share
-    assert find_metric("accuracy").name == "correct"
-    assert find_metric("cost_per_1000").name == "price"
+    assert metric_column("f1:True").share
+    assert metric_column("accuracy").name == "correct"
+    assert metric_column("cost_per_1000").name == "price"
 
 
 def test_a_column_that_no_row_names_is_a_cost() -> None:

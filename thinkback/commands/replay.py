@@ -133,7 +133,7 @@ def _write_and_show(result: Result, ranked: RankedInput, out: Path, force: bool)
 def _ranked(result: Result, margin: float | None) -> RankedInput:
     """What the ranked table and the figure need of a run."""
     from replay.runs.store import columns_of
-    from toolkit.columns import find_metric, with_columns
+    from toolkit.columns import metric_column, with_columns
     from toolkit.show import PolicyRow, RankedInput
 
     made, columns = result.provenance, with_columns(columns_of(result.policies))
@@ -144,7 +144,7 @@ def _ranked(result: Result, margin: float | None) -> RankedInput:
             PolicyRow(p.name, p.sweep, p.sweep_size, p.diagnostic, p.flips_against) for p in result.policies
         ),
         n=result.statistics.n,
-        title=f"Policies on {made['log']['name']}, ranked by {find_metric(made['metric'], columns).label}",
+        title=f"Policies on {made['log']['name']}, ranked by {metric_column(made['metric'], columns).label}",
         metric=made["metric"],
         baseline=result.baseline,
         leader=result.leader,

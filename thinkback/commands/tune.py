@@ -101,7 +101,7 @@ def tune(
 
 def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     """One row a family: what was chosen, and the goal's metrics on both sets of rows."""
-    from toolkit.columns import find_metric
+    from toolkit.columns import metric_column
     from toolkit.notes import Severity
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
 
@@ -113,7 +113,7 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
         TableColumn("chosen"),
     ]
     columns += [
-        TableColumn(f"{m}, {where}", NumberWithInterval(find_metric(m).precision), f"{m}_{where}")
+        TableColumn(f"{m}, {where}", NumberWithInterval(metric_column(m).precision), f"{m}_{where}")
         for m in metrics
         for where in ("dev", "report")
     ]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from toolkit.columns import COLUMNS, OutcomeColumn, find_metric
+from toolkit.columns import COLUMNS, OutcomeColumn, metric_column
 from toolkit.notes import Note, Severity
 from toolkit.show.figure import FrontierPoint, frontier
 from toolkit.show.table import Table
@@ -40,7 +41,7 @@ class PolicyRow:
 
 @dataclass(frozen=True)
 class RankedInput:
-    """A run's result frames with what was asked of it. Shares and margins are fractions, not per cent."""
+    """A run's result frames with the settings of the run. Shares and margins are fractions, not per cent."""
 
     summary: pl.DataFrame
     comparisons: pl.DataFrame
@@ -62,9 +63,9 @@ class RankedInput:
     @property
     def quality(self) -> OutcomeColumn:
         """What is known of the metric that ranks."""
-        return find_metric(self.metric, self.columns)
+        return metric_column(self.metric, self.columns)
 
-    @property
+    @cached_property
     def cost(self) -> OutcomeColumn:
         """What the Pareto front measures: tokens; where a policy's are not known, calls; else operations."""
         real = {p.name for p in self.policies if not p.diagnostic} or {p.name for p in self.policies}
@@ -199,7 +200,7 @@ def ranked_table(results: RankedInput, limit: int | None = None) -> Table:
 
 
 def _along_one_number(policy: PolicyRow) -> bool:
-    """Whether a sweep's policy is told from the others by one number, so that a line through them means something."""
+    """Whether a sweep's policies differ in one number, so that a line through them means something."""
     inside = policy.name.removeprefix(policy.family).strip("[]")
     _, sign, value = inside.partition("=")
     try:
@@ -295,15 +296,15 @@ def _shown(ranked: Sequence[Ranked], limit: int | None) -> list[Ranked]:
     return [r for r in ranked if r.policy.name in names]
 
 
-Part = tuple[TableColumn, Callable[[Ranked], Any]]
+MadeColumn = tuple[TableColumn, Callable[[Ranked], Any]]
 """A column of the table and what makes its cells."""
 
 
-def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[Part]:
+def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]:
     """The columns in their order: the metric that ranks, costs, the comparison with the baseline, other metrics."""
     points = NumberWithInterval(1, 100, signed=True)
     means = [column for column in results.columns if _has_column(column, results, ranked)]
-    parts: list[Part] = [
+    parts: list[MadeColumn] = [
         (TableColumn("#", Number(0), "place"), lambda r: r.place),
         (TableColumn("policy"), lambda r: r.policy.name),
         (TableColumn(results.quality.heading, NumberWithInterval(1, 100), results.metric), lambda r: r.quality),
@@ -335,7 +336,7 @@ def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ra
     }[column.shown]
 
 
-def _mean(column: OutcomeColumn) -> Part:
+def _mean(column: OutcomeColumn) -> MadeColumn:
     metric = str(column.metric)
     form = Number(1, scale=100) if column.share else Number(column.decimals, scale=column.scale)
     drop = 0 if column.shown == "as cost" else column.place
@@ -377,8 +378,9 @@ def _explanations(
     keys = {column.key for column in columns}
     own = [column for column in results.columns if column.needs and column.metric in keys]
     if own:
-        text = f"{', '.join(column.heading for column in own)}: compared with the policy's own base, see its remark."
-        yield ColumnNote(text, tuple(str(column.metric) for column in own))
+        text = f"{', '.join(column.heading for column in own)}: compared with the policy's own base"
+        named = ", see its remark" if any(policy.base for policy in results.policies) else ""
+        yield ColumnNote(f"{text}{named}.", tuple(str(column.metric) for column in own))
     if results.margin is not None:
         least = f"−{100 * results.margin:g}" if results.margin else "0"
         yield ColumnNote(f"not worse: the lower end of Δ is above {least} points.", ("not_worse",))

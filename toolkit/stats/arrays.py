@@ -153,12 +153,11 @@ def _summarised(
         raise ThinkbackError(f"`cluster` has {len(unit)} entries for {size} examples: give one an example")
     block = OutcomeBlock(np.array([""] * size, object), unit, {column.name: np.stack(list(columns.values()))})
     names = list(columns)
-    only = replace(
-        column, quality=True
-    )  # so that it gives a row even where nothing is known, and no other is asked for
+    ranking = replace(column, quality=True)  # what ranks has a row even where nothing is known
     return summarise(
-        lambda: iter([block]), names, baseline=names[-1], metric=str(column.metric), columns=[only], settings=settings
-    )
+        lambda: iter([block]), names, baseline=names[-1], leaders=names[-1:], metric=str(column.metric),
+        columns=[ranking], settings=settings,
+    )  # fmt: skip
 
 
 def _paired(result: Summary, metric: str) -> PairedInterval:

@@ -36,7 +36,7 @@ class Steps:
     kept: Mapping[str, Floats]
     fired: Mapping[str, Floats]
     rate: frozenset[str]
-    least: int = 0  # points there are at least, where the last ones let nobody new through
+    least: int = 0  # points there are at least, where the last ones let no further example through
     among: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property

@@ -16,7 +16,7 @@ from toolkit.stats.intervals import newcombe, wilson
 from toolkit.stats.outcomes import Blocks, Floats
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample, read_sample
-from toolkit.stats.series import METHOD_NAMES, Kind, SeriesPlan, SeriesResults, resample, resampled_values
+from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, resample, resampled_values
 from toolkit.stats.summary_notes import notes_of
 
 SUMMARY_SCHEMA = {
@@ -29,7 +29,7 @@ COMPARISONS_SCHEMA = {
 }  # fmt: skip
 
 ACCURACY = "accuracy"
-"""What ranks unless something else is asked for."""
+"""The metric that ranks by default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ def summarise(
     ranking = [one.name for one in sample.metrics if one.column.quality]
     if metric not in ranking and metric != ACCURACY:
         raise ThinkbackError(f"policies cannot be ranked by `{metric}`: {suggest(metric, ranking)}")
-    leader = sample.leader(metric, among)
+    leader = sample.leader(metric, among, columns)
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader])]))
     plan = sample.plan(references)
     results = SeriesResults.of(plan)
@@ -132,7 +132,7 @@ def _numbers(policies: Sequence[str], names: Sequence[str]) -> list[int]:
 
 def _score_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, settings: Settings) -> None:
     """Wilson's and Newcombe's intervals in place of the bootstrap's; p-values stay."""
-    value = (Kind.VALUE, 0)
+    value = (SeriesKind.VALUE, 0)
     for m in range(len(sample.metrics)):
         few = {p: found for p in range(len(sample.policies)) if (found := sample.few_events(m, p))}
         for p, (events, trials) in few.items():
@@ -146,9 +146,9 @@ def _score_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResul
         for number, reference in plan.compared(m):
             others = [p for p in few if p != reference] if reference in few else []
             for p, table in sample.pair_tables(m, others, reference):
-                # Where the two never differ the bootstrap's [0, 0] stands.
+                # Where the two never differ the bootstrap's [0, 0] is kept.
                 if sum(table) > 1 and table[1] + table[2] > 0:
-                    slot = (Kind.DIFFERENCE, number)
+                    slot = (SeriesKind.DIFFERENCE, number)
                     p_value = float(results.p_value[(*slot, m, p)])
                     results.put(slot, m, p, *newcombe(*table, settings.level), p_value, "newcombe")
 
@@ -172,10 +172,10 @@ def _summary(sample: WholeSample, results: SeriesResults) -> pl.DataFrame:
         "policy": _names(sample.policies, p),
         "metric": _names([metric.name for metric in sample.metrics], m),
         "estimate": _numbers_or_null(sample.estimates[m, p]),
-        "low": _numbers_or_null(results.low[Kind.VALUE, 0, m, p]),
-        "high": _numbers_or_null(results.high[Kind.VALUE, 0, m, p]),
+        "low": _numbers_or_null(results.low[SeriesKind.VALUE, 0, m, p]),
+        "high": _numbers_or_null(results.high[SeriesKind.VALUE, 0, m, p]),
         "n": pl.Series(sample.counts[m, p]),
-        "method": _methods(results.method[Kind.VALUE, 0, m, p]),
+        "method": _methods(results.method[SeriesKind.VALUE, 0, m, p]),
     }
     return pl.DataFrame(columns, schema=SUMMARY_SCHEMA)
 
@@ -188,7 +188,7 @@ def _comparisons(sample: WholeSample, references: Sequence[int], results: Series
     both &= (np.arange(size)[:, None] != against)[:, :, None]
     reducible = np.array([metric.column.cost for metric in sample.metrics], bool)
     p, r, reduced, m = np.nonzero(np.stack([both, both & reducible], axis=2))
-    series = (np.array([Kind.DIFFERENCE, Kind.REDUCTION])[reduced], r, m, p)
+    series = (np.array([SeriesKind.DIFFERENCE, SeriesKind.REDUCTION])[reduced], r, m, p)
     value = results.value[series]
     gone = np.isnan(value)
 

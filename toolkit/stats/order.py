@@ -1,16 +1,16 @@
-"""Who stands before whom: the one order of policies that the leader and the ranked table share."""
+"""The one order of policies, which the leader and the ranked table share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
-from toolkit.columns import COLUMNS, OutcomeColumn, ranking_costs
+from toolkit.columns import OutcomeColumn, ranking_costs
 
 
-def cost_column(known: Callable[[str], bool], columns: Sequence[OutcomeColumn] = COLUMNS) -> OutcomeColumn:
-    """The first of the ranking costs that is `known` for every policy that is no diagnostic; the last if none is."""
-    costs = ranking_costs(columns)
+def cost_column(known: Callable[[str], bool], columns: Sequence[OutcomeColumn]) -> OutcomeColumn:
+    """The first of the ranking costs that is `known` for every policy but diagnostics; the last if none is."""
+    costs = ranking_costs(columns) or ranking_costs()
     return next((column for column in costs if known(column.name)), costs[-1])
 
 

@@ -1,7 +1,7 @@
 """The outcomes of a run: blocks that are checked at the door, read once, kept compact, given back by column and policy.
 
 Values are kept exactly, in the smallest of three types. What exceeds `KEEP_BYTES` goes to a temporary file, from which
-only the policies asked for are read: work on policies in groups reads the outcomes once in all, not once a group.
+only the policies that are wanted are read: work on policies in groups reads the outcomes once, not once a group.
 """
 
 from __future__ import annotations
@@ -169,15 +169,16 @@ class Chunk:
         """Whether there is such a column."""
         return key in self.pieces[0]
 
-    def add(self, block: OutcomeBlock, slabs: dict[Key, Slab]) -> None:
+    def add(self, blocks: Sequence[OutcomeBlock], slabs: dict[Key, Slab]) -> None:
         """Take in the next examples, whose columns lie in `slabs`."""
-        correct = block.values.get("correct")
-        judged = np.ones(len(block), bool) if correct is None else ~np.isnan(correct).all(axis=0)
-        self.unit = np.concatenate([self.unit, block.unit])
-        self.judged = np.concatenate([self.judged, judged])
-        if block.gold is not None:
-            gold = np.asarray(block.gold, np.int64)
-            self.gold = gold if self.gold is None else np.concatenate([self.gold, gold])
+        for block in blocks:
+            correct = block.values.get("correct")
+            judged = np.ones(len(block), bool) if correct is None else ~np.isnan(correct).all(axis=0)
+            self.unit = np.concatenate([self.unit, block.unit])
+            self.judged = np.concatenate([self.judged, judged])
+            if block.gold is not None:
+                gold = np.asarray(block.gold, np.int64)
+                self.gold = gold if self.gold is None else np.concatenate([self.gold, gold])
         self.pieces.append(slabs)
 
 
@@ -225,7 +226,7 @@ class Store:
         shares = [b.predicted for b in blocks if b.predicted is not None]
         for label in range(shares[0].shape[2] if shares else 0):
             slabs[label] = self._slab(np.concatenate([s[:, :, label] for s in shares], axis=1))
-        self.chunks[-1].add(_joined(blocks), slabs)
+        self.chunks[-1].add(blocks, slabs)
 
     def _slab(self, values: Floats) -> Slab:
         array = _compact(values)
@@ -247,18 +248,6 @@ class Store:
             ) from None
         self._written += array.nbytes
         return Slab(None, array.dtype, array.shape[1], self._file.fileno(), offset)
-
-
-def _joined(blocks: Sequence[OutcomeBlock]) -> OutcomeBlock:
-    """Blocks as one, with `correct` as the only column."""
-    golds = [b.gold for b in blocks if b.gold is not None]
-    correct = [b.values["correct"] for b in blocks if "correct" in b.values]
-    return OutcomeBlock(
-        np.concatenate([b.example_ids for b in blocks]),
-        np.concatenate([b.unit for b in blocks]),
-        {"correct": np.concatenate(correct, axis=1)} if correct else {},
-        np.concatenate(golds) if golds else None,
-    )
 
 
 def _compact(values: Floats) -> NDArray[Any]:

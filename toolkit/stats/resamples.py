@@ -30,7 +30,7 @@ KEEP_COUNTS = 256 * 2**20
 THREADS = min(8, os.cpu_count() or 1)
 
 Counts = NDArray[np.uint8]
-"""How often a unit is drawn. More than 255 times has a chance below 10^-500."""
+"""How often a unit is drawn. The probability of more than 255 times is below 10^-500."""
 
 
 @dataclass(frozen=True)

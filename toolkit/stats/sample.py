@@ -50,7 +50,7 @@ class WholeSample:
 
         Of independent examples: a column of 0 and 1 only with fewer than ten of either. In clusters examples are not
         independent trials, so the bootstrap stays, unless all examples agree: then no resample differs and the
-        bootstrap would claim certainty; as many trials as clusters are what can be vouched for.
+        bootstrap would claim certainty; only as many trials as clusters are certain.
         """
         one = self.metrics[metric]
         if not one.column.rate or not self.rows[metric, policy]:
@@ -63,7 +63,7 @@ class WholeSample:
         units = min(self.units.count, count)
         return (events / count * units, units) if count and rarer == 0 else None
 
-    def leader(self, metric: str, among: Sequence[int]) -> int | None:
+    def leader(self, metric: str, among: Sequence[int], columns: Sequence[OutcomeColumn]) -> int | None:
         """The policy that is best by a metric, then cheapest, then first; None when none of `among` has a value."""
         names = [m.name for m in self.metrics]
 
@@ -73,7 +73,7 @@ class WholeSample:
             return np.where(self.rows[names.index(name)], self.estimates[names.index(name)], np.nan)
 
         quality = known(metric)
-        cost = known(cost_column(lambda name: not np.isnan(known(name)[list(among)]).any()).name)
+        cost = known(cost_column(lambda name: not np.isnan(known(name)[list(among)]).any(), columns).name)
         ranked = [
             rank_key(float(quality[p]), None if math.isnan(cost[p]) else float(cost[p]), p)
             for p in among

@@ -84,7 +84,7 @@ class Scan:
     """What one pass over the units learns of each distinct statistic."""
 
     statistics: tuple[Statistic, ...]
-    index: dict[Statistic, int]  # every statistic asked for -> its first equal in `statistics`
+    index: dict[Statistic, int]  # every statistic given -> its first equal in `statistics`
     total: Floats  # (S,) sum over units
     reach: Floats  # (S,) largest absolute value of a unit
     constant: NDArray[np.bool_]  # (S,) the same for all units

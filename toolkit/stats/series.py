@@ -32,7 +32,7 @@ METHOD_NAMES = (None, "percentile", "bca", "wilson", "newcombe")
 """What `SeriesResults.method` numbers."""
 
 
-class Kind(IntEnum):
+class SeriesKind(IntEnum):
     """What a series is of: a metric, its difference to a reference, or 1 − its ratio to a reference."""
 
     VALUE = 0
@@ -40,7 +40,7 @@ class Kind(IntEnum):
     REDUCTION = 2
 
 
-Slot = tuple[Kind, int]
+Slot = tuple[SeriesKind, int]
 """The kind of a series and the number of the reference, 0 for values."""
 
 
@@ -61,7 +61,7 @@ class SeriesResults:
     @classmethod
     def of(cls, plan: SeriesPlan) -> SeriesResults:
         """The values in the whole sample, and no interval yet."""
-        shape = (len(Kind), max(1, len(plan.references)), *plan.valued.shape)
+        shape = (len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
         value, low, high, p_value = (np.full(shape, np.nan) for _ in range(4))
         row = np.arange(len(plan.scan.statistics))
         for batch in _batches(plan, range(plan.valued.shape[1]), 1):
@@ -114,13 +114,13 @@ class SeriesBatch:
         # A statistic that all series share is given once and broadcasts.
         value = metric.value([sums[some[:1] if (some == some[0]).all() else some] for some in rows.T])
         value = np.broadcast_to(value, (len(rows), value.shape[1]))
-        yield (Kind.VALUE, 0), value
+        yield (SeriesKind.VALUE, 0), value
         for number, policy in self.plan.compared(self.metric):
             other = metric.value([sums[[row[i]]] for i in self.plan.indices(self.metric, policy)])
-            yield (Kind.DIFFERENCE, number), value - other
+            yield (SeriesKind.DIFFERENCE, number), value - other
             if metric.column.cost:
                 with np.errstate(invalid="ignore", divide="ignore"):
-                    yield (Kind.REDUCTION, number), 1 - value / np.where(other == 0, np.nan, other)
+                    yield (SeriesKind.REDUCTION, number), 1 - value / np.where(other == 0, np.nan, other)
 
 
 def resample(units: Units, plan: SeriesPlan, settings: Settings, results: SeriesResults) -> None:
@@ -235,7 +235,7 @@ def _sum_up(
         else:
             low, high, corrected = drawn.bca(settings.level, *corrections[id(batch), slot])
         enough = drawn.enough
-        p_values = np.full(len(values), np.nan) if slot[0] is Kind.VALUE else drawn.p_values()
+        p_values = np.full(len(values), np.nan) if slot[0] is SeriesKind.VALUE else drawn.p_values()
         for i, owners in enumerate(batch.owners):
             results.kept[(*slot, batch.metric, owners)] = drawn.kept[i] / settings.resamples
             if enough[i]:

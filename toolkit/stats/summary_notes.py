@@ -9,7 +9,7 @@ import numpy as np
 from toolkit.notes import Note, note
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
-from toolkit.stats.series import METHOD_NAMES, Kind, SeriesResults
+from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesResults
 
 
 def notes_of(
@@ -42,7 +42,7 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
         if metric.column.computed == "seconds":
             paid = f"{sample.seconds} / 3600 · {settings.kw:g} kW · {settings.eur_per_kwh:g} € per kWh"
             yield note("euros", f"{metric.column.label}: {paid}", metrics=[metric.name])
-    wilson = results.method[Kind.VALUE, 0] == METHOD_NAMES.index("wilson")  # (metrics, policies)
+    wilson = results.method[SeriesKind.VALUE, 0] == METHOD_NAMES.index("wilson")  # (metrics, policies)
     for m, metric in enumerate(sample.metrics):
         few = [sample.policies[p] for p in np.flatnonzero(wilson[m])]
         if few and sample.independent:
@@ -63,7 +63,7 @@ def _on_intervals(
         yield note("too_few_resamples", text, metrics=metrics)
     fallen = (results.method == METHOD_NAMES.index("percentile")) & (results.low != results.high)
     for number, reference in enumerate(references):
-        fallen[Kind.DIFFERENCE :, number, :, reference] = False
+        fallen[SeriesKind.DIFFERENCE :, number, :, reference] = False
     if settings.method == "bca" and fallen.any():
         text = f"BCa is undefined for {int(fallen.sum())} intervals: percentile limits there"
         yield note("bca_undefined", text, metrics=_metrics(sample, fallen))
@@ -72,7 +72,7 @@ def _on_intervals(
 def _metrics(sample: WholeSample, series: np.ndarray) -> list[str]:
     """Names of the metrics and reductions of some series (kinds, references, metrics, policies)."""
     found = {
-        ("reduction:" if kind == Kind.REDUCTION else "") + sample.metrics[m].name
+        ("reduction:" if kind == SeriesKind.REDUCTION else "") + sample.metrics[m].name
         for kind, m in np.argwhere(series.any(axis=(1, 3)))
     }
     return sorted(found)
