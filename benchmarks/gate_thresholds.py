@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from generate.simulate_recovery import RecoveryModel, simulate_recovery
+from generate.simulation.recovery import RecoveryModel, simulate_recovery
 from replay import Act, Reading, Sample, When
 from replay.contents import read_contents, resolve
 from replay.passes import Plan

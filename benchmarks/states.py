@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from generate.adding.block import blocks
-from generate.adding.forced import open_forced
-from generate.adding.plan import make_add_plan
-from generate.adding.run import add
-from generate.additions_file import load_additions
+from generate.annotating.annotation_plan import make_add_plan
+from generate.annotating.annotation_run import add
+from generate.signals.additions_file import load_additions
+from generate.signals.forced import open_forced
+from generate.traces.block import blocks
 from toolkit.log import collect, open_log, write_log
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789 +-=.\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from generate.simulate import simulate
+from generate.simulation.grid import simulate
 from replay import Margin, Sample
 from replay.blocks import read_block
 from replay.contents import read_contents, request, resolve

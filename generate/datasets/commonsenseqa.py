@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from generate.datasets.counting import Count
-from generate.datasets.making import DataSet, Loaded, Request, frame, unique
+from generate.datasets.data_set import DataSet, Loaded, Request, frame, unique
 from generate.datasets.published import Row, read_rows
 
 LABELS = ("A", "B", "C", "D", "E")

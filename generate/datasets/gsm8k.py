@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from generate.datasets.counting import Count
-from generate.datasets.making import DataSet, Loaded, Request, example_name, frame
+from generate.datasets.data_set import DataSet, Loaded, Request, example_name, frame
 from generate.datasets.published import Row, read_rows
 from toolkit.answers import number_form
 

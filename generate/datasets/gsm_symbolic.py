@@ -14,8 +14,8 @@ from pathlib import Path
 import polars as pl
 
 from generate.datasets.counting import Count
+from generate.datasets.data_set import DataSet, Loaded, Request, frame, unique
 from generate.datasets.gsm8k import final_number
-from generate.datasets.making import DataSet, Loaded, Request, frame, unique
 from generate.datasets.published import read_rows
 
 _SOURCE = "Mirzadeh et al. 2024: 50 instances a template"

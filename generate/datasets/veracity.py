@@ -26,7 +26,7 @@ from typing import Any
 import polars as pl
 
 from generate.datasets.counting import Count
-from generate.datasets.making import DataSet, Loaded, Request, example_name, frame, unique
+from generate.datasets.data_set import DataSet, Loaded, Request, example_name, frame, unique
 from generate.datasets.published import Row, find_files, read_rows
 from toolkit.errors import ThinkbackError
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, get_type_hints
 
-from generate.settings import of_kind
+from generate.recipes.settings import of_kind
 from toolkit.errors import ThinkbackError, suggest
 
 FINISH_WORDS = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from generate.passes.batching import Ids
-from generate.passes.reading import Pass, in_memory
+from generate.passes.reader import Pass, in_memory
 
 
 def states_at(

@@ -14,9 +14,9 @@ from typing import Any
 import polars as pl
 
 from generate.tasks.algebra import Algebra
-from generate.tasks.claims import Claims
 from generate.tasks.formats import CHARACTERS, GRADES, PROMPTS, Text
-from generate.tasks.making import ANSWER, SPLITS, Check, Item, Task, answer_of, draw, examples, part_of, stream
+from generate.tasks.numeric_claims import Claims
+from generate.tasks.task import ANSWER, SPLITS, Check, Item, Task, answer_of, draw, examples, part_of, stream
 from toolkit.errors import ThinkbackError, suggest
 
 __all__ = [

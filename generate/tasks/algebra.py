@@ -36,7 +36,7 @@ from generate.tasks.equations import (
     root,
     write,
 )
-from generate.tasks.making import ANSWER, Check, Item, answer_of
+from generate.tasks.task import ANSWER, Check, Item, answer_of
 from toolkit.errors import ThinkbackError
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz"

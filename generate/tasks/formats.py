@@ -22,7 +22,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from generate.tasks.making import ANSWER, Item, Task, answer_of
+from generate.tasks.task import ANSWER, Item, Task, answer_of
 from toolkit.errors import ThinkbackError
 
 PROMPTS: Mapping[str, str] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from generate.training.recipe import Schedule
+from generate.training.model_recipe import Schedule
 
 
 class Optimizer:

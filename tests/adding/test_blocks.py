@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from generate.adding.block import READ, blocks
-from generate.adding.plan import make_add_plan
-from generate.additions_file import load_additions
-from generate.features import working
+from generate.annotating.annotation_plan import make_add_plan
+from generate.signals import features as working
+from generate.signals.additions_file import load_additions
+from generate.traces.block import READ, blocks
 from tests.adding.makers import make_log, write_recipe
 from tests.adding.test_adding import CHANCE
 

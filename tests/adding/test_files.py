@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from generate.additions import Classifier
-from generate.additions_file import load_additions
-from generate.recipe_file import load_recipe
+from generate.recipes.recipe_file import load_recipe
+from generate.signals.additions import Classifier
+from generate.signals.additions_file import load_additions
 from tests.adding.makers import write_recipe
 from toolkit.errors import ThinkbackError
 

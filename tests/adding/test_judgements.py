@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from generate.verify.reading import read_judgement
+from generate.signals.judgements import read_judgement
 
 
 @pytest.mark.parametrize(

@@ -11,18 +11,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.adding.block import read_block
-from generate.adding.forced import open_forced
-from generate.adding.plan import make_add_plan
-from generate.adding.run import Added, add
-from generate.adding.sources import chat_of
-from generate.additions_file import load_additions
+from generate.annotating.annotation_plan import make_add_plan
+from generate.annotating.annotation_run import Added, add
 from generate.engines.weights import find_model
-from generate.passes import reading
+from generate.passes import reader as reading
 from generate.passes.batching import Ids, batches, pad
-from generate.passes.reading import Pass, in_memory
-from generate.verify import logprob
-from generate.verify.classifier import ClassifierWorker
+from generate.passes.reader import Pass, in_memory
+from generate.signals import logprob
+from generate.signals.additions_file import load_additions
+from generate.signals.forced import open_forced
+from generate.signals.sequence_classifier import ClassifierWorker
+from generate.traces.block import read_block
+from generate.traces.sources import chat_of
 from tests.adding.makers import PROMPTS, SOURCE, make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from generate.additions import Asked
-from generate.additions_file import load_additions
-from generate.classifier.settings import load_training
-from generate.recipe_file import RECIPES, load_recipe
+from generate.classifier.classifier_recipe import load_training
+from generate.recipes.recipe_file import RECIPES, load_recipe
+from generate.signals.additions import Asked
+from generate.signals.additions_file import load_additions
 from generate.tasks import make_task
 from generate.training.texts import CHOICES
 from thinkback.app import app

@@ -8,13 +8,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from generate.adding.estimate import estimate_additions
-from generate.adding.plan import make_add_plan
-from generate.adding.run import add
-from generate.additions_file import load_additions
+from generate.annotating.annotation_estimate import estimate_additions
+from generate.annotating.annotation_plan import make_add_plan
+from generate.annotating.annotation_run import add
 from generate.engines.base import Call, CallFailure
-from generate.verify.asked import AskedWorker
-from generate.verify.chance import RandomWorker
+from generate.signals.additions_file import load_additions
+from generate.signals.asked import AskedWorker
+from generate.signals.random_score import RandomWorker
 from tests.adding.judges import Judge, in_json
 from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.adding.test_adding import CHANCE, ENGINE, JUDGE, run, scores

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.adding.plan import make_add_plan
-from generate.adding.run import add
-from generate.additions_file import load_additions
-from generate.classifier.data import held_out, labelled, training_rows
-from generate.classifier.settings import load_training
+from generate.annotating.annotation_plan import make_add_plan
+from generate.annotating.annotation_run import add
+from generate.classifier.classifier_recipe import load_training
+from generate.classifier.labelled_traces import held_out, labelled, training_rows
+from generate.signals.additions_file import load_additions
 from tests.adding.makers import make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
@@ -83,7 +83,7 @@ def test_bad_settings_are_one_line(tmp_path: Path, change: str, message: str) ->
 def test_a_trained_classifier_scores_the_log(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], method: str, keep: str
 ) -> None:
-    from generate.classifier.train import train
+    from generate.classifier.fitting import train
 
     save(tmp_path)
     capfd.readouterr()  # what transformers says of saving
@@ -119,7 +119,7 @@ def test_a_trained_classifier_scores_the_log(
 
 @with_models
 def test_training_is_the_same_again_and_stops_early_and_balances(tmp_path: Path) -> None:
-    from generate.classifier.train import train
+    from generate.classifier.fitting import train
 
     save(tmp_path)
     log = make_log(tmp_path / "log", 30)
@@ -144,7 +144,7 @@ def test_training_is_the_same_again_and_stops_early_and_balances(tmp_path: Path)
 @pytest.mark.parametrize("balance", ["weight", "sample"])
 def test_labels_that_are_left_behind_by_length_are_one_line(tmp_path: Path, balance: str) -> None:
     """Every right trace has 41 characters more, and the model is to read 60."""
-    from generate.classifier.train import train
+    from generate.classifier.fitting import train
 
     save(tmp_path)
     longer = pl.when("correct").then(pl.col("text") + " " + "y" * 40).otherwise("text")
@@ -157,7 +157,7 @@ def test_labels_that_are_left_behind_by_length_are_one_line(tmp_path: Path, bala
 
 @with_models
 def test_an_adapter_on_another_base_is_refused(tmp_path: Path) -> None:
-    from generate.classifier.train import train
+    from generate.classifier.fitting import train
 
     save(tmp_path)
     log = make_log(tmp_path / "log", 40)

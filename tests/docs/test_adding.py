@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from generate.additions import Asked, Classifier, Features, LogProb, Random, States
-from generate.classifier.settings import Training
-from generate.features import contradiction, numeric, serving, similarity
-from generate.features.columns import SERVING
-from generate.recipe_file import read_toml, shipped_recipes
+from generate.classifier.classifier_recipe import Training
+from generate.recipes.recipe_file import read_toml, shipped_recipes
+from generate.signals import contradiction, numeric, serving, similarity
+from generate.signals.additions import Asked, Classifier, Features, LogProb, Random, States
+from generate.signals.columns import SERVING
 from tests.docs.test_reference import section
 from toolkit.features import CLAIM_FEATURES
 

@@ -13,8 +13,8 @@ import pytest
 import replay
 from generate.datasets import DATASETS
 from generate.engines import ENGINES, settings_of
-from generate.recipe import Answers, Data, Embedding, Evidence, FewShot, Finalizer, Revise, Sample
-from generate.recipe_file import shipped_recipes
+from generate.recipes.recipe import Answers, Data, Embedding, Evidence, FewShot, Finalizer, Revise, Sample
+from generate.recipes.recipe_file import shipped_recipes
 from generate.tasks import TASKS
 from replay.gates import SIGNALS, Reading
 from replay.policies import ORACLE_RULES, ORDERS, SELECTS, Policy

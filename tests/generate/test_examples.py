@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from generate.recipe_file import load_recipe
-from generate.run import make_plan
+from generate.recipes.recipe_file import load_recipe
+from generate.sampling.sampling_run import make_plan
 from tests.generate.toy import RECIPE, write_recipe
 from toolkit.errors import ThinkbackError
 

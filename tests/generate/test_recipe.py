@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from generate.additions_file import load_additions
-from generate.classifier.settings import load_training
-from generate.estimate import estimate
-from generate.recipe import Recipe, Revise
-from generate.recipe_file import load_recipe, read_toml, shipped_recipes
-from generate.run import make_plan
-from generate.steps.prompting import PROMPTS
-from generate.steps.temperatures import Balanced, Constant, Mixture
+from generate.classifier.classifier_recipe import load_training
+from generate.recipes.prompting import PROMPTS
+from generate.recipes.recipe import Recipe, Revise
+from generate.recipes.recipe_file import load_recipe, read_toml, shipped_recipes
+from generate.recipes.temperatures import Balanced, Constant, Mixture
+from generate.sampling.sampling_estimate import estimate
+from generate.sampling.sampling_run import make_plan
+from generate.signals.additions_file import load_additions
 from generate.tasks import PROMPTS as FORMATS
 from tests.generate.toy import RECIPE, URL, write_recipe
 from toolkit.errors import ThinkbackError

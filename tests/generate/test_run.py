@@ -19,10 +19,10 @@ import polars as pl
 import pytest
 
 from generate.engines.base import Call, CallFailure, EngineError, Outcome
-from generate.estimate import estimate, examples_bytes
-from generate.journal import FOLDER, Journal
-from generate.recipe_file import load_recipe
-from generate.run import PATIENCE, Generated, generate, make_plan
+from generate.journal.store import FOLDER, Journal
+from generate.recipes.recipe_file import load_recipe
+from generate.sampling.sampling_estimate import estimate, examples_bytes
+from generate.sampling.sampling_run import PATIENCE, Generated, generate, make_plan
 from tests.generate.toy import LOCAL, RECIPE, Letters, RuleEngine, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import LogError, collect, merge_logs, open_log, validate_log

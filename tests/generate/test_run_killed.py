@@ -14,9 +14,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from generate.journal import FOLDER
-from generate.recipe_file import load_recipe
-from generate.run import generate, make_plan
+from generate.journal.store import FOLDER
+from generate.recipes.recipe_file import load_recipe
+from generate.sampling.sampling_run import generate, make_plan
 from tests.generate.toy import HttpEngine, Server, write_recipe
 from toolkit.log import collect, open_log
 

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from generate.engines.base import Message
-from generate.recipe import Answers, Evidence, FewShot
-from generate.recipe_file import load_recipe
-from generate.steps.evidence import choose_evidence, rank_evidence
-from generate.steps.fewshot import choose_few_shot, few_shot_text, make_pool
-from generate.steps.prompting import field_texts, parse_template, read_template
-from generate.steps.rows import judged, read, readable, trace_row
-from generate.steps.temperatures import Balanced, Constant, Mixture, read_schedule, seed_of
+from generate.recipes.prompting import field_texts, parse_template, read_template
+from generate.recipes.recipe import Answers, Evidence, FewShot
+from generate.recipes.recipe_file import load_recipe
+from generate.recipes.temperatures import Balanced, Constant, Mixture, read_schedule, seed_of
+from generate.sampling.evidence import choose_evidence, rank_evidence
+from generate.sampling.fewshot import choose_few_shot, few_shot_text, make_pool
+from generate.sampling.trace_rows import judged, read, readable, trace_row
 from tests.generate.toy import Letters, reply, write_recipe
 from toolkit.errors import ThinkbackError
 

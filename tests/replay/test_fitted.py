@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.claims import simulate_claims
+from generate.simulation.claims import simulate_claims
 from replay.fits import PRIORS, Calibration, Conformal, Prior
 from replay.pool import Block
 from replay.surrogate import Surrogate, pick

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.simulate_recovery import Action, RecoveryModel, recovery_tables, simulate_recovery
+from generate.simulation.recovery import Action, RecoveryModel, recovery_tables, simulate_recovery
 from replay.gate_file import content_hash, load_gate, normalised_question, probabilities, write_text
 from replay.gate_fitting import FittedGate, fit_gate
 from replay.gate_models import fit_model

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import replay
-from generate.claims import simulate_claims
-from generate.simulate_recovery import simulate_recovery
+from generate.simulation.claims import simulate_claims
+from generate.simulation.recovery import simulate_recovery
 from replay.gate_fitting import fit_gate
 from replay.rows import matching
 from replay.tune import Goal, Limit, read_goal, tune

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.simulate_recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.policies import Policy
 from replay.studies.recovery import Asked, DatasetStudy, cast_of, study_dataset
 from replay.studies.recovery_costs import COST_TABLES

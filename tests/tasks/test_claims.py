@@ -12,7 +12,7 @@ from itertools import product
 import pytest
 
 from generate.tasks import Claims, Item, answer_of, draw
-from generate.tasks.claims import KINDS, LABELS, Part, Table, canonical, label_of, verdict
+from generate.tasks.numeric_claims import KINDS, LABELS, Part, Table, canonical, label_of, verdict
 from toolkit.errors import ThinkbackError
 
 TASK = Claims()

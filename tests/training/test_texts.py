@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from generate.steps.prompting import read_template
+from generate.recipes.prompting import read_template
 from generate.tasks import PROMPTS, Algebra, Item, answer_of, draw, make_task, stream
+from generate.training.model_recipe import Schedule, load_training_recipe, shipped_training_recipes
 from generate.training.optimizer import rate_at
-from generate.training.recipe import Schedule, load_training_recipe, shipped_training_recipes
 from generate.training.texts import Attempted, attempted, texts
 from toolkit.errors import ThinkbackError
 
@@ -128,7 +128,7 @@ def test_an_unknown_recipe_is_suggested() -> None:
 def test_the_tasks_of_the_recipes_are_those_of_the_logs() -> None:
     import tomllib
 
-    from generate.recipe_file import RECIPES
+    from generate.recipes.recipe_file import RECIPES
 
     named = {"algebra-1m": "algebra-log", "algebra-reader": "algebra-log", "claims-1m": "claims-log"}
     for training, log in named.items():

@@ -20,10 +20,10 @@ pytest.importorskip("transformers", reason="the extra `generate` is not installe
 from generate.engines import open_engine
 from generate.engines.base import Call, Completion
 from generate.tasks import Text
-from generate.training.batches import IGNORED, batches
-from generate.training.model import make_model, make_tokenizer
-from generate.training.recipe import Shape, load_training_recipe
-from generate.training.run import train
+from generate.training.llama import make_model, make_tokenizer
+from generate.training.model_recipe import Shape, load_training_recipe
+from generate.training.padded_texts import IGNORED, batches
+from generate.training.trainer import train
 from toolkit.errors import ThinkbackError
 
 RECIPE = """

@@ -28,8 +28,8 @@ def fit(
     It is a sequence classifier that says how likely a trace is right, or worth revising. Examples are split in two; the
     epoch that is best on the held-out ones is kept. A [[verify]] of the kind "classifier" scores any log with it.
     """
-    from generate.classifier.settings import load_training
-    from generate.classifier.train import train
+    from generate.classifier.classifier_recipe import load_training
+    from generate.classifier.fitting import train
     from thinkback import console
     from toolkit.log import open_log
     from toolkit.progress import progress

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from generate.adding.plan import AddPlan
-    from generate.additions import Additions
+    from generate.annotating.annotation_plan import AddPlan
     from generate.engines import Engine
-    from generate.estimate import Estimate
-    from generate.recipe import EngineSettings, Recipe
-    from generate.run import Plan
+    from generate.recipes.recipe import EngineSettings, Recipe
+    from generate.sampling.sampling_estimate import Estimate
+    from generate.sampling.sampling_run import Plan
+    from generate.signals.additions import Additions
 
 
 def generate(
@@ -54,9 +54,9 @@ def generate(
     to be told where the data lie: --set data.path=FOLDER. --on adds to a log that stands what it lacks of the recipe's
     verifiers, features and hidden states, and seals it again; nothing that stands is changed.
     """
-    from generate.recipe_file import load_recipe
-    from generate.run import generate as run
-    from generate.run import make_plan
+    from generate.recipes.recipe_file import load_recipe
+    from generate.sampling.sampling_run import generate as run
+    from generate.sampling.sampling_run import make_plan
     from thinkback import console
     from toolkit.errors import ThinkbackError
     from toolkit.progress import progress
@@ -105,7 +105,7 @@ def _open_asked(additions: Additions) -> Engine:
 def _opened(engine: EngineSettings, folder: Path) -> Engine:
     """The engine of a recipe, whose model, tokenizer and chat template may lie beside it."""
     from generate.engines import open_engine
-    from generate.settings import find_beside, model_beside
+    from generate.recipes.settings import find_beside, model_beside
 
     settings = {"model": model_beside(folder, engine.model), **engine.settings}
     for name in ("chat_template", "tokenizer"):
@@ -117,9 +117,9 @@ def _opened(engine: EngineSettings, folder: Path) -> Engine:
 
 def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequence[str], dry_run: bool) -> None:
     """What `--on` does."""
-    from generate.adding.plan import make_add_plan
-    from generate.adding.run import add
-    from generate.additions_file import load_additions
+    from generate.annotating.annotation_plan import make_add_plan
+    from generate.annotating.annotation_run import add
+    from generate.signals.additions_file import load_additions
     from thinkback import console
     from toolkit.errors import listed
     from toolkit.progress import progress
@@ -155,7 +155,7 @@ def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequenc
 
 
 def _print_lacking(plan: AddPlan) -> None:
-    from generate.adding.estimate import estimate_additions
+    from generate.annotating.annotation_estimate import estimate_additions
     from thinkback import console
 
     console.say(f"{plan.additions.name} on {plan.path}, shard {plan.shard.replace('-of-', '/')}; at most:")
@@ -178,7 +178,7 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def _print_estimate(plan: Plan) -> None:
-    from generate.estimate import estimate, examples_bytes
+    from generate.sampling.sampling_estimate import estimate, examples_bytes
     from thinkback import console
 
     pools = estimate(plan)

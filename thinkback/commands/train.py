@@ -22,8 +22,8 @@ def train(
 
     The folder holds config, tokenizer, float16 weights and `training.json`, a report of the way there.
     """
-    from generate.training.recipe import load_training_recipe
-    from generate.training.run import train as run
+    from generate.training.model_recipe import load_training_recipe
+    from generate.training.trainer import train as run
     from thinkback import console
     from toolkit.progress import progress
 
