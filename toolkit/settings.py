@@ -1,7 +1,8 @@
 """Tables and keyword arguments into frozen dataclasses: strict keys, kinds and bounds, one line a mistake.
 
-A settings class marks its fields with `setting` and calls `check` from `__post_init__`. It is then strict however it
-is made: from a TOML table by `from_table`, or in Python, where numpy's numbers and lists for tuples are welcome.
+A settings class marks its fields with `setting` and calls `check` from `__post_init__`, which `Checked` does for it. It
+is then strict however it is made: from a TOML table by `from_table`, or in Python, where numpy's numbers and lists for
+tuples are welcome.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.errors import ThinkbackError, listed, shown, suggest
 
 Made = TypeVar("Made")
 
@@ -66,7 +67,8 @@ def from_table(cls: type[Made], table: Any, place: str = "") -> Made:
     """An instance of a settings class from a TOML table.
 
     `place` names the table in errors, as `sample.n15`; without it they name the key alone. A field whose name ends in
-    `_` stands for the key without it, such as `else`.
+    `_` stands for the key without it, such as `else`. What the class itself finds wrong, of several settings together,
+    is said with the place in front.
     """
     if not isinstance(table, Mapping):
         raise ThinkbackError(f"`{place}` is {shown(table)}; it takes a table")
@@ -74,12 +76,25 @@ def from_table(cls: type[Made], table: Any, place: str = "") -> Made:
     for key in table:
         if key not in fields:
             where = f" in `[{place}]`" if place else ""
-            raise ThinkbackError(f"unknown key `{key}`{where}; {suggest(str(key), fields)}")
+            raise ThinkbackError(f"unknown key {_quoted(key)}{where}; {suggest(str(key), fields)}")
     for key, field in fields.items():
         missing = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if missing and key not in table:
             raise ThinkbackError(f"`{_dotted(place, key)}` is required")
-    return cls(**{fields[key].name: converted(cls, fields[key].name, table[key], _dotted(place, key)) for key in table})
+    read = {fields[key].name: converted(cls, fields[key].name, table[key], _dotted(place, key)) for key in table}
+    try:
+        return cls(**read)
+    except ThinkbackError as error:
+        if not place:
+            raise
+        raise type(error)(f"`{place}`: {error}") from None
+
+
+class Checked:
+    """A base for settings classes without anything to check besides their fields."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 def check(instance: Any) -> None:
@@ -103,6 +118,8 @@ def converted(cls: type, name: str, given: Any, place: str) -> Any:
         return None
     known = marks["choices"] or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
     made = of_kind(str if known and not _is_list(kind) else kind, given)
+    if known and not _is_list(kind) and made is None:
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes one of {listed(known)}")
     if made is None or not _within(made, marks):
         raise ThinkbackError(f"`{place}` is {shown(given)}; it takes {described(kind, marks)}")
     for item in made if isinstance(made, tuple) else (made,):
@@ -143,7 +160,7 @@ def of_kind(kind: Any, given: Any) -> Any:
     if kind is int:
         return int(given) if isinstance(given, Integral) else None
     if kind is float:
-        return float(given) if isinstance(given, Real) and not math.isnan(given) else None
+        return _number(given) if isinstance(given, Real) else None
     if kind is str:
         return str(given) if isinstance(given, str) else None
     if _is_list(kind):
@@ -175,8 +192,18 @@ def _is_list(kind: Any) -> bool:
     return typing.get_origin(kind) is tuple
 
 
+def _number(given: Real) -> float | None:
+    """None for what is no number, or too large for one."""
+    try:
+        made = float(given)
+    except OverflowError:
+        return None
+    return None if math.isnan(made) else made
+
+
 def _tuple(item: Any, given: Any) -> tuple[Any, ...] | None:
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+    """None for what is no list; a set is none, for it has no order."""
+    if isinstance(given, str | bytes | Mapping | Set) or not isinstance(given, Iterable):
         return None
     made = tuple(of_kind(item, one) for one in given)
     return None if any(one is None for one in made) else made
@@ -203,3 +230,8 @@ def _fields(cls: type) -> Mapping[str, tuple[dataclasses.Field[Any], Any]]:
 
 def _dotted(place: str, key: str) -> str:
     return f"{place}.{key}" if place else key
+
+
+def _quoted(key: Any) -> str:
+    plain = isinstance(key, str) and key.isprintable() and len(key) <= 100
+    return f"`{key}`" if plain else shown(key)
