@@ -25,7 +25,7 @@ from states import LETTERS, make_log, peak_gib, save_tokenizer
 
 from generate.annotating.annotation_plan import make_add_plan
 from generate.annotating.annotation_run import add
-from generate.signals.additions_file import load_additions
+from generate.signals.additions import load_additions
 from toolkit.log import Log, collect, open_log
 
 PLAIN = """

@@ -47,7 +47,8 @@ class Kinds(Checked):
     heats: tuple[float, ...] = setting((), low=0, high=5)
     options: Mapping[str, Any] = setting({}, identity=False)
     even: int = setting(2, read=_even)
-    inner: Inner | None = setting(None, read=lambda given, place: from_table(Inner, given, place))  # noqa: RUF009
+    inner: Inner | None = setting(None)
+    parts: tuple[Inner, ...] = setting(())
     else_: int = setting(0)
     free: Any = None
 
@@ -69,6 +70,8 @@ GOOD: list[tuple[str, Any, Any]] = [
     ("heats", [1, 0.5], (1.0, 0.5)),
     ("options", {"a": [1]}, {"a": [1]}),
     ("free", object, object),
+    ("inner", {"size": 2}, Inner(2)),
+    ("parts", [{"size": 2}, Inner(3)], (Inner(2), Inner(3))),
 ]
 
 
@@ -130,6 +133,8 @@ def test_a_mistake_is_one_line_with_the_value(name: str, given: Any, message: st
         ({"name": "n", "inner": {"size": 0}}, "`step.a.inner.size` is 0; it takes an integer, at least 1"),
         ({"name": "n", "inner": {"size": 1, "words": {"a": 1}}}, "it takes a table of strings"),
         ({"name": "n", "inner": 3}, "`step.a.inner` is 3; it takes a table"),
+        ({"name": "n", "parts": [{"size": 1}, {"size": 0}]}, "`step.a.parts.2.size` is 0; it takes an integer"),
+        ({"name": "n", "parts": {"size": 1}}, "`step.a.parts` is {'size': 1}; it takes a list of tables"),
         ([1], "`step.a` is [1]; it takes a table"),
     ],
 )

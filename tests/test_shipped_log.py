@@ -130,7 +130,8 @@ def test_its_rows_can_be_made_again(tmp_path: Path, task: str) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from generate.engines import open_engine
-    from generate.sampling.sampling_run import generate, make_plan
+    from generate.sampling.sampling_plan import make_plan
+    from generate.sampling.sampling_run import generate
 
     model = DATA / "models" / f"{task}-1m"
     plan = make_plan(load_recipe(f"{task}-log", [f"engine.model={model}", 'data.split=["test"]']), limit=3)

@@ -2,7 +2,7 @@
 
 A settings class marks its fields with `setting` and calls `check` from `__post_init__`, which `Checked` does for it. It
 is then strict however it is made: from a TOML table by `from_table`, or in Python, where numpy's numbers and lists for
-tuples are welcome.
+tuples are welcome. A field may itself be of a settings class, or a tuple of them.
 """
 
 from __future__ import annotations
@@ -116,6 +116,9 @@ def converted(cls: type, name: str, given: Any, place: str) -> Any:
     kind, optional = plain_kind(hint)
     if given is None and optional:
         return None
+    item = typing.get_args(kind)[0] if _is_list(kind) else kind
+    if dataclasses.is_dataclass(item):
+        return _tables(item, given, place) if _is_list(kind) else _table(item, given, place)
     known = marks["choices"] or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
     made = of_kind(str if known and not _is_list(kind) else kind, given)
     if known and not _is_list(kind) and made is None:
@@ -177,19 +180,33 @@ def described(kind: Any, marks: Mapping[str, Any]) -> str:
     low, high, above, below = (marks[name] for name in ("low", "high", "above", "below"))
     name = NAMES.get(kind, NAMES[str])
     if low is not None and high is not None:
-        return f"{name} from {low:g} to {high:g}"
+        return f"{name} from {_bound(low)} to {_bound(high)}"
     if above is not None and below is not None:
-        return f"{name} between {above:g} and {below:g}"
+        return f"{name} between {_bound(above)} and {_bound(below)}"
     bounds = [
-        f"{word} {bound:g}"
+        f"{word} {_bound(bound)}"
         for word, bound in (("at least", low), ("above", above), ("at most", high), ("below", below))
         if bound is not None
     ]
     return f"{name}{', ' if bounds and bounds[0].startswith('at') else ' ' if bounds else ''}{' and '.join(bounds)}"
 
 
+def _bound(bound: float) -> str:
+    return f"{int(bound):,}" if float(bound).is_integer() else f"{bound:g}"
+
+
 def _is_list(kind: Any) -> bool:
     return typing.get_origin(kind) is tuple
+
+
+def _table(cls: Any, given: Any, place: str) -> Any:
+    return given if isinstance(given, cls) else from_table(cls, given, place)
+
+
+def _tables(cls: Any, given: Any, place: str) -> tuple[Any, ...]:
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a list of tables")
+    return tuple(_table(cls, one, f"{place}.{number}") for number, one in enumerate(given, start=1))
 
 
 def _number(given: Real) -> float | None:

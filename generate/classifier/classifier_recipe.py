@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from generate.engines.loading import DEVICES, DTYPES
 from generate.recipes.prompting import Template, read_template
-from generate.recipes.recipe_file import check_keys, read_head, read_toml
-from generate.recipes.settings import from_table, model_beside, setting
+from generate.recipes.toml_file import RecipePart, read_head, read_toml
 from toolkit.errors import ThinkbackError
+from toolkit.settings import check, from_table, setting
 
 FIX = "fix:"
 METHODS = ("lora", "full")
@@ -21,7 +22,7 @@ STORES = ("float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
-class Training:
+class ClassifierTraining:
     """How a classifier is trained.
 
     model: the encoder or decoder that it grows out of. target: `correct`, or `fix:ACTION` on the traces that ACTION
@@ -61,40 +62,33 @@ class Training:
     keep: str = setting("adapter", choices=KEEPS)
     store: str = setting("float32", choices=STORES)
 
+    def __post_init__(self) -> None:
+        check(self)
+        if self.target != "correct" and not re.fullmatch(rf"{FIX}.+", self.target):
+            raise ThinkbackError(
+                f"`target` is `{self.target}`; it takes `correct` or, as `fix:active_verify`, `fix:ACTION`"
+            )
+        if self.load_in_4bit and self.keep == "merged":
+            raise ThinkbackError("`keep` can't be `merged` with `load_in_4bit`: keep the adapter")
+
 
 @dataclass(frozen=True)
-class TrainingRecipe:
+class ClassifierRecipe(RecipePart):
     """A recipe's part that trains a classifier, read and checked."""
 
-    name: str
-    seed: int
-    folder: Path
-    training: Training
+    training: ClassifierTraining
     template: Template
 
-    def model(self) -> str:
-        """The base model's folder beside the recipe or in the working directory, or its name on a hub."""
-        return model_beside(self.folder, self.training.model)
 
-
-def load_training(recipe: str | Path, settings: Sequence[str] = ()) -> TrainingRecipe:
+def load_training(recipe: str | Path, settings: Sequence[str] = ()) -> ClassifierRecipe:
     """Read the table `[classifier]` of a recipe. ThinkbackError: one line that names the file and the key."""
     top, path = read_toml(recipe, settings)
     try:
-        check_keys(top)
         if "classifier" not in top:
             raise ThinkbackError("trains nothing: it has no `[classifier]`")
-        training = from_table(Training, top["classifier"], "classifier")
-        if training.target != "correct" and not training.target.removeprefix(FIX):
-            raise ThinkbackError("`classifier.target` must be `correct` or `fix:ACTION`, as `fix:active_verify`")
-        if training.target != "correct" and not training.target.startswith(FIX):
-            raise ThinkbackError(
-                f"`classifier.target` can't be `{training.target}`: it must be `correct` or `fix:ACTION`"
-            )
-        if training.load_in_4bit and training.keep == "merged":
-            raise ThinkbackError("`classifier.keep` can't be `merged` with `load_in_4bit`: keep the adapter")
-        name, seed = read_head(top, path)
-        folder = path.resolve().parent
-        return TrainingRecipe(name, seed, folder, training, read_template(training.prompt, folder))
+        training = from_table(ClassifierTraining, top["classifier"], "classifier")
+        head, folder = read_head(top, path), path.resolve().parent
+        template = read_template(training.prompt, folder)
+        return ClassifierRecipe(path.name, folder, head.name, head.seed, training, template)
     except ThinkbackError as error:
         raise ThinkbackError(f"recipe `{path.name}`: {error}") from None

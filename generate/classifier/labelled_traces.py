@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from generate.classifier.classifier_recipe import FIX, TrainingRecipe
+from generate.classifier.classifier_recipe import FIX, ClassifierRecipe
 from generate.engines.base import Prompt
-from generate.traces.block import TRACE_FIELDS, asked_about, blocks, check_fields
+from generate.traces.block import TRACE_FIELDS, blocks, check_fields, prompt_about
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect
 
@@ -18,7 +18,7 @@ BLOCK = 8_192
 
 
 @dataclass(frozen=True)
-class Rows:
+class TrainingRows:
     """Prompts and labels of traces. labels: (n,) float64 in [0, 1]; examples: (n,) their ids; dev: (n,) held out."""
 
     prompts: tuple[Prompt, ...]
@@ -27,7 +27,7 @@ class Rows:
     dev: np.ndarray
 
 
-def labelled(log: Log, recipe: TrainingRecipe) -> pl.DataFrame:
+def labelled(log: Log, recipe: ClassifierRecipe) -> pl.DataFrame:
     """(trace_id, example_id, label) of the traces that have one. ThinkbackError where none has, or all the same."""
     training = recipe.training
     columns = ["trace_id", "example_id", "pool", "action", "parent_id", "correct"]
@@ -78,18 +78,18 @@ def held_out(examples: np.ndarray, share: float, seed: int) -> np.ndarray:
     return np.array([drawn[name] < share for name in examples])
 
 
-def training_rows(log: Log, recipe: TrainingRecipe) -> Rows:
+def training_rows(log: Log, recipe: ClassifierRecipe) -> TrainingRows:
     """The rows to train on and those held out. ThinkbackError where a side is empty or knows one class only."""
-    check_fields(recipe.template, list(log.columns("examples")), TRACE_FIELDS)
+    check_fields(recipe.template, log, TRACE_FIELDS)
     chosen = labelled(log, recipe)
     label_of = dict(zip(chosen["trace_id"], chosen["label"], strict=True))
     prompts, labels, examples = [], [], []
     for block in blocks(log, chosen.select("example_id", "trace_id"), BLOCK):
         for row in block.rows:
-            prompts.append(asked_about(recipe.template, block, row))
+            prompts.append(prompt_about(recipe.template, block, row))
             labels.append(label_of[row["trace_id"]])
             examples.append(row["example_id"])
-    rows = Rows(tuple(prompts), np.array(labels), np.array(examples, dtype=object), np.zeros(0, bool))
+    rows = TrainingRows(tuple(prompts), np.array(labels), np.array(examples, dtype=object), np.zeros(0, bool))
     dev = held_out(rows.examples, recipe.training.dev, recipe.seed)
     for side, mask in (("training", ~dev), ("development", dev)):
         if not mask.any() or len(np.unique(rows.labels[mask] >= 0.5)) < 2:
@@ -97,4 +97,4 @@ def training_rows(log: Log, recipe: TrainingRecipe) -> Rows:
                 f"`classifier`: the {side} examples ({len(np.unique(rows.examples[mask]))}) do not hold both labels of"
                 f" `{recipe.training.target}`: train on a larger log, or change `dev` or `seed`"
             )
-    return Rows(rows.prompts, rows.labels, rows.examples, dev)
+    return TrainingRows(rows.prompts, rows.labels, rows.examples, dev)

@@ -11,16 +11,11 @@ import polars as pl
 
 from generate.datasets.counting import Count
 from toolkit.errors import ThinkbackError
+from toolkit.log import schema_of
 
-_FIRST = {
-    "example_id": pl.String(),
-    "dataset": pl.String(),
-    "split": pl.String(),
-    "question": pl.String(),
-    "gold": pl.String(),
-    "labels": pl.List(pl.String()),
-    "cluster": pl.String(),
-}
+_FIRST = {name: schema_of("examples")[name].dtype for name in (
+    "example_id", "dataset", "split", "question", "gold", "labels", "cluster",
+)}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,7 +27,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Request:
+class ReadRequest:
     """What a reader gets: the data set's name, the files of one split, that split, and the options."""
 
     name: str
@@ -49,31 +44,33 @@ class DataSet:
     """
 
     name: str
-    title: str
     published_by: str
-    columns: str
     files: Mapping[str, Sequence[str]]
-    read: Callable[[Request], Loaded]
+    read: Callable[[ReadRequest], Loaded]
     options: Mapping[str, str] = field(default_factory=dict)
 
 
 def frame(
-    rows: Sequence[Mapping[str, Any]], extra: Mapping[str, pl.DataType], labels: Sequence[str] | None = None
+    request: ReadRequest,
+    rows: Sequence[Mapping[str, Any]],
+    extra: Mapping[str, pl.DataType],
+    labels: Sequence[str] | None = None,
 ) -> pl.DataFrame:
-    """Rows with the columns of `examples` and of `extra`. `labels`, if given, is the label space of all rows."""
+    """Rows with the columns of `examples` and of `extra`. `labels`, if given, is the label space of all rows.
+
+    ThinkbackError where an id of the publishers occurs twice.
+    """
     schema = {**_FIRST, **extra}
-    made = [{"cluster": None, "labels": list(labels) if labels else None, **row} for row in rows]
-    return pl.DataFrame([{name: row[name] for name in schema} for row in made], schema=schema)
-
-
-def example_name(request: Request, number: int) -> str:
-    """`gsm8k-test-00012`: the id of a row without one of its own, by its place in the file from 0."""
-    return f"{request.name}-{request.split}-{number:05d}"
-
-
-def unique(examples: pl.DataFrame, place: Path) -> pl.DataFrame:
-    """The frame; ThinkbackError where an id of the publishers occurs twice."""
+    own = {"dataset": request.name, "split": request.split, "cluster": None, "labels": list(labels) if labels else None}
+    made = [{**own, **row} for row in rows]
+    examples = pl.DataFrame([{name: row[name] for name in schema} for row in made], schema=schema)
     twice = examples.filter(pl.col("example_id").is_duplicated())
     if twice.height:
-        raise ThinkbackError(f"`{place}`: the id `{twice['example_id'][0]}` occurs {twice.height} times among the rows")
+        name = twice["example_id"][0]
+        raise ThinkbackError(f"`{request.files[0]}`: the id `{name}` occurs {twice.height} times among the rows")
     return examples
+
+
+def example_name(request: ReadRequest, number: int) -> str:
+    """`gsm8k-test-00012`: the id of a row without one of its own, by its place in the file from 0."""
+    return f"{request.name}-{request.split}-{number:05d}"

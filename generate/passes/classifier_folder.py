@@ -16,9 +16,7 @@ from typing import Any
 from generate.engines.base import EngineError
 from generate.engines.loading import Placing, load_network
 from generate.engines.weights import ModelFiles, find_model, first_line, installed, load_tokens
-from generate.passes.reader import Reader, open_reader
-from generate.recipes.prompting import Template, parse_template
-from generate.signals.additions import Classifier
+from generate.passes.reader import Reader, TextReading, open_reader
 
 KEPT = "classifier.json"
 ADAPTER = "adapter_config.json"
@@ -43,23 +41,22 @@ def kept(folder: str | Path) -> dict[str, Any]:
         raise EngineError(f"`{path}` can't be read: {first_line(error)}") from None
 
 
-def kept_prompt(folder: str | Path) -> Template | None:
+def kept_prompt(folder: str | Path) -> str | None:
     """The prompt that a classifier was trained with."""
     text = kept(folder).get("prompt")
-    return parse_template(KEPT, f"{text}\n") if isinstance(text, str) else None
+    return text if isinstance(text, str) else None
 
 
-def open_classifier(model: str, step: Classifier, base: str | None) -> Reader:
+def open_classifier(model: str, settings: TextReading, base: str | None, what: str) -> Reader:
     """Load a classifier: whole, or a base model with its adapter. `base` overrules the adapter's own word for it.
 
-    EngineError where a file, a weight or a package is missing.
+    `what` names who asks, in errors. EngineError where a file, a weight or a package is missing.
     """
-    what = f"`verify.{step.name}`"
     adapter = Path(model) / ADAPTER
     if not adapter.is_file():
         if base is not None:
             raise EngineError(f"{what}: `base` goes with an adapter, and `{Path(model).name}` has no {ADAPTER}")
-        return open_reader(model, "sequence", step, what)
+        return open_reader(model, "sequence", settings, what)
     installed("lora", "peft")
     from peft import PeftModel
 
@@ -69,7 +66,7 @@ def open_classifier(model: str, step: Classifier, base: str | None) -> Reader:
         raise EngineError(f"`{adapter}` can't be read: {first_line(error)}") from None
     beside = Path(model).resolve().parent / Path(str(named)).name
     place = str(named) if base is not None or not beside.is_dir() else str(beside)
-    placing = Placing(step.device, step.dtype, step.load_in_4bit, new_head=True, options={"num_labels": 1})
+    placing = Placing(settings.device, settings.dtype, settings.load_in_4bit, new_head=True, options={"num_labels": 1})
     under = find_model(
         place, None, download=False, hint=f"it is the base of `{Path(model).name}`: give its folder as `base`"
     )
@@ -89,6 +86,6 @@ def open_classifier(model: str, step: Classifier, base: str | None) -> Reader:
         ) from None
     files = ModelFiles(Path(model).resolve(), Path(model).name, None)
     tokens = load_tokens(model)
-    merged: Any = with_adapter if step.load_in_4bit else with_adapter.merge_and_unload()
-    left = step.padding == "left"
-    return Reader(files, tokens, merged.eval(), "sequence", step.context, step.batch_tokens, left, under)
+    merged: Any = with_adapter if settings.load_in_4bit else with_adapter.merge_and_unload()
+    left, context = settings.padding == "left", settings.context
+    return Reader(files, tokens, merged.eval(), "sequence", context, settings.batch_tokens, left, under)

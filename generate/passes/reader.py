@@ -10,14 +10,27 @@ from time import perf_counter
 from typing import Any
 
 from generate.engines.base import EngineError, Prompt, shares
-from generate.engines.loading import Placing, load_network, ran_out
+from generate.engines.loading import DEVICES, DTYPES, Placing, load_network, ran_out
 from generate.engines.weights import ModelFiles, Tokens, find_model, installed, load_tokens, versions
 from generate.passes.batching import Ids, Padded, batches, pad, tokens_in_batch
+from toolkit.settings import Checked, setting
 
 LOGITS = 2**27
 """Logits held at once, at most, unless one text has more: batches are made smaller for large vocabularies."""
 LATEST = "logits_to_keep"
 """What causal models call the number of last columns that get logits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextReading(Checked):
+    """How a model reads texts: the longest text and a batch, both in tokens, where, and in which numbers."""
+
+    context: int | None = setting(None, low=1)
+    batch_tokens: int | None = setting(None, low=1, identity=False)
+    device: str = setting("auto", choices=DEVICES, identity=False)
+    dtype: str = setting("auto", choices=DTYPES)
+    load_in_4bit: bool = setting(False)
+    padding: str = setting("right", choices=("right", "left"), identity=False)
 
 
 @dataclass(frozen=True)
@@ -241,8 +254,8 @@ def longest(files: ModelFiles, tokens: Tokens, wanted: int | None = None) -> int
     return min(limits) if limits else None
 
 
-def open_reader(model: str, head: str, settings: Any, what: str) -> Reader:
-    """Load the model of a step: `settings` has device, dtype, context, batch_tokens, padding, load_in_4bit."""
+def open_reader(model: str, head: str, settings: TextReading, what: str) -> Reader:
+    """Load a model as the settings say; `what` names who asks, in errors."""
     installed("generate", "torch", "transformers", "safetensors")
     files = find_model(model, None, download=False)
     tokens = load_tokens(str(files.folder))

@@ -12,17 +12,19 @@ Fields are `{{question}}` and every other column of the examples (a list stands 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from generate.engines.base import Message
+from generate.engines.base import Message, Prompt
 from toolkit.errors import ThinkbackError, suggest
 
 PROMPTS = Path(__file__).resolve().parents[1] / "prompts"
-Rendered = str | tuple[Message, ...]
+PER_MESSAGE = 16
+"""Tokens that frame a message of a chat, at most."""
 
 _FIELD = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
 _ROLE = re.compile(r"^\[\[(system|user|assistant|conversation)\]\][ \t]*$", re.MULTILINE)
@@ -47,6 +49,11 @@ class Template:
         """Whether the file holds chat messages."""
         return bool(self.parts)
 
+    @property
+    def digest(self) -> str:
+        """What the file is known by in a log's settings."""
+        return f"sha256 {hashlib.sha256(self.text.encode()).hexdigest()[:16]}"
+
     def check(self, known: Iterable[str]) -> None:
         """ThinkbackError where a field has no value."""
         names = tuple(known)
@@ -54,7 +61,7 @@ class Template:
             if field not in names:
                 raise ThinkbackError(f"prompt `{self.name}`: nothing fills `{{{{{field}}}}}`; {suggest(field, names)}")
 
-    def render(self, values: Mapping[str, str], conversation: Rendered = ()) -> Rendered:
+    def render(self, values: Mapping[str, str], conversation: Prompt = ()) -> Prompt:
         """The prompt with its fields filled. `conversation` is the revised attempt's prompt."""
         if not self.parts:
             return _fill(self.text, values)
@@ -83,6 +90,14 @@ def read_template(name: str, folder: Path | None = None) -> Template:
     return parse_template(name, text)
 
 
+def read_whole(name: str, path: Path, what: str) -> Template:
+    """A file that is kept as it is, such as a chat template. `what` is the setting that names it."""
+    try:
+        return Template(name, path.read_text(encoding="utf-8"), ())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ThinkbackError(f"`{what}` {name} can't be read: {error}") from None
+
+
 def parse_template(name: str, text: str) -> Template:
     """A template from a file's text. ThinkbackError for words before the first message."""
     text = text.removesuffix("\n")
@@ -100,7 +115,7 @@ def parse_template(name: str, text: str) -> Template:
     return Template(name, text, parts)
 
 
-def text_of(prompt: Rendered) -> str:
+def text_of(prompt: Prompt) -> str:
     """A prompt as one text: a completion itself, or the words of the last user message of a chat."""
     if isinstance(prompt, str):
         return prompt

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from generate.engines.base import Prompt
 from generate.passes.embedding import Embedder, MeanPooling
-from generate.recipes.prompting import Rendered, field_texts, text_of
-from generate.recipes.recipe import Recipe, Revise, Step
+from generate.recipes.prompting import field_texts, text_of
+from generate.recipes.recipe import PoolStep, Recipe
 from generate.sampling.evidence import rank_evidence
-from generate.sampling.fewshot import Pool, choose_few_shot, embed_pool, few_shot_text
+from generate.sampling.fewshot import FewShotPool, choose_few_shot, embed_pool, few_shot_text
 from toolkit.errors import ThinkbackError
 
 EVIDENCE = "evidence"
@@ -35,7 +36,7 @@ class Context:
 
     recipe: Recipe
     examples: pl.DataFrame
-    pool: Pool | None = None
+    pool: FewShotPool | None = None
     opened: Embedder | None = None
     _rows: np.ndarray | None = field(init=False, default=None)
 
@@ -106,12 +107,11 @@ def check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
     known = [*columns, "labels"]
     if recipe.few_shot is not None:
         known.append("examples")
-    by_pool = {step.pool: step for step in recipe.steps}
     for step in recipe.steps:
         template = recipe.prompts[step.prompt]
-        template.check([*known, *ATTEMPT_FIELDS] if isinstance(step, Revise) else known)
+        template.check([*known, *ATTEMPT_FIELDS] if step.of is not None else known)
         talks = any(role == "conversation" for role, _ in template.parts)
-        if talks and (not isinstance(step, Revise) or not recipe.prompts[by_pool[step.of].prompt].chat):
+        if talks and (step.of is None or not recipe.prompts[recipe.step_of(step.of).prompt].chat):
             raise ThinkbackError(f"prompt `{step.prompt}`: `[[conversation]]` needs a revised attempt that was a chat")
     if recipe.finalizer is not None:
         recipe.prompts[recipe.finalizer.prompt].check([*known, "tail"])
@@ -121,13 +121,12 @@ Attempt = Callable[[str, str, int], tuple[str, str | None] | None]
 """(example, pool, index) -> the attempt's text and answer; None where there is none."""
 
 
-def prompt_of(recipe: Recipe, step: Step, example: Prepared, attempt: Attempt) -> Rendered | None:
+def prompt_of(recipe: Recipe, step: PoolStep, example: Prepared, attempt: Attempt) -> Prompt | None:
     """The prompt of a step for one example; None where the attempt that it revises is missing."""
     template = recipe.prompts[step.prompt]
-    if not isinstance(step, Revise):
+    if step.of is None:
         return template.render(example.fields)
-    parent = next(other for other in recipe.steps if other.pool == step.of)
-    before = prompt_of(recipe, parent, example, attempt)
+    before = prompt_of(recipe, recipe.step_of(step.of), example, attempt)
     found = attempt(example.example_id, step.of, step.of_sample)
     if before is None or found is None:
         return None
@@ -136,7 +135,7 @@ def prompt_of(recipe: Recipe, step: Step, example: Prepared, attempt: Attempt) -
     return template.render(values, before)
 
 
-def finalizer_prompt(recipe: Recipe, example: Prepared, text: str) -> Rendered:
+def finalizer_prompt(recipe: Recipe, example: Prepared, text: str) -> Prompt:
     """The prompt that asks for the answer of a text, of which it sees the end."""
     assert recipe.finalizer is not None  # asked for only where there is one
     values = {**example.fields, "tail": text[-recipe.finalizer.tail :]}

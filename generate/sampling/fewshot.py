@@ -14,12 +14,12 @@ import polars as pl
 
 from generate.passes.embedding import Embedder, unit_rows
 from generate.recipes.prompting import Template, field_texts
-from generate.recipes.recipe import FewShot
+from generate.recipes.recipe import FewShotSettings
 from toolkit.errors import ThinkbackError, suggest
 
 
 @dataclass(frozen=True)
-class Pool:
+class FewShotPool:
     """The worked examples to choose from, rendered; `excluded` were among the data."""
 
     ids: tuple[str, ...]
@@ -28,7 +28,7 @@ class Pool:
     excluded: int
 
 
-def make_pool(worked: pl.DataFrame, data: pl.DataFrame, rule: FewShot, template: Template) -> Pool:
+def make_pool(worked: pl.DataFrame, data: pl.DataFrame, rule: FewShotSettings, template: Template) -> FewShotPool:
     """The pool without the data's own examples. ThinkbackError where fewer than `k` are left, or an id is unknown."""
     if template.chat:
         raise ThinkbackError(f"prompt `{template.name}` renders one few-shot example: it can't hold messages")
@@ -49,11 +49,16 @@ def make_pool(worked: pl.DataFrame, data: pl.DataFrame, rule: FewShot, template:
     if kept:
         template.check(field_texts(kept[0]))
     texts = tuple(str(template.render(field_texts(row))) for row in kept)
-    return Pool(tuple(row["example_id"] for row in kept), tuple(row["question"] for row in kept), texts, excluded)
+    names, asked = (tuple(row[name] for row in kept) for name in ("example_id", "question"))
+    return FewShotPool(names, asked, texts, excluded)
 
 
 def choose_few_shot(
-    questions: Sequence[str], pool: Pool, rule: FewShot, embedder: Embedder | None, rows: np.ndarray | None = None
+    questions: Sequence[str],
+    pool: FewShotPool,
+    rule: FewShotSettings,
+    embedder: Embedder | None,
+    rows: np.ndarray | None = None,
 ) -> list[tuple[int, ...]]:
     """Places in the pool for each question: nearest first; ties go to the earlier one. `rows`: the pool's rows."""
     if rule.choose == "fixed" or embedder is None:
@@ -63,12 +68,12 @@ def choose_few_shot(
     return [tuple(int(i) for i in np.argsort(-line, kind="stable")[: rule.k]) for line in cosines]
 
 
-def embed_pool(pool: Pool, embedder: Embedder) -> np.ndarray:
+def embed_pool(pool: FewShotPool, embedder: Embedder) -> np.ndarray:
     """(P, d): the pool's questions, embedded once for a whole run."""
     return unit_rows(embedder, pool.questions)
 
 
-def few_shot_text(places: Sequence[int], pool: Pool, rule: FewShot) -> str:
+def few_shot_text(places: Sequence[int], pool: FewShotPool, rule: FewShotSettings) -> str:
     """The worked examples as they stand in the prompt, nearest first."""
     return rule.separator.join(pool.texts[place] for place in places)
 

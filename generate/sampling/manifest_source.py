@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generate.recipes.recipe import Recipe, Revise, Step
-from generate.recipes.settings import flatten
+from generate.engines.weights import versions_here
+from generate.recipes.recipe import PoolStep, Recipe
 from generate.sampling.context import Context
 from generate.sampling.models_seen import EMBEDDING, ENGINE
 from generate.sampling.pool_calls import FINALIZER
+from toolkit.settings import flatten
 
 SEEDS = "first 4 bytes, without the sign bit, of SHA-256 of recipe seed, example, pool and index, joined by byte 0"
-PACKAGES = ("thinkback", "polars", "numpy")
 
 
 def source_of(
@@ -25,7 +25,7 @@ def source_of(
 ) -> dict[str, Any]:
     """Settings, texts of prompts, versions; per pool model, engine, prompt, sampling, seed, wall-clock seconds.
 
-    `models`: what engine and encoder say of themselves (models_file.py). `seconds`: wall-clock per pool, finalizers
+    `models`: what engine and encoder say of themselves (models_seen.py). `seconds`: wall-clock per pool, finalizers
     under their own name. `failures`: calls without traces, and why.
     """
     source: dict[str, Any] = {
@@ -47,7 +47,7 @@ def source_of(
     return source
 
 
-def _pool(recipe: Recipe, step: Step, engine: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
+def _pool(recipe: Recipe, step: PoolStep, engine: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
     sampling = flatten(step)
     pool: dict[str, Any] = {
         "model": engine["model"],
@@ -58,22 +58,8 @@ def _pool(recipe: Recipe, step: Step, engine: Mapping[str, Any], seconds: Mappin
         "seed": recipe.seed,
         "wall_clock_s": round(seconds.get(step.pool, 0.0) + seconds.get(step.pool + FINALIZER, 0.0), 3),
     }
-    if isinstance(step, Revise):
+    if step.of is not None:
         pool["of"] = step.of
     if recipe.finalizer is not None and step.finalize:
         pool["finalizer"] = recipe.finalizer.prompt
     return pool
-
-
-def versions_here() -> dict[str, str]:
-    """Versions of Python and of the packages that every step stands on."""
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:  # run from a checkout
-            continue
-    return found

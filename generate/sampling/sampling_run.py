@@ -1,70 +1,42 @@
 """Running a recipe into a log: block by block, step by step, resumable at any moment.
 
 The examples of a shard are taken in blocks. Each step asks its calls of a whole block, so that an engine has enough to
-batch; each answered call goes to the journal at once (journal.py). When a block is through all steps its rows are made
-and appended as shards, and when all blocks are there the log is sealed. A run that is killed and started again reads
-the journal, asks what is missing, and makes the same rows.
+batch; each answered call goes to the journal at once (generate.journal). When a block is through all steps its rows are
+made and appended as shards, and when all blocks are there the log is sealed. A run that is killed and started again
+reads the journal, asks what is missing, and makes the same rows.
 
 What ends a run early: an engine that can't work at all (EngineError), `PATIENCE` failures in a row that another
-attempt may cure, a full disk, an interruption. Work so far is kept and the same command goes on. A call whose own
+attempt may cure, a full disk, an interruption. Progress is saved and the same command goes on. A call whose own
 prompt is at fault is recorded and not asked again; the log is sealed without its traces, and names it.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
-from generate.engines.base import Call, CallFailure, Completion, Engine, EngineError, Outcome, writable
-from generate.journal.store import FOLDER, Entry, Journal
+from generate.engines.base import Completion, Engine, EngineError
+from generate.journal.asking import Asking, JournalCall
+from generate.journal.database import Journal
+from generate.journal.events import Answered
 from generate.passes.embedding import Embedder
-from generate.recipes.recipe import Recipe, Revise, Step
+from generate.recipes.recipe import PoolStep, Recipe
 from generate.sampling.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
-from generate.sampling.examples import (
-    check_examples,
-    contract_columns,
-    digest_of,
-    load_examples,
-    shard_of,
-    with_reference,
-)
-from generate.sampling.fewshot import Pool, make_pool
-from generate.sampling.identity import check_same
+from generate.sampling.identity import check_begun, check_out
 from generate.sampling.manifest_source import source_of
-from generate.sampling.models_seen import EMBEDDING, ENGINE, Models
-from generate.sampling.pool_calls import FINALIZER, Asked, ask_finalizer, ask_samples, samples_per_call
+from generate.sampling.models_seen import EMBEDDING, ENGINE, ModelsSeen
+from generate.sampling.pool_calls import FINALIZER, ask_finalizer, ask_samples
+from generate.sampling.recipe_examples import contract_columns
+from generate.sampling.sampling_plan import SamplingPlan
 from generate.sampling.trace_rows import Judging, judged, judging, read, readable, trace_row
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, LogError, LogWriter, collect, open_log
+from toolkit.progress import Advance, uncounted
 
 BLOCK = 256
-PATIENCE = 20
-
-Advance = Callable[[float], None]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be generated: a recipe, its examples in this shard, and the settings that the log is known by.
-
-    `notes`: what was counted in the data, and in the worked examples of prompts, beside the published counts.
-    """
-
-    recipe: Recipe
-    examples: pl.DataFrame
-    pool: Pool | None
-    identity: Mapping[str, Any]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def traces(self) -> int:
-        """How many traces there will be, failures apart."""
-        return self.examples.height * sum(step.samples for step in self.recipe.steps)
 
 
 @dataclass(frozen=True)
@@ -77,55 +49,31 @@ class Generated:
     judging: Judging | None = None
 
 
-def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None = None) -> Plan:
-    """Load the examples, the first `limit` of them, and of these the shard (i, n), counted from 1."""
-    number, count = shard
-    if not 1 <= number <= count:
-        raise ThinkbackError(f"`--shard {number}/{count}`: the first number must be between 1 and {count}")
-    if limit is not None and limit < 1:
-        raise ThinkbackError(f"`--limit` must be at least 1, not {limit}")
-    rows, notes = load_examples(recipe.data, recipe.find)
-    rows = with_reference(rows, recipe.answers)
-    check_examples(rows, recipe.data)
-    identity = dict(recipe.identity())
-    pool = None
-    if recipe.few_shot is not None:
-        worked, more = load_examples(recipe.few_shot.data(recipe.data), recipe.find)
-        notes += tuple(f"few-shot pool: {note}" for note in more)
-        pool = make_pool(worked, rows, recipe.few_shot, recipe.prompts[recipe.few_shot.prompt])
-        identity["few_shot.sha256"] = digest_of(worked)
-    rows = rows if limit is None else rows.head(limit)
-    identity |= {"data.examples": rows.height, "data.sha256": digest_of(rows), "shard": f"{number}/{count}"}
-    mine = shard_of(rows, shard)
-    if not mine.height:
-        raise ThinkbackError(f"`--shard {number}/{count}` has no examples: there are {rows.height}")
-    return Plan(recipe, mine, pool, identity, notes)
-
-
 def generate(
-    plan: Plan,
+    plan: SamplingPlan,
     out: Path,
-    open_engine: Callable[[Recipe], Engine],
+    open_engine: Callable[[Recipe], Engine] | None = None,
     *,
     embedder: Embedder | None = None,
     block: int = BLOCK,
     started: Callable[[int], Advance] | None = None,
 ) -> Generated:
-    """Run a plan into the log `out`, or go on with it; the engine is opened when the first call is due.
+    """Run a plan into the log `out`, or go on with it; the engine, by default the recipe's, is opened when the first
+    call is due.
 
     `block` is how many examples go through the steps together; the rows do not depend on it. `started` is told how
     many traces the journal held already, and gives a function to count more with.
-    ThinkbackError when the log in `out` is whole already or of another recipe, and for all that ends a run early.
+    ThinkbackError when the log in `out` is complete or of another recipe, and for all that ends a run early.
     """
-    check_same(plan.identity, out)
+    check_out(plan.identity, out)
     context = Context(plan.recipe, plan.examples, plan.pool, embedder)
     writer = LogWriter(out)
     with Journal(writer.path) as journal:
-        journal.begin(plan.identity)
-        run = _Run(plan, writer, journal, context, open_engine, Models(journal))
+        check_begun(plan.identity, journal)
+        run = _Run(plan, writer, journal, context, open_engine or _opened, ModelsSeen(journal))
         try:
             run.recall()
-            run.advance = started(run.known()) if started is not None else _ignore
+            run.advance = started(run.known()) if started is not None else uncounted
             for rows in plan.examples.iter_slices(block):
                 run.block(rows)
             return run.seal()
@@ -135,50 +83,49 @@ def generate(
             run.close()
 
 
-def _ignore(_: float) -> None:
-    """Counts nothing."""
+def _opened(recipe: Recipe) -> Engine:
+    return recipe.engine.opened(recipe)
 
 
 @dataclass
 class _Run:
-    plan: Plan
+    plan: SamplingPlan
     writer: LogWriter
     journal: Journal
     context: Context
     open_engine: Callable[[Recipe], Engine]
-    models: Models
-    advance: Advance = _ignore
+    models: ModelsSeen
+    advance: Advance = uncounted
     engine: Engine | None = None
     done: dict[tuple[str, str, int], Completion] = field(default_factory=dict)
     failed: dict[tuple[str, str, int], str] = field(default_factory=dict)
-    transient: list[tuple[str, str]] = field(default_factory=list)
-    in_a_row: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
     written: dict[str, frozenset[str]] = field(default_factory=dict)
     finished: frozenset[str] = frozenset()
 
+    def __post_init__(self) -> None:
+        self.asking = Asking(self.journal, f"`{self.writer.path}`")
+
     def recall(self) -> None:
-        """What was answered before, and which examples have their rows: all tables', or no traces for ever."""
+        """What was answered before, and which examples have their rows: all tables', or settled without traces."""
         log = self.writer.log()
         for table in ("examples", "traces"):
             ids = collect(log.scan(table, ["example_id"]))["example_id"].unique() if log.has(table) else ()
             self.written[table] = frozenset(ids)
-        for entry in self.journal.entries():
-            self.keep(entry)
+        for answered in self.journal.events(Answered):
+            self.note(answered)
         begun = {example_id for example_id, _, _ in self.done}
         self.finished = self.written["examples"] & (self.written["traces"] | (self.written["examples"] - begun))
 
-    def keep(self, entry: Entry) -> None:
-        """Note an answered call. Completions whose rows are written need not be held."""
-        self.seconds[entry.pool] = self.seconds.get(entry.pool, 0.0) + entry.elapsed_s
-        self.counted[entry.pool] = self.counted.get(entry.pool, 0) + len(entry.indices)
-        for index in entry.indices:
-            if entry.failure is not None:
-                self.failed[entry.example_id, entry.pool, index] = entry.failure
-        if not all(entry.example_id in ids for ids in self.written.values()):
-            for index, completion in zip(entry.indices, entry.completions, strict=entry.failure is None):
-                self.done[entry.example_id, entry.pool, index] = completion
+    def note(self, one: Answered) -> None:
+        """Note an answered sample. Completions whose rows are written need not be held."""
+        self.seconds[one.pool] = self.seconds.get(one.pool, 0.0) + one.elapsed_s
+        self.counted[one.pool] = self.counted.get(one.pool, 0) + 1
+        if one.completion is None:
+            self.failed[one.about, one.pool, one.sample] = one.failure or ""
+        elif not all(one.about in ids for ids in self.written.values()):
+            self.done[one.about, one.pool, one.sample] = one.completion
 
     def known(self) -> int:
         """Samples answered before, finalizers apart."""
@@ -194,14 +141,14 @@ class _Run:
             self.models.settle(EMBEDDING, self.context.opened)
         for step in self.plan.recipe.steps:
             self.step(step, prepared)
-        if not self.transient:
+        if not self.asking.failed:
             self.write(rows, prepared)
 
-    def step(self, step: Step, prepared: Sequence[Prepared]) -> None:
+    def step(self, step: PoolStep, prepared: Sequence[Prepared]) -> None:
         """Ask what a step still lacks of a block, then the finalizers of its unreadable texts."""
         recipe = self.plan.recipe
-        per_call = samples_per_call(recipe.engine, step)
-        asked: list[Asked] = []
+        per_call = recipe.engine.samples_at_once(step.samples)
+        asked: list[JournalCall] = []
         for example in prepared:
             missing = [i for i in range(step.samples) if not self.has(example.example_id, step.pool, i)]
             prompt = prompt_of(recipe, step, example, self.attempt) if missing else None
@@ -220,42 +167,17 @@ class _Run:
                 asked.append(ask_finalizer(recipe.finalizer, recipe.seed, name, step.pool, prompt, index))
         self.ask(asked)
 
-    def ask(self, asked: Sequence[Asked]) -> None:
+    def ask(self, asked: Sequence[JournalCall]) -> None:
         """Run calls; each answer is in the journal before it is counted."""
         if not asked:
             return
         engine = self.opened()
-        of: dict[str, Asked] = {one.call.key: one for one in asked}
-        before = time.monotonic()
-        try:
-            for call, outcome in engine.run([one.call for one in asked]):
-                now = time.monotonic()
-                self.take(of[call.key], call, outcome, now - before)
-                before = now
-        finally:
-            self.journal.sync()
+        for one, answered in self.asking.answers(engine, asked):
+            for sample in answered:
+                self.note(sample)
+            if not one.pool.endswith(FINALIZER):
+                self.advance(len(answered))
         self.models.settle(ENGINE, engine)
-
-    def take(self, one: Asked, call: Call, outcome: Outcome, elapsed: float) -> None:
-        """One call's outcome."""
-        failure: str | None = None
-        completions: tuple[Completion, ...] = ()
-        if isinstance(outcome, CallFailure):
-            if outcome.retryable:
-                self.transient.append((call.key, outcome.reason))
-                self.in_a_row += 1
-                if self.in_a_row >= PATIENCE:
-                    raise self.come_again(f"{PATIENCE} calls in a row failed")
-                return
-            failure = outcome.reason
-        else:
-            completions = tuple(writable(one) for one in outcome)
-        self.in_a_row = 0
-        entry = Entry(one.example_id, one.pool, one.indices, completions, failure, elapsed)
-        self.journal.append(entry)
-        self.keep(entry)
-        if not one.pool.endswith(FINALIZER):
-            self.advance(len(one.indices))
 
     def has(self, example_id: str, pool: str, index: int) -> bool:
         """Whether a call was answered, if only by a failure of its own."""
@@ -267,19 +189,16 @@ class _Run:
         if completion is None:
             return None
         recipe = self.plan.recipe
-        step = next(step for step in recipe.steps if step.pool == pool)
-        answer = read([self.answering(step, example_id, index)], recipe.answers)[0]
+        answer = read([self.answering(recipe.step_of(pool), example_id, index)], recipe.answers)[0]
         return completion.text, answer if readable(answer, recipe.answers) else None
 
-    def whole(self, step: Step, example_id: str, index: int) -> tuple[str, bool]:
+    def whole(self, step: PoolStep, example_id: str, index: int) -> tuple[str, bool]:
         """A trace's text, after the attempt's where the step goes on from there, and whether its limit cut it off."""
         made = self.done[example_id, step.pool, index]
-        before = ""
-        if isinstance(step, Revise) and step.joined:
-            before = self.done[example_id, step.of, step.of_sample].text
+        before = self.done[example_id, step.of, step.of_sample].text if step.joined and step.of is not None else ""
         return before + made.text, made.finish_reason == "length"
 
-    def answering(self, step: Step, example_id: str, index: int) -> tuple[str, bool]:
+    def answering(self, step: PoolStep, example_id: str, index: int) -> tuple[str, bool]:
         """The text that a trace's answer is read from, the finalizer's where one was asked, else the whole; and
         whether its limit cut it off."""
         finalizer = self.done.get((example_id, step.pool + FINALIZER, index))
@@ -339,13 +258,12 @@ class _Run:
 
     def seal(self) -> Generated:
         """Write the manifest, when nothing is missing that another run could add."""
-        if self.transient:
-            raise self.come_again(f"{len(self.transient):,} calls failed")
+        self.asking.check()
         if not self.writer.log().has("traces"):
             (example_id, pool, index), reason = min(self.failed.items())
             raise ThinkbackError(
-                f"`{self.writer.path}` has no traces, so it is no log: all {len(self.failed):,} calls failed for good,"
-                f" the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another --out"
+                f"`{self.writer.path}` has no traces, so it can't be sealed: all {len(self.failed):,} calls failed"
+                f" permanently, the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another `out`"
             )
         self.model()  # known by now, except where a run of an older version began
         failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), reason in sorted(self.failed.items()))
@@ -363,26 +281,15 @@ class _Run:
         log = self.writer.log()
         return judging(log.scan("traces"), self.plan.recipe.answers, self.cache) if log.has("traces") else None
 
-    def come_again(self, what: str) -> ThinkbackError:
-        """The error of a run that another attempt may complete."""
-        key, reason = self.transient[-1]
-        return ThinkbackError(
-            f"`{self.writer.path}` is not complete: {what}, the last is `{key}`: {reason}; every answered call is kept:"
-            " run the same command again"
-        )
-
     def kept(self, error: ThinkbackError) -> ThinkbackError:
-        """The error that ended a run, which says that what was answered is not lost, where something was, and to run
-        again where that can help: not where rows are unfit, but where an engine or the disk failed."""
+        """The error that ended a run, which says that progress is saved, where there is some, and to run again where
+        that can help: not where rows are unfit, but where an engine or the disk failed."""
         if not self.known():
             return error
         helps = isinstance(error, EngineError) or isinstance(error.__context__, OSError)
-        return type(error)(f"{error}; every answered call is kept{': run the same command again' if helps else ''}")
+        return type(error)(f"{error}; progress is saved{': run the same command again' if helps else ''}")
 
     def close(self) -> None:
         """Give back the engine."""
         if self.engine is not None:
             self.engine.close()
-
-
-__all__ = ["BLOCK", "FOLDER", "Generated", "Plan", "generate", "make_plan"]

@@ -10,21 +10,17 @@ from typing import Any
 import polars as pl
 
 from generate.engines.base import Completion
-from generate.recipes.recipe import Answers, Recipe, Revise, Step
+from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, PoolStep, Recipe
 from generate.recipes.temperatures import seed_of
 from toolkit.answers import judge, normalise, read_answers
-from toolkit.log import collect
+from toolkit.log import collect, schema_of
 
-MATH_JUDGE = "math-verify"
-SCHEMA: dict[str, Any] = {
-    "trace_id": pl.String, "example_id": pl.String, "pool": pl.String, "action": pl.String, "parent_id": pl.String,
-    "sample_index": pl.Int32, "model": pl.String, "temperature": pl.Float32, "max_tokens": pl.Int32,
-    "text": pl.String, "answer": pl.String, "correct": pl.Boolean, "prompt_tokens": pl.Int32,
-    "completion_tokens": pl.Int32, "tokens_estimated": pl.Boolean, "finish_reason": pl.String,
-    "finalizer_used": pl.Boolean, "latency_s": pl.Float32, "device_s": pl.Float32, "sum_logprob": pl.Float32,
-    "token_logprobs": pl.List(pl.Float32), "seed": pl.Int64, "finalizer_text": pl.String, "finalizer_tokens": pl.Int32,
-    "answer_read": pl.String,
-}  # fmt: skip
+SCHEMA: dict[str, Any] = {name: schema_of("traces")[name].dtype for name in (
+    "trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "model", "temperature", "max_tokens",
+    "text", "answer", "correct", "prompt_tokens", "completion_tokens", "tokens_estimated", "finish_reason",
+    "finalizer_used", "latency_s", "device_s", "sum_logprob", "token_logprobs",
+)}  # fmt: skip
+SCHEMA |= {"seed": pl.Int64, "finalizer_text": pl.String, "finalizer_tokens": pl.Int32, "answer_read": pl.String}
 """The trace's columns: the contract's, then the sample's seed, the finalizer's text and tokens, and the answer before
 equivalent ones of an example got one string."""
 
@@ -39,7 +35,7 @@ def trace_id(example_id: str, pool: str, index: int) -> str:
     return f"{example_id}/{pool}/{index}"
 
 
-def read(texts: Sequence[tuple[str, bool]], answers: Answers) -> list[str | None]:
+def read(texts: Sequence[tuple[str, bool]], answers: AnswerSettings) -> list[str | None]:
     """The normal form of the answer of each text, of which is known whether its limit cut it off; null where none can
     be read. A text that is the answer as it stands is none when it was cut off."""
     frame = pl.DataFrame(list(texts), schema={"text": pl.String, "cut": pl.Boolean}, orient="row")
@@ -51,14 +47,14 @@ def read(texts: Sequence[tuple[str, bool]], answers: Answers) -> list[str | None
     return normalise(raw, answers.kind, answers.labels, answers.aliases).to_list()
 
 
-def readable(answer: str | None, answers: Answers) -> bool:
+def readable(answer: str | None, answers: AnswerSettings) -> bool:
     """Whether this is an answer: not null, and of the label space where the answers are labels."""
     return answer is not None and (answers.kind != "label" or answer in answers.labels)
 
 
 def trace_row(
     recipe: Recipe,
-    step: Step,
+    step: PoolStep,
     model: str,
     example_id: str,
     index: int,
@@ -71,7 +67,7 @@ def trace_row(
         "example_id": example_id,
         "pool": step.pool,
         "action": step.action,
-        "parent_id": trace_id(example_id, step.of, step.of_sample) if isinstance(step, Revise) else None,
+        "parent_id": trace_id(example_id, step.of, step.of_sample) if step.of is not None else None,
         "sample_index": index,
         "model": model,
         "temperature": step.temperature.temperature(recipe.seed, example_id, step.pool, index),
@@ -97,7 +93,7 @@ def _added(*counts: int | None) -> int | None:
 
 
 def judged(
-    rows: Sequence[Mapping[str, Any]], examples: pl.DataFrame, answers: Answers, cache: Path | None = None
+    rows: Sequence[Mapping[str, Any]], examples: pl.DataFrame, answers: AnswerSettings, cache: Path | None = None
 ) -> pl.DataFrame:
     """The traces of whole examples, judged. `rows` hold `answer_read` and stand in the order of steps and samples.
 
@@ -141,7 +137,7 @@ class Judging:
         )
 
 
-def judging(traces: pl.LazyFrame, answers: Answers, cache: Path) -> Judging | None:
+def judging(traces: pl.LazyFrame, answers: AnswerSettings, cache: Path) -> Judging | None:
     """The numbers of a log's `traces` and of the file of its comparisons, so that they do not depend on how often its
     run was interrupted. None where the judge compares strings."""
     if answers.judge != MATH_JUDGE:

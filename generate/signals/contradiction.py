@@ -2,61 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import polars as pl
 
-from generate.engines.loading import Placing, load_network
-from generate.engines.weights import find_model, installed, load_tokens
 from generate.passes.batching import Ids
-from generate.passes.reader import Reader
-from generate.passes.taking import outputs_of
-from generate.signals.additions import Features
-from toolkit.errors import ThinkbackError
+from generate.passes.reader import TextReading, open_reader
+from generate.passes.taking import probabilities_of
+from generate.signals.feature_signals import SHARED, FeatureWorker, PeerSignal, peer_groups
+from generate.signals.signal import Work
+from generate.traces.block import TraceBlock
+from toolkit.errors import ThinkbackError, listed
+from toolkit.settings import setting
+
+PAIRS = 4_096
+"""Pairs of texts held as tokens at once."""
 
 
-class Contradiction:
-    """An NLI model: any sequence classifier one of whose labels is called contradiction."""
+class ContradictionWorker(FeatureWorker):
+    """Reads pairs of texts. A trace with a pair that the model can't take whole has no value."""
 
-    def __init__(self, step: Features, model: str):
-        installed("generate", "torch", "transformers", "safetensors")
-        files = find_model(model, None, download=False)
-        tokens = load_tokens(str(files.folder))
-        network = load_network(files, "sequence", Placing(step.device), f"`features.{step.name}`")
-        self.reader = Reader(files, tokens, network, "sequence", None, step.batch_tokens, left=False)
-        names = {int(place): str(name) for place, name in network.config.id2label.items()}
+    step: PeerContradiction
+    among_peers = True
+
+    def __init__(self, step: PeerContradiction, work: Work):
+        super().__init__(step, work)
+        reading = TextReading(device=step.device, batch_tokens=step.batch_tokens)
+        self.reader = open_reader(work.additions.model(step.model), "sequence", reading, step.place)
+        names = {int(place): str(name) for place, name in self.reader.network.config.id2label.items()}
         found = [place for place, name in names.items() if "contradict" in name.lower()]
         if len(found) != 1:
-            listed = ", ".join(f"`{name}`" for name in names.values())
-            raise ThinkbackError(f"`features.{step.name}.model`: none of its labels ({listed}) is one contradiction")
+            raise ThinkbackError(
+                f"{step.place}: `model`: none of its labels ({listed(list(names.values()))}) is one contradiction"
+            )
         self.label = found[0]
 
-    def describe(self) -> dict[str, object]:
-        """The model."""
-        return self.reader.describe()
+    def describe(self) -> Mapping[str, Any]:
+        """The column and the model."""
+        return {**super().describe(), **self.reader.describe()}
 
-    def encode(self, premise: str, hypothesis: str) -> Ids:
+    def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """The column, of the wanted traces."""
+        texts = self.step.justifications(rows["text"]).to_list()
+        peers = peers_of(peer_groups(rows).tolist(), self.step.earlier, self.step.most)
+        names, values = rows["trace_id"].to_list(), np.full(rows.height, np.nan)
+        lacking: dict[str, str] = {}
+        wanted = [place for place, name in enumerate(names) if name in block.wanted]
+        for chunk in _chunks(wanted, [len(peers[place]) for place in wanted]):
+            places, pairs, counts = [], [], []
+            for place in chunk:
+                own = [self._pair(texts[i], texts[place]) for i in peers[place]]
+                reason = next((why for pair in own if (why := self.reader.too_long(pair))), None)
+                if reason is not None:
+                    lacking[names[place]] = f"with a peer: {reason}"
+                    continue
+                places.append(place)
+                counts.append(len(own))
+                pairs += own
+            values[places] = peer_contradiction(self._contradicts(pairs), np.array(counts, dtype=np.int64))
+        (name,) = self.step.features
+        return {name: values}, lacking
+
+    def close(self) -> None:
+        """Free the model."""
+        self.reader.close()
+
+    def _pair(self, premise: str, hypothesis: str) -> Ids:
         """A pair of texts as the model reads it."""
         made = self.reader.tokens.tokenizer(premise, hypothesis)
         types = made.get("token_type_ids")
         return Ids(tuple(made["input_ids"]), types=None if types is None else tuple(types))
 
-    def __call__(self, pairs: Sequence[Ids]) -> np.ndarray:
+    def _contradicts(self, pairs: Sequence[Ids]) -> np.ndarray:
         """(n,) pairs -> (n,) probabilities that the premise contradicts the hypothesis. A pair that comes twice is read
         once.
         """
-        places = {pair.all: place for place, pair in enumerate(dict.fromkeys(pairs))}
         distinct = list(dict.fromkeys(pairs))
+        places = {pair.all: place for place, pair in enumerate(distinct)}
         found = np.zeros(len(distinct))
         for read in self.reader.read(distinct):
-            outputs = outputs_of(read)
-            weights = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-            found[list(read.places)] = weights[:, self.label] / weights.sum(axis=1)
+            found[list(read.places)] = probabilities_of(read)[:, self.label]
         return found[[places[pair.all] for pair in pairs]]
 
-    def close(self) -> None:
-        """Free the model."""
-        self.reader.close()
+
+@dataclass(frozen=True, kw_only=True)
+class PeerContradiction(PeerSignal):
+    """How likely its peers contradict a trace. most: how many peers at most, the nearest by sample index. model: any
+    sequence classifier one of whose labels is called contradiction.
+    """
+
+    kind: str = setting("contradiction", choices=("contradiction",))
+    most: int | None = setting(None, low=1)
+    model: str = setting(identity=False)
+
+    worker = ContradictionWorker
+    what = "contradiction"
+    recorded = SHARED
+
+
+def _chunks(places: Sequence[int], pairs: Sequence[int]) -> Iterator[list[int]]:
+    """Neighbouring places with at most about `PAIRS` pairs together, so that memory does not grow with peers."""
+    chunk: list[int] = []
+    held = 0
+    for place, count in zip(places, pairs, strict=True):
+        if chunk and held + count > PAIRS:
+            yield chunk
+            chunk, held = [], 0
+        chunk.append(place)
+        held += count
+    if chunk:
+        yield chunk
 
 
 def peers_of(groups: Sequence[int], earlier: bool, most: int | None) -> list[list[int]]:

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from generate.passes.batching import Ids
 from generate.passes.taking import logprobs_of
-from generate.signals.additions import Additions, LogProb
-from generate.signals.forced import open_forced
-from generate.signals.signal import Advance, Made, score_rows
-from generate.traces.block import Block
-from toolkit.log import Log
+from generate.signals.forced import ForcedWorker, TeacherForced
+from generate.signals.signal import FREE, BlockRows, VerifierSignal, Worker, score_rows
+from generate.traces.block import READ, Texts, TraceBlock
+from toolkit.errors import ThinkbackError
+from toolkit.progress import Advance
+from toolkit.settings import setting
 
-PER_BLOCK = 4_096
+LOGGED = (
+    *(name for name in READ if name != "text"),
+    "completion_tokens",
+    "finalizer_used",
+    "sum_logprob",
+    "token_logprobs",
+)
 
 
-class LoggedWorker:
+class LoggedWorker(Worker):
     """The writing model's own log-probabilities. They cost nothing: tokens and seconds are 0."""
 
+    step: LogProb
     per_block = 16_384
 
-    def __init__(self, step: LogProb):
-        self.step = step
-
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> Mapping[str, Any]:
         """Where the numbers come from."""
         return {"of": "the model that wrote the text, as the log has it"}
 
-    def run(self, block: Block, advance: Advance) -> Made:
+    def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """A verification for each trace whose log-probabilities the log has."""
         rows, skipped = [], []
         for row in block.rows:
@@ -37,12 +44,9 @@ class LoggedWorker:
             if score is None:
                 skipped.append((row["trace_id"], reason))
                 continue
-            rows.append(_row(self.step, row, score, 0, 0.0, 0.0))
+            rows.append(self.step.row(row, score, **FREE))
         advance(len(block.rows))
-        return Made(score_rows(rows, self.step.decimals), tuple(skipped))
-
-    def close(self) -> None:
-        """Nothing to give back."""
+        return BlockRows(score_rows(rows, self.step.decimals), tuple(skipped))
 
     def _score(self, row: dict[str, Any]) -> tuple[float | None, str]:
         """The score, or None and why. The finalizer's tokens are in completion_tokens, not in the log-probabilities."""
@@ -59,66 +63,71 @@ class LoggedWorker:
             return None, f"the log keeps {kept} of its last {last} log-probabilities"
         if not listed:
             return None, "the text has no tokens"
-        taken = np.asarray(listed[-last:], dtype=np.float64)
-        return float(taken.sum() if self.step.how == "sum" else taken.mean()), ""
+        return self.step.over(np.asarray(listed, dtype=np.float64)), ""
 
 
-class LogProbWorker:
+class LogProbWorker(ForcedWorker):
     """Log-probabilities by a teacher-forced pass of a model over prompt and text."""
 
-    per_block = PER_BLOCK
+    step: LogProb
+    per_block = 4_096
+    head = "causal"
 
-    def __init__(self, step: LogProb, additions: Additions, log: Log, pools: tuple[str, ...]):
-        self.step = step
-        self.forced = open_forced(step, additions, log, pools, "causal", f"`verify.{step.name}`")
-        self.reader = self.forced.reader
+    def unfit(self, text: Ids) -> str | None:
+        """Why a text has no log-probabilities."""
+        if not text.completion:
+            return super().unfit(text) or "the text has no tokens"
+        nothing = None if text.prompt else "nothing stands before the text, so its first token has no probability"
+        return super().unfit(text) or nothing
 
-    def describe(self) -> dict[str, object]:
-        """The model and the prompts."""
-        return self.forced.describe()
-
-    def run(self, block: Block, advance: Advance) -> Made:
+    def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """A verification for each trace that fits the model."""
-        texts, kept, skipped = [], [], []
-        for row in block.rows:
-            text = self.forced.ids(block, row)
-            reason = self.reader.too_long(text) or _unfit(text)
-            if reason is not None:
-                skipped.append((row["trace_id"], reason))
-            else:
-                texts.append(text)
-                kept.append(row)
-        rows: list[dict[str, Any]] = [{} for _ in kept]
+        texts, traces, skipped = self.fitting(block)
+        rows: list[dict[str, Any]] = [{} for _ in traces]
         for read in self.reader.read(texts):
             found = logprobs_of(read, [texts[place] for place in read.places])
             for place, logprobs, device_s in zip(read.places, found, read.device_s, strict=True):
-                taken = logprobs if self.step.last is None else logprobs[-self.step.last :]
-                score = float(taken.sum() if self.step.how == "sum" else taken.mean())
-                rows[place] = _row(self.step, kept[place], score, len(texts[place]), read.seconds, device_s)
+                own = {"prompt_tokens": len(texts[place]), "completion_tokens": 0, "latency_s": read.seconds}
+                rows[place] = self.step.row(traces[place], self.step.over(logprobs), **own, device_s=device_s)
             advance(len(read.places))
-        return Made(score_rows(rows, self.step.decimals), tuple(skipped))
-
-    def close(self) -> None:
-        """Free the model."""
-        self.reader.close()
+        return BlockRows(score_rows(rows, self.step.decimals), skipped)
 
 
-def _unfit(text: Ids) -> str | None:
-    if not text.completion:
-        return "the text has no tokens"
-    return None if text.prompt else "nothing stands before the text, so its first token has no probability"
+@dataclass(frozen=True, kw_only=True)
+class LogProb(VerifierSignal, TeacherForced):
+    """The sum or mean of a text's log-probabilities, over all its tokens or the `last` ones.
 
+    With a `model` it is that model's, by a teacher-forced pass; without one that of the model that wrote it, as the log
+    has it (`sum_logprob`, `token_logprobs`). A text of fewer than `last` tokens is taken whole. decimals: scores are
+    rounded to so many.
+    """
 
-def _row(
-    step: LogProb, row: dict[str, Any], score: float, tokens: int, latency_s: float, device_s: float
-) -> dict[str, Any]:
-    return {
-        "trace_id": row["trace_id"],
-        "verifier": step.name,
-        "example_id": row["example_id"],
-        "score": score,
-        "prompt_tokens": tokens,
-        "completion_tokens": 0,
-        "latency_s": latency_s,
-        "device_s": device_s,
-    }
+    kind: str = setting("logprob", choices=("logprob",))
+    how: str = setting("sum", choices=("sum", "mean"))
+    last: int | None = setting(None, low=1)
+    decimals: int | None = setting(None, low=1, high=9)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.model is None and (self.prompt or self.prompts or self.chat_template):
+            raise ThinkbackError("`prompt` goes with a `model`: the log's own log-probabilities need no prompt")
+
+    @property
+    def worker(self) -> type[Worker]:  # type: ignore[override]
+        """A pass of the model, where there is one."""
+        return LoggedWorker if self.model is None else LogProbWorker
+
+    @property
+    def texts(self) -> Texts:  # type: ignore[override]
+        """None, where the log has the log-probabilities."""
+        return Texts.NONE if self.model is None else Texts.PROMPTED
+
+    @property
+    def trace_columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The recorded log-probabilities, where they are what it is about."""
+        return LOGGED if self.model is None else READ
+
+    def over(self, logprobs: np.ndarray) -> float:
+        """The score of some log-probabilities."""
+        taken = logprobs if self.last is None else logprobs[-self.last :]
+        return float(taken.sum() if self.how == "sum" else taken.mean())

@@ -7,9 +7,31 @@ finalizer was used stand in `traces` and are no features of their own.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
 import polars as pl
 
+from generate.signals.feature_signals import SHARED, FeatureSignal, FeatureWorker
 from generate.signals.numeric import numbers_in, words
+from generate.traces.block import Texts, TraceBlock
+from toolkit.settings import setting
+
+SERVING = {
+    "difficulty": "question",
+    "verification_need": "question",
+    "constraint_density": "question",
+    "answer_length": "answer",
+    "answer_format": "answer",
+    "prompt_words": "question",
+    "prompt_numbers": "question",
+    "response_words": "text",
+    "response_numbers": "text",
+    "response_lines": "text",
+}
+"""What each is made of: the function of its name says how."""
 
 _OPERATORS = r"[-+*/^=<>≤≥≠√∑∫|]|\\[a-zA-Z]+"
 _CONSTRAINTS = (
@@ -23,6 +45,31 @@ _ASKS = (
 )
 _STEPS = r"(?i)\b(?:then|after|before|next|remaining|left|total|altogether|if|when)\b|[.;?!](?:\s|$)"
 _WHOLE, _NUMERIC = r"^[-+]?[0-9][0-9,]*$", r"^[-+]?[0-9,]*\.?[0-9]+(?:\s*/\s*[0-9]+)?%?$"
+
+
+class ServingWorker(FeatureWorker):
+    """Counts words and signs."""
+
+    def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """All columns."""
+        wanted = ["example_id", "question", *(["labels"] if "labels" in block.examples.columns else [])]
+        both = rows.join(block.examples.select(wanted), on="example_id", how="left", maintain_order="left")
+        labels = both["labels"] if "labels" in both.columns else pl.Series([None] * rows.height)
+        functions: dict[str, Callable[[pl.Series], pl.Series]] = dict(globals())
+        functions["answer_format"] = partial(answer_format, labels=labels)
+        return {name: functions[name](both[source]) for name, source in SERVING.items()}, {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingFeatures(FeatureSignal):
+    """SeVRA's serving-visible features. A trace without a text has those of its question and its answer."""
+
+    kind: str = setting("serving", choices=("serving",))
+
+    worker = ServingWorker
+    features = tuple(SERVING)
+    texts = Texts.NONE
+    recorded = SHARED
 
 
 def _part(counts: pl.Series, enough: float) -> pl.Series:
@@ -75,7 +122,7 @@ def answer_length(answers: pl.Series) -> pl.Series:
 
 
 def answer_format(answers: pl.Series, labels: pl.Series) -> pl.Series:
-    """What the answer looks like: 0 none, 1 a whole number, 2 another number, 3 a label of the example, 4 other words.
+    """What the answer looks like: 0 none, 1 an integer, 2 another number, 3 a label of the example, 4 other words.
 
     labels: (n,) lists, null where the example has none. A code, not an amount. Range {0, …, 4}. Source: SeVRA,
     appendix R.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,16 +18,17 @@ import polars as pl
 from generate.simulation.claims_model import (
     FEATURES,
     LABELS,
-    Claims,
     ClaimsModel,
     Draws,
-    Made,
-    Verifier,
+    SimulatedClaims,
+    SimulatedTraces,
+    SimulatedVerifier,
     draw_claims,
     draw_noise,
     make_traces,
 )
 from toolkit.errors import ThinkbackError, suggest
+from toolkit.settings import Checked, setting
 
 if TYPE_CHECKING:
     from toolkit.log import Log
@@ -36,6 +37,15 @@ MOST_TRACES = 50
 PUBLISHED_TRACES = 15
 TEMPERATURES = tuple(round(0.30 + 0.05 * i, 2) for i in range(9))
 MAIN, DEV = 0, 1  # streams of random numbers: the published claims, and further ones to learn from
+
+
+@dataclass(frozen=True)
+class ClaimsSize(Checked):
+    """How many traces of each claim, and how many further claims with the split `dev`."""
+
+    traces: int = setting(PUBLISHED_TRACES, low=1, high=MOST_TRACES)
+    dev: int = setting(0, low=0, high=100_000)
+    seed: int = setting(0, low=0)
 
 
 def simulations() -> tuple[str, ...]:
@@ -51,7 +61,7 @@ def load_model(name: str) -> ClaimsModel:
     table = tomllib.loads((files("generate.simulation") / "constants" / f"{name}.toml").read_text(encoding="utf-8"))
     answers, tokens, seconds = table["answers"], table["tokens"], table["seconds"]
     verifiers = tuple(
-        Verifier(**{**v, "name": key, "scores": tuple(map(tuple, v["scores"]))})
+        SimulatedVerifier(**{**v, "name": key, "scores": tuple(map(tuple, v["scores"]))})
         for key, v in table["verifiers"].items()
     )
     return ClaimsModel(
@@ -91,12 +101,8 @@ def simulate_claims(
     from toolkit.log import LogWriter, open_log
 
     model = load_model(name)
-    if not 1 <= traces <= MOST_TRACES:
-        raise ThinkbackError(f"`traces` must be between 1 and {MOST_TRACES}, not {traces}")
-    if not 0 <= dev <= 100_000:
-        raise ThinkbackError(f"`dev` must be between 0 and 100,000 claims, not {dev}")
-    if seed < 0:
-        raise ThinkbackError(f"`seed` must not be negative, not {seed}")
+    size = ClaimsSize(traces, dev, seed)
+    traces, dev, seed = size.traces, size.dev, size.seed
     parts = [_tables(model, model.counts, "test", traces, seed, MAIN)]
     if dev:
         parts.append(_tables(model, _stratified(model.counts, dev), "dev", traces, seed, DEV))
@@ -153,7 +159,9 @@ def _tables(
     return {"examples": examples, "traces": rows, "verifications": pl.concat(checks), "features": features}
 
 
-def _traces(model: ClaimsModel, claims: Claims, draws: Draws, made: Made, ids: pl.Series, traces: int) -> pl.DataFrame:
+def _traces(
+    model: ClaimsModel, claims: SimulatedClaims, draws: Draws, made: SimulatedTraces, ids: pl.Series, traces: int
+) -> pl.DataFrame:
     n = len(ids)
     prompt = np.rint(_about(claims.prompt, model.prompt_spread, 0) * model.prompt_tokens)
     completion = np.rint(_about(draws.tokens, model.completion_spread, 0) * model.completion_tokens)
@@ -200,7 +208,9 @@ def _about(normal: np.ndarray, spread: float, axis: int) -> np.ndarray:
     return factor / factor.mean(axis=axis, keepdims=True)
 
 
-def _verifications(verifier: Verifier, made: Made, draws: Draws, rows: pl.DataFrame) -> pl.DataFrame:
+def _verifications(
+    verifier: SimulatedVerifier, made: SimulatedTraces, draws: Draws, rows: pl.DataFrame
+) -> pl.DataFrame:
     """One row for each trace with a label. Tokens are not published, so they are not recorded."""
     seconds = _about(draws.checking[verifier.name], 0.1, 0) * verifier.seconds
     return rows.select(

@@ -31,7 +31,7 @@ _CLAIM, _TRACE = 1, 2  # streams of random numbers
 
 
 @dataclass(frozen=True)
-class Verifier:
+class SimulatedVerifier:
     """One verifier; rows of `scores` are gold labels, columns labels of the trace."""
 
     name: str
@@ -52,7 +52,7 @@ class ClaimsModel:
     answers: tuple[tuple[float, ...], ...]
     answer_spread: float
     missing: float
-    verifiers: tuple[Verifier, ...]
+    verifiers: tuple[SimulatedVerifier, ...]
     prompt_tokens: float
     prompt_spread: float
     completion_tokens: float
@@ -65,7 +65,7 @@ class ClaimsModel:
 
 
 @dataclass(frozen=True)
-class Claims:
+class SimulatedClaims:
     """Claims with their latent variables, (n,) and (n, 3)."""
 
     gold: np.ndarray
@@ -88,7 +88,7 @@ class Draws:
 
 
 @dataclass(frozen=True)
-class Made:
+class SimulatedTraces:
     """Traces, (n, T): label index (-1: none) and scores by verifier."""
 
     label: np.ndarray
@@ -96,7 +96,7 @@ class Made:
     features: np.ndarray  # (F, n, T)
 
 
-def draw_claims(model: ClaimsModel, counts: Mapping[str, int], seed: int, stream: int = 0) -> Claims:
+def draw_claims(model: ClaimsModel, counts: Mapping[str, int], seed: int, stream: int = 0) -> SimulatedClaims:
     """Claims of every class, class after class."""
     from scipy.special import ndtri
 
@@ -110,7 +110,7 @@ def draw_claims(model: ClaimsModel, counts: Mapping[str, int], seed: int, stream
     normal = np.concatenate(parts).reshape(-1, kinds, 3)
     gold = np.repeat(np.arange(3), [counts[label] for label in LABELS])
     by_verifier = {v.name: normal[:, 2 + i] for i, v in enumerate(model.verifiers)}
-    return Claims(gold, normal[:, 0], by_verifier, normal[:, 1, 0])
+    return SimulatedClaims(gold, normal[:, 0], by_verifier, normal[:, 1, 0])
 
 
 def draw_noise(model: ClaimsModel, n: int, traces: int, seed: int, stream: int = 0) -> Draws:
@@ -137,11 +137,11 @@ def draw_noise(model: ClaimsModel, n: int, traces: int, seed: int, stream: int =
     )
 
 
-def make_traces(model: ClaimsModel, claims: Claims, draws: Draws) -> Made:
+def make_traces(model: ClaimsModel, claims: SimulatedClaims, draws: Draws) -> SimulatedTraces:
     """Labels and scores from the random numbers; nothing is drawn here."""
     tilt = np.asarray(model.answers)[claims.gold] + model.answer_spread * claims.answer  # (n, 3)
-    chance = np.exp(tilt - tilt.max(axis=1, keepdims=True))
-    edges = np.cumsum(chance, axis=1) / chance.sum(axis=1, keepdims=True)  # (n, 3)
+    weight = np.exp(tilt - tilt.max(axis=1, keepdims=True))
+    edges = np.cumsum(weight, axis=1) / weight.sum(axis=1, keepdims=True)  # (n, 3)
     label = (draws.which[..., None] >= edges[:, None, :2]).sum(axis=2)  # (n, T)
     scores = {v.name: _scores(v, claims, draws, label) for v in model.verifiers}
     first = model.verifiers[0].name
@@ -149,10 +149,10 @@ def make_traces(model: ClaimsModel, claims: Claims, draws: Draws) -> Made:
     rho = np.asarray(model.correlations)[:, None, None]
     x = rho * shared / np.sqrt(2) + np.sqrt(1 - rho**2) * draws.features
     features = np.round(_sigmoid(x), 4)
-    return Made(np.where(draws.lost < model.missing, -1, label), scores, features)
+    return SimulatedTraces(np.where(draws.lost < model.missing, -1, label), scores, features)
 
 
-def _scores(verifier: Verifier, claims: Claims, draws: Draws, label: np.ndarray) -> np.ndarray:
+def _scores(verifier: SimulatedVerifier, claims: SimulatedClaims, draws: Draws, label: np.ndarray) -> np.ndarray:
     mean = np.asarray(verifier.scores)[claims.gold]  # (n, 3)
     mean = mean + verifier.label_spread * claims.label[verifier.name] + verifier.follows * claims.answer
     z = np.take_along_axis(mean, label, axis=1) + verifier.trace_spread * draws.noise[verifier.name]

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from generate.simulation.grid_model import BLOCK, Examples, Model, PoolPlan, Traces, draw_examples, draw_traces
+from generate.simulation.grid_model import (
+    BLOCK,
+    DrawnExamples,
+    DrawnTraces,
+    Model,
+    PoolPlan,
+    draw_examples,
+    draw_traces,
+)
 from toolkit.errors import ThinkbackError
+from toolkit.settings import check, setting
 
 if TYPE_CHECKING:
     from toolkit.log import Log
@@ -19,6 +28,21 @@ if TYPE_CHECKING:
 MOST_TRACES = 4_096  # a block is drawn whole: more would not fit in memory
 ROWS_PER_SHARD = 500_000  # traces gathered before a shard is written
 TABLES = ("examples", "traces", "verifications", "features")
+
+
+@dataclass(frozen=True)
+class GridSize:
+    """How large a log is; `labels` is the size of the label space, 0 for open numeric answers."""
+
+    examples: int = setting(low=1, high=10**9)
+    traces: int = setting(low=1, high=MOST_TRACES)
+    labels: int = setting(3, low=0)
+    seed: int = setting(0, low=0)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.labels == 1:
+            raise ThinkbackError("`labels` is 1; it takes 0 (open numeric answers), or at least 2")
 
 
 def label_names(labels: int) -> list[str]:
@@ -34,8 +58,7 @@ def simulate_tables(
     `labels` is the size of the label space, 0 for open numeric answers. The pools are `n<traces>` and the
     greedy `probe`. Raises ThinkbackError for sizes and seeds that make no sense.
     """
-    _check(examples, traces, labels, seed)
-    parts = list(_blocks(examples, traces, labels, seed, model or Model()))
+    parts = list(_blocks(GridSize(examples, traces, labels, seed), model or Model()))
     return {table: pl.concat([part[table] for part in parts]) for table in TABLES}
 
 
@@ -60,10 +83,10 @@ def simulate(
     from toolkit.progress import progress
 
     model = model or Model()
-    _check(examples, traces, labels, seed)
+    size = GridSize(examples, traces, labels, seed)
     with replacing(out, force) as directory, progress("simulating", examples, "examples") as advance:
         writer = LogWriter(directory)
-        for tables in _shards(_blocks(examples, traces, labels, seed, model), traces):
+        for tables in _shards(_blocks(size, model), size.traces):
             for table, frame in tables.items():
                 if not frame.is_empty():
                     writer.append(table, frame)
@@ -72,31 +95,9 @@ def simulate(
             validate=False,  # the rows come from here, and the tests validate them
             name=name or f"simulated-{examples}x{traces}-k{labels}-s{seed}",
             simulated=True,
-            source=_source(examples, traces, labels, seed, model),
+            source={"simulated_by": "generate.simulation.grid", **asdict(size), "model": asdict(model)},
         )
     return open_log(out)
-
-
-def _check(examples: int, traces: int, labels: int, seed: int) -> None:
-    if examples < 1 or examples > 10**9:
-        raise ThinkbackError(f"`examples` must be between 1 and 1,000,000,000, not {examples}")
-    if traces < 1 or traces > MOST_TRACES:
-        raise ThinkbackError(f"`traces` must be between 1 and {MOST_TRACES:,}, not {traces}")
-    if labels < 0 or labels == 1:
-        raise ThinkbackError(f"`labels` must be 0 (open numeric answers) or at least 2, not {labels}")
-    if seed < 0:
-        raise ThinkbackError(f"`seed` must not be negative, not {seed}")
-
-
-def _source(examples: int, traces: int, labels: int, seed: int, model: Model) -> dict[str, Any]:
-    return {
-        "simulated_by": "generate.simulation.grid",
-        "examples": examples,
-        "traces": traces,
-        "labels": labels,
-        "seed": seed,
-        "model": asdict(model),
-    }
 
 
 def _shards(blocks: Iterator[dict[str, pl.DataFrame]], traces: int) -> Iterator[dict[str, pl.DataFrame]]:
@@ -112,7 +113,8 @@ def _shards(blocks: Iterator[dict[str, pl.DataFrame]], traces: int) -> Iterator[
         yield {table: pl.concat([part[table] for part in held]) for table in TABLES}
 
 
-def _blocks(examples: int, traces: int, labels: int, seed: int, model: Model) -> Iterator[dict[str, pl.DataFrame]]:
+def _blocks(size: GridSize, model: Model) -> Iterator[dict[str, pl.DataFrame]]:
+    examples, traces, labels, seed = size.examples, size.traces, size.labels, size.seed
     names = label_names(labels)
     # the greedy trace is drawn first: it does not depend on the number of sampled ones
     pools = (PoolPlan("probe", 1, 0.0, model.sharpening), PoolPlan(f"n{traces}", traces, model.temperature, 1.0))
@@ -128,7 +130,7 @@ def _blocks(examples: int, traces: int, labels: int, seed: int, model: Model) ->
         yield {"examples": _examples_frame(drawn, names).head(wanted), **tables}
 
 
-def _examples_frame(drawn: Examples, names: list[str]) -> pl.DataFrame:
+def _examples_frame(drawn: DrawnExamples, names: list[str]) -> pl.DataFrame:
     labels = pl.Series([names or None], dtype=pl.List(pl.String))
     return pl.DataFrame({"example_id": drawn.ids}).select(
         "example_id",
@@ -146,7 +148,9 @@ def _answer_strings(codes: np.ndarray, names: list[str]) -> pl.Series:
     return pl.Series("answer", names).gather(numbers) if names else numbers.cast(pl.String)
 
 
-def _frames(model: Model, names: list[str], pool: PoolPlan, ids: pl.Series, drawn: Traces) -> dict[str, pl.DataFrame]:
+def _frames(
+    model: Model, names: list[str], pool: PoolPlan, ids: pl.Series, drawn: DrawnTraces
+) -> dict[str, pl.DataFrame]:
     """The tables' rows of one pool, for the first examples of a block: those in `ids`."""
 
     def flat(values: np.ndarray) -> np.ndarray:  # (BLOCK, T) -> (n·T,)

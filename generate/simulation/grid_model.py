@@ -2,7 +2,7 @@
 
 The model, for one example (all numbers are fields of `Model`):
 
-- *difficulty*: the chance p that a sampled answer is right is logit-normal, logit p ~ N(`ease`, `spread`²).
+- *difficulty*: the probability p that a sampled answer is right is logit-normal, logit p ~ N(`ease`, `spread`²).
 - *gold*: with K labels one of A, B, C …, label j with weight 1/√j; with K = 0 an integer. A wrong answer is
   the example's one attractive wrong answer with probability `attraction`, else any wrong one.
 - *greedy*: the `probe` trace is right with logit `sharpening` · logit p.
@@ -16,7 +16,7 @@ The model, for one example (all numbers are fields of `Model`):
   every time. The stated AUC (`strong`, `weak`) is the expected one *within* an example; over all traces
   it is higher, since easy questions score higher. Null answers are not verified.
 - *features*: 1/(1 + exp(−x)), x ~ N(0, 1) with the stated correlation to the strong verifier's e: they
-  foretell its score also among right answers alone; `length` is completion tokens / `max_tokens`.
+  predict its score also among right answers alone; `length` is completion tokens / `max_tokens`.
 - *seconds*: `token_s` per completion token and `prompt_token_s` per prompt token, times log-normal noise of
   `seconds_noise`; device seconds are latency / `concurrency`. A verifier reads prompt and completion at
   `prompt_token_s`.
@@ -80,11 +80,11 @@ VERIFIERS = ("strong", "weak")  # fields of Model with their AUC
 
 
 @dataclass(frozen=True)
-class Examples:
+class DrawnExamples:
     """One block of examples as drawn, before it is cut to the number wanted."""
 
     ids: pl.Series  # (BLOCK,)
-    logit: np.ndarray  # (BLOCK,) of the chance to be right
+    logit: np.ndarray  # (BLOCK,) of the probability of being right
     gold: np.ndarray  # (BLOCK,) int64: the label's index, or the number itself
     lure: np.ndarray  # (BLOCK,) the attractive wrong answer
     prompt_tokens: np.ndarray  # (BLOCK,) int64
@@ -102,7 +102,7 @@ class PoolPlan:
 
 
 @dataclass(frozen=True)
-class Traces:
+class DrawnTraces:
     """One pool of one block as drawn; every array is (BLOCK, T)."""
 
     codes: np.ndarray  # the answer: a label's index, or the number itself
@@ -118,7 +118,7 @@ class Traces:
     features: dict[str, np.ndarray]
 
 
-def draw_examples(rng: np.random.Generator, model: Model, labels: int, seed: int, block: int) -> Examples:
+def draw_examples(rng: np.random.Generator, model: Model, labels: int, seed: int, block: int) -> DrawnExamples:
     """One whole block of examples."""
     index = pl.Series(np.arange(block * BLOCK, (block + 1) * BLOCK)).cast(pl.String).str.zfill(9)
     if labels:
@@ -128,7 +128,7 @@ def draw_examples(rng: np.random.Generator, model: Model, labels: int, seed: int
     else:
         gold = rng.integers(1, 1_000, size=BLOCK)
         lure = gold + rng.integers(1, 10, size=BLOCK) * rng.choice(np.array([-1, 1]), size=BLOCK)
-    return Examples(
+    return DrawnExamples(
         ids=(f"sim{seed}-" + index).rename("example_id"),
         logit=rng.normal(model.ease, model.spread, size=BLOCK),
         gold=gold,
@@ -139,9 +139,9 @@ def draw_examples(rng: np.random.Generator, model: Model, labels: int, seed: int
 
 
 def _draw_answers(
-    rng: np.random.Generator, model: Model, labels: int, drawn: Examples, p: np.ndarray, traces: int
+    rng: np.random.Generator, model: Model, labels: int, drawn: DrawnExamples, p: np.ndarray, traces: int
 ) -> np.ndarray:
-    """(BLOCK,) chances of being right -> (BLOCK, T) answer codes."""
+    """(BLOCK,) probabilities of being right -> (BLOCK, T) answer codes."""
     shape = (BLOCK, traces)
     gold, lure = drawn.gold[:, None], drawn.lure[:, None]
     right, lured = rng.random(shape) < p[:, None], rng.random(shape) < model.attraction
@@ -153,7 +153,9 @@ def _draw_answers(
     return np.where(right, gold, np.where(lured, lure, other))
 
 
-def draw_traces(rng: np.random.Generator, model: Model, labels: int, drawn: Examples, pool: PoolPlan) -> Traces:
+def draw_traces(
+    rng: np.random.Generator, model: Model, labels: int, drawn: DrawnExamples, pool: PoolPlan
+) -> DrawnTraces:
     """One pool of a block: answers, costs, scores and features."""
     shape = (BLOCK, pool.traces)
     hard = 1 - _sigmoid(drawn.logit)[:, None]  # (BLOCK, 1)
@@ -173,7 +175,7 @@ def draw_traces(rng: np.random.Generator, model: Model, labels: int, drawn: Exam
     kind = np.where(right, 0, np.where(codes == drawn.lure[:, None], 1, 2))
     errors = {verifier: _verifier_errors(rng, model, kind) for verifier in VERIFIERS}
     strong = errors["strong"]
-    return Traces(
+    return DrawnTraces(
         codes=codes,
         valid=valid,
         right=right & valid,

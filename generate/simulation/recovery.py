@@ -28,7 +28,7 @@ SPLITS = (("train", 0.5), ("dev", 0.2), ("test", 0.3))
 
 @dataclass(frozen=True)
 class Action:
-    """Chances that a revision is right: of a cut attempt, of a wrong finished one, of a right one; and its tokens."""
+    """Probabilities that a revision is right, of a cut attempt, of a wrong finished one, of a right one; its tokens."""
 
     cut: float
     wrong: float
@@ -40,10 +40,10 @@ class Action:
 class RecoveryModel:
     """Parameters of the simulation."""
 
-    right: float = 0.88  # chance that a finished attempt at a question of middling difficulty is right
+    right: float = 0.88  # probability that a finished attempt at a question of middling difficulty is right
     tokens: float = 2_300.0  # median need of tokens
     spread: float = 0.75  # of its logarithm
-    long_right: float = 0.0  # added to the chance in the pool `long`
+    long_right: float = 0.0  # added to the probability in the pool `long`
     votes: int = 8
     continue_: Action = Action(0.55, 0.10, 0.95, 2_300.0)
     active_verify: Action = Action(0.65, 0.22, 0.98, 2_500.0)
@@ -77,13 +77,16 @@ def recovery_tables(examples: int, seed: int, model: RecoveryModel) -> dict[str,
     ids = [f"q{number:06d}" for number in range(examples)]
     gold = rng.integers(0, 1000, examples)
     need = model.tokens * np.exp(model.spread * (0.7 * difficulty + 0.7 * rng.normal(size=examples)))
-    chance = 1 / (1 + np.exp(-(np.log(model.right / (1 - model.right)) - 1.2 * difficulty)))
+    probability = 1 / (1 + np.exp(-(np.log(model.right / (1 - model.right)) - 1.2 * difficulty)))
     place = (np.arange(examples) + 0.5) / examples
     split = np.select([place < 0.5, place < 0.7], ["train", "dev"], "test")
-    world = _World(rng, ids, gold, need, chance)
-    frames = [world.pool("probe", SHORT // 4, chance - 0.1, 1), world.pool("votes", SHORT, chance, model.votes)]
-    short = world.pool("short", SHORT, chance, 1)
-    frames += [short, world.pool("long", LONG, np.minimum(chance + model.long_right, 1.0), 1)]
+    world = _World(rng, ids, gold, need, probability)
+    frames = [
+        world.pool("probe", SHORT // 4, probability - 0.1, 1),
+        world.pool("votes", SHORT, probability, model.votes),
+    ]
+    short = world.pool("short", SHORT, probability, 1)
+    frames += [short, world.pool("long", LONG, np.minimum(probability + model.long_right, 1.0), 1)]
     for action in ("continue", "active_verify", "self_correct"):
         setting = getattr(model, "continue_" if action == "continue" else action)
         frames.append(world.revisions(action, short, setting))
@@ -113,18 +116,18 @@ class _World:
     ids: list[str]
     gold: np.ndarray
     need: np.ndarray
-    chance: np.ndarray
+    probability: np.ndarray
 
-    def pool(self, name: str, limit: int, chance: np.ndarray, traces: int) -> pl.DataFrame:
+    def pool(self, name: str, limit: int, probability: np.ndarray, traces: int) -> pl.DataFrame:
         """First attempts with a token limit."""
-        return pl.concat(list(self._attempts(name, limit, chance, traces)))
+        return pl.concat(list(self._attempts(name, limit, probability, traces)))
 
-    def _attempts(self, name: str, limit: int, chance: np.ndarray, traces: int) -> Iterator[pl.DataFrame]:
+    def _attempts(self, name: str, limit: int, probability: np.ndarray, traces: int) -> Iterator[pl.DataFrame]:
         size = len(self.ids)
         for index in range(traces):
             tokens = self.need * np.exp(0.15 * self.rng.normal(size=size))
             cut = tokens > limit
-            right = self.rng.random(size) < np.where(cut, 0.12, chance)
+            right = self.rng.random(size) < np.where(cut, 0.12, probability)
             yield self._rows(
                 right, np.minimum(tokens, limit), cut, trace_id=[f"{e}/{name}/{index}" for e in self.ids],
                 pool=name, action="solve", sample_index=index, max_tokens=limit,
@@ -134,12 +137,12 @@ class _World:
         """Two rollouts of each base attempt's revision."""
         before = base.sort("example_id")
         cut = (before["finish_reason"] == "length").to_numpy()
-        chance = np.where(cut, setting.cut, setting.wrong)
-        chance = np.where(before["correct"].to_numpy(), setting.right, chance)
+        probability = np.where(cut, setting.cut, setting.wrong)
+        probability = np.where(before["correct"].to_numpy(), setting.right, probability)
         pool, made = action.replace("_", "-"), []
         for index in range(ROLLOUTS):
             tokens = setting.tokens * np.exp(0.4 * self.rng.normal(size=len(self.ids)))
-            right = self.rng.random(len(self.ids)) < chance
+            right = self.rng.random(len(self.ids)) < probability
             rows = self._rows(
                 right, np.minimum(tokens, SHORT), tokens > SHORT,
                 trace_id=[f"{e}/{pool}/{index}" for e in self.ids], pool=pool, action=action, sample_index=index,

@@ -25,8 +25,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from generate.tasks.task import ANSWER, Check, Item
+from generate.tasks.task import ANSWER, Check, Difficulty, Item
 from toolkit.errors import ThinkbackError
+from toolkit.settings import setting
 
 LABELS = ("True", "False", "Conflicting")
 TOPICS = ("jobs", "homes", "cars", "births", "farms", "shops", "fires", "votes", "loans", "trees", "crimes", "boats")
@@ -48,7 +49,7 @@ _VERDICT = re.compile(r": (yes|no|half)$")
 
 
 @dataclass(frozen=True)
-class Part:
+class ClaimPart:
     """One part of a claim. Columns and years are places in the table; `way` is the direction, where there is one."""
 
     kind: str
@@ -61,7 +62,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Table:
+class FactTable:
     """`cells[column][year]` holds one or two numbers."""
 
     topics: tuple[str, ...]
@@ -77,30 +78,27 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Claims:
+class Claims(Difficulty):
     """Difficulty: `years` rows and `columns` columns of numbers up to `largest`; two parts with probability
     `two_parts`; a cell has two sources with probability `differ`; `kinds` of parts; how often each label is wanted.
     """
 
-    years: int = 3
-    columns: int = 2
-    largest: int = 60
-    two_parts: float = 0.6
-    differ: float = 0.2
-    kinds: tuple[str, ...] = KINDS
-    shares: tuple[float, float, float] = (1 / 3, 1 / 3, 1 / 3)
+    years: int = setting(3, low=2, high=6)
+    columns: int = setting(2, low=2, high=4)
+    largest: int = setting(60, low=10)
+    two_parts: float = setting(0.6, low=0, high=1)
+    differ: float = setting(0.2, low=0, high=1)
+    kinds: tuple[str, ...] = setting(KINDS, choices=KINDS)
+    shares: tuple[float, ...] = setting((1 / 3, 1 / 3, 1 / 3), low=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "kinds", tuple(self.kinds))
         object.__setattr__(self, "shares", tuple(self.shares))
-        if not (2 <= self.years <= 6 and 2 <= self.columns <= 4 and self.largest >= 10):
-            raise ThinkbackError("claims: `years` must be 2 to 6, `columns` 2 to 4 and `largest` at least 10")
-        if not self.kinds or not set(self.kinds) <= set(KINDS):
-            raise ThinkbackError(f"claims: `kinds` must be some of {', '.join(KINDS)}")
-        if len(self.shares) != 3 or min(self.shares) < 0 or not sum(self.shares):
-            raise ThinkbackError("claims: `shares` must be three weights, of True, False and Conflicting")
-        if not (0 <= self.two_parts <= 1 and 0 <= self.differ <= 1):
-            raise ThinkbackError("claims: `two_parts` and `differ` are probabilities between 0 and 1")
+        if not self.kinds:
+            raise ThinkbackError(f"`kinds` is empty; it takes some of {', '.join(KINDS)}")
+        if len(self.shares) != 3 or not sum(self.shares):
+            raise ThinkbackError("`shares` takes three weights, of True, False and Conflicting")
 
     @property
     def name(self) -> str:
@@ -170,10 +168,10 @@ class Claims:
         lines = [line for line in attempt.split("\n") if line.strip()]
         return sum(line in true for line in lines) / len(lines) if lines else 0.0
 
-    def _table(self, rng: random.Random) -> Table:
+    def _table(self, rng: random.Random) -> FactTable:
         first = rng.randint(2001, 2024 - self.years)
         cells = tuple(tuple(self._cell(rng) for _ in range(self.years)) for _ in range(self.columns))
-        return Table(tuple(rng.sample(TOPICS, self.columns)), tuple(range(first, first + self.years)), cells)
+        return FactTable(tuple(rng.sample(TOPICS, self.columns)), tuple(range(first, first + self.years)), cells)
 
     def _cell(self, rng: random.Random) -> tuple[int, ...]:
         value = rng.randint(1, self.largest)
@@ -182,7 +180,7 @@ class Claims:
         other = max(1, value + rng.choice((-1, 1)) * rng.randint(1, 9))
         return (value, other) if other != value else (value,)
 
-    def _part(self, table: Table, rng: random.Random, wanted: str) -> Part:
+    def _part(self, table: FactTable, rng: random.Random, wanted: str) -> ClaimPart:
         """A part that holds, or not, as the wanted label asks for most of the time."""
         kind = rng.choice(self.kinds)
         column, other = rng.sample(range(self.columns), 2)
@@ -199,10 +197,10 @@ class Claims:
             column, other = other, column  # the larger first; where the sources leave it open, either
         hold = {"True": 1.0, "False": 0.0}.get(wanted, 0.5)
         number, way = self._number(table, (kind, column, other, year, later), rng, rng.random() < hold)
-        return Part(kind, way, column, other, year, later, number)
+        return ClaimPart(kind, way, column, other, year, later, number)
 
     def _number(
-        self, table: Table, place: tuple[str, int, int, int, int], rng: random.Random, hold: bool
+        self, table: FactTable, place: tuple[str, int, int, int, int], rng: random.Random, hold: bool
     ) -> tuple[int, int]:
         """The claimed number and the direction."""
         kind, column, other, year, later = place
@@ -224,7 +222,7 @@ class Claims:
         return max(least, number + rng.choice((-10, -3, -2, -1, 1, 2, 3, 10))), way
 
 
-def combinations(table: Table, part: Part) -> list[tuple[int, int]]:
+def combinations(table: FactTable, part: ClaimPart) -> list[tuple[int, int]]:
     """The numbers that a part compares, (first, second), once for each choice of sources; second is 0 where unused."""
     cells = table.cells[part.column]
     first = cells[part.year]
@@ -236,13 +234,13 @@ def combinations(table: Table, part: Part) -> list[tuple[int, int]]:
     return list(product(first, second))
 
 
-def verdict(table: Table, part: Part) -> str:
+def verdict(table: FactTable, part: ClaimPart) -> str:
     """`yes`, `no`, or `half`: so by some sources and not by others."""
     held = {_holds(part, first, second) for first, second in combinations(table, part)}
     return HALF if len(held) == 2 else YES if held == {True} else NO
 
 
-def _holds(part: Part, first: int, second: int) -> bool:
+def _holds(part: ClaimPart, first: int, second: int) -> bool:
     if part.kind == "bound":
         return (first - part.number) * part.way > 0
     made = {
@@ -255,14 +253,14 @@ def _holds(part: Part, first: int, second: int) -> bool:
     return made == (first if part.kind == "times" else part.number)
 
 
-def line_of(table: Table, part: Part) -> str:
+def line_of(table: FactTable, part: ClaimPart) -> str:
     """The line of a justification: the arithmetic for each choice of sources, the claimed number, the verdict."""
     shown = [_arithmetic(part, first, second) for first, second in combinations(table, part)]
     claimed = "" if part.kind in ("bound", "times") else f", {part.number}"
     return f"{table.topics[part.column]} {' '.join(shown)}{claimed}: {verdict(table, part)}"
 
 
-def reading_of(table: Table, part: Part) -> str:
+def reading_of(table: FactTable, part: ClaimPart) -> str:
     """The line that reads out the cells of a part: `jobs 2011 40, 2012 46/49`, `jobs 2011 40, homes 2011 12`."""
     cells = [(part.column, part.year)]
     if part.kind in ("change", "sum"):
@@ -276,7 +274,7 @@ def reading_of(table: Table, part: Part) -> str:
     return ", ".join(said)
 
 
-def _arithmetic(part: Part, first: int, second: int) -> str:
+def _arithmetic(part: ClaimPart, first: int, second: int) -> str:
     if part.kind == "value":
         return str(first)
     if part.kind == "bound":
@@ -298,7 +296,7 @@ def label_of(verdicts: list[str]) -> str:
     return "False" if set(verdicts) == {NO} else "Conflicting"
 
 
-def canonical(table: Table, parts: tuple[Part, ...]) -> str:
+def canonical(table: FactTable, parts: tuple[ClaimPart, ...]) -> str:
     """The form in which topics, years, wording, and the order of columns, parts and sources do not count."""
     cells = [tuple(tuple(sorted(cell)) for cell in column) for column in table.cells]
     order = sorted(range(len(cells)), key=lambda place: (cells[place], _uses(parts, place)))
@@ -311,7 +309,7 @@ def canonical(table: Table, parts: tuple[Part, ...]) -> str:
     return repr((tuple(cells[column] for column in order), said))
 
 
-def _uses(parts: tuple[Part, ...], column: int) -> list[tuple[str, int, int, bool]]:
+def _uses(parts: tuple[ClaimPart, ...], column: int) -> list[tuple[str, int, int, bool]]:
     """What is said of a column: tells columns with equal numbers apart."""
     return sorted(
         (part.kind, part.year, part.number, part.column == column)
@@ -320,7 +318,7 @@ def _uses(parts: tuple[Part, ...], column: int) -> list[tuple[str, int, int, boo
     )
 
 
-def _say(table: Table, part: Part, rng: random.Random) -> str:
+def _say(table: FactTable, part: ClaimPart, rng: random.Random) -> str:
     wording = rng.choice(_WORDS[(part.kind, part.way)])
     return wording.format(
         a=table.topics[part.column],

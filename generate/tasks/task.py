@@ -1,4 +1,4 @@
-"""What a task is: questions with exact answers, drawn for ever, in splits that share no question.
+"""What a task is: questions with exact answers, drawn without end, in splits that share no question.
 
 A question has a *canonical form* in which wording, names and order do not count. A hash of that form decides which
 split may hold the question, so the splits are disjoint whatever is drawn, in whatever number, with whatever seed:
@@ -16,13 +16,14 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Protocol
 
 import polars as pl
 
 from toolkit.errors import ThinkbackError, suggest
+from toolkit.settings import converted
 
 SPLITS: Mapping[str, range] = {"fit": range(70), "train": range(70, 80), "dev": range(80, 90), "test": range(90, 100)}
 TRIES = 50_000
@@ -53,6 +54,14 @@ class Check:
     text: str
     holds: bool
     found: str | None = None
+
+
+class Difficulty:
+    """A task's settings, checked and kept as they were given: their wording seeds the questions that are drawn."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            converted(type(self), field.name, getattr(self, field.name), field.name)
 
 
 class Task(Protocol):

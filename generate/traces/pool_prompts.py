@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from generate.recipes.prompting import Template, parse_template
 from generate.traces.block import OWN_FIELDS, check_fields
-from generate.traces.sources import sources_of
+from generate.traces.log_origins import sources_of
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 
@@ -20,7 +20,6 @@ def prompts_of_pools(
     """
     kept = dict(kept_prompts(log))
     found: dict[str, Template] = {}
-    columns = list(log.columns("examples"))
     for pool in pools:
         name = prompts.get(pool, prompt)
         if name is not None:
@@ -31,7 +30,7 @@ def prompts_of_pools(
             raise ThinkbackError(
                 f"the log does not keep the prompt of the pool `{pool}`: name a prompt file for it in `prompts`"
             )
-        check_fields(found[pool], columns, OWN_FIELDS)
+        check_fields(found[pool], log, OWN_FIELDS)
     return found
 
 

@@ -22,16 +22,29 @@ attempts = { questions = 4000, samples = 4, temperatures = [0.5, 0.8, 1.0] }
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from generate.recipes.settings import check_bounds, from_table, parse_toml, setting
+from generate.recipes.toml_file import parse_toml
 from generate.tasks import PROMPTS, TASKS, Task, make_task
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.settings import Checked, check, from_table, setting
 
-RECIPES = Path(__file__).resolve().parent / "shipped"
+SHIPPED = Path(__file__).resolve().parent / "shipped"
+
+
+def _mixture(given: Any, place: str) -> dict[str, float]:
+    if not isinstance(given, Mapping) or not given:
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a table of formats, as {{ solve = 4, judge = 1 }}")
+    for name, weight in given.items():
+        if name not in PROMPTS:
+            raise ThinkbackError(f"`{place}`: unknown format `{name}`; {suggest(name, PROMPTS)}")
+        if not isinstance(weight, Real) or isinstance(weight, bool) or not float(weight) > 0:
+            raise ThinkbackError(f"`{place}.{name}` is {shown(weight)}; it takes a number above 0")
+    return {name: float(weight) for name, weight in given.items()}
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,10 @@ class TaskSettings:
 
     name: str = setting(choices=TASKS)
     options: Mapping[str, Any] = setting({})
+
+    def __post_init__(self) -> None:
+        check(self)
+        self.make()
 
     def make(self) -> Task:
         """The task itself."""
@@ -58,14 +75,13 @@ class Shape:
     context: int = setting(512, low=16)
 
     def __post_init__(self) -> None:
+        check(self)
         if self.hidden % self.heads or self.hidden // self.heads % 2 or self.heads % self.kv_heads:
-            raise ThinkbackError(
-                "`model`: `hidden` must be an even multiple of `heads`, and `heads` a multiple of `kv_heads`"
-            )
+            raise ThinkbackError("`hidden` must be an even multiple of `heads`, and `heads` a multiple of `kv_heads`")
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RateSchedule(Checked):
     """One schedule over all phases: `warmup` steps up to `rate`, then down to nothing in a straight line.
 
     batch_tokens: places of one batch, padding included. weight_decay: of the matrices.
@@ -87,11 +103,14 @@ class Attempts:
 
     questions: int = setting(4000, low=8)
     samples: int = setting(4, low=2)
-    temperatures: tuple[float, ...] = setting(
-        (0.6, 0.8, 1.0), read=lambda given, place: _numbers(given, place, low=0.0)
-    )
+    temperatures: tuple[float, ...] = setting((0.6, 0.8, 1.0), low=0)
     max_tokens: int = setting(160, low=1)
-    short: tuple[int, ...] = setting((), read=lambda given, place: tuple(map(int, _numbers(given, place, low=1))))
+    short: tuple[int, ...] = setting((), low=1)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.temperatures:
+            raise ThinkbackError("`temperatures` is empty; it takes a list of numbers, at least 0")
 
 
 @dataclass(frozen=True)
@@ -102,23 +121,27 @@ class Phase:
     """
 
     tokens: int = setting(low=1)
-    mixture: Mapping[str, float] = setting({"solve": 1.0}, read=lambda given, place: _mixture(given, place))
-    attempts: Attempts | None = setting(None, read=lambda given, place: from_table(Attempts, given, place))  # noqa: RUF009
+    mixture: Mapping[str, float] = setting({"solve": 1.0}, read=_mixture)
+    attempts: Attempts | None = setting(None)
+
+    def __post_init__(self) -> None:
+        check(self)
+        object.__setattr__(self, "mixture", _mixture(self.mixture, "mixture"))
 
 
-@dataclass(frozen=True)
-class TrainingRecipe:
+@dataclass(frozen=True, kw_only=True)
+class ModelRecipe(Checked):
     """Everything that decides the weights. start: folder of a model to go on from, in place of random weights of the
     shape `model`.
     """
 
-    name: str
-    seed: int
-    task: TaskSettings
-    model: Shape
-    schedule: Schedule
-    phases: tuple[Phase, ...]
-    start: str | None = None
+    name: str = setting()
+    seed: int = setting(0)
+    task: TaskSettings = setting()
+    model: Shape = setting(Shape())
+    schedule: RateSchedule = setting(RateSchedule())
+    phases: tuple[Phase, ...] = setting()
+    start: str | None = setting(None)
 
     @property
     def tokens(self) -> int:
@@ -128,17 +151,17 @@ class TrainingRecipe:
 
 def shipped_training_recipes() -> tuple[str, ...]:
     """Names of the recipes that come with the product."""
-    return tuple(sorted(path.stem for path in RECIPES.glob("*.toml")))
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
 
 
-def load_training_recipe(recipe: str) -> TrainingRecipe:
+def load_training_recipe(recipe: str) -> ModelRecipe:
     """Read a training recipe: a file, or a shipped one by its name. ThinkbackError: one line that names the key."""
     path = Path(recipe)
     if not path.is_file():
         if path.name != recipe or path.name not in shipped_training_recipes():
             known = suggest(path.name, shipped_training_recipes())
-            raise ThinkbackError(f"`{recipe}` is no file and no shipped training recipe; {known}")
-        path = RECIPES / f"{path.name}.toml"
+            raise ThinkbackError(f"`{recipe}` is neither a file nor a shipped training recipe; {known}")
+        path = SHIPPED / f"{path.name}.toml"
     top = parse_toml(path)
     try:
         return _recipe(top, path.stem)
@@ -146,52 +169,15 @@ def load_training_recipe(recipe: str) -> TrainingRecipe:
         raise ThinkbackError(f"recipe `{path.name}`: {error}") from None
 
 
-def _recipe(top: Mapping[str, Any], stem: str) -> TrainingRecipe:
-    known = ("name", "seed", "start", "task", "model", "schedule", "phase")
+def _recipe(top: Mapping[str, Any], stem: str) -> ModelRecipe:
+    known = [field.name for field in fields(ModelRecipe) if field.name != "phases"] + ["phase"]
     for key in top:
         if key not in known:
             raise ThinkbackError(f"unknown key `{key}`; {suggest(key, known)}")
-    for needed in ("task", "phase"):
-        if needed not in top:
-            raise ThinkbackError(f"`{needed}` is missing")
-    if not isinstance(top["phase"], list):
-        raise ThinkbackError("write each phase as `[[phase]]`")
-    name, seed = top.get("name", stem), top.get("seed", 0)
-    if not isinstance(name, str) or not isinstance(seed, int) or isinstance(seed, bool):
-        raise ThinkbackError("`name` must be text in quotes, and `seed` a whole number")
-    start = top.get("start")
-    if start is not None and (not isinstance(start, str) or not start):
-        raise ThinkbackError("`start` must be the folder of a model, in quotes")
-    if start is not None and "model" in top:
+    if not isinstance(top.get("phase"), list):
+        raise ThinkbackError("`phase` is required: write each as `[[phase]]`")
+    if "start" in top and "model" in top:
         raise ThinkbackError("leave out `[model]` or `start`: a model that goes on keeps its shape")
-    made = TrainingRecipe(
-        name=name,
-        seed=seed,
-        task=from_table(TaskSettings, top["task"], "task"),
-        model=from_table(Shape, top.get("model", {}), "model"),
-        schedule=from_table(Schedule, top.get("schedule", {}), "schedule"),
-        phases=tuple(from_table(Phase, phase, f"phase.{n}") for n, phase in enumerate(top["phase"], start=1)),
-        start=start,
-    )
-    made.task.make()
-    return made
-
-
-def _mixture(given: Any, place: str) -> dict[str, float]:
-    if not isinstance(given, Mapping) or not given:
-        raise ThinkbackError(f"`{place}` must be a table of formats, as {{ solve = 4, judge = 1 }}")
-    for name, weight in given.items():
-        if name not in PROMPTS:
-            raise ThinkbackError(f"`{place}`: there is no format `{name}`; {suggest(name, PROMPTS)}")
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or weight <= 0:
-            raise ThinkbackError(f"`{place}.{name}` must be a number above 0, not {weight!r}")
-    return {name: float(weight) for name, weight in given.items()}
-
-
-def _numbers(given: Any, place: str, low: float) -> tuple[float, ...]:
-    right = isinstance(given, Sequence) and not isinstance(given, str) and given
-    if not right or any(isinstance(item, bool) or not isinstance(item, int | float) for item in given):
-        raise ThinkbackError(f"`{place}` must be a list of numbers, not {given!r}")
-    for item in given:
-        check_bounds(item, place, low, None)
-    return tuple(float(item) for item in given)
+    phases = tuple(from_table(Phase, one, f"phase.{number}") for number, one in enumerate(top["phase"], start=1))
+    rest = {key: value for key, value in top.items() if key != "phase"}
+    return from_table(ModelRecipe, {"name": stem, **rest, "phases": phases})

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from generate.tasks import Text
+from generate.tasks import TaskText
 from toolkit.errors import ThinkbackError
 
 IGNORED = -100
 """The target of a place that is not learnt: torch's cross-entropy leaves it out."""
 SORTED = 48
-"""Batches that are cut from one run of texts: the more, the less padding and the less chance."""
+"""Batches that are cut from one run of texts: the more, the less padding and the less randomness."""
 
 
 @dataclass(frozen=True)
-class Batch:
+class TextBatch:
     """ids (B, L): tokens, padded at the end; targets (B, L): the next token where it belongs to a completion or is the
     end behind it, else `IGNORED`. tokens: without padding.
     """
@@ -31,8 +31,10 @@ class Batch:
     tokens: int
 
 
-def batches(texts: Iterator[Text], tokenizer: Any, places: int, context: int, rng: random.Random) -> Iterator[Batch]:
-    """Batches of at most `places` places, for ever. A text longer than `context` is left out.
+def batches(
+    texts: Iterator[TaskText], tokenizer: Any, places: int, context: int, rng: random.Random
+) -> Iterator[TextBatch]:
+    """Batches of at most `places` places, without end. A text longer than `context` is left out.
 
     ThinkbackError where a text holds a character that the tokenizer lacks, or none is short enough.
     """
@@ -49,7 +51,7 @@ def batches(texts: Iterator[Text], tokenizer: Any, places: int, context: int, rn
             yield _padded(group, tokenizer.pad_token_id)
 
 
-def _encoded(texts: Iterator[Text], tokenizer: Any) -> Iterator[tuple[list[int], int]]:
+def _encoded(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[tuple[list[int], int]]:
     """Each text's tokens with the end behind them, and how many of them are its prompt's."""
     taken = list(texts)
     whole = tokenizer([text.prompt + text.completion for text in taken])["input_ids"]
@@ -71,12 +73,12 @@ def _groups(pairs: Sequence[tuple[list[int], int]], places: int) -> Iterator[lis
     yield group
 
 
-def _padded(group: Sequence[tuple[list[int], int]], pad: int) -> Batch:
+def _padded(group: Sequence[tuple[list[int], int]], pad: int) -> TextBatch:
     width = max(len(ids) for ids, _ in group)
     ids = np.full((len(group), width), pad, dtype=np.int64)
     targets = np.full((len(group), width), IGNORED, dtype=np.int64)
     for row, (tokens, prompt) in enumerate(group):
         ids[row, : len(tokens)] = tokens
-        first = max(prompt, 1)  # the token that opens a text is not foretold by any
+        first = max(prompt, 1)  # the token that opens a text is predicted by none
         targets[row, first - 1 : len(tokens) - 1] = tokens[first:]
-    return Batch(ids, targets, sum(len(tokens) for tokens, _ in group))
+    return TextBatch(ids, targets, sum(len(tokens) for tokens, _ in group))

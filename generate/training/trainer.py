@@ -15,18 +15,17 @@ from generate.engines.weights import find_model, first_line, installed, versions
 from generate.tasks import stream
 from generate.training.attempts import sample_attempts
 from generate.training.llama import load_model, make_model, make_tokenizer, save_model
-from generate.training.model_recipe import Phase, TrainingRecipe
+from generate.training.model_recipe import ModelRecipe, Phase
 from generate.training.optimizer import Optimizer
-from generate.training.padded_texts import IGNORED, Batch, batches
+from generate.training.padded_texts import IGNORED, TextBatch, batches
 from generate.training.texts import texts
 from toolkit.errors import ThinkbackError
 from toolkit.files import check_replaceable
+from toolkit.progress import Advance, uncounted
 
 REPORT = "training.json"
 LOGGED = 200
 """Steps between two entries of the loss in the report."""
-
-Advance = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ class PhaseReport:
     losses: tuple[tuple[int, float], ...]
 
 
-def train(
-    recipe: TrainingRecipe,
+def train_model(
+    recipe: ModelRecipe,
     out: Path,
     *,
     force: bool = False,
@@ -67,7 +66,7 @@ def train(
     else:
         files = find_model(recipe.start, None, download=False)
         model, start = load_model(files, tokenizer), files.weights_sha256()
-    run = _Training(recipe, tokenizer, model, advance or _ignore, compiled)
+    run = _Training(recipe, tokenizer, model, advance or uncounted, compiled)
     reports = []
     for number, phase in enumerate(recipe.phases, start=1):
         reports.append(run.phase(phase, number))
@@ -80,7 +79,7 @@ def train(
 class _Training:
     """The model, its optimizer, and what has been spent."""
 
-    def __init__(self, recipe: TrainingRecipe, tokenizer: Any, model: Any, advance: Advance, compiled: bool) -> None:
+    def __init__(self, recipe: ModelRecipe, tokenizer: Any, model: Any, advance: Advance, compiled: bool) -> None:
         import torch
 
         self.recipe, self.tokenizer, self.model, self.advance = recipe, tokenizer, model, advance
@@ -120,7 +119,7 @@ class _Training:
             losses=tuple(losses),
         )
 
-    def step(self, batch: Batch) -> float:
+    def step(self, batch: TextBatch) -> float:
         """Learn one batch; its mean loss per learnt token."""
         import torch
         from torch.nn.functional import cross_entropy
@@ -147,11 +146,11 @@ class _Training:
         except TorchDynamoException as error:
             raise ThinkbackError(
                 f"torch can't compile the model here ({first_line(error)}): install a C++ compiler such as g++, or"
-                " leave out `--compile`"
+                " leave out `compiled`"
             ) from None
 
 
-def _report(recipe: TrainingRecipe, model: Any, reports: list[PhaseReport], start: str | None, compiled: bool) -> str:
+def _report(recipe: ModelRecipe, model: Any, reports: list[PhaseReport], start: str | None, compiled: bool) -> str:
     import torch
 
     made = {
@@ -173,7 +172,3 @@ def _said(number: int, report: PhaseReport) -> str:
     if report.sampled is None:
         return text
     return f"{text}; {report.sampled:.1%} of the sampled attempts were right ({report.sampling_seconds:,.0f} s)"
-
-
-def _ignore(done: float) -> None:
-    return

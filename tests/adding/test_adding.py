@@ -13,7 +13,7 @@ import pytest
 from generate.annotating.annotation_plan import make_add_plan
 from generate.annotating.annotation_run import Added, add
 from generate.engines.base import Call, CallFailure
-from generate.signals.additions_file import load_additions
+from generate.signals.additions import load_additions
 from tests.adding.judges import Judge, in_json, right
 from tests.adding.makers import SOURCE, make_log, make_rows, write_recipe
 from tests.features.test_features import Letters

@@ -1,4 +1,4 @@
-"""Reading what a judge says: a score, a number from 1 to 10, the number of the best of several."""
+"""Reading the number that a judgement says, in JSON or in words."""
 
 from __future__ import annotations
 
@@ -10,23 +10,14 @@ from typing import Any
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _DECODER = json.JSONDecoder()
 
-BOUNDS = {"judge": (0.0, 1.0), "reflection": (1.0, 10.0)}
-"""The numbers that a judgement of each kind may be. A choice is a whole number from 1 to how many there are."""
 
-
-def read_judgement(text: str, kind: str, how: str, field: str, candidates: int = 1) -> float | None:
-    """The number that a judgement says, None where none can be read or it is out of bounds.
+def read_number(text: str, how: str, field: str) -> float | None:
+    """The number that a judgement says, None where none can be read.
 
     how: `json` takes the last JSON object of the text that has the `field`; `number` the first number there is.
-    candidates: how many a listwise judge chooses among.
     """
     value = _from_json(text, field) if how == "json" else _first_number(text)
-    if value is None or not math.isfinite(value):
-        return None
-    if kind == "listwise":
-        return value if value == int(value) and 1 <= value <= candidates else None
-    low, high = BOUNDS[kind]
-    return value if low <= value <= high else None
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _first_number(text: str) -> float | None:
@@ -54,5 +45,5 @@ def _from_json(text: str, field: str) -> float | None:
         return None
     try:
         return float(found)
-    except OverflowError:  # a whole number of hundreds of digits
+    except OverflowError:  # an integer of hundreds of digits
         return None

@@ -16,20 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from generate.classifier.classifier_recipe import Training, TrainingRecipe
-from generate.classifier.labelled_traces import Rows, training_rows
+from generate.classifier.classifier_recipe import ClassifierRecipe, ClassifierTraining
+from generate.classifier.labelled_traces import TrainingRows, training_rows
 from generate.engines.loading import Placing, load_network
-from generate.engines.weights import find_model, installed, load_tokens
+from generate.engines.weights import find_model, installed, load_tokens, versions_here
 from generate.passes.batching import Ids, batches
 from generate.passes.classifier_folder import KEPT, quiet
 from generate.passes.reader import Reader
-from generate.sampling.manifest_source import versions_here
 from toolkit.errors import ThinkbackError
 from toolkit.files import replacing
 from toolkit.log import Log
+from toolkit.progress import Advance, uncounted
 
 Report = Callable[[str], None]
-Advance = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,9 @@ class Trained:
     too_long: int
 
 
-def train(
+def fit_classifier(
     log: Log,
-    recipe: TrainingRecipe,
+    recipe: ClassifierRecipe,
     out: Path,
     *,
     say: Report | None = None,
@@ -100,16 +99,16 @@ def train(
     return trained
 
 
-def _open(recipe: TrainingRecipe) -> Reader:
+def _open(recipe: ClassifierRecipe) -> Reader:
     training = recipe.training
-    files = find_model(recipe.model(), None, download=False)
+    files = find_model(recipe.model(training.model), None, download=False)
     tokens = load_tokens(str(files.folder))
     placing = Placing(training.device, training.dtype, training.load_in_4bit, new_head=True, options={"num_labels": 1})
     network = load_network(files, "sequence", placing, "`classifier`")
     return Reader(files, tokens, network, "sequence", training.context, training.batch_tokens, left=False)
 
 
-def _adapted(network: Any, training: Training) -> Any:
+def _adapted(network: Any, training: ClassifierTraining) -> Any:
     """The network with LoRA layers; its head is trained whole."""
     installed("lora", "peft")
     from peft import LoraConfig, TaskType, get_peft_model
@@ -129,7 +128,15 @@ def _adapted(network: Any, training: Training) -> Any:
 class _Fitting:
     """The state of a training run."""
 
-    def __init__(self, reader: Reader, training: Training, texts: list[Ids], rows: Rows, fits: np.ndarray, seed: int):
+    def __init__(
+        self,
+        reader: Reader,
+        training: ClassifierTraining,
+        texts: list[Ids],
+        rows: TrainingRows,
+        fits: np.ndarray,
+        seed: int,
+    ):
         import torch
 
         self.reader, self.training, self.texts, self.labels = reader, training, texts, rows.labels
@@ -153,7 +160,7 @@ class _Fitting:
         """All epochs, the best one's weights put back; (epochs, number of the best, from 1)."""
         epochs: list[Epoch] = []
         best, held = 0, None
-        advance = started(self.training.epochs * len(self.fit)) if started is not None else _ignore
+        advance = started(self.training.epochs * len(self.fit)) if started is not None else uncounted
         for number in range(1, self.training.epochs + 1):
             loss = self._epoch(advance)
             epochs.append(self._measure(number, loss))
@@ -182,7 +189,7 @@ class _Fitting:
                 loss = self.loss(logits, wanted[places]) * len(places) / len(group)
                 if not torch.isfinite(loss):
                     raise ThinkbackError(
-                        "`classifier`: the loss is no number: lower `learning_rate`, or change `dtype`"
+                        "`classifier`: the loss is NaN or infinite: lower `learning_rate`, or change `dtype`"
                     )
                 loss.backward()
                 total += float(loss.detach()) * len(group)
@@ -238,7 +245,7 @@ class _Fitting:
                     parameter.copy_(weights[name])
 
 
-def _save(folder: Path, reader: Reader, recipe: TrainingRecipe, trained: Trained) -> None:
+def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Trained) -> None:
     """The folder: weights, tokenizer, and `classifier.json` with the prompt and how training went."""
     import torch
 
@@ -270,7 +277,3 @@ def _save(folder: Path, reader: Reader, recipe: TrainingRecipe, trained: Trained
 
 def _silent(_: str) -> None:
     """Says nothing."""
-
-
-def _ignore(_: float) -> None:
-    """Counts nothing."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from generate.recipes.recipe import Answers, Data
+from generate.recipes.recipe import FILES, AnswerSettings, DataSettings
 from toolkit.answers import normalise
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import LogError, schema_of
@@ -20,11 +20,9 @@ from toolkit.log.validating_values import first_fault
 
 FILE = "examples"
 SUFFIXES = (".parquet", ".jsonl", ".ndjson")
-PATH_OPTIONS = ("evidence", "exclude")
-"""Options of data sets that name a file or folder, looked for beside the recipe first."""
 
 
-def load_examples(data: Data, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+def load_examples(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The examples in the source's order, and what was counted in it, beside the published counts, as lines.
 
     Their columns are `example_id`, `question` and whatever there is more.
@@ -57,19 +55,19 @@ def load_examples(data: Data, find: Callable[[str], Path]) -> tuple[pl.DataFrame
     return rows, notes
 
 
-def _texts(rows: pl.DataFrame, data: Data) -> pl.DataFrame:
+def _texts(rows: pl.DataFrame, data: DataSettings) -> pl.DataFrame:
     """The columns that the log has as texts, as texts: numbers are written out, and nothing else can be."""
     of_text = [name for name, column in schema_of("examples").items() if column.dtype == pl.String]
     for name in of_text:
         kind = rows.schema.get(name, pl.String())
         if not (kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Categorical, pl.Enum, pl.Null)):
             raise ThinkbackError(
-                f"data `{data.path or data.dataset}`, column `{name}`: must hold texts, not {type_name(kind)}"
+                f"data `{data.path or data.dataset}`, column `{name}`: holds {type_name(kind)}, not strings"
             )
     return rows.with_columns(pl.col(name).cast(pl.String) for name in of_text if name in rows.columns)
 
 
-def check_examples(rows: pl.DataFrame, data: Data) -> None:
+def check_examples(rows: pl.DataFrame, data: DataSettings) -> None:
     """ThinkbackError where the log can't hold the examples, before anything is asked about them: types, nulls, numbers
     out of range, references outside their labels."""
     kept = contract_columns(rows, ())
@@ -85,7 +83,7 @@ def check_examples(rows: pl.DataFrame, data: Data) -> None:
         )
 
 
-def with_reference(rows: pl.DataFrame, answers: Answers) -> pl.DataFrame:
+def with_reference(rows: pl.DataFrame, answers: AnswerSettings) -> pl.DataFrame:
     """The examples with their references in normal form, and the recipe's labels where they have none of their own."""
     if "gold" in rows.columns:
         gold = normalise(rows["gold"], answers.kind, answers.labels, answers.aliases)
@@ -105,19 +103,13 @@ def digest_of(rows: pl.DataFrame) -> str:
     return digest.hexdigest()
 
 
-def shard_of(rows: pl.DataFrame, shard: tuple[int, int]) -> pl.DataFrame:
-    """Part i of n (counted from 1): every n-th example, so that the parts are alike. None is in two parts."""
-    number, count = shard
-    return rows.gather_every(count, number - 1)
-
-
 def contract_columns(rows: pl.DataFrame, leave: tuple[str, ...]) -> pl.DataFrame:
     """Columns of the log's table `examples` and further ones, without those of `leave`."""
     known = schema_of("examples")
     return rows.select([name for name in rows.columns if name in known or name not in leave])
 
 
-def _file(data: Data, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+def _file(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
     if data.path is None:
         raise ThinkbackError(f"`data.path` is missing: name a file of examples ({', '.join(SUFFIXES)})")
     path = find(data.path)
@@ -133,7 +125,7 @@ def _file(data: Data, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[
         raise ThinkbackError(f"data `{data.path}` can't be read: {str(error).splitlines()[0]}") from None
 
 
-def _registered(data: Data, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+def _registered(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
     from generate.datasets import lines, load
 
     path = None if data.path is None else find(data.path)
@@ -144,4 +136,4 @@ def _registered(data: Data, find: Callable[[str], Path]) -> tuple[pl.DataFrame, 
 
 def _found(name: str, value: Any, find: Callable[[str], Path]) -> Any:
     """An option that names a file, as that file's path; any other as it is."""
-    return str(find(value)) if name in PATH_OPTIONS and isinstance(value, str) else value
+    return str(find(value)) if name in FILES and isinstance(value, str) else value
