@@ -56,6 +56,26 @@ def test_the_command_adds_kinds_of_one_s_own(tmp_path: Path) -> None:
     assert "lacks nothing that add adds" in generate(tmp_path, RECIPE).stdout
 
 
+def test_its_scores_are_replayed_and_explained(tmp_path: Path) -> None:
+    """The shortest of the four votes of s000 is the first, `0 and 1: 2`, ten characters of at most forty: 0.75."""
+    make_log(tmp_path / "log")
+    assert generate(tmp_path, RECIPE.replace("most = 15", "most = 40")).exit_code == 0
+    policies = tmp_path / "policies.toml"
+    policies.write_text(
+        '[[policy]]\nname = "shortest"\nkind = "sample"\npool = "votes"\nverifier = "short"\nmax_traces = 4\n'
+        'select = "best"\n', encoding="utf-8",
+    )  # fmt: skip
+    given = [str(tmp_path / "log"), "--policies", str(policies)]
+    done = CliRunner().invoke(app, ["replay", *given, "--resamples", "10", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    outcomes = pl.read_parquet(tmp_path / "out" / "outcomes.parquet")
+    assert outcomes.filter(example_id="s000")["answer"].to_list() == ["2"]
+    told = CliRunner().invoke(app, ["explain", *given, "--policy", "shortest", "--example", "s000"])
+    assert told.exit_code == 0, told.output
+    assert "0.75" in told.output
+    assert "answer 2 (wrong)" in told.output
+
+
 def test_a_run_of_such_a_kind_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_log(tmp_path / "log")
     whole, seen = BrevityWorker.run, []
