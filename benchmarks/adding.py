@@ -23,9 +23,9 @@ import numpy as np
 import polars as pl
 from states import LETTERS, make_log, peak_gib, save_tokenizer
 
-from generate.adding.plan import make_add_plan
-from generate.adding.run import add
-from generate.additions_file import load_additions
+from generate.annotating.annotation_plan import make_add_plan
+from generate.annotating.annotation_run import add
+from generate.signals.additions import load_additions
 from toolkit.log import Log, collect, open_log
 
 PLAIN = """

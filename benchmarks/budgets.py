@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from generate.claims import simulate_claims
+from generate.simulation.claims import simulate_claims
 from replay import Budget, Sample, run
 from replay.analyses.budgets import ORDERS, budgets
 from toolkit.features import CLAIM_FEATURES

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from generate.simulate_recovery import RecoveryModel, simulate_recovery
+from generate.simulation.recovery import RecoveryModel, simulate_recovery
 from replay import Act, Sample, Threshold, When
 from replay.data.contents import read_contents
 from replay.kinds.when import SweptGate

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import polars as pl
 
-from generate.simulate import simulate
+from generate.simulation.grid import simulate
 from toolkit.log import open_log
 
 POLICIES = """

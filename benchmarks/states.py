@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from generate.adding.block import blocks
-from generate.adding.forced import open_forced
-from generate.adding.plan import make_add_plan
-from generate.adding.run import add
-from generate.additions_file import load_additions
+from generate.annotating.annotation_plan import make_add_plan
+from generate.annotating.annotation_run import add
+from generate.signals.additions import load_additions
+from generate.signals.signal import Work
+from generate.traces.block import blocks
 from toolkit.log import collect, open_log, write_log
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789 +-=.\n"
@@ -127,7 +127,7 @@ def measure(folder: Path, log: Path) -> dict[str, Any]:
     seconds, busy = time.perf_counter() - clock, time.process_time() - processor
     peak = peak_gib()
     (todo,) = plan.todo
-    forced = open_forced(todo.step, plan.additions, plan.log, todo.pools, "base", "it")
+    forced = todo.step.worker(todo.step, Work(plan.additions, plan.log, todo.pools, 0, None, None, None))
     texts = [forced.ids(block, row) for block in blocks(done.log, todo.traces, 4_096) for row in block.rows]
     read = sum(len(text.completion) for text in texts) + sum(map(len, {text.prompt for text in texts}))
     return {

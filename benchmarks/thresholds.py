@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from generate.simulate import simulate
+from generate.simulation.grid import simulate
 from replay import Margin, Sample
 from replay.data.block import Block
 from replay.data.contents import read_contents

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.recipe_file import load_recipe
-from generate.training.recipe import load_training_recipe
+from generate.recipes.recipe_file import load_recipe
+from generate.training.model_recipe import load_training_recipe
 from toolkit.log import collect, open_log, validate_log
 from toolkit.stats import paired_interval
 
@@ -130,7 +130,8 @@ def test_its_rows_can_be_made_again(tmp_path: Path, task: str) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from generate.engines import open_engine
-    from generate.run import generate, make_plan
+    from generate.sampling.sampling_plan import make_plan
+    from generate.sampling.sampling_run import generate
 
     model = DATA / "models" / f"{task}-1m"
     plan = make_plan(load_recipe(f"{task}-log", [f"engine.model={model}", 'data.split=["test"]']), limit=3)

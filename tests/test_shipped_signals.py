@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from generate.additions_file import load_additions
+from generate.signals.additions import load_additions
 from tests.test_shipped_log import DATA, examples, majority
 from thinkback.app import app
 from toolkit.log import collect, open_log, write_log

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from replay import KINDS, ORDERS, SELECTS, STOPS
 from tests.replay.small import log
 from thinkback.app import app
+from toolkit.columns import METRICS
 
 POOL = {
     "e1": [("A", 0.4), ("A", 0.9), ("B", 0.1)],
@@ -56,15 +57,16 @@ then = { kind = "nth", pool = "n3", number = 2 }
 
 @pytest.fixture(autouse=True)
 def toys() -> Iterator[None]:
-    before = [dict(registry) for registry in (KINDS, ORDERS, SELECTS, STOPS)]
-    from tests.toys import backwards, latest, nth, unanimous
+    before = [dict(registry) for registry in (KINDS, ORDERS, SELECTS, STOPS, METRICS)]
+    from tests.toys import backwards, latest, nth, tokens_per_right, unanimous
 
+    METRICS["tokens_per_right"] = tokens_per_right.TOKENS_PER_RIGHT
     for toy in (nth.Nth, backwards.Backwards, unanimous.Unanimous):
         registry = {"Nth": KINDS, "Backwards": ORDERS, "Unanimous": STOPS}[toy.__name__]
         registry[getattr(toy, "kind", None) or toy.name] = toy
     SELECTS["latest"] = latest.Latest()
     yield
-    for registry, kept in zip((KINDS, ORDERS, SELECTS, STOPS), before, strict=True):
+    for registry, kept in zip((KINDS, ORDERS, SELECTS, STOPS, METRICS), before, strict=True):
         registry.clear()
         registry.update(kept)
 
@@ -104,6 +106,12 @@ def test_the_command_replays_them(home: Path) -> None:
     assert column("third when wrong", "answer") == ["A", "B", "A"]
     summary = pl.read_parquet(home / "o" / "summary.parquet").filter(metric="skipped")
     assert dict(summary.select("policy", "estimate").iter_rows())["third"] == 2.0
+    ratios = pl.read_parquet(home / "o" / "summary.parquet").filter(metric="tokens_per_right")
+    # 15 tokens for 3 of 3; 15 for 1 of 3; 40 for 2 of 3; 24 for 3 of 3
+    assert dict(ratios.select("policy", "estimate").iter_rows()) | {
+        "first": 15.0, "third": 45.0, "once they agree[stop.size=2]": 60.0, "third when wrong": 24.0,
+    } == dict(ratios.select("policy", "estimate").iter_rows())  # fmt: skip
+    assert "tokens/right" in told.split("\n")[2]
     assert "skipped" in told.split("\n")[1] + told.split("\n")[2] + told.split("\n")[3]
     assert "traces before the one taken are skipped in n3" in told
 

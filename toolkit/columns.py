@@ -18,7 +18,8 @@ class OutcomeColumn:
     `name`: the column; `metric`: what its mean is called, by default the same, None where it has no mean; `family`:
     `name` begins the names of many columns, as `recall_10`, and an empty one those of all that no other row names.
     `unit`: of one example; `per`: what the mean is multiplied with, as for 1,000 requests. `computed`: from what the
-    statistics compute it; else outcomes have it, and unless `always` only where something gives it.
+    statistics compute it; else outcomes have it, and unless `always` only where something gives it. `ratio`: the two
+    metrics that are divided for a `computed` ratio, as `total_tokens` by `accuracy`.
 
     How they are read:
     `share`: means lie in 0 to 1. `rate`: of examples with 0 and 1 only; few of either get a score interval.
@@ -38,7 +39,8 @@ class OutcomeColumn:
     family: bool = False
     unit: str = ""
     per: float = 1.0
-    computed: Literal["", "labels", "seconds"] = ""
+    computed: Literal["", "labels", "seconds", "ratio"] = ""
+    ratio: tuple[str, str] = ("", "")
     always: bool = True
     share: bool = False
     rate: bool = False
@@ -129,12 +131,16 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
 """In the order of the summary."""
 
 
+METRICS: dict[str, OutcomeColumn] = {}
+"""Further metrics of every run, by name: ratios of others, or means of columns that policies or logs bring."""
+
+
 def with_columns(
     extra: Iterable[OutcomeColumn], columns: Sequence[OutcomeColumn] = COLUMNS
 ) -> tuple[OutcomeColumn, ...]:
-    """The table with further columns, each name once, before those that no row names."""
+    """The table with METRICS and further columns, each name once, before those that no row names."""
     known = {column.name for column in columns}
-    fresh = {column.name: column for column in extra if column.name not in known}
+    fresh = {column.name: column for column in (*METRICS.values(), *extra) if column.name not in known}
     at = next((i for i, column in enumerate(columns) if not column.name), len(columns))
     return (*columns[:at], *fresh.values(), *columns[at:])
 

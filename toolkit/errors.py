@@ -38,7 +38,10 @@ def shown(value: object, most: int = 100) -> str:
 
     `shown("x" * 200)` ends in "…".
     """
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes out no integer of thousands of digits
+        text = "an integer of thousands of digits"
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

@@ -15,6 +15,10 @@ class Advance(Protocol):
         ...
 
 
+def uncounted(done: float = 1) -> None:
+    """Counts nothing: for work that nobody watches."""
+
+
 @contextmanager
 def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
     """A bar on stderr while the block runs, if stderr is a terminal.

@@ -1,7 +1,8 @@
 """Tables and keyword arguments into frozen dataclasses: strict keys, kinds and bounds, one line a mistake.
 
-A settings class marks its fields with `setting` and calls `check` from `__post_init__`. It is then strict however it
-is made: from a TOML table by `from_table`, or in Python, where numpy's numbers and lists for tuples are welcome.
+A settings class marks its fields with `setting` and calls `check` from `__post_init__`, which `Checked` does for it. It
+is then strict however it is made: from a TOML table by `from_table`, or in Python, where numpy's numbers and lists for
+tuples are welcome. A field may itself be of a settings class, or a tuple of them.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.errors import ThinkbackError, listed, shown, suggest
 
 Made = TypeVar("Made")
 
@@ -70,6 +71,7 @@ def from_table(cls: type[Made], table: Any, place: str = "") -> Made:
 
     `place` names the table in errors, as `sample.n15`; without it they name the key alone. A field whose name ends in
     `_` stands for the key without it, such as `else`. Fields that do not compare are results, which no table gives.
+    What the class itself finds wrong, of several settings together, is said with the place in front.
     """
     if not isinstance(table, Mapping):
         raise ThinkbackError(f"`{place}` is {shown(table)}; it takes a table")
@@ -79,12 +81,25 @@ def from_table(cls: type[Made], table: Any, place: str = "") -> Made:
     for key in table:
         if key not in fields:
             where = f" in `[{place}]`" if place else ""
-            raise ThinkbackError(f"unknown key `{key}`{where}; {suggest(str(key), fields)}")
+            raise ThinkbackError(f"unknown key {_quoted(key)}{where}; {suggest(str(key), fields)}")
     for key, field in fields.items():
         missing = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if missing and key not in table:
             raise ThinkbackError(f"`{_dotted(place, key)}` is required")
-    return cls(**{fields[key].name: converted(cls, fields[key].name, table[key], _dotted(place, key)) for key in table})
+    read = {fields[key].name: converted(cls, fields[key].name, table[key], _dotted(place, key)) for key in table}
+    try:
+        return cls(**read)
+    except ThinkbackError as error:
+        if not place:
+            raise
+        raise type(error)(f"`{place}`: {error}") from None
+
+
+class Checked:
+    """A base for settings classes without anything to check besides their fields."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 def check(instance: Any) -> None:
@@ -105,8 +120,13 @@ def converted(cls: type, name: str, given: Any, place: str) -> Any:
     kind, optional = plain_kind(_hints(cls)[name])
     if given is None and optional:
         return None
+    item = typing.get_args(kind)[0] if _is_list(kind) else kind
+    if dataclasses.is_dataclass(item):
+        return _tables(item, given, place) if _is_list(kind) else _table(item, given, place)
     known = tuple(marks["choices"]) or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
     made = of_kind(str if known and not _is_list(kind) else kind, given)
+    if known and not _is_list(kind) and made is None:
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes one of {listed(known)}")
     if made is None or not _within(made, marks):
         raise ThinkbackError(f"`{place}` is {shown(given)}; it takes {described(kind, marks)}")
     for item in made if isinstance(made, tuple) else (made,):
@@ -147,7 +167,7 @@ def of_kind(kind: Any, given: Any) -> Any:
     if kind is int:
         return int(given) if isinstance(given, Integral) else None
     if kind is float:
-        return float(given) if isinstance(given, Real) and not math.isnan(given) else None
+        return _number(given) if isinstance(given, Real) else None
     if kind is str:
         return str(given) if isinstance(given, str) else None
     if _is_list(kind):
@@ -164,23 +184,47 @@ def described(kind: Any, marks: Mapping[str, Any]) -> str:
     low, high, above, below = (marks[name] for name in ("low", "high", "above", "below"))
     name = NAMES.get(kind, NAMES[str])
     if low is not None and high is not None:
-        return f"{name} from {low:g} to {high:g}"
+        return f"{name} from {_bound(low)} to {_bound(high)}"
     if above is not None and below is not None:
-        return f"{name} between {above:g} and {below:g}"
+        return f"{name} between {_bound(above)} and {_bound(below)}"
     bounds = [
-        f"{word} {bound:g}"
+        f"{word} {_bound(bound)}"
         for word, bound in (("at least", low), ("above", above), ("at most", high), ("below", below))
         if bound is not None
     ]
     return f"{name}{', ' if bounds and bounds[0].startswith('at') else ' ' if bounds else ''}{' and '.join(bounds)}"
 
 
+def _bound(bound: float) -> str:
+    return f"{int(bound):,}" if float(bound).is_integer() else f"{bound:g}"
+
+
 def _is_list(kind: Any) -> bool:
     return typing.get_origin(kind) is tuple
 
 
+def _table(cls: Any, given: Any, place: str) -> Any:
+    return given if isinstance(given, cls) else from_table(cls, given, place)
+
+
+def _tables(cls: Any, given: Any, place: str) -> tuple[Any, ...]:
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a list of tables")
+    return tuple(_table(cls, one, f"{place}.{number}") for number, one in enumerate(given, start=1))
+
+
+def _number(given: Real) -> float | None:
+    """None for what is no number, or too large for one."""
+    try:
+        made = float(given)
+    except OverflowError:
+        return None
+    return None if math.isnan(made) else made
+
+
 def _tuple(item: Any, given: Any) -> tuple[Any, ...] | None:
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+    """None for what is no list; a set is none, for it has no order."""
+    if isinstance(given, str | bytes | Mapping | Set) or not isinstance(given, Iterable):
         return None
     made = tuple(of_kind(item, one) for one in given)
     return None if any(one is None for one in made) else made
@@ -208,3 +252,8 @@ def _hints(cls: type) -> Mapping[str, Any]:
 
 def _dotted(place: str, key: str) -> str:
     return f"{place}.{key}" if place else key
+
+
+def _quoted(key: Any) -> str:
+    plain = isinstance(key, str) and key.isprintable() and len(key) <= 100
+    return f"`{key}`" if plain else shown(key)

@@ -1,1 +1,1 @@
-"""Sequence classifiers as verifiers: their training data out of a log, their training, and their folder."""
+"""Sequence classifiers as verifiers: their training data out of a log, and their training."""

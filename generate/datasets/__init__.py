@@ -15,22 +15,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from generate.datasets.choosing import choose, divide
+from generate.datasets.choosing import Choosing, choose, divide
 from generate.datasets.commonsenseqa import COMMONSENSEQA
 from generate.datasets.competition import MATH, MATH500
 from generate.datasets.counting import Count, lines
+from generate.datasets.data_set import DataSet, Loaded, ReadRequest
 from generate.datasets.gsm8k import GSM8K
 from generate.datasets.gsm_symbolic import GSM_SYMBOLIC, GSM_SYMBOLIC_P1, GSM_SYMBOLIC_P2
-from generate.datasets.making import DataSet, Loaded, Request
 from generate.datasets.published import find_files
 from generate.datasets.veracity import CLAIMDECOMP, QUANTEMP
 from generate.tasks import TASKS, task_examples
 from toolkit.errors import ThinkbackError, suggest
+from toolkit.settings import from_table
 
 __all__ = ["DATASETS", "Count", "DataSet", "Loaded", "choose", "divide", "lines", "load", "names"]
 
@@ -40,7 +42,7 @@ DATASETS: Mapping[str, DataSet] = {
         MATH, MATH500, GSM8K, GSM_SYMBOLIC, GSM_SYMBOLIC_P1, GSM_SYMBOLIC_P2, COMMONSENSEQA, QUANTEMP, CLAIMDECOMP,
     )
 }  # fmt: skip
-_CHOOSING = ("choose", "choose_seed", "choose_by", "dev_share")
+_CHOOSING = tuple(field.name for field in fields(Choosing))
 _SPELLINGS = {"train": "train", "dev": "dev", "val": "dev", "validation": "dev", "test": "test"}
 
 
@@ -64,7 +66,7 @@ def load(
             raise ThinkbackError(f"`{name}` is generated, not read: leave out `path`")
         return Loaded(task_examples(name, splits or ("test",), given))
     if name not in DATASETS:
-        raise ThinkbackError(f"there is no data set `{name}`; {suggest(name, names())}")
+        raise ThinkbackError(f"unknown data set `{name}`; {suggest(name, names())}")
     data = DATASETS[name]
     for option in given:
         if option not in (*data.options, *_CHOOSING):
@@ -72,22 +74,21 @@ def load(
     if path is None:
         raise ThinkbackError(f"`{name}` needs a `path`: its files are published by {data.published_by}, not shipped")
     own = {key: value for key, value in given.items() if key in data.options}
+    chosen = from_table(Choosing, {key: value for key, value in given.items() if key in _CHOOSING})
     parts = [_read(data, Path(path), split, own) for split in _splits(data, Path(path), splits)]
     examples = pl.concat([part.examples for part in parts])
     counts = [count for part in parts for count in part.counts]
-    if "choose" in given:
-        examples = choose(
-            examples, _whole(given, "choose"), _whole(given, "choose_seed"), _column(given.get("choose_by"))
-        )
+    if chosen.choose is not None:
+        examples = choose(examples, chosen.choose, chosen.choose_seed, chosen.choose_by)
         counts.append(Count(f"{name} examples chosen", examples.height))
-    if "dev_share" in given:
-        examples = divide(examples, _share(given["dev_share"]), _whole(given, "choose_seed"))
+    if chosen.dev_share is not None:
+        examples = divide(examples, chosen.dev_share, chosen.choose_seed)
         counts.append(Count(f"{name} examples of those for development", int((examples["split"] == "dev").sum())))
     return Loaded(examples, tuple(counts))
 
 
 def _read(data: DataSet, path: Path, split: str, options: Mapping[str, Any]) -> Loaded:
-    return data.read(Request(data.name, split, find_files(path, data.files[split]), options))
+    return data.read(ReadRequest(data.name, split, find_files(path, data.files[split]), options))
 
 
 def _splits(data: DataSet, path: Path, wanted: Sequence[str]) -> tuple[str, ...]:
@@ -106,22 +107,3 @@ def _splits(data: DataSet, path: Path, wanted: Sequence[str]) -> tuple[str, ...]
     if path.is_file() and len(wanted) > 1:
         raise ThinkbackError(f"`{path}` is one file for {len(wanted)} splits: name the folder that holds their files")
     return tuple(wanted) or ("test",)
-
-
-def _column(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise ThinkbackError(f"`choose_by` must be the name of a column, not `{value}`")
-    return value
-
-
-def _share(value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ThinkbackError(f"`dev_share` must be a number between 0 and 1, not `{value}`")
-    return float(value)
-
-
-def _whole(options: Mapping[str, Any], name: str) -> int:
-    value = options.get(name, 0)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ThinkbackError(f"`{name}` must be a whole number, not `{value}`")
-    return value

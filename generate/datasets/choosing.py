@@ -9,10 +9,22 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 import polars as pl
 
 from toolkit.errors import ThinkbackError, suggest
+from toolkit.settings import Checked, setting
+
+
+@dataclass(frozen=True)
+class Choosing(Checked):
+    """Options of every data set: so many examples, by which column's shares, and the share of the split `dev`."""
+
+    choose: int | None = setting(None)
+    choose_seed: int = setting(0)
+    choose_by: str | None = setting(None)
+    dev_share: float | None = setting(None)
 
 
 def choose(examples: pl.DataFrame, n: int, seed: int = 0, by: str | None = None) -> pl.DataFrame:
@@ -37,7 +49,7 @@ def choose(examples: pl.DataFrame, n: int, seed: int = 0, by: str | None = None)
 def divide(examples: pl.DataFrame, share: float, seed: int = 0, name: str = "dev") -> pl.DataFrame:
     """The same rows, with the split `name` for `share` of the examples (rounded), clusters whole."""
     if not 0 < share < 1:
-        raise ThinkbackError(f"`dev_share` is {share}: it must lie between 0 and 1")
+        raise ThinkbackError(f"`dev_share` is {share}; it takes a number between 0 and 1")
     unit = pl.coalesce(pl.col("cluster"), pl.col("example_id"))
     sizes = dict(examples.group_by(unit.alias("unit")).len().sort("unit").iter_rows())
     units = list(sizes)

@@ -10,14 +10,13 @@ the 1,221 questions of the validation part, here `dev`.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from generate.datasets.counting import Count
-from generate.datasets.making import DataSet, Loaded, Request, frame, unique
-from generate.datasets.published import Row, read_rows
+from generate.datasets.data_set import DataSet, Loaded, ReadRequest, frame
+from generate.datasets.published import PublishedRow, read_rows
 
 LABELS = ("A", "B", "C", "D", "E")
 _PUBLISHED = {
@@ -27,16 +26,16 @@ _PUBLISHED = {
 }
 
 
-def read(request: Request) -> Loaded:
+def read(request: ReadRequest) -> Loaded:
     """CommonsenseQA's questions."""
     rows = [_example(request, row) for row in read_rows(request.files)]
     extra = {"stem": pl.String(), "choices": pl.List(pl.String()), "concept": pl.String()}
-    examples = unique(frame(rows, extra, LABELS), Path(request.files[0]))
+    examples = frame(request, rows, extra, LABELS)
     published, source = _PUBLISHED[request.split]
     return Loaded(examples, (Count(f"commonsenseqa {request.split} questions", examples.height, published, source),))
 
 
-def _example(request: Request, row: Row) -> dict[str, Any]:
+def _example(request: ReadRequest, row: PublishedRow) -> dict[str, Any]:
     nested = isinstance(row.values.get("question"), dict)
     stem = row.text("question.stem" if nested else "question")
     choices = _choices(row, "question.choices" if nested else "choices")
@@ -48,8 +47,6 @@ def _example(request: Request, row: Row) -> dict[str, Any]:
     listed = "\n".join(f"({label}) {text}" for label, text in zip(LABELS, choices, strict=True))
     return {
         "example_id": f"{request.name}-{row.text('id')}",
-        "dataset": request.name,
-        "split": request.split,
         "question": f"{stem}\n{listed}",
         "gold": gold,
         "stem": stem,
@@ -58,7 +55,7 @@ def _example(request: Request, row: Row) -> dict[str, Any]:
     }
 
 
-def _choices(row: Row, column: str) -> list[str]:
+def _choices(row: PublishedRow, column: str) -> list[str]:
     """The five texts, in the order of their letters."""
     value = row.values.get("question", {}).get("choices") if column.startswith("question.") else row.values.get(column)
     if isinstance(value, dict):
@@ -66,7 +63,7 @@ def _choices(row: Row, column: str) -> list[str]:
     elif isinstance(value, list) and all(isinstance(one, dict) for one in value):
         pairs = [(one.get("label"), one.get("text")) for one in value]
     else:
-        raise row.fail(column, "is no list of choices with `label` and `text`")
+        raise row.fail(column, "is not a list of choices with `label` and `text`")
     if any(not isinstance(text, str) for _, text in pairs) or sorted(str(label) for label, _ in pairs) != list(LABELS):
         raise row.fail(column, f"has {len(pairs)} choices; the published form has five texts, labelled A to E")
     return [text.strip() for _, text in sorted(pairs)]
@@ -74,9 +71,7 @@ def _choices(row: Row, column: str) -> list[str]:
 
 COMMONSENSEQA = DataSet(
     name="commonsenseqa",
-    title="CommonsenseQA",
     published_by="Talmor et al. 2019, arXiv:1811.00937",
-    columns="id, question, choices, answerKey",
     files={
         "train": ("train_rand_split.jsonl", "train.jsonl", "train-*.parquet", "data/train-*.parquet"),
         "dev": ("dev_rand_split.jsonl", "validation.jsonl", "validation-*.parquet", "data/validation-*.parquet"),

@@ -12,24 +12,23 @@ of them for development (`dev_share`); LiLaVe takes 1,000.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from generate.datasets.counting import Count
-from generate.datasets.making import DataSet, Loaded, Request, example_name, frame, unique
-from generate.datasets.published import Row, find_files, read_rows
+from generate.datasets.data_set import DataSet, Loaded, ReadRequest, example_name, frame
+from generate.datasets.published import PublishedRow, find_files, read_rows
 from toolkit.answers import boxed, number_form
 
 _MATH = {"train": 7_500, "test": 5_000}
 _EXTRA = {"subject": pl.String(), "level": pl.Int32(), "solution": pl.String()}
 
 
-def read_math(request: Request) -> Loaded:
+def read_math(request: ReadRequest) -> Loaded:
     """MATH's problems, less those of the MATH500 file that `exclude` names."""
     rows = [_example(request, number, row, "type") for number, row in enumerate(read_rows(request.files))]
-    examples = unique(frame(rows, _EXTRA), Path(request.files[0]))
+    examples = frame(request, rows, _EXTRA)
     source = "Hendrycks et al. 2021"
     counts = [Count(f"math {request.split} problems", examples.height, _MATH.get(request.split), source)]
     if "exclude" in request.options:
@@ -44,19 +43,17 @@ def read_math(request: Request) -> Loaded:
     return Loaded(examples, tuple(counts))
 
 
-def read_math500(request: Request) -> Loaded:
+def read_math500(request: ReadRequest) -> Loaded:
     """MATH500's problems."""
     rows = [_example(request, number, row, "subject") for number, row in enumerate(read_rows(request.files))]
-    examples = unique(frame(rows, _EXTRA), Path(request.files[0]))
+    examples = frame(request, rows, _EXTRA)
     count = Count("math500 problems", examples.height, 500, "Lightman et al. 2023; SeVRA, section 5")
     return Loaded(examples, (count,))
 
 
-def _example(request: Request, number: int, row: Row, subject: str) -> dict[str, Any]:
+def _example(request: ReadRequest, number: int, row: PublishedRow, subject: str) -> dict[str, Any]:
     return {
         "example_id": _name(request, number, row),
-        "dataset": request.name,
-        "split": request.split,
         "question": row.text("problem"),
         "gold": _gold(row),
         "subject": row.text(subject),
@@ -65,7 +62,7 @@ def _example(request: Request, number: int, row: Row, subject: str) -> dict[str,
     }
 
 
-def _name(request: Request, number: int, row: Row) -> str:
+def _name(request: ReadRequest, number: int, row: PublishedRow) -> str:
     """The publishers' name (`test/algebra/17.json`), or that of the file that holds this problem alone."""
     published = row.optional_text("unique_id")
     if published is None and len(request.files) > 1 and row.file.suffix == ".json":
@@ -73,7 +70,7 @@ def _name(request: Request, number: int, row: Row) -> str:
     return f"{request.name}/{published}" if published else example_name(request, number)
 
 
-def _gold(row: Row) -> str:
+def _gold(row: PublishedRow) -> str:
     answer = row.optional_text("answer")
     if answer is None:
         answer = boxed(row.text("solution"))
@@ -82,11 +79,11 @@ def _gold(row: Row) -> str:
     return number_form(answer) or answer
 
 
-def _level(row: Row) -> int | None:
+def _level(row: PublishedRow) -> int | None:
     value = row.values.get("level")
     found = re.fullmatch(r"(?:Level )?([1-5?])", str(value).strip())
     if found is None:
-        raise row.fail("level", f"`{value}` is no level: `Level 1` to `Level 5`, or 1 to 5")
+        raise row.fail("level", f"`{value}` is not a level: `Level 1` to `Level 5`, or 1 to 5")
     return None if found[1] == "?" else int(found[1])
 
 
@@ -98,9 +95,7 @@ MATH500_FILES = ("test.jsonl", "math500.jsonl", "test-*.parquet", "*.jsonl")
 
 MATH = DataSet(
     name="math",
-    title="MATH",
     published_by="Hendrycks et al. 2021, arXiv:2103.03874",
-    columns="problem, level, type, solution",
     files={
         split: (f"{split}/*/*.json", f"MATH/{split}/*/*.json", f"{split}.jsonl", f"{split}-*.parquet",
                 f"*/{split}-*.parquet")
@@ -112,9 +107,7 @@ MATH = DataSet(
 
 MATH500 = DataSet(
     name="math500",
-    title="MATH500",
     published_by="Lightman et al. 2023, arXiv:2305.20050",
-    columns="problem, solution, answer, subject, level, unique_id",
     files={"test": MATH500_FILES},
     read=read_math500,
 )

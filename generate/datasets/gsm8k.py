@@ -9,14 +9,14 @@ from __future__ import annotations
 import polars as pl
 
 from generate.datasets.counting import Count
-from generate.datasets.making import DataSet, Loaded, Request, example_name, frame
-from generate.datasets.published import Row, read_rows
+from generate.datasets.data_set import DataSet, Loaded, ReadRequest, example_name, frame
+from generate.datasets.published import PublishedRow, read_rows
 from toolkit.answers import number_form
 
 _PUBLISHED = {"train": 7_473, "test": 1_319}
 
 
-def final_number(row: Row, column: str = "answer") -> str:
+def final_number(row: PublishedRow, column: str = "answer") -> str:
     """The normal form of what stands behind the last `####`."""
     _, mark, last = row.text(column).rpartition("####")
     number = number_form(last.strip()) if mark else None
@@ -25,13 +25,11 @@ def final_number(row: Row, column: str = "answer") -> str:
     return number
 
 
-def read(request: Request) -> Loaded:
+def read(request: ReadRequest) -> Loaded:
     """GSM8K's examples. `solution` is the published worked solution."""
     rows = [
         {
             "example_id": example_name(request, number),
-            "dataset": request.name,
-            "split": request.split,
             "question": row.text("question"),
             "gold": final_number(row),
             "solution": row.text("answer"),
@@ -39,14 +37,12 @@ def read(request: Request) -> Loaded:
         for number, row in enumerate(read_rows(request.files))
     ]
     count = Count(f"gsm8k {request.split} questions", len(rows), _PUBLISHED.get(request.split), "Cobbe et al. 2021")
-    return Loaded(frame(rows, {"solution": pl.String()}), (count,))
+    return Loaded(frame(request, rows, {"solution": pl.String()}), (count,))
 
 
 GSM8K = DataSet(
     name="gsm8k",
-    title="GSM8K",
     published_by="Cobbe et al. 2021, arXiv:2110.14168",
-    columns="question, answer",
     files={split: (f"{split}.jsonl", f"main/{split}-*.parquet", f"{split}-*.parquet") for split in ("train", "test")},
     read=read,
 )

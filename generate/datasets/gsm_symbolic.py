@@ -9,20 +9,18 @@ templates were made from the same questions, cluster together in one log.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 
 from generate.datasets.counting import Count
+from generate.datasets.data_set import DataSet, Loaded, ReadRequest, frame
 from generate.datasets.gsm8k import final_number
-from generate.datasets.making import DataSet, Loaded, Request, frame, unique
 from generate.datasets.published import read_rows
 
 _SOURCE = "Mirzadeh et al. 2024: 50 instances a template"
 _PUBLISHED = {"gsm-symbolic": (5_000, 100), "gsm-symbolic-p1": (5_000, 100), "gsm-symbolic-p2": (2_500, 50)}
 
 
-def read(request: Request) -> Loaded:
+def read(request: ReadRequest) -> Loaded:
     """The questions of one variant, all of them test questions."""
     rows = []
     for row in read_rows(request.files):
@@ -30,8 +28,6 @@ def read(request: Request) -> Loaded:
         rows.append(
             {
                 "example_id": f"{request.name}-{template:04d}-{instance:02d}",
-                "dataset": request.name,
-                "split": request.split,
                 "question": row.text("question"),
                 "gold": final_number(row),
                 "cluster": f"gsm8k-test-{original:05d}",
@@ -41,7 +37,7 @@ def read(request: Request) -> Loaded:
             }
         )
     extra = {"solution": pl.String(), "template": pl.Int32(), "instance": pl.Int32()}
-    examples = unique(frame(rows, extra), Path(request.files[0]))
+    examples = frame(request, rows, extra)
     questions, templates = _PUBLISHED[request.name]
     counts = (
         Count(f"{request.name} questions", examples.height, questions, _SOURCE),
@@ -53,9 +49,7 @@ def read(request: Request) -> Loaded:
 def _variant(name: str, file: str, folder: str) -> DataSet:
     return DataSet(
         name=name,
-        title=f"GSM-Symbolic {folder}",
         published_by="Mirzadeh et al. 2024, arXiv:2410.05229",
-        columns="id, instance, question, answer, original_id",
         files={"test": (file, f"generated_data/{file}", f"{folder}/test.jsonl", f"{folder}/test-*.parquet")},
         read=read,
     )

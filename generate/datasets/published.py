@@ -18,17 +18,14 @@ from typing import Any
 from toolkit.errors import ThinkbackError
 
 FORMS = (".json", ".jsonl", ".ndjson", ".csv", ".parquet")
-_KINDS: dict[str, tuple[type, ...]] = {
-    "a text": (str,),
-    "a whole number": (int,),
-    "a list": (list,),
-    "an object": (dict,),
-}
+_KINDS: dict[type, str] = {
+    str: "a string", int: "an integer", float: "a number", bool: "true or false", list: "a list", dict: "an object",
+}  # fmt: skip
 _MISSING = object()
 
 
 @dataclass(frozen=True)
-class Row:
+class PublishedRow:
     """One published row: its values, and where it stands."""
 
     file: Path
@@ -44,40 +41,40 @@ class Row:
         return ThinkbackError(f"{self.place(column)}: {what}")
 
     def text(self, column: str) -> str:
-        """A text that is not blank, trimmed. A dotted name reads inside an object: `question.stem`."""
-        value = self._read(column, "a text").strip()
+        """A string that is not blank, trimmed. A dotted name reads inside an object: `question.stem`."""
+        value = self._read(column, str).strip()
         if not value:
             raise self.fail(column, "is empty")
         return value
 
     def number_of(self, column: str) -> int:
-        """A whole number; digits in a text count, for CSV has nothing else."""
+        """An integer; digits in a string count, for CSV has nothing else."""
         value = self._find(column)
         if isinstance(value, str) and value.strip().removeprefix("-").isdigit():
             return int(value)
-        return self._read(column, "a whole number")
+        return self._read(column, int)
 
     def items(self, column: str) -> list[Any]:
         """A list."""
-        return self._read(column, "a list")
+        return self._read(column, list)
 
     def optional_text(self, column: str) -> str | None:
-        """A text, trimmed; null where the column is absent, null or blank."""
+        """A string, trimmed; null where the column is absent, null or blank."""
         value = self._find(column, optional=True)
         if value is None:
             return None
         if not isinstance(value, str):
-            raise self.fail(column, f"is not a text but {_kind(value)}")
+            raise self.fail(column, f"is not a string but {_kind(value)}")
         return value.strip() or None
 
     def has(self, column: str) -> bool:
         """Whether there is such a column with a value."""
         return self._find(column, optional=True) is not None
 
-    def _read(self, column: str, kind: str) -> Any:
+    def _read(self, column: str, kind: type) -> Any:
         value = self._find(column)
-        if not isinstance(value, _KINDS[kind]) or isinstance(value, bool):
-            raise self.fail(column, "is null" if value is None else f"is not {kind} but {_kind(value)}")
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise self.fail(column, "is null" if value is None else f"is not {_KINDS[kind]} but {_kind(value)}")
         return value
 
     def _find(self, column: str, optional: bool = False) -> Any:
@@ -92,10 +89,12 @@ class Row:
         return value
 
 
-def read_rows(files: Path | Sequence[Path]) -> list[Row]:
+def read_rows(files: Path | Sequence[Path]) -> list[PublishedRow]:
     """All rows of one or more files, in order. ThinkbackError where a file can't be read or holds no row."""
     paths = [files] if isinstance(files, Path) else list(files)
-    rows = [Row(path, number, values) for path in paths for number, values in enumerate(_objects(path), start=1)]
+    rows = [
+        PublishedRow(path, number, values) for path in paths for number, values in enumerate(_objects(path), start=1)
+    ]
     if not rows:
         raise ThinkbackError(f"`{paths[0]}` holds no rows")
     return rows
@@ -122,7 +121,7 @@ def _objects(path: Path) -> list[dict[str, Any]]:
     suffix = Path(name).suffix.lower()
     if suffix not in FORMS:
         raise ThinkbackError(
-            f"`{path}`: `{suffix}` is no published form; there are {', '.join(FORMS)}, also .gz and .zip"
+            f"`{path}`: `{suffix}` is not a published form; there are {', '.join(FORMS)}, also .gz and .zip"
         )
     if suffix == ".parquet":
         return _parquet(path, raw)
@@ -158,7 +157,7 @@ def _parquet(path: Path, raw: bytes) -> list[dict[str, Any]]:
     try:
         return pl.read_parquet(io.BytesIO(raw)).to_dicts()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ThinkbackError(f"`{path}` is no Parquet file: {str(error).splitlines()[0]}") from None
+        raise ThinkbackError(f"`{path}` is not a Parquet file: {str(error).splitlines()[0]}") from None
 
 
 def _csv(path: Path, text: str) -> list[dict[str, Any]]:
@@ -214,12 +213,4 @@ def _object(path: Path, place: str, row: Any) -> dict[str, Any]:
 
 
 def _kind(value: Any) -> str:
-    names = {
-        bool: "true or false",
-        str: "a text",
-        int: "a number",
-        float: "a number",
-        list: "a list",
-        dict: "an object",
-    }
-    return "null" if value is None else names.get(type(value), type(value).__name__)
+    return "null" if value is None else _KINDS.get(type(value), type(value).__name__)

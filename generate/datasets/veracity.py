@@ -19,15 +19,13 @@ quarter for what conflicts. The counts that are printed say whether that holds f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 import polars as pl
 
 from generate.datasets.counting import Count
-from generate.datasets.making import DataSet, Loaded, Request, example_name, frame, unique
-from generate.datasets.published import Row, find_files, read_rows
+from generate.datasets.data_set import DataSet, Loaded, ReadRequest, example_name, frame
+from generate.datasets.published import PublishedRow, find_files, read_rows
 from toolkit.errors import ThinkbackError
 
 LABELS = ("Supports", "Refutes", "Conflicting")
@@ -47,7 +45,7 @@ _EVIDENCE = ("bm25_scored_evidence/bm25_top_100_*.json*", "bm25_top_100_*.json*"
 _CLAIM = {"claim": pl.String(), "evidence": pl.List(pl.String()), "label_original": pl.String()}
 
 
-def read_quantemp(request: Request) -> Loaded:
+def read_quantemp(request: ReadRequest) -> Loaded:
     """QuanTemp's claims with their evidence; without the option `evidence` the lists of passages are empty."""
     passages = _passages(request)
     rows, bare = [], 0
@@ -57,7 +55,9 @@ def read_quantemp(request: Request) -> Loaded:
         bare += not found
         rows.append(
             {
-                **_common(request, claim, found),
+                "question": claim,
+                "claim": claim,
+                "evidence": found,
                 "example_id": example_name(request, number),
                 "gold": _label(row, QUANTEMP_LABELS),
                 "label_original": row.optional_text("label_original"),
@@ -65,22 +65,26 @@ def read_quantemp(request: Request) -> Loaded:
                 "country": row.optional_text("country_of_origin"),
             }
         )
-    examples = frame(rows, {**_CLAIM, "taxonomy": pl.String(), "country": pl.String()}, LABELS)
+    examples = frame(request, rows, {**_CLAIM, "taxonomy": pl.String(), "country": pl.String()}, LABELS)
     source = "thesis on efficient fact checking, table 4.1"
     counts = _counts(request, examples, _QUANTEMP.get(request.split), None, source)
     if passages is not None:
+        if bare == len(rows):
+            raise ThinkbackError("no claim has evidence: the file that `evidence` names holds other claims")
         counts.append(Count(f"quantemp {request.split} claims without evidence", bare))
     return Loaded(examples, tuple(counts))
 
 
-def read_claimdecomp(request: Request) -> Loaded:
+def read_claimdecomp(request: ReadRequest) -> Loaded:
     """ClaimDecomp's claims; the evidence of each is its sub-questions with their answers."""
     rows = []
     for row in read_rows(request.files):
         claim = row.text("claim")
         rows.append(
             {
-                **_common(request, claim, _answered(row)),
+                "question": claim,
+                "claim": claim,
+                "evidence": _answered(row),
                 "example_id": f"{request.name}-{request.split}-{_identity(row)}",
                 "gold": _label(row, CLAIMDECOMP_LABELS),
                 "label_original": row.text("label"),
@@ -89,32 +93,28 @@ def read_claimdecomp(request: Request) -> Loaded:
             }
         )
     extra = {**_CLAIM, "person": pl.String(), "venue": pl.String()}
-    examples = unique(frame(rows, extra, LABELS), Path(request.files[0]))
+    examples = frame(request, rows, extra, LABELS)
     source = "thesis on efficient fact checking, section 4.1.2" if request.split == "test" else "Chen et al. 2022"
     shares = _CLAIMDECOMP.get(request.split)
     return Loaded(examples, tuple(_counts(request, examples, shares, _CLAIMDECOMP_TOTALS[request.split], source)))
 
 
-def _common(request: Request, claim: str, evidence: Sequence[str]) -> dict[str, Any]:
-    return {"dataset": request.name, "split": request.split, "question": claim, "claim": claim, "evidence": evidence}
-
-
-def _label(row: Row, mapping: Mapping[str, str]) -> str:
+def _label(row: PublishedRow, mapping: Mapping[str, str]) -> str:
     value = row.values.get("label")
     # CSV copies and some JSON writers turn True and False into booleans.
     text = str(value).lower() if isinstance(value, bool) else row.text("label").lower()
     if text not in mapping:
-        raise row.fail("label", f"`{row.values.get('label')}` is no label; there are {', '.join(mapping)}")
+        raise row.fail("label", f"`{row.values.get('label')}` is not a label; there are {', '.join(mapping)}")
     return mapping[text]
 
 
-def _identity(row: Row) -> str:
+def _identity(row: PublishedRow) -> str:
     """Published ids are texts; a program that rewrote the file may have made numbers of them."""
     value = row.values.get("example_id")
     return str(row.number_of("example_id")) if isinstance(value, int) else row.text("example_id")
 
 
-def _answered(row: Row) -> list[str]:
+def _answered(row: PublishedRow) -> list[str]:
     """`Is it so? yes` for each sub-question of each annotator; an answer may be missing (unknown)."""
     lines: dict[str, None] = {}
     for annotation in row.items("annotations"):
@@ -126,12 +126,12 @@ def _answered(row: Row) -> list[str]:
             raise row.fail("annotations", f"an annotation has {len(questions)} questions and {len(answers)} answers")
         for question, answer in zip(questions, answers, strict=True):
             if not isinstance(question, str) or not isinstance(answer, str | None):
-                raise row.fail("annotations", "`questions` and `answers` must be texts")
+                raise row.fail("annotations", "`questions` and `answers` must be strings")
             lines[f"{question.strip()} {(answer or 'unknown').strip()}"] = None
     return list(lines)
 
 
-def _passages(request: Request) -> dict[str, list[str]] | None:
+def _passages(request: ReadRequest) -> dict[str, list[str]] | None:
     """Claim (folded) -> its passages, best first, repetitions and blanks left out; null where no file was named."""
     if "evidence" not in request.options:
         return None
@@ -139,14 +139,14 @@ def _passages(request: Request) -> dict[str, list[str]] | None:
     for row in read_rows(find_files(request.options["evidence"], _EVIDENCE)):
         documents = row.items("docs")
         if not all(isinstance(one, str) for one in documents):
-            raise row.fail("docs", "holds something that is not a text")
+            raise row.fail("docs", "holds something that is not a string")
         kept = dict.fromkeys(one.strip() for one in documents if one.strip())
         found.setdefault(_folded(row.text("claim")), list(kept))
     return found
 
 
 def _counts(
-    request: Request, examples: pl.DataFrame, shares: tuple[int, ...] | None, total: int | None, source: str
+    request: ReadRequest, examples: pl.DataFrame, shares: tuple[int, ...] | None, total: int | None, source: str
 ) -> list[Count]:
     golds = examples["gold"]
     said = f"{request.name} {request.split} claims"
@@ -162,38 +162,21 @@ def _folded(text: str) -> str:
     return " ".join(text.split())
 
 
-def check_evidence(loaded: Loaded) -> None:
-    """ThinkbackError where no claim has evidence: a file of other claims was named."""
-    if loaded.examples.height and not loaded.examples["evidence"].list.len().max():
-        raise ThinkbackError("no claim has evidence: the file that `evidence` names holds other claims")
-
-
-def _read_checked(request: Request) -> Loaded:
-    loaded = read_quantemp(request)
-    if "evidence" in request.options:
-        check_evidence(loaded)
-    return loaded
-
-
 QUANTEMP = DataSet(
     name="quantemp",
-    title="QuanTemp",
     published_by="Venktesh et al. 2024, arXiv:2403.17169",
-    columns="claim, label, label_original, taxonomy_label",
     files={
         split: (f"{name}_claims_quantemp.json", f"raw_data/{name}_claims_quantemp.json",
                 f"data/raw_data/{name}_claims_quantemp.json")
         for split, name in (("train", "train"), ("dev", "val"), ("test", "test"))
     },
-    read=_read_checked,
+    read=read_quantemp,
     options={"evidence": "the file of retrieved passages, `bm25_top_100_….json` or its zip"},
 )  # fmt: skip
 
 CLAIMDECOMP = DataSet(
     name="claimdecomp",
-    title="ClaimDecomp",
     published_by="Chen et al. 2022, arXiv:2205.06938",
-    columns="example_id, claim, label, annotations",
     files={split: (f"{split}.jsonl", f"ClaimDecomp/{split}.jsonl") for split in ("train", "dev", "test")},
     read=read_claimdecomp,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from generate.engines.base import (
@@ -11,6 +12,7 @@ from generate.engines.base import (
     Completion,
     Engine,
     EngineError,
+    EngineOptions,
     Message,
     Outcome,
     Prompt,
@@ -18,39 +20,22 @@ from generate.engines.base import (
 )
 from toolkit.errors import suggest
 
-ENGINES = ("transformers", "openai", "vllm")
+ENGINES: Mapping[str, str] = {
+    "transformers": "generate.engines.hf:TransformersEngine",
+    "openai": "generate.engines.openai:OpenAIEngine",
+    "vllm": "generate.engines.vllm:VllmEngine",
+}
+"""Each engine's class, loaded when it is needed: `options` is the dataclass of its settings, `opened` makes it."""
 
 __all__ = [
-    "ENGINES",
-    "Call",
-    "CallFailure",
-    "Completion",
-    "Engine",
-    "EngineError",
-    "Message",
-    "Outcome",
-    "Prompt",
-    "open_engine",
-    "read_settings",
-    "settings_of",
-]
+    "ENGINES", "Call", "CallFailure", "Completion", "Engine", "EngineError", "EngineOptions", "Message", "Outcome",
+    "Prompt", "open_engine", "read_settings", "settings_of",
+]  # fmt: skip
 
 
-def settings_of(name: str) -> type[Any]:
+def settings_of(name: str) -> type[EngineOptions]:
     """The dataclass of an engine's settings; neither the engine's packages nor a model are loaded for it."""
-    if name == "transformers":
-        from generate.engines.hf import TransformersSettings
-
-        return TransformersSettings
-    if name == "openai":
-        from generate.engines.openai_settings import OpenAISettings
-
-        return OpenAISettings
-    if name == "vllm":
-        from generate.engines.vllm import VllmSettings
-
-        return VllmSettings
-    raise EngineError(f"there is no engine `{name}`; {suggest(name, ENGINES)}")
+    return _class_of(name).options
 
 
 def open_engine(name: str, settings: Mapping[str, Any]) -> Engine:
@@ -58,16 +43,12 @@ def open_engine(name: str, settings: Mapping[str, Any]) -> Engine:
 
     Raises EngineError for an unknown name or setting, a missing package, model or key.
     """
-    if name == "transformers":
-        from generate.engines.hf import open_transformers
+    kind = _class_of(name)
+    return kind.opened(read_settings(kind.options, settings, name))
 
-        return open_transformers(settings)
-    if name == "openai":
-        from generate.engines.openai import open_openai
 
-        return open_openai(settings)
-    if name == "vllm":
-        from generate.engines.vllm import open_vllm
-
-        return open_vllm(settings)
-    raise EngineError(f"there is no engine `{name}`; {suggest(name, ENGINES)}")
+def _class_of(name: str) -> Any:
+    if name not in ENGINES:
+        raise EngineError(f"unknown engine `{name}`; {suggest(name, ENGINES)}")
+    module, _, cls = ENGINES[name].partition(":")
+    return getattr(import_module(module), cls)

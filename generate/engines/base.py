@@ -17,10 +17,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, get_type_hints
+from typing import Any, ClassVar, Protocol, TypeVar
 
-from generate.settings import of_kind
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ThinkbackError
+from toolkit.settings import check, from_table
 
 FINISH_WORDS = {
     "eos": "stop",
@@ -164,7 +164,7 @@ def shares(total: float, weights: Sequence[float]) -> list[float]:
 
 def writable(completion: Completion) -> Completion:
     """A completion as a log can hold it. A text that was cut within a character, as some servers send it, holds half of
-    one, which no file can; and a log-probability that is no number (NaN or infinite) counts as not told."""
+    one, which no file can; and a log-probability that is NaN or infinite counts as not known."""
     text = completion.text.encode("utf-8", "replace").decode("utf-8")
     every = completion.token_logprobs
     if every is not None and not all(map(math.isfinite, every)):
@@ -180,29 +180,47 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> str:
     return text[: min((place for one in stop if (place := text.find(one)) >= 0), default=len(text))]
 
 
-S = TypeVar("S")
+class EngineOptions:
+    """The settings of an engine: a frozen dataclass with a `model`. What may change when a run is continued, since it
+    says how calls are made and not what comes back, is marked `identity=False`.
+    """
+
+    paths: ClassVar[tuple[str, ...]] = ()
+    """Settings that name a file or folder, which is looked for beside the recipe first."""
+    model: str
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @classmethod
+    def decides(cls, key: str) -> bool:
+        """Whether a setting decides what comes back."""
+        return any(one.name == key and one.metadata.get("identity", True) for one in fields(cls))  # type: ignore[arg-type]
+
+    @property
+    def seeds_are_shared(self) -> bool:
+        """Whether samples of one call share a seed, so that their grouping decides what comes back."""
+        return False
+
+    def samples_at_once(self, samples: int) -> int:
+        """How many samples of one prompt, of so many, the engine likes to have in one call."""
+        return samples
+
+    def check_extra(self, extra: Mapping[str, Any], place: str) -> None:
+        """EngineError where a call can't have these further members."""
+        if extra:
+            raise EngineError(f"{place} is for servers: the engine runs in this process")
 
 
-def read_settings(kind: type[S], given: Mapping[str, Any], engine: str) -> S:
-    """An engine's settings dataclass from the recipe's table; unknown, missing and misused keys are one line each."""
+Options = TypeVar("Options", bound=EngineOptions)
+
+
+def read_settings(kind: type[Options], given: Mapping[str, Any], engine: str) -> Options:
+    """An engine's settings from the recipe's table; unknown, missing and misused keys are one line each."""
     try:
-        return kind(**check_settings(kind, given, engine))
-    except TypeError as error:
-        raise EngineError(f"engine `{engine}`: {str(error).split('__init__() ')[-1]}") from None
-
-
-def check_settings(kind: type[Any], given: Mapping[str, Any], engine: str) -> dict[str, Any]:
-    """The settings that are given, in the kinds of the engine's dataclass. EngineError: the first that is unknown, or
-    of another kind."""
-    known, hints, values = [one.name for one in fields(kind)], get_type_hints(kind), {}
-    for key, value in given.items():
-        if key not in known:
-            raise EngineError(f"engine `{engine}` has no setting `{key}`; {suggest(key, known)}")
-        try:
-            values[key] = of_kind(hints[key], value, key) if value is not None else None
-        except ThinkbackError as error:
-            raise EngineError(f"engine `{engine}`: {error}") from None
-    return values
+        return from_table(kind, given)
+    except ThinkbackError as error:
+        raise EngineError(f"engine `{engine}`: {error}") from None
 
 
 def is_folder(model: str) -> bool:

@@ -25,7 +25,7 @@ LEAVE_AT = 0.25  # share of finished samples at which the batch is made smaller
 
 
 @dataclass(frozen=True)
-class Row:
+class SampleRow:
     """One sample to be made. limit: tokens at most, at least 1; seed: of its own stream; temperature 0 is greedy."""
 
     prompt: tuple[int, ...]
@@ -37,7 +37,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenSample:
     """What one sample became. logprobs: one per token, natural, before temperature and top-p.
 
     ended: by an end token (`eos`), a stop string (`stop`) or its limit (`length`); seconds: from the batch's start.
@@ -50,10 +50,10 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Batch:
+class DecodedBatch:
     """A finished batch: its samples in the order of the rows, and the seconds of its two phases."""
 
-    written: tuple[Written, ...]
+    written: tuple[WrittenSample, ...]
     prefill_s: float
     decode_s: float
 
@@ -64,12 +64,12 @@ class NotANumber(ArithmeticError):
 
 def decode_batch(
     model: Any,
-    rows: Sequence[Row],
+    rows: Sequence[SampleRow],
     *,
     ends: frozenset[int],
     pad: int,
     text_of: Callable[[Sequence[int]], str],
-) -> Batch:
+) -> DecodedBatch:
     """Run `rows` to their ends. ends: token ids that end a sequence; text_of: decodes ids, for stop strings."""
     import torch
 
@@ -100,7 +100,7 @@ def decode_batch(
             )
             logits = out.logits[:, -1]
         _settle(device)
-        return Batch(state.written(), read - began, perf_counter() - read)
+        return DecodedBatch(state.written(), read - began, perf_counter() - read)
 
 
 def _settle(device: Any) -> None:
@@ -111,7 +111,7 @@ def _settle(device: Any) -> None:
         torch.cuda.synchronize(device)
 
 
-def _read_prompts(model: Any, rows: Sequence[Row], pad: int) -> tuple[Any, Tensor, Tensor, Tensor]:
+def _read_prompts(model: Any, rows: Sequence[SampleRow], pad: int) -> tuple[Any, Tensor, Tensor, Tensor]:
     """Prefill each distinct prompt once, then one cache row per sample.
 
     Returns the cache, next-token logits (B, V), the attention mask (B, width) and the place of the next token (B,).
@@ -142,7 +142,7 @@ class _State:
     """What is being written: uniforms, settings and results of the samples that are still in the batch."""
 
     def __init__(
-        self, rows: Sequence[Row], device: Any, ends: frozenset[int], text_of: Callable[[Sequence[int]], str]
+        self, rows: Sequence[SampleRow], device: Any, ends: frozenset[int], text_of: Callable[[Sequence[int]], str]
     ) -> None:
         import torch
 
@@ -192,9 +192,9 @@ class _State:
         self.limit, self.running = self.limit[slots], self.running[slots]
         self.place = [self.place[slot] for slot in slots.tolist()]
 
-    def written(self) -> tuple[Written, ...]:
+    def written(self) -> tuple[WrittenSample, ...]:
         parts = zip(self.ids, self.logprobs, self.ended, self.seconds, strict=True)
-        return tuple(Written(tuple(ids), tuple(logprobs), why, seconds) for ids, logprobs, why, seconds in parts)
+        return tuple(WrittenSample(tuple(ids), tuple(logprobs), why, seconds) for ids, logprobs, why, seconds in parts)
 
     def _stopped(self, row: int) -> bool:
         """Whether the tail holds a stop string: a character takes at most four tokens (one per byte)."""
@@ -205,7 +205,7 @@ class _State:
         return any(text in tail for text in stop)
 
 
-def _stream(row: Row, longest: int) -> Tensor:
+def _stream(row: SampleRow, longest: int) -> Tensor:
     """The sample's uniforms, padded with zeros to the batch's longest limit; greedy samples draw none."""
     import torch
 

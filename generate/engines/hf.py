@@ -11,7 +11,7 @@ Of the model's generation settings only the end tokens are used: the call says e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from generate.engines.base import (
@@ -19,20 +19,20 @@ from generate.engines.base import (
     CallFailure,
     Completion,
     EngineError,
+    EngineOptions,
     Outcome,
     cut_at_stop,
-    read_settings,
     shares,
     too_long,
 )
-from generate.engines.decoding import Batch, NotANumber, Row, Written, decode_batch
+from generate.engines.decoding import DecodedBatch, NotANumber, SampleRow, WrittenSample, decode_batch
 from generate.engines.loading import DEVICES, DTYPES, Placing, load_network, ran_out
 from generate.engines.weights import FETCH, ModelFiles, Tokens, find_model, installed, load_tokens, versions
-from toolkit.errors import suggest
+from toolkit.settings import setting
 
 
 @dataclass(frozen=True)
-class TransformersSettings:
+class TransformersSettings(EngineOptions):
     """Settings of the engine `transformers`.
 
     model: a folder, or a hub's name of a model fetched before (`download = true` fetches it); revision: a hub version.
@@ -42,36 +42,18 @@ class TransformersSettings:
     chat_template: a file instead of the model's own template; template_options: its variables.
     """
 
-    model: str
-    revision: str | None = None
-    download: bool = False
-    device: str = "auto"
-    dtype: str = "auto"
-    batch_size: int = 64
-    batch_tokens: int = 262_144
-    context: int | None = None
-    chat_template: str | None = None
-    template_options: Mapping[str, Any] = field(default_factory=dict)
+    model: str = setting()
+    revision: str | None = setting(None)
+    download: bool = setting(False, identity=False)
+    device: str = setting("auto", choices=DEVICES)
+    dtype: str = setting("auto", choices=DTYPES)
+    batch_size: int = setting(64, low=1, identity=False)
+    batch_tokens: int = setting(262_144, low=1, identity=False)
+    context: int | None = setting(None, low=1)
+    chat_template: str | None = setting(None)
+    template_options: Mapping[str, Any] = setting({})
 
-    def __post_init__(self) -> None:
-        for name, value, known in (("device", self.device, DEVICES), ("dtype", self.dtype, DTYPES)):
-            if value not in known:
-                raise EngineError(f"engine `transformers`: `{name}` cannot be `{value}`; {suggest(value, known)}")
-        for name in ("batch_size", "batch_tokens"):
-            if getattr(self, name) < 1:
-                raise EngineError(f"engine `transformers`: `{name}` must be at least 1, got {getattr(self, name)}")
-
-
-def open_transformers(settings: Mapping[str, Any]) -> TransformersEngine:
-    """The engine with the model loaded. Raises EngineError for wrong settings, files or a missing package."""
-    chosen = read_settings(TransformersSettings, settings, "transformers")
-    installed("generate", "torch", "transformers", "safetensors")
-    files = find_model(chosen.model, chosen.revision, download=chosen.download, hint=FETCH)
-    tokens = load_tokens(
-        str(files.folder), chat_template=chosen.chat_template, template_options=chosen.template_options
-    )
-    network = load_network(files, "causal", Placing(chosen.device, chosen.dtype), "engine `transformers`")
-    return TransformersEngine(chosen, files, tokens, network)
+    paths = ("chat_template",)
 
 
 @dataclass(frozen=True)
@@ -80,7 +62,7 @@ class _Sample:
 
     call: int
     index: int
-    row: Row
+    row: SampleRow
 
     @property
     def size(self) -> int:
@@ -91,6 +73,17 @@ class TransformersEngine:
     """A loaded model behind the interface of `Engine`. busy_s: seconds the model has computed so far."""
 
     name = "transformers"
+    options = TransformersSettings
+
+    @classmethod
+    def opened(cls, settings: TransformersSettings) -> TransformersEngine:
+        """The engine with the model loaded. Raises EngineError for wrong files or a missing package."""
+        installed("generate", "torch", "transformers", "safetensors")
+        files = find_model(settings.model, settings.revision, download=settings.download, hint=FETCH)
+        template, options = settings.chat_template, settings.template_options
+        tokens = load_tokens(str(files.folder), chat_template=template, template_options=options)
+        network = load_network(files, "causal", Placing(settings.device, settings.dtype), "engine `transformers`")
+        return cls(settings, files, tokens, network)
 
     def __init__(self, settings: TransformersSettings, files: ModelFiles, tokens: Tokens, model: Any) -> None:
         self.settings, self.model = settings, files.name
@@ -118,10 +111,6 @@ class TransformersEngine:
             "batch_tokens": self.settings.batch_tokens,
             "logprobs_of": "the model's distribution before temperature and top-p",
         }
-
-    def count_prompt(self, call: Call) -> int:
-        """Tokens that the model would be sent."""
-        return len(self._tokens.encode(call.prompt))
 
     def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
         """Each call when its last sample is done; calls that cannot be made come first."""
@@ -162,11 +151,11 @@ class TransformersEngine:
                 return too_long(len(prompt), self.context)
             limit = min(limit, self.context - len(prompt))
         return [
-            _Sample(number, index, Row(prompt, seed, temperature, call.top_p, limit, call.stop))
+            _Sample(number, index, SampleRow(prompt, seed, temperature, call.top_p, limit, call.stop))
             for index, (seed, temperature) in enumerate(zip(call.seeds, call.temperatures, strict=True))
         ]
 
-    def _decode(self, group: Sequence[_Sample]) -> Batch:
+    def _decode(self, group: Sequence[_Sample]) -> DecodedBatch:
         pad = self._tokens.tokenizer.pad_token_id
         try:
             batch = decode_batch(
@@ -189,13 +178,13 @@ class TransformersEngine:
         self.busy_s += batch.prefill_s + batch.decode_s
         return batch
 
-    def _completions(self, calls: Sequence[Call], group: Sequence[_Sample], batch: Batch) -> list[Completion]:
+    def _completions(self, calls: Sequence[Call], group: Sequence[_Sample], batch: DecodedBatch) -> list[Completion]:
         reading = shares(batch.prefill_s, [len(sample.row.prompt) for sample in group])
         writing = shares(batch.decode_s, [len(written.ids) for written in batch.written])
         parts = zip(group, batch.written, reading, writing, strict=True)
         return [self._completion(calls[sample.call], sample.row, text, r + w) for sample, text, r, w in parts]
 
-    def _completion(self, call: Call, row: Row, written: Written, device_s: float) -> Completion:
+    def _completion(self, call: Call, row: SampleRow, written: WrittenSample, device_s: float) -> Completion:
         text = self._tokens.decode(written.ids[:-1] if written.ended == "eos" else written.ids)
         if written.ended == "stop":
             text = cut_at_stop(text, row.stop)

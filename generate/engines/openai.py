@@ -6,8 +6,8 @@ are on their way, and at most as many calls begun and not yet taken: that many a
 What is asked again, with exponential backoff and jitter: 408, 409, 425, 429, 5xx, silence for `timeout_s`, a dropped
 connection, broken JSON, half an answer. `Retry-After` holds back all requests until then; a longer wait than
 `longest_wait_s` is not waited for. When `retries` are spent, the call fails and a later run asks again. 401, 403, 404
-and 402 stop the run, as do `stop_after` failed calls in a row. A 400 that says that the prompt is too long fails
-its call for good, one that says that the limit of the completion is too large stops the run, and another one fails its
+and 402 stop the run, as do `stop_after` failed calls in a row. A 400 that says that the prompt is too long fails its
+call permanently, one that says that the limit of the completion is too large stops the run, and another one fails its
 call until a later run.
 
 The key is read from the environment variable that `key_variable` names, when requests are sent, and is nowhere else:
@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from generate.engines.base import Call, CallFailure, Completion, EngineError, Outcome, read_settings
+from generate.engines.base import Call, CallFailure, Completion, EngineError, Outcome
 from generate.engines.openai_settings import OpenAISettings, backoff, key_of
 from generate.engines.replies import (
     Counter,
@@ -49,15 +49,6 @@ if TYPE_CHECKING:
 AGAIN = frozenset({408, 409, 425, 429})
 FINAL = {401: "refuses the key", 402: "wants payment", 403: "forbids it", 404: "knows no such address or model"}
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-def open_openai(settings: Mapping[str, Any]) -> OpenAIEngine:
-    """The engine; the key must be there, the server is first asked by `run`."""
-    chosen = read_settings(OpenAISettings, settings, "openai")
-    installed("generate", "httpx")
-    engine = OpenAIEngine(chosen, None if chosen.tokenizer is None else load_tokens(chosen.tokenizer))
-    key_of(chosen)
-    return engine
 
 
 class _Again(Exception):
@@ -80,6 +71,15 @@ class OpenAIEngine:
     """A server behind the interface of `Engine`."""
 
     name = "openai"
+    options = OpenAISettings
+
+    @classmethod
+    def opened(cls, settings: OpenAISettings) -> OpenAIEngine:
+        """The engine; the key must be there, the server is first asked by `run`."""
+        installed("generate", "httpx")
+        engine = cls(settings, None if settings.tokenizer is None else load_tokens(settings.tokenizer))
+        key_of(settings)
+        return engine
 
     def __init__(self, settings: OpenAISettings, counter: Counter | None) -> None:
         self.settings, self.model = settings, settings.model

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from generate.engines.base import EngineError
+from generate.engines.base import EngineError, EngineOptions
+from toolkit.settings import setting
 
 SECRET_WORDS = re.compile(r"api.?key|authorization|secret|password|access.?token", re.IGNORECASE)
 
@@ -20,7 +21,7 @@ OWN = frozenset({
 
 
 @dataclass(frozen=True)
-class OpenAISettings:
+class OpenAISettings(EngineOptions):
     """Settings of the engine `openai`.
 
     base_url: up to and including `/v1`. key_variable: the environment variable that holds the key; None: no key.
@@ -34,56 +35,58 @@ class OpenAISettings:
     extra: further members of every request.
     """
 
-    base_url: str
-    model: str
-    key_variable: str | None = None
-    concurrency: int = 8
-    timeout_s: float = 600.0
-    connect_timeout_s: float = 10.0
-    retries: int = 5
-    backoff_s: float = 1.0
-    longest_wait_s: float = 120.0
-    seed: int = 0
-    stop_after: int = 20
-    samples_per_request: int = 1
-    max_tokens_name: str = "max_tokens"
-    send_seed: bool = True
-    tokenizer: str | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    base_url: str = setting(identity=False)
+    model: str = setting()
+    key_variable: str | None = setting(None, identity=False)
+    concurrency: int = setting(8, low=1, identity=False)
+    timeout_s: float = setting(600.0, above=0, identity=False)
+    connect_timeout_s: float = setting(10.0, above=0, identity=False)
+    retries: int = setting(5, low=0, identity=False)
+    backoff_s: float = setting(1.0, low=0, identity=False)
+    longest_wait_s: float = setting(120.0, low=0, identity=False)
+    seed: int = setting(0, identity=False)
+    stop_after: int = setting(20, low=1, identity=False)
+    samples_per_request: int = setting(1, low=1)
+    max_tokens_name: str = setting("max_tokens")
+    send_seed: bool = setting(True)
+    tokenizer: str | None = setting(None)
+    extra: Mapping[str, Any] = setting({})
+
+    paths = ("tokenizer",)
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "samples_per_request", "stop_after"):
-            if getattr(self, name) < 1:
-                raise EngineError(f"engine `openai`: `{name}` must be at least 1, got {getattr(self, name)}")
-        for name in ("timeout_s", "connect_timeout_s"):
-            if not getattr(self, name) > 0:
-                raise EngineError(f"engine `openai`: `{name}` must be above 0, got {getattr(self, name)}")
-        for name in ("retries", "backoff_s", "longest_wait_s"):
-            if not getattr(self, name) >= 0:
-                raise EngineError(f"engine `openai`: `{name}` must be at least 0, got {getattr(self, name)}")
+        super().__post_init__()
         url = urlsplit(self.base_url)
         if url.scheme not in ("http", "https") or not url.hostname:
-            raise EngineError("engine `openai`: `base_url` must be like `http://127.0.0.1:8000/v1`")
+            raise EngineError("`base_url` must be like `http://127.0.0.1:8000/v1`")
         if url.username or url.password or url.query:
-            raise EngineError("engine `openai`: `base_url` must hold no key; name a variable with `key_variable`")
+            raise EngineError("`base_url` must hold no key; name a variable with `key_variable`")
         if self.key_variable is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.key_variable):
-            raise EngineError("engine `openai`: `key_variable` must be the name of a variable, and not the key itself")
-        check_extra(self.extra, "engine `openai`: `extra`")
+            raise EngineError("`key_variable` must be the name of a variable, and not the key itself")
+        self.check_extra(self.extra, "`extra`")
+
+    @property
+    def seeds_are_shared(self) -> bool:
+        """A request carries the seed of its first sample alone."""
+        return self.samples_per_request > 1
+
+    def samples_at_once(self, samples: int) -> int:
+        """Those of one request."""
+        return self.samples_per_request
+
+    def check_extra(self, extra: Mapping[str, Any], place: str) -> None:
+        """EngineError where further members of a request are among those that a call sets, or may hold a key."""
+        for name in extra:
+            if name in OWN:
+                raise EngineError(f"{place} may not hold `{name}`, which the call itself sets")
+            if SECRET_WORDS.search(name):
+                raise EngineError(f"{place} may not hold `{name}`; use `key_variable`")
 
 
 def backoff(settings: OpenAISettings, attempt: int, drawn: float) -> float:
     """Seconds before the attempt after number `attempt` (from 0), for a number `drawn` from [0, 1)."""
     whole = min(settings.backoff_s * 2**attempt, settings.longest_wait_s)
     return whole * (0.5 + 0.5 * drawn)
-
-
-def check_extra(extra: Mapping[str, Any], place: str) -> None:
-    """EngineError where further members of a request are among those that a call sets itself, or may hold a key."""
-    for name in extra:
-        if name in OWN:
-            raise EngineError(f"{place} may not hold `{name}`, which the call itself sets")
-        if SECRET_WORDS.search(name):
-            raise EngineError(f"{place} may not hold `{name}`; use `key_variable`")
 
 
 def key_of(settings: OpenAISettings) -> str | None:

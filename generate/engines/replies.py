@@ -41,7 +41,7 @@ class Counter(Protocol):
 
 
 @dataclass(frozen=True)
-class Choice:
+class ReplyChoice:
     """One sample as the server gave it. logprobs: of all tokens; None: not given, or one of them not told or
     no number."""
 
@@ -86,7 +86,7 @@ def read_reply(
     ]
 
 
-def _choices(payload: Any, wanted: int) -> list[Choice]:
+def _choices(payload: Any, wanted: int) -> list[ReplyChoice]:
     if not isinstance(payload, Mapping):
         raise HalfAnswer("the answer is not a JSON object")
     if payload.get("error"):
@@ -100,7 +100,7 @@ def _choices(payload: Any, wanted: int) -> list[Choice]:
     return [_choice(row) for row in sorted(rows, key=lambda row: row.get("index") or 0)[:wanted]]
 
 
-def _choice(row: Mapping[str, Any]) -> Choice:
+def _choice(row: Mapping[str, Any]) -> ReplyChoice:
     reason = row.get("finish_reason")
     if reason == "error" or row.get("error"):
         raise HalfAnswer("a sample ended in an error")
@@ -108,7 +108,7 @@ def _choice(row: Mapping[str, Any]) -> Choice:
     ids = row.get("token_ids")
     told = len(ids) if ids else len(logprobs) if logprobs is not None else None
     clean = logprobs is not None and all(value is not None and UNLIKELY < value < math.inf for value in logprobs)
-    return Choice(
+    return ReplyChoice(
         text=_text(row),
         finish_reason=finish_word(reason),
         token_ids=tuple(ids) if ids else None,
@@ -156,7 +156,7 @@ def _usage(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
 
 def completion_counts(
-    choices: Sequence[Choice], total: int | None, counter: Counter | None
+    choices: Sequence[ReplyChoice], total: int | None, counter: Counter | None
 ) -> tuple[list[int | None], bool]:
     """Completion tokens of each choice and whether they are estimates. total: what the server reports for all."""
     if total is not None and len(choices) == 1:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from generate.engines.base import (
@@ -22,18 +22,19 @@ from generate.engines.base import (
     CallFailure,
     Completion,
     EngineError,
+    EngineOptions,
     Outcome,
     cut_at_stop,
     finish_word,
-    read_settings,
     shares,
     too_long,
 )
 from generate.engines.weights import FETCH, ModelFiles, Tokens, find_model, first_line, installed, load_tokens, versions
+from toolkit.settings import setting
 
 
 @dataclass(frozen=True)
-class VllmSettings:
+class VllmSettings(EngineOptions):
     """Settings of the engine `vllm`.
 
     model, revision, download, chat_template, template_options: as in the engine `transformers`.
@@ -43,63 +44,61 @@ class VllmSettings:
     leaves vLLM's own.
     """
 
-    model: str
-    revision: str | None = None
-    download: bool = False
-    dtype: str = "auto"
-    context: int | None = None
-    batch_size: int = 512
-    seed: int = 0
-    enforce_eager: bool = False
-    gpu_memory_utilization: float | None = None
-    tensor_parallel_size: int | None = None
-    chat_template: str | None = None
-    template_options: Mapping[str, Any] = field(default_factory=dict)
+    model: str = setting()
+    revision: str | None = setting(None)
+    download: bool = setting(False, identity=False)
+    dtype: str = setting("auto")
+    context: int | None = setting(None, low=1)
+    batch_size: int = setting(512, low=1, identity=False)
+    seed: int = setting(0, identity=False)
+    enforce_eager: bool = setting(False)
+    gpu_memory_utilization: float | None = setting(None, above=0, high=1)
+    tensor_parallel_size: int | None = setting(None, low=1)
+    chat_template: str | None = setting(None)
+    template_options: Mapping[str, Any] = setting({})
 
-    def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise EngineError(f"engine `vllm`: `batch_size` must be at least 1, got {self.batch_size}")
-
-
-def open_vllm(settings: Mapping[str, Any]) -> VllmEngine:
-    """The engine with the model loaded; vLLM starts a process of its own, so a script needs a `__main__` guard."""
-    chosen = read_settings(VllmSettings, settings, "vllm")
-    installed("vllm", "vllm")
-    files = find_model(chosen.model, chosen.revision, download=chosen.download, hint=FETCH)
-    tokens = load_tokens(
-        str(files.folder), chat_template=chosen.chat_template, template_options=chosen.template_options
-    )
-    from vllm import LLM
-
-    given = {
-        "max_model_len": chosen.context,
-        "gpu_memory_utilization": chosen.gpu_memory_utilization,
-        "tensor_parallel_size": chosen.tensor_parallel_size,
-    }
-    try:
-        llm = LLM(
-            model=str(files.folder),
-            dtype=chosen.dtype,
-            seed=chosen.seed,
-            enforce_eager=chosen.enforce_eager,
-            load_format="safetensors",
-            trust_remote_code=False,
-            logprobs_mode="raw_logprobs",
-            generation_config="vllm",
-            disable_log_stats=False,
-            **{name: value for name, value in given.items() if value is not None},
-        )
-    except Exception as error:  # vLLM raises what its many parts raise
-        raise EngineError(f"model `{chosen.model}` cannot be loaded by vLLM: {first_line(error)}") from None
-    engine = VllmEngine(chosen, files, tokens, llm)
-    engine.warm_up()
-    return engine
+    paths = ("chat_template",)
 
 
 class VllmEngine:
     """A running vLLM behind the interface of `Engine`. busy_s: seconds it has computed so far."""
 
     name = "vllm"
+    options = VllmSettings
+
+    @classmethod
+    def opened(cls, settings: VllmSettings) -> VllmEngine:
+        """The engine with the model loaded; vLLM starts a process of its own, so a script needs a `__main__` guard."""
+        installed("vllm", "vllm")
+        files = find_model(settings.model, settings.revision, download=settings.download, hint=FETCH)
+        tokens = load_tokens(
+            str(files.folder), chat_template=settings.chat_template, template_options=settings.template_options
+        )
+        from vllm import LLM
+
+        given = {
+            "max_model_len": settings.context,
+            "gpu_memory_utilization": settings.gpu_memory_utilization,
+            "tensor_parallel_size": settings.tensor_parallel_size,
+        }
+        try:
+            llm = LLM(
+                model=str(files.folder),
+                dtype=settings.dtype,
+                seed=settings.seed,
+                enforce_eager=settings.enforce_eager,
+                load_format="safetensors",
+                trust_remote_code=False,
+                logprobs_mode="raw_logprobs",
+                generation_config="vllm",
+                disable_log_stats=False,
+                **{name: value for name, value in given.items() if value is not None},
+            )
+        except Exception as error:  # vLLM raises what its many parts raise
+            raise EngineError(f"model `{settings.model}` cannot be loaded by vLLM: {first_line(error)}") from None
+        engine = cls(settings, files, tokens, llm)
+        engine.warm_up()
+        return engine
 
     def __init__(self, settings: VllmSettings, files: ModelFiles, tokens: Tokens, llm: Any) -> None:
         self.settings, self.model = settings, files.name
@@ -124,10 +123,6 @@ class VllmEngine:
             "seed": self.settings.seed,
             "logprobs_of": "the model's distribution before temperature and top-p",
         }
-
-    def count_prompt(self, call: Call) -> int:
-        """Tokens that the model would be sent."""
-        return len(self._tokens.encode(call.prompt))
 
     def warm_up(self) -> None:
         """Have vLLM compile its kernels, which takes seconds once and would otherwise be the first samples' cost."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -52,6 +53,11 @@ def versions(*packages: str) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def versions_here() -> dict[str, str]:
+    """Versions of Python and of the packages that every result depends on."""
+    return {"python": platform.python_version(), **versions("thinkback", "polars", "numpy")}
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Teacher-forced passes: a model reads texts that stand, in batches, and gives states, log-probabilities or scores."""
+"""Teacher-forced passes: a model reads given texts, in batches, and gives states, log-probabilities or scores."""

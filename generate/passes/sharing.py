@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from generate.engines.base import shares
 from generate.passes.batching import Ids, batches, pad
-from generate.passes.reading import Pass, Reader, in_memory, looks_ahead
+from generate.passes.reader import Pass, Reader, in_memory, looks_ahead
 
 if TYPE_CHECKING:
     from torch import Tensor

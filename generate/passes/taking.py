@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from generate.passes.batching import Ids
-from generate.passes.reading import Pass, in_memory
+from generate.passes.reader import Pass, in_memory
 
 
 def states_at(
@@ -54,3 +54,10 @@ def logprobs_of(read: Pass, texts: Sequence[Ids]) -> list[np.ndarray]:
 def outputs_of(read: Pass) -> np.ndarray:
     """A classifier's outputs, (n, labels) float64."""
     return read.out.logits.double().cpu().numpy()
+
+
+def probabilities_of(read: Pass) -> np.ndarray:
+    """A classifier's outputs as probabilities of its labels, (n, labels) float64."""
+    outputs = outputs_of(read)
+    weights = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import polars as pl
 
 from generate.tasks.algebra import Algebra
-from generate.tasks.claims import Claims
-from generate.tasks.formats import CHARACTERS, GRADES, PROMPTS, Text
-from generate.tasks.making import ANSWER, SPLITS, Check, Item, Task, answer_of, draw, examples, part_of, stream
-from toolkit.errors import ThinkbackError, suggest
+from generate.tasks.formats import CHARACTERS, GRADES, PROMPTS, TaskText
+from generate.tasks.numeric_claims import Claims
+from generate.tasks.task import ANSWER, SPLITS, Check, Item, Task, answer_of, draw, examples, part_of, stream
+from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.settings import Checked, from_table, setting
 
 __all__ = [
     "ANSWER", "CHARACTERS", "GRADES", "PROMPTS", "SPLITS", "TASKS", "Algebra", "Check", "Claims", "Item", "Task",
-    "Text", "answer_of", "draw", "examples", "make_task", "part_of", "stream", "task_examples",
+    "TaskText", "answer_of", "draw", "examples", "make_task", "part_of", "stream", "task_examples",
 ]  # fmt: skip
 
 TASKS: Mapping[str, Callable[..., Task]] = {"algebra_linear_1d": Algebra, "numeric_claims": Claims}
@@ -30,22 +32,31 @@ TASKS: Mapping[str, Callable[..., Task]] = {"algebra_linear_1d": Algebra, "numer
 def make_task(name: str, settings: Mapping[str, Any] | None = None) -> Task:
     """A task by its name and difficulty. ThinkbackError for an unknown name or setting, or an unfit value."""
     if name not in TASKS:
-        raise ThinkbackError(f"there is no task `{name}`; {suggest(name, TASKS)}")
-    fields = {field.name: field.default for field in dataclasses.fields(TASKS[name])}  # type: ignore[arg-type]
-    for key, value in (settings or {}).items():
-        if key not in fields:
-            raise ThinkbackError(f"`{name}` has no setting `{key}`; {suggest(key, fields)}")
-        if not _is_like(value, fields[key]):
-            raise ThinkbackError(f"`{name}`: `{key}` is `{value}`; it must be like `{fields[key]}`")
-    return TASKS[name](**(settings or {}))
+        raise ThinkbackError(f"unknown task `{name}`; {suggest(name, TASKS)}")
+    known = [field.name for field in dataclasses.fields(TASKS[name])]  # type: ignore[arg-type]
+    for key in settings or {}:
+        if key not in known:
+            raise ThinkbackError(f"`{name}` has no setting `{key}`; {suggest(key, known)}")
+    try:
+        return TASKS[name](**(settings or {}))
+    except ThinkbackError as error:
+        raise ThinkbackError(f"`{name}`: {error}") from None
 
 
-def _is_like(value: Any, default: Any) -> bool:
-    """Whether a value is of the kind of a setting's default; a whole number may stand for a number."""
-    if isinstance(default, tuple):
-        return isinstance(value, list | tuple) and all(_is_like(item, default[0]) for item in value)
-    kind = int | float if isinstance(default, float) else type(default)
-    return isinstance(value, kind) and not isinstance(value, bool)
+def _sizes(given: Any, place: str) -> dict[str, int]:
+    """How many examples of each split: a number for each of them, or a table."""
+    sizes = given if isinstance(given, Mapping) else dict.fromkeys(SPLITS, given)
+    if not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1 for n in sizes.values()):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes an integer, at least 1, or a table of such")
+    return {str(split): int(n) for split, n in sizes.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Draw(Checked):
+    """What is drawn of a task: how many examples of each split, from which seed."""
+
+    n: Mapping[str, int] = setting({"train": 1_000, "dev": 500, "test": 1_000, "fit": 1_000}, read=_sizes)
+    seed: int = setting(0)
 
 
 def task_examples(name: str, splits: Sequence[str], options: Mapping[str, Any]) -> pl.DataFrame:
@@ -53,15 +64,12 @@ def task_examples(name: str, splits: Sequence[str], options: Mapping[str, Any]) 
 
     `n` is a number, or a table such as `{train = 1000, dev = 500, test = 1000}`, the default.
     """
-    settings = {key: value for key, value in options.items() if key not in ("n", "seed")}
-    wanted = options.get("n", {"train": 1_000, "dev": 500, "test": 1_000, "fit": 1_000})
-    sizes: dict[str, int] = {}
+    own = {key: value for key, value in options.items() if key not in ("n", "seed")}
+    try:
+        drawn = from_table(Draw, {key: value for key, value in options.items() if key not in own})
+    except ThinkbackError as error:
+        raise ThinkbackError(f"`{name}`: {error}") from None
     for split in splits:
-        n = wanted.get(split) if isinstance(wanted, Mapping) else wanted
-        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise ThinkbackError(f"`{name}`: `n` gives no whole number of examples for `{split}`, but `{n}`")
-        sizes[split] = n
-    seed = options.get("seed", 0)
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise ThinkbackError(f"`{name}`: `seed` must be a whole number, not `{seed}`")
-    return examples(make_task(name, settings), sizes, seed)
+        if split not in drawn.n:
+            raise ThinkbackError(f"`{name}`: `n` says of no split `{split}` how many examples it has")
+    return examples(make_task(name, own), {split: drawn.n[split] for split in splits}, drawn.seed)

@@ -8,7 +8,7 @@
     k=3
     #### 3
 
-A whole number is chosen as the answer; both sides are sums of random terms, some of them brackets, and one constant
+An integer is chosen as the answer; both sides are sums of random terms, some of them brackets, and one constant
 is set so that the answer solves the equation. The steps: brackets multiplied out, the innermost first; each side
 collected; the variable brought to one side and the constants to the other; both collected; divided. A step that would
 repeat the line before it is left out.
@@ -36,8 +36,9 @@ from generate.tasks.equations import (
     root,
     write,
 )
-from generate.tasks.making import ANSWER, Check, Item, answer_of
+from generate.tasks.task import ANSWER, Check, Difficulty, Item, answer_of
 from toolkit.errors import ThinkbackError
+from toolkit.settings import setting
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz"
 
@@ -54,25 +55,19 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Algebra:
+class Algebra(Difficulty):
     """Difficulty: answers up to `answer` in size, factors up to `factor`, constants up to `constant`; one to `terms`
     terms a side; a term is a bracket with probability `bracket`, and a bracket holds another one with probability
     `nested`. `largest` bounds the numbers that appear in the steps.
     """
 
-    answer: int = 20
-    factor: int = 9
-    constant: int = 30
-    terms: int = 3
-    bracket: float = 0.25
-    nested: float = 0.15
-    largest: int = 999
-
-    def __post_init__(self) -> None:
-        if min(self.answer, self.factor, self.constant, self.terms) < 1 or self.factor < 2:
-            raise ThinkbackError("algebra: `answer`, `constant` and `terms` must be at least 1 and `factor` at least 2")
-        if not (0 <= self.bracket <= 1 and 0 <= self.nested <= 1):
-            raise ThinkbackError("algebra: `bracket` and `nested` are probabilities between 0 and 1")
+    answer: int = setting(20, low=1)
+    factor: int = setting(9, low=2)
+    constant: int = setting(30, low=1)
+    terms: int = setting(3, low=1)
+    bracket: float = setting(0.25, low=0, high=1)
+    nested: float = setting(0.15, low=0, high=1)
+    largest: int = setting(999)
 
     @property
     def name(self) -> str:
@@ -143,7 +138,7 @@ class Algebra:
         return Check("\n".join(parts), values[0] == values[1])
 
     def sound(self, item: Item, attempt: str) -> float:
-        """The share of lines that the true answer solves; a line that is no equation does not hold."""
+        """The share of lines that the true answer solves; a line that is not an equation does not hold."""
         lines = [line for line in attempt.split("\n") if line.strip()]
         return sum(self._holds(line, item.answer) for line in lines) / len(lines) if lines else 0.0
 
@@ -159,8 +154,8 @@ class Algebra:
         return tuple(self._term(rng, 0) for _ in range(rng.randint(1, self.terms)))
 
     def _term(self, rng: random.Random, inside: int) -> Term:
-        chance = self.nested if inside else self.bracket
-        if inside < 2 and rng.random() < chance:
+        probability = self.nested if inside else self.bracket
+        if inside < 2 and rng.random() < probability:
             inner = (Term(self._factor(rng), VARIABLE), Term(_signed(rng, self.constant // 2 or 1)))
             if inside == 0 and rng.random() < self.nested:
                 inner = (self._term_in_bracket(rng), inner[1])

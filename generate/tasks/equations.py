@@ -108,14 +108,14 @@ def equation(text: str) -> tuple[Sum, Sum]:
 
 
 def read(text: str) -> Sum:
-    """A sum from its text. ThinkbackError where it is no linear expression in one letter."""
+    """A sum from its text. ThinkbackError where it is not a linear expression in one letter."""
     tokens = _TOKEN.findall(text)
     if re.sub(r"\s", "", "".join(tokens)) != re.sub(r"\s", "", text) or not tokens:
-        raise ThinkbackError(f"`{text}` is no linear expression")
+        raise ThinkbackError(f"`{text}` is not a linear expression")
     letters = {token for token in tokens if token.isalpha()}
     terms, end = _read_sum(tokens, 0, text)
     if end != len(tokens) or len(letters) > 1:
-        raise ThinkbackError(f"`{text}` is no linear expression in one letter")
+        raise ThinkbackError(f"`{text}` is not a linear expression in one letter")
     return terms
 
 
@@ -127,7 +127,7 @@ def _read_sum(tokens: list[str], at: int, text: str) -> tuple[Sum, int]:
             sign = -1 if tokens[at] == "-" else 1
             at += 1
         elif terms:
-            raise ThinkbackError(f"`{text}` is no linear expression: a sign is missing before `{tokens[at]}`")
+            raise ThinkbackError(f"`{text}` is not a linear expression: a sign is missing before `{tokens[at]}`")
         term, at = _read_term(tokens, at, sign, text)
         terms.append(term)
     return tuple(terms), at
@@ -147,7 +147,7 @@ def _read_term(tokens: list[str], at: int, sign: int, text: str) -> tuple[Term, 
         inner, end = _read_sum(tokens, at + 1, text)
         if inner and end < len(tokens):
             return Term(factor, inner), end + 1
-    raise ThinkbackError(f"`{text}` is no linear expression")
+    raise ThinkbackError(f"`{text}` is not a linear expression")
 
 
 def _sorted(terms: Sum) -> str:

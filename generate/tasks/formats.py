@@ -22,7 +22,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from generate.tasks.making import ANSWER, Item, Task, answer_of
+from generate.tasks.task import ANSWER, Item, Task, answer_of
 from toolkit.errors import ThinkbackError
 
 PROMPTS: Mapping[str, str] = {
@@ -53,7 +53,7 @@ CHARACTERS = (
 
 
 @dataclass(frozen=True)
-class Text:
+class TaskText:
     """A prompt, and what the model is to learn to write behind it."""
 
     format: str
@@ -69,41 +69,41 @@ def fill(name: str, **fields: str) -> str:
     return text
 
 
-def solve(item: Item) -> Text:
+def solve(item: Item) -> TaskText:
     """The question, then the whole solution."""
-    return Text("solve", fill("solve", question=item.question), item.solution)
+    return TaskText("solve", fill("solve", question=item.question), item.solution)
 
 
-def resume(item: Item, keep: int) -> Text:
+def resume(item: Item, keep: int) -> TaskText:
     """The solution cut after `keep` characters, then its rest: what a truncated attempt asks for."""
     if not 0 <= keep < len(item.solution):
         raise ThinkbackError(f"`keep` is {keep}, but the solution has {len(item.solution)} characters")
     head, tail = item.solution[:keep], item.solution[keep:]
-    return Text("continue", fill("continue", question=item.question, attempt=head), tail)
+    return TaskText("continue", fill("continue", question=item.question, attempt=head), tail)
 
 
-def verify(task: Task, item: Item, attempt: str) -> Text:
+def verify(task: Task, item: Item, attempt: str) -> TaskText:
     """A check of the attempt's answer. Where it holds the answer is said again; else the answer that the check came to,
     or the whole solution.
     """
     check = task.check(item, answer_of(attempt))
     anew = item.solution if check.found is None else f"{ANSWER}{check.found}"
     end = f"{HOLDS}\n{ANSWER}{item.answer}" if check.holds else f"{FAILS}\n{anew}"
-    return Text("verify", fill("verify", question=item.question, attempt=attempt), f"{check.text}\n{end}")
+    return TaskText("verify", fill("verify", question=item.question, attempt=attempt), f"{check.text}\n{end}")
 
 
-def repair(task: Task, item: Item, attempt: str) -> Text:
+def repair(task: Task, item: Item, attempt: str) -> TaskText:
     """How many lines of the attempt hold, then the solution; for an attempt that is right, its answer again."""
     lines = [line for line in attempt.split("\n") if line.strip()]
     good = next((number for number, line in enumerate(lines) if task.sound(item, line) < 1), len(lines))
     right = answer_of(attempt) == item.answer and good == len(lines)
     end = f"{HOLDS}\n{ANSWER}{item.answer}" if right else f"fix: line {good + 1}\n{item.solution}"
-    return Text("repair", fill("repair", question=item.question, attempt=attempt), end)
+    return TaskText("repair", fill("repair", question=item.question, attempt=attempt), end)
 
 
-def correct(item: Item, attempt: str) -> Text:
+def correct(item: Item, attempt: str) -> TaskText:
     """The solution, after an attempt that is said to be wrong."""
-    return Text("correct", fill("correct", question=item.question, attempt=attempt), item.solution)
+    return TaskText("correct", fill("correct", question=item.question, attempt=attempt), item.solution)
 
 
 def grade(task: Task, item: Item, attempt: str, verdict: bool) -> str:
@@ -119,22 +119,22 @@ def grade(task: Task, item: Item, attempt: str, verdict: bool) -> str:
     return "0.25" if sound >= 0.5 else "0.00"
 
 
-def judge(task: Task, item: Item, attempt: str, verdict: bool) -> Text:
+def judge(task: Task, item: Item, attempt: str, verdict: bool) -> TaskText:
     """One of the five anchored scores."""
     prompt = fill("judge", question=item.question, attempt=attempt)
-    return Text("judge", prompt, grade(task, item, attempt, verdict))
+    return TaskText("judge", prompt, grade(task, item, attempt, verdict))
 
 
-def reflect(question: str, attempt: str, verdict: float) -> Text:
+def reflect(question: str, attempt: str, verdict: float) -> TaskText:
     """How sure, from 1 to 10: `verdict` is right or wrong, or the share of right ones among samples like this."""
     if not 0 <= verdict <= 1:
         raise ThinkbackError(f"`verdict` is {verdict}: it must lie between 0 and 1")
-    return Text("reflect", fill("reflect", question=question, attempt=attempt), str(1 + round(9 * float(verdict))))
+    return TaskText("reflect", fill("reflect", question=question, attempt=attempt), str(1 + round(9 * float(verdict))))
 
 
 def choose(
     question: str, attempts: Sequence[str], verdicts: Sequence[bool], rng: random.Random, lines: int = 2
-) -> Text | None:
+) -> TaskText | None:
     """The number, from 1, of a right attempt among several; null where none is right.
 
     Attempts are shown by their last `lines` lines, on one line each, in the order given; among several right ones
@@ -148,7 +148,7 @@ def choose(
     if not right:
         return None
     prompt = fill("choose", question=question, attempts=shortlist(attempts, lines))
-    return Text("choose", prompt, str(rng.choice(right)))
+    return TaskText("choose", prompt, str(rng.choice(right)))
 
 
 def shortlist(attempts: Sequence[str], lines: int = 2) -> str:

@@ -12,8 +12,8 @@ from generate.engines import open_engine
 from generate.engines.base import Call, CallFailure
 from generate.tasks import Item
 from generate.tasks.formats import fill
-from generate.training.model import save_model
-from generate.training.recipe import Attempts
+from generate.training.llama import save_model
+from generate.training.model_recipe import Attempts
 from generate.training.texts import Attempted, attempted
 from toolkit.errors import ThinkbackError
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from generate.training.recipe import Schedule
+from generate.training.model_recipe import RateSchedule
 
 
 class Optimizer:
     """Both optimizers as one, with the rate of each step set from the schedule."""
 
-    def __init__(self, model: Any, schedule: Schedule) -> None:
+    def __init__(self, model: Any, schedule: RateSchedule) -> None:
         import torch
 
         matrices: list[Any] = []
@@ -39,7 +39,7 @@ class Optimizer:
             part.zero_grad(set_to_none=True)
 
 
-def rate_at(schedule: Schedule, number: int, progress: float) -> float:
+def rate_at(schedule: RateSchedule, number: int, progress: float) -> float:
     """The rate of step `number` (from 0), with `progress` in [0, 1): up in a line, then down to 0 in another."""
     warm = min(1.0, (number + 1) / (schedule.warmup + 1))
     return schedule.rate * warm * max(0.0, 1.0 - progress)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from generate.tasks import Item, Task, Text, answer_of
+from generate.tasks import Item, Task, TaskText, answer_of
 from generate.tasks.formats import choose, correct, judge, reflect, repair, resume, solve, verify
 from toolkit.errors import ThinkbackError
 
@@ -46,8 +46,8 @@ def texts(
     mixture: Mapping[str, float],
     rng: random.Random,
     samples: Sequence[Attempted] = (),
-) -> Iterator[Text]:
-    """Texts of the mixture, for ever. Attempts come from `samples`, or are made up where there are none.
+) -> Iterator[TaskText]:
+    """Texts of the mixture, without end. Attempts come from `samples`, or are made up where there are none.
 
     ThinkbackError where the mixture can't be had from the samples: no wrong attempt to correct, say.
     """
@@ -74,7 +74,7 @@ def texts(
             )
 
 
-def _of_attempts(name: str, task: Task, source: Attempted, rng: random.Random) -> Text | None:
+def _of_attempts(name: str, task: Task, source: Attempted, rng: random.Random) -> TaskText | None:
     """One text of a format from a question's attempts; null where they have none that fits."""
     item = source.item
     if name == "choose":

@@ -8,8 +8,8 @@ sys.stdout.write("ready\n")
 sys.stdout.flush()
 sys.stdin.readline()
 
-import generate.adding.run  # noqa: E402 (the word comes before the imports take their time)
+import generate.annotating.annotation_run  # noqa: E402 (the word comes before the imports take their time)
 from thinkback.app import main  # noqa: E402
 
-generate.adding.run.LARGEST = int(sys.argv.pop(1))
+generate.annotating.annotation_run.LARGEST = int(sys.argv.pop(1))
 main()

@@ -10,10 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from generate.adding.plan import make_add_plan
-from generate.adding.run import Added, add
-from generate.additions_file import load_additions
+from generate.annotating.annotation_plan import make_add_plan
+from generate.annotating.annotation_run import Added, add
 from generate.engines.base import Call, CallFailure
+from generate.signals.additions import load_additions
 from tests.adding.judges import Judge, in_json, right
 from tests.adding.makers import SOURCE, make_log, make_rows, write_recipe
 from tests.features.test_features import Letters
@@ -375,7 +375,7 @@ def test_a_log_that_is_not_sealed_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_log_without_prompts_needs_them_from_the_recipe(tmp_path: Path) -> None:
-    from generate.adding.prompts import prompts_of_pools
+    from generate.traces.pool_prompts import prompts_of_pools
 
     log = make_log(tmp_path / "log", source="from elsewhere")
     with pytest.raises(ThinkbackError, match="does not keep the prompt of the pool `votes`"):

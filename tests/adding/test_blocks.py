@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from generate.adding.block import READ, blocks
-from generate.adding.plan import make_add_plan
-from generate.additions_file import load_additions
-from generate.features import working
+from generate.annotating.annotation_plan import make_add_plan
+from generate.signals import contradiction
+from generate.signals.additions import load_additions
+from generate.traces.block import READ, blocks
 from tests.adding.makers import make_log, write_recipe
 from tests.adding.test_adding import CHANCE
 
@@ -33,6 +33,6 @@ def test_a_block_holds_no_more_than_it_says(tmp_path: Path, choice: dict[str, ob
 
 def test_pairs_are_held_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs of 3, 3, 5, 1 and 9 traces with at most 6 held: 3 + 3, 5 + 1, and 9 alone."""
-    monkeypatch.setattr(working, "PAIRS", 6)
-    assert list(working._chunks([0, 2, 4, 5, 9], [3, 3, 5, 1, 9])) == [[0, 2], [4, 5], [9]]
-    assert list(working._chunks([], [])) == []
+    monkeypatch.setattr(contradiction, "PAIRS", 6)
+    assert list(contradiction._chunks([0, 2, 4, 5, 9], [3, 3, 5, 1, 9])) == [[0, 2], [4, 5], [9]]
+    assert list(contradiction._chunks([], [])) == []

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
-from generate.adding.plan import make_add_plan
-from generate.adding.run import add as add_planned
-from generate.additions_file import load_additions
+from generate.annotating.annotation_plan import make_add_plan
+from generate.annotating.annotation_run import add as add_planned
+from generate.signals.additions import load_additions
 from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.adding.test_adding import files
 from tests.adding.test_passes import LOGPROB, REWARD, STATES, models  # noqa: F401 (a fixture)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from generate.additions import Classifier
-from generate.additions_file import load_additions
-from generate.recipe_file import load_recipe
+from generate.recipes.recipe_file import load_recipe
+from generate.signals.additions import load_additions
+from generate.signals.sequence_classifier import SequenceClassifier
 from tests.adding.makers import write_recipe
 from toolkit.errors import ThinkbackError
 
@@ -22,33 +22,40 @@ STATES = '[[states]]\nmodel = "m"\nlayers = [-1]\n'
     [
         ("", "adds nothing to a log"),
         (CHANCE + "seeds = 1", "unknown key `seeds` in `[verify.chance]`"),
-        ('[[verify]]\nname = "x"\nkind = "judges"', "`verify.x.kind` can't be `judges`; did you mean `judge`"),
-        ('[[verify]]\nname = "x"', "`verify.x.kind` is missing"),
-        ('[[verify]]\nkind = "random"', "`verify.random.name` is missing"),
-        ("[verify]\nname = 1", "`verify` must be written as `[[verify]]`, once for each one"),
+        ('[[verify]]\nname = "x"\nkind = "judges"', "`verify.x.kind` is 'judges'; did you mean `judge`"),
+        ('[[verify]]\nname = "x"', "`verify.x.kind` is required; it takes one of `classifier`, `judge`"),
+        ('[[verify]]\nkind = "random"', "`verify.random.name` is required"),
+        ("[verify]\nname = 1", "write it as `[[verify]]`, once for each"),
         (CHANCE + CHANCE, "`verify.name` `chance` names two steps"),
-        (CHANCE.replace('"chance"', '"a/b"'), "must be a name without `/`"),
-        (CHANCE.replace('"chance"', '".a"'), "must be a name without `/`"),
-        ('[[verify]]\nname = "j"\nkind = "judge"\nprompt = "score.txt"', "a verifier that is asked needs `[engine]`"),
+        (CHANCE.replace('"chance"', '"a/b"'), "it takes a name without `/`"),
+        (CHANCE.replace('"chance"', '".a"'), "it takes a name without `/`"),
+        (
+            '[[verify]]\nname = "j"\nkind = "judge"\nprompt = "score.txt"',
+            "a verifier that is asked in words needs",
+        ),
         (ENGINE + '[[verify]]\nname = "j"\nkind = "judge"\nprompt = "scores.txt"', "did you mean"),
-        (ENGINE + '[[verify]]\nname = "j"\nkind = "judge"\nprompt = "score.txt"\nread = "xml"', "can't be `xml`"),
-        ('[[verify]]\nname = "l"\nkind = "logprob"\nprompt = "score.txt"', "`verify.l.prompt` goes with a `model`"),
-        ('[[verify]]\nname = "l"\nkind = "logprob"\nlast = 0', "`verify.l.last` must be at least 1"),
-        ('[[verify]]\nname = "c"\nkind = "classifier"', "`verify.c.model` is missing"),
-        ('[[features]]\nkind = "claims"', "features that compare texts need `[embedding]`"),
-        ('[[features]]\nkind = "contradiction"', "`features.contradiction.model` is missing"),
-        ('[[features]]\nkind = "serving"\npattern = "("', "is no regular expression"),
-        ('[[features]]\nkind = "serving"\npattern = "x"', "has no group"),
+        (
+            ENGINE + '[[verify]]\nname = "j"\nkind = "judge"\nprompt = "score.txt"\nread = "xml"',
+            "`verify.j.read` is 'xml'; there are: `json`, `number`",
+        ),
+        ('[[verify]]\nname = "l"\nkind = "logprob"\nprompt = "score.txt"', "`verify.l`: `prompt` goes with a `model`"),
+        ('[[verify]]\nname = "l"\nkind = "logprob"\nlast = 0', "`verify.l.last` is 0; it takes an integer, at least 1"),
+        ('[[verify]]\nname = "c"\nkind = "classifier"', "`verify.c.model` is required"),
+        ('[[features]]\nkind = "claims"', "`features.claims` compares texts: it needs `[embedding]`"),
+        ('[[features]]\nkind = "contradiction"', "`features.contradiction.model` is required"),
+        ('[[features]]\nkind = "peers"\npattern = "("', "`pattern` is not a regular expression"),
+        ('[[features]]\nkind = "peers"\npattern = "x"', "has no group"),
+        ('[[features]]\nkind = "serving"\npattern = "(x)"', "goes with the kind `claims`, `peers`, `contradiction`"),
         (
             '[[features]]\nkind = "serving"\n[[features]]\nkind = "serving"\nname = "two"',
-            "`features.two` writes the columns of `serving`: set a `prefix`",
+            "`features.two` writes the column `difficulty` of `serving`: set a `prefix`",
         ),
-        (STATES, "`states.m.tokens` is missing"),
-        (STATES + "tokens = []", "must be a list of whole numbers"),
-        (STATES + "tokens = [1, 1]", "names a number twice"),
+        (STATES, "`states.m.tokens` is required"),
+        (STATES + "tokens = []", "`states.m.tokens` is []; it takes a list of integers, each once"),
+        (STATES + "tokens = [1, 1]", "`states.m.tokens` is [1, 1]; it takes a list of integers, each once"),
         (STATES + "tokens = { first = -4, last = 4 }", "on one side of 0"),
         (STATES + "tokens = { first = -4, last = -8 }", "a span runs up"),
-        (STATES + "tokens = { first = -4 }", "needs both ends"),
+        (STATES + "tokens = { first = -4 }", "`states.m.tokens.last` is required"),
         (STATES + "tokens = { fist = -4, last = -1 }", "unknown key `fist`"),
         (CHANCE + "[verifies]\nx = 1", "unknown key `verifies`; did you mean `verify`"),
     ],
@@ -72,9 +79,9 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert read.states[0].tokens == tuple(range(-16, 0))
     assert read.states[0].layers == (-1, -2)
     assert read.states[0].table == "hidden_states/m"
-    assert isinstance(read.verify[1], Classifier)
+    assert isinstance(read.verify[1], SequenceClassifier)
     assert (read.verify[1].scored, read.verify[1].label) == ("raw", 1)
     with pytest.raises(ThinkbackError, match="there is no such name; did you mean `orm`"):
         load_additions(tmp_path / "add.toml", ["verify.or.label=1"])
-    with pytest.raises(ThinkbackError, match="makes no log, but adds to one: name it with `--on LOG`"):
+    with pytest.raises(ThinkbackError, match="adds to an existing log and makes none: name that log as `on`"):
         load_recipe(tmp_path / "add.toml")

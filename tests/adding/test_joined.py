@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from generate.adding.block import read_block
 from generate.engines.base import Call
+from generate.traces.block import read_block
 from tests.adding.makers import SOURCE, make_log
 from tests.adding.test_adding import JUDGE, in_json, run
 

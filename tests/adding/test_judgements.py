@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from generate.verify.reading import read_judgement
+from generate.signals.asked import AskedVerifier, Question
+from generate.signals.kinds import KINDS
+
+
+def read(text: str, kind: str, how: str, candidates: int = 1) -> float | None:
+    verifier = KINDS["verify"][kind](name="v", prompt="p", read=how)
+    assert isinstance(verifier, AskedVerifier)
+    return verifier.read_number(text, Question("q", ({},) * candidates))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +37,7 @@ from generate.verify.reading import read_judgement
     ],
 )
 def test_a_score_in_json(text: str, value: float | None) -> None:
-    assert read_judgement(text, "judge", "json", "score") == value
+    assert read(text, "judge", "json") == value
 
 
 @pytest.mark.parametrize(
@@ -51,4 +58,4 @@ def test_a_score_in_json(text: str, value: float | None) -> None:
     ],
 )
 def test_the_first_number(text: str, kind: str, value: float | None) -> None:
-    assert read_judgement(text, kind, "number", "score", candidates=4) == value
+    assert read(text, kind, "number", 4) == value

@@ -11,18 +11,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.adding.block import read_block
-from generate.adding.forced import open_forced
-from generate.adding.plan import make_add_plan
-from generate.adding.run import Added, add
-from generate.adding.sources import chat_of
-from generate.additions_file import load_additions
+from generate.annotating.annotation_plan import make_add_plan
+from generate.annotating.annotation_run import Added, add
 from generate.engines.weights import find_model
-from generate.passes import reading
+from generate.passes import reader as reading
 from generate.passes.batching import Ids, batches, pad
-from generate.passes.reading import Pass, in_memory
-from generate.verify import logprob
-from generate.verify.classifier import ClassifierWorker
+from generate.passes.reader import Pass, in_memory
+from generate.signals import logprob
+from generate.signals.additions import load_additions
+from generate.signals.sequence_classifier import ClassifierWorker
+from generate.signals.signal import Work
+from generate.traces.block import read_block
+from generate.traces.log_origins import chat_of
 from tests.adding.makers import PROMPTS, SOURCE, make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
@@ -249,7 +249,7 @@ def test_a_model_that_a_step_can_t_use_is_one_line(tmp_path: Path, models: Path)
         LOGPROB.replace('"tiny"', '"nli"'): "model `nli`: its files lack",
         REWARD.replace('"orm"\nprompt', '"tiny"\nprompt'): "no trained classifier: train one with `thinkback fit`",
         REWARD.replace('"orm"\nprompt', '"nli"\nprompt'): "must say which of the model's 3 outputs is the score",
-        REWARD.replace('prompt = "class.txt"', ""): "the model's folder keeps none, so name a prompt file",
+        REWARD.replace('prompt = "class.txt"', ""): "the model's folder keeps no prompt: name a file in `prompt`",
         '[[features]]\nkind = "contradiction"\nmodel = "orm"\n': "none of its labels (`LABEL_0`) is one contradiction",
         REWARD + "load_in_4bit = true\n": "the package `bitsandbytes` is not installed",
     }
@@ -292,7 +292,7 @@ def test_what_was_begun_with_another_model_is_not_mixed(
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path, models, REWARD)
     retrain(models / "orm", tmp_path / "orm", seed=7)
-    with pytest.raises(ThinkbackError, match=r"`orm` was begun with another model or prompt \(`weights_sha256`\)"):
+    with pytest.raises(ThinkbackError, match=r"`orm` was begun with another model or prompt: `weights_sha256` is"):
         run(tmp_path, models, REWARD)
     shutil.rmtree(tmp_path / "orm")
     assert scores(run(tmp_path, models, REWARD), "orm").height == 30
@@ -359,7 +359,7 @@ def test_a_chat_is_read_as_its_engine_wrote_it(tmp_path: Path, models: Path) -> 
     rows = read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
     for path, text in ((recipe, "u!0 + 1;a!"), (other, "u?0 + 1;b?")):
         additions = load_additions(path)
-        forced = open_forced(additions.verify[0], additions, log, ("votes",), "causal", "it")
+        forced = logprob.LogProbWorker(additions.verify[0], Work(additions, log, ("votes",), 0, None, None, None))
         ids = forced.ids(rows, rows.rows[0])
         assert words.decode(ids.prompt) == text
         assert ids.completion[-1] == end
@@ -394,7 +394,7 @@ def test_the_engine_of_a_model_is_found_by_what_the_hub_calls_it_or_by_its_weigh
     }
     log = make_log(tmp_path / "log", 1, source=source)
     additions = load_additions(write_recipe(tmp_path, LOGPROB.replace('"tiny"', f'"{asked}"')))
-    forced = open_forced(additions.verify[0], additions, log, ("votes",), "causal", "it")
+    forced = logprob.LogProbWorker(additions.verify[0], Work(additions, log, ("votes",), 0, None, None, None))
     rows = read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
     assert words.decode(forced.ids(rows, rows.rows[0]).prompt) == "!0 + 1"
     forced.reader.close()

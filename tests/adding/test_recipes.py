@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from generate.additions import Asked
-from generate.additions_file import load_additions
-from generate.classifier.settings import load_training
-from generate.recipe_file import RECIPES, load_recipe
+from generate.classifier.classifier_recipe import load_training
+from generate.recipes.recipe_file import load_recipe
+from generate.recipes.toml_file import SHIPPED
+from generate.signals.additions import load_additions
+from generate.signals.asked import AskedVerifier
 from generate.tasks import make_task
 from generate.training.texts import CHOICES
 from thinkback.app import app
@@ -24,7 +25,7 @@ TASKS = ("algebra", "claims")
 @pytest.mark.parametrize("task", TASKS)
 def test_a_verifier_learns_from_the_questions_of_its_log(task: str) -> None:
     """The same task and seed, so that its first questions are those of the log's training split, and no others'."""
-    data = [tomllib.loads((RECIPES / f"{task}-{name}.toml").read_text())["data"] for name in ("log", "verifier")]
+    data = [tomllib.loads((SHIPPED / f"{task}-{name}.toml").read_text())["data"] for name in ("log", "verifier")]
     options = [{key: value for key, value in one["options"].items() if key != "n"} for one in data]
     assert make_task(data[0]["dataset"], options[0]) == make_task(data[1]["dataset"], options[1])
     assert data[1]["split"] == ["train"]
@@ -37,7 +38,7 @@ def test_a_verifier_learns_from_the_questions_of_its_log(task: str) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_signals_are_those_that_the_model_has_learnt(task: str) -> None:
     added = load_additions(f"{task}-signals")
-    asked = {step.kind: step for step in added.verify if isinstance(step, Asked)}
+    asked = {step.kind: step for step in added.verify if isinstance(step, AskedVerifier)}
     assert {kind: step.prompt for kind, step in asked.items()} == {
         "judge": "bare_judge.txt", "reflection": "bare_reflect.txt", "listwise": "bare_choose.txt",
     }  # fmt: skip

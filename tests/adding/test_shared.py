@@ -8,13 +8,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from generate.adding.estimate import estimate_additions
-from generate.adding.plan import make_add_plan
-from generate.adding.run import add
-from generate.additions_file import load_additions
+from generate.annotating.annotation_estimate import estimate_additions
+from generate.annotating.annotation_plan import make_add_plan
+from generate.annotating.annotation_run import add
 from generate.engines.base import Call, CallFailure
-from generate.verify.asked import AskedWorker
-from generate.verify.chance import RandomWorker
+from generate.signals.additions import load_additions
+from generate.signals.asked import AskedWorker
+from generate.signals.random_score import RandomWorker
 from tests.adding.judges import Judge, in_json
 from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.adding.test_adding import CHANCE, ENGINE, JUDGE, run, scores
@@ -214,7 +214,7 @@ def test_calls_for_choices_are_bounded_by_groups(tmp_path: Path) -> None:
     again = more.with_columns(trace_id=pl.col("trace_id") + "+", sample_index=pl.col("sample_index") + 1)
     make_log(tmp_path / "log", traces=pl.concat([rows, of_second.cast(dict(rows.schema)), again]))
     plan = make_add_plan(load_additions(write_recipe(tmp_path, BEST)), tmp_path / "log")
-    assert [one.calls for one in estimate_additions(plan)] == [36]
+    assert [one.cost.calls for one in estimate_additions(plan)] == [36]
     asked: list[str] = []
     run(tmp_path, BEST, lambda call: asked.append(call.key) or '{"best": 1}')
     assert len(asked) == 18

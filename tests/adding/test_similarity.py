@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.steps.embedding import MeanPooling
+from generate.passes.embedding import MeanPooling
 from tests.adding.makers import make_log, make_rows
 from tests.adding.test_passes import models, run  # noqa: F401 (a fixture)
 from toolkit.errors import ThinkbackError

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.adding.plan import make_add_plan
-from generate.adding.run import add
-from generate.additions_file import load_additions
-from generate.classifier.data import held_out, labelled, training_rows
-from generate.classifier.settings import load_training
+from generate.annotating.annotation_plan import make_add_plan
+from generate.annotating.annotation_run import add
+from generate.classifier.classifier_recipe import load_training
+from generate.classifier.labelled_traces import held_out, labelled, training_rows
+from generate.signals.additions import load_additions
 from tests.adding.makers import make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
@@ -59,13 +59,13 @@ def test_examples_are_split_not_traces(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ('target = "right"', "`classifier.target` can't be `right`"),
-        ('target = "fix:"', "must be `correct` or `fix:ACTION`"),
+        ('target = "right"', "`classifier`: `target` is `right`; it takes"),
+        ('target = "fix:"', "it takes `correct` or, as `fix:active_verify`, `fix:ACTION`"),
         ('target = "fix:verify"', "no revisions `verify`; did you mean `active_verify`"),
         ('pools = ["vote"]', "`vote` is not in the log; did you mean `votes`"),
         ('split = ["dev"]', "`dev` is not in the log"),
         ("rang = 8", "unknown key `rang` in `[classifier]`; did you mean `rank`"),
-        ('method = "lore"', "`classifier.method` can't be `lore`; did you mean `lora`"),
+        ('method = "lore"', "`classifier.method` is 'lore'; did you mean `lora`"),
         ('keep = "merged"\nload_in_4bit = true', "can't be `merged` with `load_in_4bit`"),
         ("dev = 0.01", "do not hold both labels"),
     ],
@@ -83,7 +83,7 @@ def test_bad_settings_are_one_line(tmp_path: Path, change: str, message: str) ->
 def test_a_trained_classifier_scores_the_log(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], method: str, keep: str
 ) -> None:
-    from generate.classifier.train import train
+    from generate.classifier.classifier_fitting import fit_classifier
 
     save(tmp_path)
     capfd.readouterr()  # what transformers says of saving
@@ -93,7 +93,7 @@ def test_a_trained_classifier_scores_the_log(
     )
     recipe = write_recipe(tmp_path, text)
     lines: list[str] = []
-    trained = train(log, load_training(recipe), tmp_path / "own", say=lines.append)
+    trained = fit_classifier(log, load_training(recipe), tmp_path / "own", say=lines.append)
     assert len(lines) == len(trained.epochs)
     assert trained.best == 1 + int(np.argmax([epoch.auprc for epoch in trained.epochs]))
     assert trained.rows + trained.dev_rows == 200
@@ -119,24 +119,24 @@ def test_a_trained_classifier_scores_the_log(
 
 @with_models
 def test_training_is_the_same_again_and_stops_early_and_balances(tmp_path: Path) -> None:
-    from generate.classifier.train import train
+    from generate.classifier.classifier_fitting import fit_classifier
 
     save(tmp_path)
     log = make_log(tmp_path / "log", 30)
     runs = []
     for number in range(2):
         recipe = load_training(write_recipe(tmp_path, RECIPE + 'balance = "sample"\nmetric = "accuracy"\n'))
-        runs.append(train(log, recipe, tmp_path / f"run{number}"))
+        runs.append(fit_classifier(log, recipe, tmp_path / f"run{number}"))
     assert runs[0] == runs[1]
     idle = RECIPE.replace("0.003", "1e-9").replace("epochs = 2", "epochs = 9") + "patience = 1\n"
-    trained = train(log, load_training(write_recipe(tmp_path, idle)), tmp_path / "idle")
+    trained = fit_classifier(log, load_training(write_recipe(tmp_path, idle)), tmp_path / "idle")
     assert trained.best == 1
     assert len(trained.epochs) == 2, "nothing is learnt, so it ends after one epoch without a better one"
     with pytest.raises(ThinkbackError, match="exists: name another place"):
-        train(log, load_training(write_recipe(tmp_path, idle)), tmp_path / "idle")
+        fit_classifier(log, load_training(write_recipe(tmp_path, idle)), tmp_path / "idle")
     short = load_training(write_recipe(tmp_path, RECIPE + "context = 3\n"))
     with pytest.raises(ThinkbackError, match="takes 3 tokens, and no text is so short"):
-        train(log, short, tmp_path / "short")
+        fit_classifier(log, short, tmp_path / "short")
     assert not (tmp_path / "short").exists()
 
 
@@ -144,26 +144,26 @@ def test_training_is_the_same_again_and_stops_early_and_balances(tmp_path: Path)
 @pytest.mark.parametrize("balance", ["weight", "sample"])
 def test_labels_that_are_left_behind_by_length_are_one_line(tmp_path: Path, balance: str) -> None:
     """Every right trace has 41 characters more, and the model is to read 60."""
-    from generate.classifier.train import train
+    from generate.classifier.classifier_fitting import fit_classifier
 
     save(tmp_path)
     longer = pl.when("correct").then(pl.col("text") + " " + "y" * 40).otherwise("text")
     log = make_log(tmp_path / "log", 40, traces=make_rows(40)["traces"].with_columns(text=longer))
     text = f'{RECIPE}context = 50\nbalance = "{balance}"\n'
     with pytest.raises(ThinkbackError, match=r"whole \(50 tokens\) do not hold both labels") as error:
-        train(log, load_training(write_recipe(tmp_path, text)), tmp_path / "own")
+        fit_classifier(log, load_training(write_recipe(tmp_path, text)), tmp_path / "own")
     assert "\n" not in str(error.value)
 
 
 @with_models
 def test_an_adapter_on_another_base_is_refused(tmp_path: Path) -> None:
-    from generate.classifier.train import train
+    from generate.classifier.classifier_fitting import fit_classifier
 
     save(tmp_path)
     log = make_log(tmp_path / "log", 40)
     step = '[[verify]]\nname = "own"\nkind = "classifier"\nmodel = "own"\n'
     recipe = write_recipe(tmp_path, RECIPE.replace("epochs = 2", "epochs = 1") + step)
-    train(log, load_training(recipe), tmp_path / "own")
+    fit_classifier(log, load_training(recipe), tmp_path / "own")
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from generate.simulate import simulate
+from generate.simulation.grid import simulate
 from thinkback.app import app
 
 POLICIES = """

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from generate.simulate_recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, recovery_tables
 from tests.cli.conftest import Run
 from tests.cli.test_errors import files, refused
 from toolkit.log import collect, open_log, write_log

@@ -9,23 +9,29 @@ from typing import Any
 
 import pytest
 
-from generate.additions import Asked, Classifier, Features, LogProb, Random, States
-from generate.classifier.settings import Training
-from generate.features import contradiction, numeric, serving, similarity
-from generate.features.columns import SERVING
-from generate.recipe_file import read_toml, shipped_recipes
+from generate.classifier.classifier_recipe import ClassifierTraining
+from generate.recipes.toml_file import read_toml, shipped_recipes
+from generate.signals import contradiction, numeric, serving, similarity
+from generate.signals.hidden_states import HiddenStates
+from generate.signals.judge import Judge
+from generate.signals.kinds import KINDS
+from generate.signals.listwise import Listwise
+from generate.signals.logprob import LogProb
+from generate.signals.random_score import RandomScore
+from generate.signals.sequence_classifier import SequenceClassifier
+from generate.signals.serving import SERVING
 from tests.docs.test_reference import section
 from toolkit.features import CLAIM_FEATURES
 
 COMMON = ("pools", "split", "dataset", "answered")
-SECTIONS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "Which traces": (Random, ("name", "kind")),
-    "Classifiers and reward models": (Classifier, COMMON),
-    "Judges": (Asked, COMMON),
-    "Log-probabilities": (LogProb, COMMON),
-    "Training a classifier": (Training, ()),
-    "Features": (Features, COMMON),
-    "Hidden states": (States, COMMON),
+SECTIONS: dict[str, tuple[list[Any], tuple[str, ...]]] = {
+    "Which traces": ([RandomScore], ("name", "kind")),
+    "Classifiers and reward models": ([SequenceClassifier], COMMON),
+    "Judges": ([Judge, Listwise], COMMON),
+    "Log-probabilities": ([LogProb], COMMON),
+    "Training a classifier": ([ClassifierTraining], ()),
+    "Features": (list(KINDS["features"].values()), COMMON),
+    "Hidden states": ([HiddenStates], ("kind", *COMMON)),
 }
 MODULES: tuple[ModuleType, ...] = (contradiction, numeric, serving, similarity)
 
@@ -43,12 +49,14 @@ def rows(heading: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("heading", SECTIONS)
 def test_every_setting_is_listed_with_its_default(heading: str) -> None:
-    cls, left_out = SECTIONS[heading]
+    classes, left_out = SECTIONS[heading]
     listed = rows(heading)
-    settings = {field.name: field for field in dataclasses.fields(cls) if field.name not in left_out}
-    assert set(listed) == set(settings)
-    for name, field in settings.items():
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+    every = [field for cls in classes for field in dataclasses.fields(cls) if field.name not in left_out]
+    assert set(listed) == {field.name for field in every}
+    for name, field in ((field.name, field) for field in every):
+        if name == "kind":  # a class is of one kind, a table has to name it
+            assert listed[name] == "required"
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             assert listed[name] == "required", name
         elif isinstance(field.default, bool) and listed[name]:
             assert listed[name].strip("`") == str(field.default).lower(), name

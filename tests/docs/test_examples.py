@@ -24,7 +24,7 @@ import pytest
 from typer.testing import CliRunner
 
 import replay
-from generate.simulate import simulate
+from generate.simulation.grid import simulate
 from thinkback.app import app
 
 ROOT = Path(__file__).resolve().parents[2]

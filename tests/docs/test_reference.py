@@ -13,8 +13,17 @@ import pytest
 import replay
 from generate.datasets import DATASETS
 from generate.engines import ENGINES, settings_of
-from generate.recipe import Answers, Data, Embedding, Evidence, FewShot, Finalizer, Revise, Sample
-from generate.recipe_file import shipped_recipes
+from generate.recipes.recipe import (
+    AnswerSettings,
+    DataSettings,
+    EmbeddingSettings,
+    EvidenceSettings,
+    FewShotSettings,
+    FinalizerSettings,
+    ReviseStep,
+    SampleStep,
+)
+from generate.recipes.toml_file import shipped_recipes
 from generate.tasks import TASKS
 from replay import KINDS as POLICY_KINDS
 from replay import ORDERS, SELECTS
@@ -172,12 +181,17 @@ def test_mix_is_the_one_of_the_manual() -> None:
 
 
 def test_every_setting_of_a_recipe_is_described() -> None:
-    tables = {"[data]": Data, "[answers]": Answers, "[finalizer]": Finalizer, "[[sample]]": Sample}
-    tables |= {"[[revise]]": Revise}
+    tables = {
+        "[data]": DataSettings,
+        "[answers]": AnswerSettings,
+        "[finalizer]": FinalizerSettings,
+        "[[sample]]": SampleStep,
+    }
+    tables |= {"[[revise]]": ReviseStep}
     for heading, cls in tables.items():
         assert set(first_cells(section("recipes.md", f"`{heading}`"))) >= {field.name for field in fields(cls)}, heading
     chosen = set(first_cells(section("recipes.md", "`[few_shot]`, `[evidence]`, `[embedding]`")))
-    for name, cls in (("few_shot", FewShot), ("evidence", Evidence), ("embedding", Embedding)):
+    for name, cls in (("few_shot", FewShotSettings), ("evidence", EvidenceSettings), ("embedding", EmbeddingSettings)):
         assert chosen >= {f"{name}.{field.name}" for field in fields(cls)}
 
 

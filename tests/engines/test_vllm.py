@@ -17,8 +17,9 @@ import polars as pl
 import pytest
 
 from generate.engines import Call, CallFailure, Completion, EngineError, Message, open_engine
-from generate.recipe_file import load_recipe
-from generate.run import generate, make_plan
+from generate.recipes.recipe_file import load_recipe
+from generate.sampling.sampling_plan import make_plan
+from generate.sampling.sampling_run import generate
 from tests.engines.serving import serving
 from tests.engines.tiny import CONTEXT, tokenizer
 from tests.generate.toy import LOCAL, write_recipe

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from generate.claims import load_model, simulate_claims, simulations
+from generate.simulation.claims import load_model, simulate_claims, simulations
 from replay.studies.factcheck.check import check_simulation
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, validate_log

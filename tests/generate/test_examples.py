@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from generate.recipe_file import load_recipe
-from generate.run import make_plan
+from generate.recipes.recipe_file import load_recipe
+from generate.sampling.sampling_plan import make_plan
 from tests.generate.toy import RECIPE, write_recipe
 from toolkit.errors import ThinkbackError
 
@@ -27,10 +27,10 @@ def planned(folder: Path, row: dict[str, Any], text: str = RECIPE) -> Any:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"example_id": ["a"]}, "column `example_id`: must hold texts, not list<"),
-        ({"question": {"x": 1}}, "column `question`: must hold texts, not struct"),
-        ({"gold": [3]}, "column `gold`: must hold texts, not list<"),
-        ({"cluster": ["x"]}, "column `cluster`: must hold texts, not list<"),
+        ({"example_id": ["a"]}, "column `example_id`: holds list<"),
+        ({"question": {"x": 1}}, "column `question`: holds struct"),
+        ({"gold": [3]}, "column `gold`: holds list<"),
+        ({"cluster": ["x"]}, "column `cluster`: holds list<"),
         ({"labels": "x"}, "column `labels`"),
         ({"labels": ["4", "5"]}, "`3` is none of the example's labels"),
         ({"labels": ["3", "3"]}, "names a label twice"),

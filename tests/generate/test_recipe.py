@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from generate.additions_file import load_additions
-from generate.classifier.settings import load_training
-from generate.estimate import estimate
-from generate.recipe import Recipe, Revise
-from generate.recipe_file import load_recipe, read_toml, shipped_recipes
-from generate.run import make_plan
-from generate.steps.prompting import PROMPTS
-from generate.steps.temperatures import Balanced, Constant, Mixture
+from generate.classifier.classifier_recipe import load_training
+from generate.recipes.prompting import PROMPTS
+from generate.recipes.recipe import Recipe, ReviseStep
+from generate.recipes.recipe_file import load_recipe
+from generate.recipes.temperatures import Balanced, Constant, Mixture
+from generate.recipes.toml_file import read_toml, shipped_recipes
+from generate.sampling.sampling_estimate import estimate
+from generate.sampling.sampling_plan import make_plan
+from generate.signals.additions import load_additions
 from generate.tasks import PROMPTS as FORMATS
 from tests.generate.toy import RECIPE, URL, write_recipe
 from toolkit.errors import ThinkbackError
@@ -31,26 +32,38 @@ CHANGES: list[tuple[Callable[[str], str], str]] = [
         "unknown key `sample` in `[sample.votes]`; did you mean `samples`?",
     ),
     (lambda t: "sed = 1\n" + t, "unknown key `sed`; did you mean `seed`?"),
-    (lambda t: t.replace('model = "rule"', ""), "`engine.model` is missing"),
-    (lambda t: t.replace('model = "rule"', 'model = " "'), "`engine.model` is empty"),
+    (lambda t: t.replace('model = "rule"', ""), "`engine.model` is required"),
+    (lambda t: t.replace('model = "rule"', 'model = " "'), "`engine`: `model` is empty"),
     (lambda t: t.replace('kind = "openai"', 'kind = "opnai"'), "did you mean `openai`?"),
-    (lambda t: t.replace("samples = 3", "samples = 0"), "`sample.votes.samples` must be at least 1"),
-    (lambda t: t.replace("samples = 3", 'samples = "3"'), "`sample.votes.samples` must be a whole number"),
-    (lambda t: t.replace("samples = 3", "samples = true"), "`sample.votes.samples` must be a whole number"),
+    (lambda t: t.replace("samples = 3", "samples = 0"), "samples` is 0; it takes an integer, at least 1"),
+    (
+        lambda t: t.replace("samples = 3", 'samples = "3"'),
+        "`sample.votes.samples` is '3'; it takes an integer",
+    ),
+    (
+        lambda t: t.replace("samples = 3", "samples = true"),
+        "`sample.votes.samples` is True; it takes an integer",
+    ),
     (lambda t: t.replace('of = "probe"', 'of = "prob"'), "did you mean `probe`?"),
-    (lambda t: t.replace('of = "probe"', 'of = "probe"\nof_sample = 1'), "but `probe` has 1 traces"),
+    (lambda t: t.replace('of = "probe"', 'of = "probe"\nof_sample = 1'), "but `probe` has 1 trace, counted from 0"),
     (lambda t: t.replace('pool = "votes"', 'pool = "probe"'), "names two steps"),
     (lambda t: t.replace('pool = "votes"', 'pool = "a/b"'), "without `/`"),
     (lambda t: t.replace("last.txt", "lost.txt"), "there is no prompt file `lost.txt`"),
     (lambda t: t.replace('read = ["answer is"]', 'read = ["answer"]'), "did you mean `answer is`?"),
-    (lambda t: t.replace('kind = "number"', 'kind = "label"'), "`answers.labels` must list"),
+    (
+        lambda t: t.replace('kind = "number"', 'kind = "label"'),
+        "`answers`: `kind` is `label`: list the label space",
+    ),
     (lambda t: t.replace("[finalizer]", "[evidence]\ntop = 3\n[finalizer]"), "need `[embedding]`"),
     (lambda t: t.replace("[finalizer]", "[finaliser]"), "did you mean `finalizer`?"),
     (lambda t: t.replace('model = "rule"', 'model = "rule"\nconcurency = 2'), "did you mean `concurrency`?"),
-    (lambda t: t.replace(URL, "base_url = 3\n"), "`base_url` must be text in quotes, not 3"),
-    (lambda t: t.replace('model = "rule"', 'model = "rule"\nretries = "2"'), "`retries` must be a whole number"),
-    (lambda t: t.replace('model = "rule"', 'model = "rule"\nextra = 3'), "`extra` must be a table"),
-    (lambda t: t + "x = ", "is no TOML"),
+    (lambda t: t.replace(URL, "base_url = 3\n"), "`base_url` is 3; it takes a string"),
+    (
+        lambda t: t.replace('model = "rule"', 'model = "rule"\nretries = "2"'),
+        "`retries` is '2'; it takes an integer",
+    ),
+    (lambda t: t.replace('model = "rule"', 'model = "rule"\nextra = 3'), "`extra` is 3; it takes a table"),
+    (lambda t: t + "x = ", "is not valid TOML"),
 ]
 
 
@@ -118,7 +131,7 @@ def test_settings_of_the_papers() -> None:
     assert [step.max_tokens for step in gsm.sample] == [4096, 8192]
     for recipe in (math, gsm):
         assert recipe.seed == 42
-        assert {(s.action, s.of, s.rollouts, s.max_tokens) for s in recipe.steps if isinstance(s, Revise)} == {
+        assert {(s.action, s.of, s.rollouts, s.max_tokens) for s in recipe.steps if isinstance(s, ReviseStep)} == {
             (action, "base-4096", 2, 4096) for action in ("continue", "critique_repair", "active_verify")
         }
         assert recipe.finalizer is not None
@@ -185,7 +198,7 @@ def test_a_dry_run_of_each_shipped_recipe(tmp_path: Path, name: str) -> None:
         assert line.completion_tokens == line.samples * step.max_tokens + finalizer
         assert line.calls == line.samples if recipe.engine.kind == "openai" else line.calls == 3
         assert line.prompt_tokens > 0
-        if isinstance(step, Revise):  # the attempt comes back in the prompt
+        if isinstance(step, ReviseStep):  # the attempt comes back in the prompt
             base = next(other for other in recipe.steps if other.pool == step.of)
             assert line.prompt_tokens >= line.samples * base.max_tokens
 
@@ -229,10 +242,10 @@ def test_members_of_requests_by_step(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("engine.concurrency=0", "`concurrency` must be at least 1"),
+        ("engine.concurrency=0", "`concurrency` is 0; it takes an integer, at least 1"),
         ("engine.base_url=x", "`base_url` must be like"),
         ("engine={kind = 'openai', model = 'm'}", "base_url"),
-        ("engine={kind = 'transformers', model = 'm', device = 'tpu'}", "`device` cannot be `tpu`"),
+        ("engine={kind = 'transformers', model = 'm', device = 'tpu'}", "`device` is 'tpu'; "),
     ],
 )
 def test_values_of_an_engine_are_checked_when_the_recipe_is_read(tmp_path: Path, setting: str, said: str) -> None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import random
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from generate.journal import FOLDER
-from generate.recipe_file import load_recipe
-from generate.run import generate, make_plan
+from generate.journal.database import FOLDER, JOURNAL
+from generate.recipes.recipe_file import load_recipe
+from generate.sampling.sampling_plan import make_plan
+from generate.sampling.sampling_run import generate
 from tests.generate.toy import HttpEngine, Server, write_recipe
 from toolkit.log import collect, open_log
 
@@ -34,14 +38,17 @@ def start(recipe: Path, out: Path, url: str) -> subprocess.Popen[str]:
 
 
 def acknowledged(out: Path) -> set[str]:
-    """The keys of the calls that the journal holds, whole lines only."""
-    path = out / FOLDER / "journal.jsonl"
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    keys = set()
-    for line in map(json.loads, lines):
-        pool, slash, rest = line["pool"].partition("/")
-        keys.add(f"{line['example_id']}/{pool}/{line['indices'][0]}{slash}{rest}")
-    return keys
+    """The keys of the calls that the journal holds, read from a copy: to open it is to mend it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path in (out / FOLDER).glob(f"{JOURNAL}*"):
+            shutil.copy(path, folder)
+        if not (Path(folder) / JOURNAL).exists():
+            return set()
+        with contextlib.closing(sqlite3.connect(Path(folder) / JOURNAL)) as journal:
+            tables = journal.execute("SELECT name FROM sqlite_master WHERE name = 'Answered'").fetchall()
+            found = journal.execute("SELECT about, pool, sample FROM Answered").fetchall() if tables else []
+    parts = ((about, *pool.partition("/"), sample) for about, pool, sample in found)
+    return {f"{about}/{pool}/{sample}{slash}{rest}" for about, pool, slash, rest, sample in parts}
 
 
 def rows(out: Path, table: str) -> pl.DataFrame:

@@ -13,9 +13,10 @@ import polars as pl
 import pytest
 
 from generate.engines import EngineError
-from generate.recipe_file import load_recipe
-from generate.run import generate, make_plan
-from generate.steps.embedding import MeanPooling, unit_rows
+from generate.passes.embedding import MeanPooling, unit_rows
+from generate.recipes.recipe_file import load_recipe
+from generate.sampling.sampling_plan import make_plan
+from generate.sampling.sampling_run import generate
 from tests.generate.toy import LOCAL, write_recipe
 from thinkback.commands.generate import _open
 from toolkit.errors import ThinkbackError

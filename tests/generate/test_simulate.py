@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.simulate import label_names, simulate, simulate_tables
-from generate.simulation_model import FEATURES, VERIFIERS, Model
+from generate.simulation.grid import label_names, simulate, simulate_tables
+from generate.simulation.grid_model import FEATURES, VERIFIERS, Model
 from toolkit.errors import ThinkbackError
 from toolkit.log import open_log, validate_log
 
@@ -86,7 +86,7 @@ def test_blocks_and_seeds_differ() -> None:
 
 
 def test_writing_in_shards_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("generate.simulate.ROWS_PER_SHARD", 1_000)
+    monkeypatch.setattr("generate.simulation.grid.ROWS_PER_SHARD", 1_000)
     simulate(tmp_path / "log", **SETTINGS)
     assert len(list((tmp_path / "log" / "traces").iterdir())) == 4
     written = open_log(tmp_path / "log").scan("traces").collect()

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from generate.engines.base import Message
-from generate.recipe import Answers, Evidence, FewShot
-from generate.recipe_file import load_recipe
-from generate.steps.evidence import choose_evidence, rank_evidence
-from generate.steps.fewshot import choose_few_shot, few_shot_text, make_pool
-from generate.steps.prompting import field_texts, parse_template, read_template
-from generate.steps.rows import judged, read, readable, trace_row
-from generate.steps.temperatures import Balanced, Constant, Mixture, read_schedule, seed_of
+from generate.recipes.prompting import field_texts, parse_template, read_template
+from generate.recipes.recipe import AnswerSettings, EvidenceSettings, FewShotSettings
+from generate.recipes.recipe_file import load_recipe
+from generate.recipes.temperatures import Balanced, Constant, Mixture, read_schedule, seed_of
+from generate.sampling.evidence import choose_evidence, rank_evidence
+from generate.sampling.fewshot import choose_few_shot, few_shot_text, make_pool
+from generate.sampling.trace_rows import judged, read, readable, trace_row
 from tests.generate.toy import Letters, reply, write_recipe
 from toolkit.errors import ThinkbackError
 
@@ -54,11 +54,11 @@ def test_constant_and_mixture() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("hot", "`t` must be a number"),
-        (-1, "at least 0"),
+        ("hot", "`t` is 'hot'; it takes a number from 0 to 5,"),
+        (-1, "`t` is -1; it takes a number from 0 to 5,"),
         ({"mixtur": [1]}, "did you mean `mixture`?"),
         ({"mixture": []}, "a list of temperatures"),
-        ({"low": 0.3, "high": 0.7}, "`{ low, high, step }`"),
+        ({"low": 0.3, "high": 0.7}, "`t.step` is required"),
         ({"low": 0.3, "high": 0.7, "step": 0.07}, "can't be cut into steps"),
     ],
 )
@@ -97,17 +97,17 @@ def test_bad_prompts() -> None:
 
 def test_evidence_above_the_floor_and_relaxed_below_it() -> None:
     cosines = np.array([0.2, 0.9, 0.6, 0.6])
-    kept = choose_evidence(cosines, Evidence(top=3, floor=0.5))
+    kept = choose_evidence(cosines, EvidenceSettings(top=3, floor=0.5))
     assert (kept.places, kept.relaxed) == ((1, 2, 3), False)  # a tie goes to the earlier one
     assert kept.similarities == (0.9, 0.6, 0.6)
-    relaxed = choose_evidence(cosines, Evidence(top=3, floor=0.7))
+    relaxed = choose_evidence(cosines, EvidenceSettings(top=3, floor=0.7))
     assert (relaxed.places, relaxed.relaxed) == ((1, 2, 3), True)
-    assert choose_evidence(cosines[:1], Evidence(top=3, floor=0.1)).places == (0,)
-    assert not choose_evidence(cosines[:0], Evidence(top=3, floor=0.1)).relaxed
+    assert choose_evidence(cosines[:1], EvidenceSettings(top=3, floor=0.1)).places == (0,)
+    assert not choose_evidence(cosines[:0], EvidenceSettings(top=3, floor=0.1)).relaxed
 
 
 def test_evidence_is_ranked_by_cosine_not_by_length() -> None:
-    chosen = rank_evidence(["abc"], [["zzzz", "aabbcc", "ab"]], Evidence(top=2, floor=0.9), Letters())[0]
+    chosen = rank_evidence(["abc"], [["zzzz", "aabbcc", "ab"]], EvidenceSettings(top=2, floor=0.9), Letters())[0]
     assert chosen.places == (1, 2)
     assert chosen.similarities[0] == pytest.approx(1.0)
     assert chosen.similarities[1] == pytest.approx(2 / (3**0.5 * 2**0.5))  # (1,1,1)·(1,1,0)
@@ -121,16 +121,16 @@ def worked(**columns: list[str]) -> pl.DataFrame:
 def test_few_shot_examples_are_near_and_never_the_question_itself() -> None:
     pool_rows = worked(question=["aab", "zzz", "A  B", "ab"], gold=["1", "2", "3", "4"])
     data = pl.DataFrame({"example_id": ["s1", "s2"], "question": ["abb", "a b"]})
-    rule = FewShot("similar", 2, "e.txt", "examples")
+    rule = FewShotSettings("similar", 2, "e.txt", "examples")
     pool = make_pool(pool_rows, data, rule, parse_template("e.txt", "{{question}}={{gold}}\n"))
     assert (pool.ids, pool.excluded) == (("t1", "t2"), 2)  # s1 by its id, t3 by its question
     assert choose_few_shot(["zza", "aa"], pool, rule, Letters()) == [(1, 0), (0, 1)]
     assert few_shot_text((1, 0), pool, rule) == "zzz=2\n\naab=1"
-    fixed = FewShot("fixed", 1, "e.txt", "examples", ids=("t2",))
+    fixed = FewShotSettings("fixed", 1, "e.txt", "examples", ids=("t2",))
     pool = make_pool(pool_rows, data, fixed, parse_template("e.txt", "{{question}}"))
     assert [pool.ids[i] for i in choose_few_shot(["x"], pool, fixed, None)[0]] == ["t2"]
     with pytest.raises(ThinkbackError, match="`few_shot.k` is 3, but the pool has 2"):
-        make_pool(pool_rows, data, FewShot("fixed", 3, "e", "examples"), parse_template("e", "x"))
+        make_pool(pool_rows, data, FewShotSettings("fixed", 3, "e", "examples"), parse_template("e", "x"))
 
 
 def test_a_finalizer_is_paid_for_and_changes_nothing_else(tmp_path: Path) -> None:
@@ -174,14 +174,14 @@ def test_what_is_no_label_is_logged_as_no_answer_and_as_read() -> None:
 
 
 def test_an_answer_that_the_limit_cut_off_is_not_read() -> None:
-    hashes = Answers(kind="number", read=("####",))
+    hashes = AnswerSettings(kind="number", read=("####",))
     texts = [("x = 12\n#### 1", True), ("x = 12\n#### 1\n", True), ("x = 12\n#### 12\nSo", True), ("#### 1", False)]
     assert read(texts, hashes) == [None, "1", "12", "1"]
-    assert read([("yes", True), ("yes", False)], Answers()) == [None, "yes"]
+    assert read([("yes", True), ("yes", False)], AnswerSettings()) == [None, "yes"]
 
 
 def test_a_guess_in_thoughts_that_were_cut_off_is_no_answer() -> None:
-    boxed = Answers(kind="number", read=("boxed",))
+    boxed = AnswerSettings(kind="number", read=("boxed",))
     texts = [
         ("<think>It may be \\boxed{4}, but", True), ("<think>\\boxed{4}?</think>It is \\boxed{5}.", False),
         ("<think>a < b, so \\boxed{4}</think>", True), ("\\boxed{3} <think>or \\boxed{4}", True),
@@ -196,7 +196,7 @@ def test_equivalent_answers_take_the_string_of_the_earliest() -> None:
         {**base, "trace_id": str(i), "sample_index": i, "answer_read": text}
         for i, text in enumerate(["\\frac{1}{2}", "0.5", "x+1", "1+x", None])
     ]
-    frame = judged(rows, pl.DataFrame({"example_id": ["e"], "gold": ["0.5"]}), Answers(judge="math-verify"))
+    frame = judged(rows, pl.DataFrame({"example_id": ["e"], "gold": ["0.5"]}), AnswerSettings(judge="math-verify"))
     assert frame["answer"].to_list() == ["\\frac{1}{2}", "\\frac{1}{2}", "x+1", "x+1", None]
     assert frame["correct"].to_list() == [True, True, False, False, False]
     assert frame["answer_read"].to_list()[1] == "0.5"
@@ -204,4 +204,4 @@ def test_equivalent_answers_take_the_string_of_the_earliest() -> None:
 
 def test_without_a_reference_nothing_is_judged() -> None:
     rows = [{"example_id": "e", "trace_id": "t", "sample_index": 0, "answer_read": "4"}]
-    assert judged(rows, pl.DataFrame({"example_id": ["e"]}), Answers())["correct"].to_list() == [None]
+    assert judged(rows, pl.DataFrame({"example_id": ["e"]}), AnswerSettings())["correct"].to_list() == [None]

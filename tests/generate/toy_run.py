@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from generate.recipe_file import load_recipe
-from generate.run import generate, make_plan
+from generate.recipes.recipe_file import load_recipe
+from generate.sampling.sampling_plan import make_plan
+from generate.sampling.sampling_run import generate
 from tests.generate.toy import HttpEngine
 from toolkit.errors import ThinkbackError
 

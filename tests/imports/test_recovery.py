@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.simulate_recovery import RecoveryModel, recovery_tables, simulate_recovery
+from generate.simulation.recovery import RecoveryModel, recovery_tables, simulate_recovery
 from toolkit.errors import ThinkbackError
 from toolkit.exports import export_recovery, export_replay
 from toolkit.imports import import_recovery, import_replay

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import replay
-from generate.simulate_recovery import simulate_recovery
+from generate.simulation.recovery import simulate_recovery
 from replay.gatefit import models as gate_models
 from replay.gatefit.fit import FittedGate, fit_gate
 from replay.gatefit.models import fit_model

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.claims import simulate_claims
+from generate.simulation.claims import simulate_claims
 from replay.analyses.budgets import ORDERS, budgets
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, open_log, write_log

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.simulate import simulate_tables
+from generate.simulation.grid import simulate_tables
 from toolkit.log import write_log
 
 POLICIES = """

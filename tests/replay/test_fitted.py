@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.claims import simulate_claims
+from generate.simulation.claims import simulate_claims
 from replay.data.block import Block
 from replay.sampling.learned import PRIORS, Calibration, Conformal, Prior
 from replay.sampling.surrogate import Surrogate, pick

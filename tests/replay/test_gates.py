@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import replay
-from generate.simulate_recovery import Action, RecoveryModel, recovery_tables, simulate_recovery
+from generate.simulation.recovery import Action, RecoveryModel, recovery_tables, simulate_recovery
 from replay.gatefit.fit import FittedGate, fit_gate
 from replay.gatefit.models import fit_model
 from replay.gatefit.predictions import predictions

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import replay
-from generate.simulate_recovery import RecoveryModel, recovery_tables, simulate_recovery
+from generate.simulation.recovery import RecoveryModel, recovery_tables, simulate_recovery
 from replay.studies.recovery.published import (
     published_action,
     published_budget,

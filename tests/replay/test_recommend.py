@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import replay
-from generate.simulate_recovery import Action, RecoveryModel, simulate_recovery
+from generate.simulation.recovery import Action, RecoveryModel, simulate_recovery
 from replay.analyses.recommend import DISABLE, INTERVENE, TUNE, UNDECIDED, Recommendation, recommend
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, paired_interval

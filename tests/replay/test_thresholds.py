@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replay
-from generate.simulate_recovery import RecoveryModel, recovery_tables, simulate_recovery
+from generate.simulation.recovery import RecoveryModel, recovery_tables, simulate_recovery
 from replay.runs.gate_sweep import Branches, band_table, best_threshold, chosen_points, curve
 from toolkit.log import write_log
 from toolkit.stats import Settings

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import replay
-from generate.claims import simulate_claims
-from generate.simulate_recovery import simulate_recovery
+from generate.simulation.claims import simulate_claims
+from generate.simulation.recovery import simulate_recovery
 from replay.analyses.tuning import Goal, Limit, read_goal, tune
 from replay.data.conditions import matching
 from replay.gatefit.fit import fit_gate

@@ -82,3 +82,17 @@ def test_draws_take_a_table_of_columns(made, factory) -> None:
     one = made({"correct": [[1, 0, 1]], "certain": [[0.5, 0.25, np.nan]]})
     values = draws(factory(one), ["a"], "certain", columns=with_columns([certain]), settings=QUICK)
     assert np.nanmin(values) == 0.25  # a null is left out, where a cost would have no value
+
+
+def test_a_ratio_of_two_metrics_is_resampled_with_them(made, factory) -> None:
+    """12 tokens a request and 3 of 4 right: 16 tokens for a right answer; none where nothing is right."""
+    ratio = OutcomeColumn("tokens_per_right", computed="ratio", ratio=("total_tokens", "accuracy"), unit="tokens")
+    one = made({"correct": [[1, 0, 1, 1], [0, 0, 0, 0]], "total_tokens": [[10, 20, 8, 10], [1, 1, 1, 1]]})
+    columns = with_columns([ratio])
+    found = summarise(factory(one), ["a", "b"], columns=columns, settings=QUICK).summary
+    assert found.filter(metric="tokens_per_right")["estimate"].to_list() == [16.0, None]
+    top, bottom, both = (
+        draws(factory(one), ["a", "b"], name, columns=columns, settings=QUICK)
+        for name in ("total_tokens", "accuracy", "tokens_per_right")
+    )
+    np.testing.assert_allclose(both, np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from generate.simulate import simulate_tables
+from generate.simulation.grid import simulate_tables
 from toolkit.log import write_log
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from generate.claims import simulate_claims
+from generate.simulation.claims import simulate_claims
 from thinkback.app import app
 
 QUICK = ("--resamples", "50", "--orders", "2", "--force")

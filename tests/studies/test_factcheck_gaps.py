@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
-from generate.simulate import simulate_tables
+from generate.simulation.grid import simulate_tables
 from replay.studies.factcheck.study import listwise_verifiers
 from tests.studies.claims import rows, tables, written
 from thinkback.app import app

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.simulate_recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.policies.base import Policy
 from replay.studies.recovery.costs import COST_TABLES
 from replay.studies.recovery.figures import FIGURES

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from generate.simulate_recovery import RecoveryModel, recovery_tables
+from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.data.contents import read_contents
 from replay.studies.gaps import told_left_out
 from replay.studies.recovery.checks import caveats

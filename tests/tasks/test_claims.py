@@ -12,7 +12,7 @@ from itertools import product
 import pytest
 
 from generate.tasks import Claims, Item, answer_of, draw
-from generate.tasks.claims import KINDS, LABELS, Part, Table, canonical, label_of, verdict
+from generate.tasks.numeric_claims import KINDS, LABELS, ClaimPart, FactTable, canonical, label_of, verdict
 from toolkit.errors import ThinkbackError
 
 TASK = Claims()
@@ -128,23 +128,23 @@ def test_labels_and_kinds_are_balanced() -> None:
 
 
 def test_three_verdicts_of_a_part_and_three_labels() -> None:
-    table = Table(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
-    rise = Part("change", 1, 0, 1, 0, 1, 6)  # 46-40 = 6, but 49-40 = 9
+    table = FactTable(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
+    rise = ClaimPart("change", 1, 0, 1, 0, 1, 6)  # 46-40 = 6, but 49-40 = 9
     assert verdict(table, rise) == "half"
     assert verdict(table, replace(rise, number=7)) == "no"
-    assert verdict(table, Part("bound", 1, 0, 1, 1, 0, 45)) == "yes"  # 46 and 49 are above 45
-    assert verdict(table, Part("times", 0, 1, 0, 0, 1, 2)) == "no"
+    assert verdict(table, ClaimPart("bound", 1, 0, 1, 1, 0, 45)) == "yes"  # 46 and 49 are above 45
+    assert verdict(table, ClaimPart("times", 0, 1, 0, 0, 1, 2)) == "no"
     assert [label_of(list(said)) for said in (["yes"], ["no", "no"], ["yes", "no"], ["half"], ["half", "yes"])] == [
         "True", "False", "Conflicting", "Conflicting", "Conflicting",
     ]  # fmt: skip
 
 
 def test_names_years_wording_and_order_do_not_escape_the_canonical_form() -> None:
-    table = Table(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
-    parts = (Part("change", 1, 0, 1, 0, 1, 6), Part("gap", 0, 0, 1, 0, 1, 28))
+    table = FactTable(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
+    parts = (ClaimPart("change", 1, 0, 1, 0, 1, 6), ClaimPart("gap", 0, 0, 1, 0, 1, 28))
     form = canonical(table, parts)
-    assert canonical(Table(("cars", "votes"), (2003, 2004), table.cells), parts[::-1]) == form
-    turned = Table(("homes", "jobs"), (2011, 2012), (((12,), (15,)), ((40,), (49, 46))))
+    assert canonical(FactTable(("cars", "votes"), (2003, 2004), table.cells), parts[::-1]) == form
+    turned = FactTable(("homes", "jobs"), (2011, 2012), (((12,), (15,)), ((40,), (49, 46))))
     assert (
         canonical(turned, tuple(replace(part, column=1 - part.column, other=1 - part.other) for part in parts)) == form
     )
@@ -173,7 +173,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         {"shares": (0, 0, 0)},
         {"differ": 2},
     ):
-        with pytest.raises(ThinkbackError, match="claims:"):
+        with pytest.raises(ThinkbackError, match="`(years|columns|largest|kinds|shares|differ)` (is|takes) "):
             Claims(**settings)
     only = draw(Claims(kinds=("value",), two_parts=0.0, differ=0.0, shares=(1, 1, 0)), "train", 40, seed=0)
     assert {item.answer for item in only} == {"True", "False"}

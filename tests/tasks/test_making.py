@@ -96,10 +96,10 @@ def test_tasks_by_name_with_settings() -> None:
     [
         ("algebra", {}, "did you mean `algebra_linear_1d`"),
         ("algebra_linear_1d", {"anwser": 3}, "did you mean `answer`"),
-        ("algebra_linear_1d", {"answer": "3"}, "`answer` is `3`"),
-        ("numeric_claims", {"n": {"dev": 3}}, "`test`, but `None`"),
-        ("numeric_claims", {"n": 0}, "whole number of examples"),
-        ("numeric_claims", {"seed": "a"}, "`seed` must be a whole number"),
+        ("algebra_linear_1d", {"answer": "3"}, "`answer` is '3'; it takes an integer, at least 1"),
+        ("numeric_claims", {"n": {"dev": 3}}, "`n` says of no split `test`"),
+        ("numeric_claims", {"n": 0}, "`n` is 0; it takes an integer, at least 1"),
+        ("numeric_claims", {"seed": "a"}, "`seed` is 'a'; it takes an integer"),
     ],
 )
 def test_bad_settings_are_one_line(name: str, options: dict, said: str) -> None:

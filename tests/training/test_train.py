@@ -19,11 +19,11 @@ pytest.importorskip("transformers", reason="the extra `generate` is not installe
 
 from generate.engines import open_engine
 from generate.engines.base import Call, Completion
-from generate.tasks import Text
-from generate.training.batches import IGNORED, batches
-from generate.training.model import make_model, make_tokenizer
-from generate.training.recipe import Shape, load_training_recipe
-from generate.training.run import train
+from generate.tasks import TaskText
+from generate.training.llama import make_model, make_tokenizer
+from generate.training.model_recipe import Shape, load_training_recipe
+from generate.training.padded_texts import IGNORED, batches
+from generate.training.trainer import train_model
 from toolkit.errors import ThinkbackError
 
 RECIPE = """
@@ -73,7 +73,7 @@ def model(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_only_completions_and_their_ends_are_learnt() -> None:
     tokenizer = make_tokenizer()
-    made = iter([Text("solve", f"{n}+{n}\n", f"#### {n + n}") for n in range(10, 40)] * 40)
+    made = iter([TaskText("solve", f"{n}+{n}\n", f"#### {n + n}") for n in range(10, 40)] * 40)
     batch = next(batches(made, tokenizer, 512, 64, random.Random(0)))
     assert batch.ids.size <= 512
     for ids, targets in zip(batch.ids, batch.targets, strict=True):
@@ -91,7 +91,7 @@ def test_only_completions_and_their_ends_are_learnt() -> None:
 def test_texts_of_like_length_stand_together() -> None:
     tokenizer = make_tokenizer()
     rng = random.Random(0)
-    made = (Text("solve", "1" * rng.randint(1, 60), "2") for _ in range(100_000))
+    made = (TaskText("solve", "1" * rng.randint(1, 60), "2") for _ in range(100_000))
     padded = [batch.tokens / batch.ids.size for batch in islice(batches(made, tokenizer, 1024, 128, rng), 100)]
     assert sum(padded) / len(padded) > 0.93
 
@@ -99,9 +99,9 @@ def test_texts_of_like_length_stand_together() -> None:
 def test_texts_that_no_model_can_read_are_refused() -> None:
     tokenizer = make_tokenizer()
     with pytest.raises(ThinkbackError, match="a text of `solve` holds `É`"):
-        next(batches(iter([Text("solve", "É", "1")]), tokenizer, 512, 64, random.Random(0)))
+        next(batches(iter([TaskText("solve", "É", "1")]), tokenizer, 512, 64, random.Random(0)))
     with pytest.raises(ThinkbackError, match="no text is short enough for 64 tokens"):
-        next(batches(iter([Text("solve", "1" * 80, "1")]), tokenizer, 512, 64, random.Random(0)))
+        next(batches(iter([TaskText("solve", "1" * 80, "1")]), tokenizer, 512, 64, random.Random(0)))
 
 
 def test_attention_in_float32_is_the_models_own() -> None:
@@ -148,7 +148,7 @@ def test_the_seed_decides_every_weight(recipe: Path, model: Path, tmp_path: Path
         (tmp_path / f"{name}.toml").write_text(
             text.replace("seed = 3", f"seed = {seed}").split("[[phase]]\ntokens = 8")[0]
         )
-        train(load_training_recipe(str(tmp_path / f"{name}.toml")), tmp_path / name)
+        train_model(load_training_recipe(str(tmp_path / f"{name}.toml")), tmp_path / name)
     a, b, c = (load_file(tmp_path / name / "model.safetensors") for name in "abc")
     assert all((a[name] == b[name]).all() for name in a)
     assert any((a[name] != c[name]).any() for name in a)
@@ -159,7 +159,7 @@ def test_training_goes_on_from_a_model(recipe: Path, model: Path, tmp_path: Path
     schedule = "[schedule]" + after.partition("[schedule]")[2].split("[[phase]]")[0]
     on = f'start = "{model}"\n{before}{schedule}[[phase]]\ntokens = 8_000\n'
     (tmp_path / "on.toml").write_text(on.replace("rate = 0.01", "rate = 0.001"))
-    (report,) = train(load_training_recipe(str(tmp_path / "on.toml")), tmp_path / "on")
+    (report,) = train_model(load_training_recipe(str(tmp_path / "on.toml")), tmp_path / "on")
     first = json.loads((model / "training.json").read_text())["phases"][0]
     assert report.losses[-1][1] < first["losses"][-1][1]  # the mean of all steps: it does not begin anew
     written = json.loads((tmp_path / "on" / "training.json").read_text())
@@ -171,13 +171,13 @@ def test_a_model_that_cannot_be_gone_on_from_is_refused(recipe: Path, model: Pat
     def told(line: str, text: str = RECIPE) -> str:
         (tmp_path / "on.toml").write_text(line + text)
         with pytest.raises(ThinkbackError) as refused:
-            train(load_training_recipe(str(tmp_path / "on.toml")), tmp_path / "on")
+            train_model(load_training_recipe(str(tmp_path / "on.toml")), tmp_path / "on")
         assert not (tmp_path / "on").exists()
         return str(refused.value)
 
     shapeless = RECIPE.partition("[model]")[0] + "[[phase]]\ntokens = 100\n"
     assert "leave out `[model]` or `start`" in told(f'start = "{model}"\n')
-    assert "`start` must be the folder of a model" in told("start = 3\n", shapeless)
+    assert "`start` is 3; it takes a string" in told("start = 3\n", shapeless)
     assert "there is no folder of that name" in told(f'start = "{tmp_path / "none"}"\n', shapeless)
     other = tmp_path / "other"
     shutil.copytree(model, other)
@@ -202,7 +202,7 @@ def test_without_a_compiler_nothing_is_compiled(recipe: Path, tmp_path: Path) ->
     )
     assert done.returncode == 2
     assert "torch can't compile the model here" in done.stderr
-    assert "leave out `--compile`" in done.stderr
+    assert "leave out `compiled`" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "made").exists()
 
@@ -213,7 +213,7 @@ def test_without_a_compiler_nothing_is_compiled(recipe: Path, tmp_path: Path) ->
 def test_a_compiled_model_learns_the_same(recipe: Path, tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(RECIPE.replace("40_000", "4_000").split("[[phase]]\ntokens = 8")[0])
     short = load_training_recipe(str(tmp_path / "a.toml"))
-    (plain,), (compiled,) = train(short, tmp_path / "a"), train(short, tmp_path / "b", compiled=True)
+    (plain,), (compiled,) = train_model(short, tmp_path / "a"), train_model(short, tmp_path / "b", compiled=True)
     assert plain.tokens == compiled.tokens
     assert compiled.losses[-1][1] == pytest.approx(plain.losses[-1][1], rel=0.02)
     assert json.loads((tmp_path / "b" / "training.json").read_text())["compiled"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -21,26 +20,26 @@ def fit(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting in place of the recipe's.", show_default=False),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a classifier that stands there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing classifier.")] = False,
 ) -> None:
     """Train a verifier on a log.
 
     It is a sequence classifier that says how likely a trace is right, or worth revising. Examples are split in two; the
     epoch that is best on the held-out ones is kept. A [[verify]] of the kind "classifier" scores any log with it.
     """
-    from generate.classifier.settings import load_training
-    from generate.classifier.train import train
+    from generate.classifier.classifier_fitting import fit_classifier
+    from generate.classifier.classifier_recipe import load_training
     from thinkback import console
     from toolkit.log import open_log
-    from toolkit.progress import progress
+    from toolkit.progress import Advance, progress
 
     read, log = load_training(recipe, settings or ()), open_log(on)
     with progress(f"training {read.name}", 1, "rows") as advance:
         # the number of rows is known once they are read, so the bar counts in shares of one
-        def started(total: int) -> Callable[[float], None]:
-            return lambda done: advance(done / total)
+        def started(total: int) -> Advance:
+            return lambda done=1: advance(done / total)
 
-        done = train(log, read, out, say=console.say, started=started, force=force)
+        done = fit_classifier(log, read, out, say=console.say, started=started, force=force)
     best = done.epochs[done.best - 1]
     left = f"; {done.too_long:,} were longer than the model takes" if done.too_long else ""
     console.say(f"learned from {done.rows:,} traces, {done.positive:.1%} of the labels positive{left}")

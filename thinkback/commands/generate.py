@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from generate.adding.plan import AddPlan
-    from generate.additions import Additions
+    from generate.annotating.annotation_plan import AnnotationPlan
     from generate.engines import Engine
-    from generate.estimate import Estimate
-    from generate.recipe import EngineSettings, Recipe
-    from generate.run import Plan
+    from generate.recipes.recipe import Recipe
+    from generate.sampling.sampling_estimate import PoolEstimate
+    from generate.sampling.sampling_plan import SamplingPlan
+    from generate.signals.signal import Additions
+    from toolkit.progress import Advance
 
 
 def generate(
@@ -51,12 +52,12 @@ def generate(
     """Run a recipe: ask a model, and make a log or add to one.
 
     Interrupted at any moment, the same command goes on without asking again what was answered. Shipped recipes need
-    to be told where the data lie: --set data.path=FOLDER. --on adds to a log that stands what it lacks of the recipe's
-    verifiers, features and hidden states, and seals it again; nothing that stands is changed.
+    to be told where the data lie: --set data.path=FOLDER. --on adds to an existing log what it lacks of the recipe's
+    verifiers, features and hidden states, and seals it again; nothing in it is changed.
     """
-    from generate.recipe_file import load_recipe
-    from generate.run import generate as run
-    from generate.run import make_plan
+    from generate.recipes.recipe_file import load_recipe
+    from generate.sampling.sampling_plan import make_plan
+    from generate.sampling.sampling_run import generate as run
     from thinkback import console
     from toolkit.errors import ThinkbackError
     from toolkit.progress import progress
@@ -77,7 +78,7 @@ def generate(
         raise ThinkbackError("name the log to write, `--out LOG`, or one to add to, `--on LOG`")
     with progress(f"generating {read.name}", plan.traces, "traces") as advance:
 
-        def started(known: int) -> Callable[[float], None]:
+        def started(known: int) -> Advance:
             advance(known)
             return advance
 
@@ -95,31 +96,18 @@ def generate(
 
 
 def _open(recipe: Recipe) -> Engine:
-    return _opened(recipe.engine, recipe.folder)
+    return recipe.engine.opened(recipe)
 
 
 def _open_asked(additions: Additions) -> Engine:
-    return _opened(additions.engine_settings(), additions.folder)
-
-
-def _opened(engine: EngineSettings, folder: Path) -> Engine:
-    """The engine of a recipe, whose model, tokenizer and chat template may lie beside it."""
-    from generate.engines import open_engine
-    from generate.settings import find_beside, model_beside
-
-    settings = {"model": model_beside(folder, engine.model), **engine.settings}
-    for name in ("chat_template", "tokenizer"):
-        if isinstance(settings.get(name), str):
-            found = find_beside(folder, settings[name])
-            settings[name] = str(found) if found.exists() else settings[name]
-    return open_engine(engine.kind, settings)
+    return additions.engine_settings().opened(additions)
 
 
 def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequence[str], dry_run: bool) -> None:
     """What `--on` does."""
-    from generate.adding.plan import make_add_plan
-    from generate.adding.run import add
-    from generate.additions_file import load_additions
+    from generate.annotating.annotation_plan import make_add_plan
+    from generate.annotating.annotation_run import add
+    from generate.signals.additions import load_additions
     from thinkback import console
     from toolkit.errors import listed
     from toolkit.progress import progress
@@ -136,7 +124,7 @@ def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequenc
         return
     with progress(f"adding to {on.name}", plan.traces, "traces") as advance:
 
-        def started(known: int) -> Callable[[float], None]:
+        def started(known: int) -> Advance:
             advance(known)
             return advance
 
@@ -154,17 +142,18 @@ def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequenc
         console.say(line)
 
 
-def _print_lacking(plan: AddPlan) -> None:
-    from generate.adding.estimate import estimate_additions
+def _print_lacking(plan: AnnotationPlan) -> None:
+    from generate.annotating.annotation_estimate import estimate_additions
     from thinkback import console
 
     console.say(f"{plan.additions.name} on {plan.path}, shard {plan.shard.replace('-of-', '/')}; at most:")
     for one in estimate_additions(plan):
-        calls = f", {one.calls:,} calls" if one.calls else ""
-        tokens = f", {one.tokens:,} tokens" if one.tokens else ""
+        cost = one.cost
+        calls = f", {cost.calls:,} calls" if cost.calls else ""
+        tokens = f", {cost.tokens:,} tokens" if cost.tokens else ""
         console.say(
             f"  {one.name}  {one.kind}: {one.traces:,} of {one.asked_for:,} traces lack it{calls}{tokens},"
-            f" {one.disk_bytes:,} bytes"
+            f" {cost.disk_bytes:,} bytes"
         )
 
 
@@ -174,11 +163,13 @@ def _shard(text: str) -> tuple[int, int]:
     number, slash, count = text.partition("/")
     if not slash or not (number.isascii() and number.isdigit() and count.isascii() and count.isdigit()):
         raise ThinkbackError(f"`--shard {text}`: write it as I/N, for example 2/4")
+    if not 1 <= int(number) <= int(count):
+        raise ThinkbackError(f"`--shard {text}`: the first number must be between 1 and {count}")
     return int(number), int(count)
 
 
-def _print_estimate(plan: Plan) -> None:
-    from generate.estimate import estimate, examples_bytes
+def _print_estimate(plan: SamplingPlan) -> None:
+    from generate.sampling.sampling_estimate import estimate, examples_bytes
     from thinkback import console
 
     pools = estimate(plan)
@@ -196,7 +187,7 @@ def _print_estimate(plan: Plan) -> None:
     )
 
 
-def _line(pool: Estimate) -> str:
+def _line(pool: PoolEstimate) -> str:
     finalizers = f" and {pool.finalizers:,} finalizer calls" if pool.finalizers else ""
     return (
         f"{pool.calls:,} calls{finalizers} for {pool.samples:,} traces, {pool.prompt_tokens:,} prompt +"

@@ -92,7 +92,7 @@ def simulate(
 def _plain(
     out: Path, examples: int | None, traces: int | None, labels: int | None, seed: int, name: str | None, force: bool
 ) -> None:
-    from generate.simulate import simulate as write
+    from generate.simulation.grid import simulate as write
 
     log = write(
         out,
@@ -109,7 +109,7 @@ def _plain(
 def _recovery(
     out: Path, examples: int | None, _: int | None, __: int | None, seed: int, name: str | None, force: bool
 ) -> None:
-    from generate.simulate_recovery import simulate_recovery
+    from generate.simulation.recovery import simulate_recovery
 
     count = EXAMPLES if examples is None else examples
     _say(out, simulate_recovery(out, examples=count, seed=seed, name=name, force=force))
@@ -126,7 +126,7 @@ def _claims(
     force: bool,
     check: bool,
 ) -> None:
-    from generate.claims import PUBLISHED_TRACES, simulate_claims
+    from generate.simulation.claims import PUBLISHED_TRACES, simulate_claims
     from toolkit.errors import ThinkbackError
 
     size = PUBLISHED_TRACES if traces is None else traces

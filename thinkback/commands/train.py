@@ -22,12 +22,12 @@ def train(
 
     The folder holds config, tokenizer, float16 weights and `training.json`, a report of the way there.
     """
-    from generate.training.recipe import load_training_recipe
-    from generate.training.run import train as run
+    from generate.training.model_recipe import load_training_recipe
+    from generate.training.trainer import train_model
     from thinkback import console
     from toolkit.progress import progress
 
     read = load_training_recipe(recipe)
     with progress(f"training {read.name}", read.tokens, "tokens") as advance:
-        run(read, out, force=force, compiled=compiled, advance=advance, told=console.say)
+        train_model(read, out, force=force, compiled=compiled, advance=advance, told=console.say)
     console.say(f"wrote {out}: a model for the task {read.task.name}")

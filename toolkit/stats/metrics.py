@@ -185,6 +185,36 @@ class F1:
             return total / weights
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """One metric divided by another, each over its own examples; no value where the second is 0."""
+
+    column: OutcomeColumn
+    over: Metric
+    under: Metric
+
+    @property
+    def name(self) -> str:
+        """The name in the tables."""
+        return str(self.column.metric)
+
+    def statistics(self, policy: int) -> tuple[Statistic, ...]:
+        """Those of both metrics."""
+        return (*self.over.statistics(policy), *self.under.statistics(policy))
+
+    def counted(self, policy: int) -> tuple[Statistic, ...]:
+        """Those of the metric above the line."""
+        return self.over.counted(policy)
+
+    def value(self, sums: Sequence[Floats]) -> Floats:
+        """The quotient; NaN where there is none."""
+        split = len(self.over.statistics(0))
+        over, under = self.over.value(sums[:split]), self.under.value(sums[split:])
+        return np.divide(
+            over, under, out=np.full(np.broadcast_shapes(over.shape, under.shape), np.nan), where=under != 0
+        )
+
+
 def catalogue(
     keys: Iterable[str],
     labels: Sequence[str] | None,
@@ -195,6 +225,7 @@ def catalogue(
     """The metrics of a run that has the columns `keys`, in the order of the table of columns.
 
     Columns of one row, such as `recall_1` and `recall_10`, follow their numbers. `seconds`: the key euros come from.
+    Ratios come last.
     """
     stored = [column for column in columns if not column.computed]
     own: dict[OutcomeColumn, list[str]] = {}
@@ -208,7 +239,9 @@ def catalogue(
             found.append(Mean(column, seconds, settings.kw * settings.eur_per_kwh / SECONDS_PER_HOUR))
         elif column.metric is not None:
             found += [Mean(find(key, stored), key, column.per) for key in own.get(column, ())]
-    return found
+    named = {metric.name: metric for metric in found}
+    ratios = [column for column in columns if column.computed == "ratio" and named.keys() >= set(column.ratio)]
+    return found + [Ratio(column, named[column.ratio[0]], named[column.ratio[1]]) for column in ratios]
 
 
 def _f1s(column: OutcomeColumn, labels: Sequence[str]) -> list[F1]:

@@ -1,0 +1,158 @@
+"""What a log lacks of what a recipe adds: for each signal the traces that have no row yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from generate.annotating.records import check_settings, recorded, settled
+from generate.recipes.example_shards import shard_of
+from generate.signals.signal import Additions, TraceSignal
+from generate.traces.block import GROUP
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import Log, collect, open_sealed
+
+
+@dataclass(frozen=True)
+class SignalPlan:
+    """A signal and the traces that it is yet to be made for: a frame (example_id, trace_id), sorted. `pools`: theirs,
+    and those of the traces that these revise; `settled`: traces that were tried before and can have no row;
+    `existing`: how many have one; `late`: traces of groups in which a choice was made without them; `groups`: of an
+    example's traces in a pool, that go on from one attempt.
+    """
+
+    step: TraceSignal
+    traces: pl.DataFrame
+    pools: tuple[str, ...]
+    asked_for: int
+    settled: frozenset[str]
+    existing: int
+    late: frozenset[str]
+    groups: int
+
+
+@dataclass(frozen=True)
+class AnnotationPlan:
+    """What is to be added to a log. `shard`: as i-of-n; `idle`: signals for data sets of which the log has nothing."""
+
+    additions: Additions
+    log: Log
+    path: Path
+    shard: str
+    todo: tuple[SignalPlan, ...]
+    idle: tuple[TraceSignal, ...] = ()
+
+    @property
+    def traces(self) -> int:
+        """Traces to be done, summed over the signals."""
+        return sum(one.traces.height for one in self.todo)
+
+
+def make_add_plan(
+    additions: Additions, path: str | Path, shard: tuple[int, int] = (1, 1), limit: int | None = None
+) -> AnnotationPlan:
+    """See what a log lacks, of the first `limit` examples, and of these of the shard (i, n), counted from 1.
+
+    ThinkbackError where the log is not sealed, can't be written, lacks a pool or a column that a signal needs, or holds
+    something of a signal's name that this recipe did not make.
+    """
+    log = open_sealed(path)
+    for table in ("examples", "traces"):
+        if not log.has(table):
+            raise ThinkbackError(f"`{path}` has no `{table}`: nothing can be added to it")
+    every = collect(log.scan("examples", ["example_id", "split", "dataset"]), log).sort("example_id")
+    examples = shard_of(every, shard, limit)
+    own = log.scan("traces", ["trace_id", *GROUP, "sample_index", "answer"])
+    traces = collect(own.join(examples.lazy(), on="example_id", how="inner"), log).sort("example_id", "trace_id")
+    there = {
+        "pools": collect(log.scan("traces", ["pool"]).unique(), log)["pool"].to_list(),
+        "split": every["split"].unique().to_list(),
+        "dataset": every["dataset"].unique().to_list(),
+    }
+    apart = [step for step in additions.steps if step.dataset and not set(step.dataset) & set(there["dataset"])]
+    idle = apart if len(apart) < len(additions.steps) else []
+    steps = [step for step in additions.steps if step not in idle]
+    for step in steps:
+        _check_filters(step, there)
+    todo = tuple(_plan(step, additions, log, traces) for step in steps)
+    return AnnotationPlan(additions, log, Path(path), f"{shard[0]}-of-{shard[1]}", todo, tuple(idle))
+
+
+def _plan(step: TraceSignal, additions: Additions, log: Log, traces: pl.DataFrame) -> SignalPlan:
+    wanted = _wanted(step, traces)
+    step.check_log(additions, log)
+    records = recorded(log.manifest.source if log.manifest is not None else None, step, additions)
+    existing = step.existing(log)
+    if records:
+        check_settings(records, step, additions)
+    elif existing is not None:
+        raise ThinkbackError(
+            f"{step.section} `{step.name}`: the log holds {'columns' if step.one_row else 'rows'} of that name that no"
+            f" recipe made; give these another `{step.renamed_by}`"
+        )
+    lacking = wanted if existing is None else wanted.join(existing, on="trace_id", how="anti")
+    done, late = settled(records), frozenset[str]()
+    if step.whole_groups:
+        again, late = _by_group(wanted, lacking, done)
+        done -= again
+    lacking = lacking.filter(~pl.col("trace_id").is_in(list(done))) if done else lacking
+    return SignalPlan(
+        step=step,
+        traces=lacking.select("example_id", "trace_id"),
+        pools=_pools(lacking, traces),
+        asked_for=wanted.height,
+        settled=done,
+        existing=0 if existing is None else existing.height,
+        late=late,
+        groups=lacking.select(GROUP).n_unique(),
+    )
+
+
+def _wanted(step: TraceSignal, traces: pl.DataFrame) -> pl.DataFrame:
+    """The traces that a signal is for."""
+    for given, column in ((step.pools, "pool"), (step.split, "split"), (step.dataset, "dataset")):
+        traces = traces.filter(pl.col(column).is_in(list(given))) if given else traces
+    traces = traces.filter(pl.col("answer").is_not_null()) if step.answered else traces
+    return step.chosen(traces)
+
+
+def _check_filters(step: TraceSignal, there: Mapping[str, Sequence[str]]) -> None:
+    """ThinkbackError where a signal is for a pool, split or data set of which the whole log has nothing."""
+    for name, known in there.items():
+        for value in getattr(step, name):
+            if value not in known:
+                raise ThinkbackError(
+                    f"{step.section} `{step.name}`: `{name}`: `{value}` is not in the log; {suggest(value, known)}"
+                )
+
+
+def _by_group(
+    wanted: pl.DataFrame, lacking: pl.DataFrame, done: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """(settled traces that may be tried again, lacking traces that came too late), for a group is done whole or not at
+    all: the one trace that was alone in its group when it was settled, and has company now; and those of groups whose
+    other traces have rows, or are settled.
+    """
+    lacks, settled = pl.col("trace_id").is_in(lacking["trace_id"].implode()), pl.col("trace_id").is_in(list(done))
+    marked = wanted.select("trace_id", *GROUP, lacks=lacks, settled=settled)
+    of, lack, settle = (one.over(GROUP) for one in (pl.len(), pl.col("lacks").sum(), pl.col("settled").sum()))
+    marked = marked.with_columns(again=pl.col("settled") & (of > 1) & (lack == of) & (settle == 1))
+    marked = marked.with_columns(due=pl.col("lacks") & (~pl.col("settled") | pl.col("again")))
+    late = marked.filter(pl.col("due") & (pl.col("due").sum().over(GROUP) < of))
+    return frozenset(marked.filter("again")["trace_id"]), frozenset(late["trace_id"])
+
+
+def _pools(lacking: pl.DataFrame, traces: pl.DataFrame) -> tuple[str, ...]:
+    """The pools of traces, and of those that these revise, and so on."""
+    known = set(lacking["pool"])
+    if lacking["parent_id"].null_count() == lacking.height:
+        return tuple(sorted(known))
+    pairs = traces.select("parent_id", "pool").drop_nulls()
+    of = pairs.join(traces.select(parent_id="trace_id", parent_pool="pool"), on="parent_id")
+    above = of.select("pool", "parent_pool").unique().rows()
+    while more := {parent for pool, parent in above if pool in known} - known:
+        known |= more
+    return tuple(sorted(known))

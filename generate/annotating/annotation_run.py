@@ -1,0 +1,254 @@
+"""Adding to a log: signal by signal and block by block, resumable at any moment, and sealed again at the end.
+
+What is made lies in `LOG/.adding/SHARD/SIGNAL/` until everything is there: a block's rows as a shard of their own, and
+in a journal, which one run at a time holds, answered calls and traces without a row. Readers of the log see nothing of
+it. Then the rows that the log lacks are put beside its own, the log's new manifest takes the place of the old, and the
+folders of these signals go. A run that is killed and started again does what is missing. Work that was begun with other
+settings, or for other signals, is neither used nor touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from generate.annotating.annotation_plan import AnnotationPlan, SignalPlan
+from generate.annotating.records import Record, check_marks, differing, key_of, recorded, with_records
+from generate.engines.base import Engine
+from generate.journal.database import BEGUN, Journal
+from generate.journal.events import Answered, BlockDone, Incomplete, SignalEvent, Skipped, Unreadable
+from generate.passes.embedding import Embedder
+from generate.signals.signal import Additions, BlockRows, TraceSignal, UnreadableError, Work, Worker
+from generate.traces.block import TraceBlock, blocks, group_of
+from toolkit.errors import ThinkbackError
+from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
+from toolkit.progress import Advance, uncounted
+
+OpenEngine = Callable[[Additions], Engine]
+LARGEST = 65_536
+"""Traces that a block reads at most, whatever a signal takes at once."""
+LATE = "the choice in its group was made before it was there"
+SINGLE = "it is alone in its group, so there is nothing to choose among"
+
+
+@dataclass(frozen=True)
+class Added:
+    """What came of a run: the log, sealed again, and for each signal what there is to say of it."""
+
+    log: Log
+    steps: tuple[tuple[TraceSignal, Record], ...]
+
+
+def add(
+    plan: AnnotationPlan,
+    open_engine: OpenEngine | None = None,
+    *,
+    embedder: Embedder | None = None,
+    started: Callable[[int], Advance] | None = None,
+) -> Added:
+    """Run a plan, or go on with it; engines, by default the recipe's, and models are opened when they are first due.
+
+    `started` is told how many traces were done before, and gives a function to count more with. ThinkbackError for all
+    that ends a run early: the log is as it was then, and the same command goes on.
+    """
+    todo = [one for one in plan.todo if one.traces.height]
+    if not todo:
+        return Added(plan.log, ())
+    made: list[tuple[TraceSignal, Record, Mapping[str, Any]]] = []
+    tables: dict[str, list[pl.LazyFrame]] = {}
+    with contextlib.ExitStack() as held:
+        runs = [_SignalRun(plan, one, held) for one in todo]
+        advance = started(sum(run.done() for run in runs)) if started is not None else uncounted
+        for run in runs:
+            made.append((run.step, run.record, run.make(open_engine or _opened, embedder, advance)))
+            for table, rows in run.rows():
+                tables.setdefault(table, []).append(rows)
+        shared = {step.table for step, *_ in made if step.one_row}
+        whole = {name: _together(frames, name in shared) for name, frames in tables.items()}
+        extend_log(plan.path, whole, lambda source: with_records(source, plan.additions, made))
+        for run in runs:
+            run.remove()
+    return Added(open_log(plan.path), tuple((step, record) for step, record, _ in made))
+
+
+class _SignalRun:
+    """One signal of a run: what was made before, and the making of the rest."""
+
+    def __init__(self, plan: AnnotationPlan, todo: SignalPlan, held: contextlib.ExitStack):
+        self.plan, self.todo, self.step = plan, todo, todo.step
+        out = plan.path / ADDING / plan.shard / key_of(todo.step, plan.additions)
+        self.journal = held.enter_context(Journal(out))
+        self.writer = LogWriter(out)
+        held.callback(self.remove_unused)
+        self.record = Record(todo.traces["trace_id"])
+        self.others: set[str] = set()
+        for done in self.journal.events(BlockDone):
+            self._note(done)
+        of_traces: tuple[type[Skipped | Incomplete | Unreadable], ...] = (Skipped, Incomplete, Unreadable)
+        for kind in of_traces:
+            for event in self.journal.events(kind):
+                if event.trace_id in self.due:
+                    self._note(event)
+                elif kind is not Incomplete:  # of traces that this run is not for, only that they are settled
+                    self.others.add(event.trace_id)
+
+    @cached_property
+    def due(self) -> frozenset[str]:
+        """The traces that this run is for; looked up only where a run before left something."""
+        return frozenset(self.todo.traces["trace_id"])
+
+    def _note(self, event: SignalEvent) -> None:
+        """Note what happened, now or before."""
+        record = self.record
+        if isinstance(event, BlockDone):
+            record.seconds += event.elapsed_s
+            record.lost_tokens += event.lost_tokens
+        elif isinstance(event, Skipped):
+            record.skipped.append((event.trace_id, event.reason))
+        elif isinstance(event, Incomplete):
+            record.incomplete[event.trace_id] = event.reason
+        else:
+            record.unreadable.append(event.trace_id)
+            record.unreadable_count += event.first
+
+    def there(self) -> pl.Series:
+        """The traces that are done: with rows, or settled without any."""
+        log = self.writer.log()
+        ids = [collect(log.scan(table, ["trace_id"]).unique(), log)["trace_id"] for table in log.shards]
+        settled = [trace for trace, _ in self.record.skipped] + self.record.unreadable
+        return pl.concat([*ids, pl.Series("trace_id", settled, dtype=pl.String)]).unique()
+
+    def done(self) -> int:
+        """How many traces were done before."""
+        return self.todo.traces.filter(pl.col("trace_id").is_in(self.there().implode())).height
+
+    def make(self, open_engine: OpenEngine, embedder: Embedder | None, advance: Advance) -> Mapping[str, Any]:
+        """Make what is missing, block by block; what the manifest is to say of the model and its settings."""
+        plan, todo = self.plan, self.todo
+        work = Work(plan.additions, plan.log, todo.pools, todo.existing, self.journal, open_engine, embedder)
+        # an interruption between journal and shard leaves skips noted whose block's rows are missing, never rows twice
+        with contextlib.closing(self.step.worker(self.step, work)) as worker, self._forgetting():
+            described = self.known(worker.describe())
+            late = sorted(todo.late - set(self.there())) if todo.late else []
+            if late:
+                advance(len(late))
+                self.keep(BlockRows(pl.DataFrame(), tuple((trace, LATE) for trace in late)), 0.0)
+            left = todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
+            began = time.monotonic()
+            for block in blocks(plan.log, left, min(worker.per_block, LARGEST), self.step.trace_columns):
+                self.keep(self.made_of(block, worker, advance), time.monotonic() - began)
+                began = time.monotonic()
+            self.record.rows = sum(collect(rows.select(pl.len())).item() for _, rows in self.rows())
+            return worker.finish(self.record.rows + todo.existing, self.record.unreadable_count) or described
+
+    def made_of(self, block: TraceBlock, worker: Worker, advance: Advance) -> BlockRows:
+        """What a worker makes of a block; each wanted trace is counted once, whether it gets a row or not."""
+        counted = 0.0
+
+        def count(done: float = 1) -> None:
+            nonlocal counted
+            counted += done
+            advance(done)
+
+        silent = block.silent(self.step.texts, self.step.whole_groups)
+        rest = replace(block, wanted=block.wanted - silent.keys())
+        single = _single(rest) if self.step.whole_groups else {}
+        made = worker.run(replace(rest, wanted=rest.wanted - single.keys()), count)
+        advance(len(block.wanted) - counted)
+        return replace(made, skipped=(*silent.items(), *single.items(), *made.skipped))
+
+    def known(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a worker says of itself. ThinkbackError where it is not the one that made what is there or was begun."""
+        step, additions, manifest = self.step, self.plan.additions, self.plan.log.manifest
+        check_marks(recorded(manifest.source if manifest else None, step, additions), step, additions, described)
+        begun, marks = self.journal.kept(BEGUN), step.marks(described)
+        differs = differing(begun, marks)
+        if differs is not None:
+            raise ThinkbackError(
+                f"`{step.name}` was begun with another model or prompt: {differs}; put that one back, or remove"
+                f" `{self.journal.out}`"
+            )
+        self.journal.keep(BEGUN, {**begun, **marks})
+        return described
+
+    def keep(self, made: BlockRows, seconds: float) -> None:
+        """A block's rows, and what is to be remembered of it; the rows last, for they say that the block is done."""
+        events: list[SignalEvent] = [
+            *(Skipped(*pair) for pair in made.skipped),
+            *(Incomplete(*pair) for pair in made.incomplete),
+            *(Unreadable(trace, not place) for traces in made.unreadable for place, trace in enumerate(traces)),
+            BlockDone(seconds, made.lost_tokens),
+        ]
+        self.journal.append(events)
+        self.journal.sync()
+        for event in events:
+            self._note(event)
+        if made.rows.height:
+            self.writer.append(self.step.table, made.rows)
+
+    @contextlib.contextmanager
+    def _forgetting(self) -> Iterator[None]:
+        """A verifier that was given up is asked anew by the next run: what it said is not kept."""
+        try:
+            yield
+        except UnreadableError:
+            self._remove()
+            raise
+
+    def rows(self) -> Iterator[tuple[str, pl.LazyFrame]]:
+        """What was made and the log lacks, by table."""
+        log, due = self.writer.log(), self.todo.traces.select("trace_id").lazy()
+        for table in log.shards:
+            yield table, log.scan(table, list(log.columns(table))).join(due, on="trace_id", how="semi")
+
+    def remove(self) -> None:
+        """The work is in the log: its folder goes, unless it holds some of another run, over more or other traces."""
+        known = set(self.others)
+        if not self.step.whole_groups:  # what is asked about a group is not called after a trace
+            known |= {answered.about for answered in self.journal.events(Answered)}
+        ids = pl.concat([self.there(), pl.Series("trace_id", list(known), dtype=pl.String)]).to_frame()
+        left = ids.join(self.todo.traces, on="trace_id", how="anti")
+        existing = self.step.existing(self.plan.log) if left.height else None
+        left = left if existing is None else left.join(existing, on="trace_id", how="anti")
+        if not frozenset(left["trace_id"]) - self.todo.settled:
+            self._remove()
+
+    def remove_unused(self) -> None:
+        """Where nothing was made, nothing is left."""
+        if self.journal.out.is_dir() and self.journal.empty() and not self.writer.log().shards:
+            self._remove()
+
+    def _remove(self) -> None:
+        shutil.rmtree(self.journal.out, ignore_errors=True)
+        for folder in (self.journal.out.parent, self.journal.out.parent.parent):
+            with contextlib.suppress(OSError):  # another run is at work there
+                folder.rmdir()
+
+
+def _single(block: TraceBlock) -> dict[str, str]:
+    """The wanted traces that are alone in their group."""
+    counts: dict[Any, int] = {}
+    for row in block.rows:
+        counts[group_of(row)] = counts.get(group_of(row), 0) + 1
+    return {row["trace_id"]: SINGLE for row in block.rows if counts[group_of(row)] == 1}
+
+
+def _together(frames: list[pl.LazyFrame], one_row: bool) -> pl.LazyFrame:
+    """The rows of several signals for one table; with `one_row` those of one trace in one row."""
+    if not one_row:
+        return pl.concat(frames)
+    joined = frames[0]
+    for frame in frames[1:]:
+        joined = joined.join(frame, on=["trace_id", "example_id"], how="full", coalesce=True)
+    return joined
+
+
+def _opened(additions: Additions) -> Engine:
+    return additions.engine_settings().opened(additions)

@@ -1,0 +1,140 @@
+"""What the manifest says of what was added: per verifier, kind of features and hidden states, how it came about.
+
+Under `source.verifiers`, `source.features` and `source.hidden_states`, by name: the settings, the model with its
+weights' hash, prompts, versions and device, rows, wall-clock seconds, and the traces that have no row, or one that
+lacks a value, with the reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from generate.engines.weights import versions_here
+from generate.journal.begun import difference
+from generate.signals.signal import Additions, TraceSignal
+from generate.traces.log_origins import sources_of
+from toolkit.errors import ThinkbackError
+
+
+@dataclass
+class Record:
+    """What a run has to say of one signal, for the traces that it `tried`. `skipped`: traces without a row, and why;
+    `incomplete`: traces whose row lacks a value, and why; `unreadable`: traces; `unreadable_count`: judgements;
+    `lost_tokens`: theirs, and those of first tries whose second failed.
+    """
+
+    tried: pl.Series
+    rows: int = 0
+    seconds: float = 0.0
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    incomplete: dict[str, str] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
+    unreadable_count: int = 0
+    lost_tokens: int = 0
+
+
+def key_of(step: TraceSignal, additions: Additions) -> str:
+    """A name for the signal's folder: with other settings it is another."""
+    text = json.dumps(step.identity(additions), sort_keys=True, ensure_ascii=False)
+    return f"{step.section}-{step.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def recorded(source: Any, step: TraceSignal, additions: Additions) -> list[Mapping[str, Any]]:
+    """What the manifest says of a signal of this name: nothing, one record, or those of the logs it was merged from.
+
+    That other settings came to nothing, without a row, does not matter any more.
+    """
+    sections = (part.get(step.section) for part in sources_of(source))
+    found = (section.get(step.name) for section in sections if isinstance(section, Mapping))
+    now = step.identity(additions)
+    return [record for record in found if isinstance(record, Mapping) and _matters(record, now)]
+
+
+def _matters(record: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    return record.get("rows") != 0 or record.get("settings") == now
+
+
+def settled(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Traces that were tried and can have no row."""
+    skipped = (one["trace_id"] for record in records for one in record.get("skipped", ()))
+    unread = (name for record in records for name in record.get("unreadable", {}).get("traces", ()))
+    return frozenset([*skipped, *unread])
+
+
+def check_settings(records: Sequence[Mapping[str, Any]], step: TraceSignal, additions: Additions) -> None:
+    """ThinkbackError where all that the log holds of this name was made with other settings."""
+    now = step.identity(additions)
+    others = [record.get("settings") or {} for record in records]
+    if now in others:
+        return
+    differs = difference(others[0], now)
+    what = f"`{step.name}` ({step.section}) made with other settings"
+    raise ThinkbackError(f"the log holds {what}: {differs}; give the new one another `name`")
+
+
+def check_marks(
+    records: Sequence[Mapping[str, Any]], step: TraceSignal, additions: Additions, described: Mapping[str, Any]
+) -> None:
+    """ThinkbackError where what the log holds of this signal is by other weights, or was asked by another prompt."""
+    now, marks = step.identity(additions), step.marks(described)
+    for record in records:
+        differs = differing(step.marks(record), marks)
+        if differs is not None and record.get("settings") == now:
+            raise ThinkbackError(
+                f"the log holds `{step.name}` ({step.section}) by another model or prompt: {differs}; give the new one"
+                " another `name`"
+            )
+
+
+def differing(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+    """What is said of the first mark that both have and that differs."""
+    return difference(before, now, [name for name in now if name in before], most=18)
+
+
+def with_records(
+    source: Any, additions: Additions, made: Sequence[tuple[TraceSignal, Record, Mapping[str, Any]]]
+) -> dict[str, Any]:
+    """The manifest's `source` with what was added. Parts of one signal, from several runs or shards, are summed up."""
+    whole = dict(source) if isinstance(source, Mapping) else {} if source is None else {"log": source}
+    for step, record, described in made:
+        section = dict(whole.get(step.section) or {})
+        before = section.get(step.name) or {}
+        before = before if _matters(before, step.identity(additions)) else {}
+        check_marks([before], step, additions, described)  # a shard may have come meanwhile
+        entry: dict[str, Any] = {
+            "added_by": "thinkback generate --on",
+            "recipe": additions.name,
+            "kind": step.kind,
+            "seed": additions.seed,
+            **described,
+            "versions": {**versions_here(), **_versions(described)},
+            "settings": step.identity(additions),
+            "rows": before.get("rows", 0) + record.rows,
+            "wall_clock_s": round(before.get("wall_clock_s", 0.0) + record.seconds, 3),
+        }
+        for name, found in (("skipped", record.skipped), ("incomplete", record.incomplete.items())):
+            tried = frozenset(record.tried) if before.get(name) else frozenset()
+            standing = [one for one in before.get(name, ()) if one["trace_id"] not in tried]
+            listed = [*standing, *({"trace_id": t, "reason": r} for t, r in found)]
+            if listed:
+                entry[name] = listed
+        old = before.get("unreadable") or {}
+        traces = [*old.get("traces", ()), *record.unreadable]
+        tokens = old.get("tokens", 0) + record.lost_tokens
+        if traces or tokens:
+            count = old.get("count", 0) + record.unreadable_count
+            entry["unreadable"] = {"count": count, "tokens": tokens, "traces": traces}
+        section[step.name] = entry
+        whole[step.section] = section
+    return whole
+
+
+def _versions(described: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = described.get("versions")
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,163 @@
+"""The journal of a run, in SQLite: every answered call is on disk before it is counted as done.
+
+A log is written in shards of whole blocks of examples, sealed at the end. Between two shards lie hundreds of calls,
+and some of them are no rows yet: an attempt may still need its finalizer. So what is durable is the call, not the row:
+a row of `LOG/.generate/journal.sqlite` for each answered sample; the log's rows are made of these and of the recipe
+alone, so that they do not depend on how often the run was interrupted. Shards of a few rows would be durable too, but
+cost several syncs and a Parquet footer each, and have no room for an attempt without its answer.
+
+There is a table for each kind of event (events.py). An answer is committed to the write-ahead log when it comes, which
+a killed process survives, and synced at the latest `SYNC_S` later, which a machine that loses power survives. SQLite
+itself drops a half-written commit when the journal is opened again, and lets one process hold it. The folder's name
+begins with a dot, so that readers of logs pass over it; it goes when the log is sealed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from generate.journal.events import KINDS, Event, columns_of, event_of, row_of
+from generate.journal.old_form import OLD, kept_in, old_events
+from toolkit.errors import ThinkbackError
+
+FOLDER = ".generate"
+JOURNAL = "journal.sqlite"
+SYNC_S = 0.1
+BEGUN = "begun"
+"""Under this name is kept what a run began with."""
+PAGE, WAL_PAGES = 2**14, 256
+"""Bytes of a page, so that several texts share one, and pages that the write-ahead log gathers before they are moved
+into the tables."""
+SETTINGS = (f"page_size = {PAGE}", "locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = NORMAL",
+            f"wal_autocheckpoint = {WAL_PAGES}")  # fmt: skip
+SAVED = "progress is saved: make room and run the same command again"
+
+Kind = TypeVar("Kind", bound=Event)
+
+
+class Journal:
+    """The open journal in `out/.generate`; at most one process holds it.
+
+    ThinkbackError when another process does, when the file is damaged, and when the disk is full.
+    """
+
+    def __init__(self, out: Path):
+        self.out, self.folder = out, out / FOLDER
+        self.path = self.folder / JOURNAL
+        self._unsynced, self._synced_at = False, time.monotonic()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(self.path, timeout=0, isolation_level=None)
+        except OSError as error:
+            raise ThinkbackError(f"`{out}` can't be written: {error.strerror}") from None
+        except sqlite3.Error as error:
+            raise self._trouble(error) from None
+        try:
+            self._begin()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _begin(self) -> None:
+        """Take hold of the file, make its tables, and take over what a journal of the old form holds."""
+        try:
+            for setting in SETTINGS:
+                self._db.execute(f"PRAGMA {setting}")
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("CREATE TABLE IF NOT EXISTS Kept (name PRIMARY KEY, value)")
+            for kind in KINDS:
+                self._db.execute(f"CREATE TABLE IF NOT EXISTS {kind.__name__} ({', '.join(columns_of(kind))})")
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._trouble(error) from None
+        if (self.folder / OLD).exists():
+            if not self.kept(OLD):
+                self.append(
+                    list(old_events(self.out, self.folder / OLD)), {**kept_in(self.folder), OLD: {"read": True}}
+                )
+            self.sync()
+            (self.folder / OLD).unlink()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Sync what was appended and let others write."""
+        self._db.close()
+
+    def append(self, events: Iterable[Event], keep: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        """Keep events, and named mappings in the place of those kept before: all of them or, after a kill, none."""
+        rows = [(type(event), row_of(event)) for event in events]
+        try:
+            self._db.execute("BEGIN")
+            for kind, row in rows:
+                self._db.execute(f"INSERT INTO {kind.__name__} VALUES ({', '.join('?' * len(row))})", row)
+            for name, value in (keep or {}).items():
+                self._db.execute("INSERT OR REPLACE INTO Kept VALUES (?, ?)", (name, json.dumps(value)))
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise self._trouble(error) from None
+        self._unsynced = True
+        if time.monotonic() - self._synced_at >= SYNC_S:
+            self.sync()
+
+    def events(self, kind: type[Kind]) -> Iterator[Kind]:
+        """All events of one kind, in the order in which they came."""
+        try:
+            for row in self._db.execute(f"SELECT * FROM {kind.__name__} ORDER BY rowid"):
+                yield event_of(kind, row)  # type: ignore[arg-type, misc]
+        except sqlite3.Error as error:
+            raise self._trouble(error) from None
+
+    def empty(self) -> bool:
+        """Whether nothing has happened yet."""
+        return not any(next(self.events(kind), None) for kind in KINDS)
+
+    def keep(self, name: str, value: Mapping[str, Any]) -> None:
+        """Keep a mapping under a name, in the place of the one before."""
+        self.append((), {name: value})
+
+    def kept(self, name: str) -> dict[str, Any]:
+        """What was kept under a name; empty where nothing was."""
+        try:
+            row = self._db.execute("SELECT value FROM Kept WHERE name = ?", (name,)).fetchone()
+        except sqlite3.Error as error:
+            raise self._trouble(error) from None
+        return {} if row is None else dict(json.loads(row[0]))
+
+    def sync(self) -> None:
+        """Have everything that was appended on the disk."""
+        if self._unsynced:
+            try:
+                with self.path.with_name(f"{JOURNAL}-wal").open("rb") as file:
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise ThinkbackError(f"`{self.out}` can't be written: {error.strerror}; {SAVED}") from None
+        self._unsynced, self._synced_at = False, time.monotonic()
+
+    def remove(self) -> None:
+        """The log is sealed and holds everything: the journal goes."""
+        self.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _trouble(self, error: sqlite3.Error) -> ThinkbackError:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_BUSY:
+            return ThinkbackError(f"`{self.out}` is being written by another run: wait for it, or write elsewhere")
+        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return ThinkbackError(f"`{self.path}` is damaged: restore the file, or generate into another `out`")
+        full = code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+        what = f"the disk is full or failed; {SAVED}" if full else str(error)
+        return ThinkbackError(f"`{self.out}` can't be written: {what}")

@@ -1,0 +1,100 @@
+"""What a journal holds: one frozen dataclass of plain values for each kind of event, which is a table of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from generate.engines.base import Completion
+from toolkit.errors import ThinkbackError
+
+_KEPT = tuple(field.name for field in fields(Completion) if field.name != "token_ids")
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One sample of an answered call: its completion, or why there is none.
+
+    about: the example, or the question of a verifier. pool: of the recipe, ending in `FINALIZER` for the calls that
+    read an answer; empty for a verifier's. sample: its index, or the number of the try. elapsed_s: wall-clock seconds
+    since the answer before, on the first sample of each call, so that they add up over all interruptions.
+    """
+
+    about: str
+    pool: str
+    sample: int
+    failure: str | None
+    elapsed_s: float
+    completion: Completion | None
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A trace that can have no row of a signal, and why."""
+
+    trace_id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Incomplete:
+    """A trace whose row of a signal lacks a value, and why."""
+
+    trace_id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A trace about which nothing readable was said. first: of those of one judgement, which is counted with it."""
+
+    trace_id: str
+    first: bool
+
+
+@dataclass(frozen=True)
+class BlockDone:
+    """A block of traces that is done: its seconds, and the tokens of calls that came to nothing."""
+
+    elapsed_s: float
+    lost_tokens: int
+
+
+SignalEvent = Skipped | Incomplete | Unreadable | BlockDone
+Event = Answered | SignalEvent
+KINDS: tuple[type[Event], ...] = (Answered, Skipped, Incomplete, Unreadable, BlockDone)
+
+
+def columns_of(kind: type[Event]) -> tuple[str, ...]:
+    """The columns of the table of a kind of event."""
+    return tuple(field.name for field in fields(kind))
+
+
+def row_of(event: Event) -> tuple[Any, ...]:
+    """An event as a row of its table, a completion as JSON. ThinkbackError where a number in it is none."""
+    row = {name: getattr(event, name) for name in columns_of(type(event))}
+    made = row.get("completion")
+    if made is not None:
+        try:
+            row["completion"] = json.dumps({n: getattr(made, n) for n in _KEPT}, ensure_ascii=False, allow_nan=False)
+        except ValueError:
+            raise ThinkbackError(
+                f"the engine gave a number that is NaN or infinite for `{row['about']}/{row['pool']}`"
+            ) from None
+    return tuple(row.values())
+
+
+def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
+    """The event of a row of its table."""
+    if kind is Answered and row[-1] is not None:
+        row = (*row[:-1], completion_of(json.loads(row[-1])))
+    return kind(*row)
+
+
+def completion_of(given: Mapping[str, Any]) -> Completion:
+    """A completion as JSON kept it, which is without its token ids."""
+    logprobs = given["token_logprobs"]
+    kept = {**{name: given[name] for name in _KEPT}, "token_logprobs": None if logprobs is None else tuple(logprobs)}
+    return Completion(token_ids=None, **kept)

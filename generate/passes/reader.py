@@ -1,0 +1,274 @@
+"""A loaded model that reads texts: what it was loaded from, what fits it, and one forward pass after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from generate.engines.base import EngineError, Prompt, shares
+from generate.engines.loading import DEVICES, DTYPES, Placing, load_network, ran_out
+from generate.engines.weights import ModelFiles, Tokens, find_model, installed, load_tokens, versions
+from generate.passes.batching import Ids, Padded, batches, pad, tokens_in_batch
+from toolkit.settings import Checked, setting
+
+LOGITS = 2**27
+"""Logits held at once, at most, unless one text has more: batches are made smaller for large vocabularies."""
+LATEST = "logits_to_keep"
+"""What causal models call the number of last columns that get logits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextReading(Checked):
+    """How a model reads texts: the longest text and a batch, both in tokens, where, and in which numbers."""
+
+    context: int | None = setting(None, low=1)
+    batch_tokens: int | None = setting(None, low=1, identity=False)
+    device: str = setting("auto", choices=DEVICES, identity=False)
+    dtype: str = setting("auto", choices=DTYPES)
+    load_in_4bit: bool = setting(False)
+    padding: str = setting("right", choices=("right", "left"), identity=False)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One batch, read: the places of its texts among those given, what the model gave, and each text's share of the
+    seconds, by tokens. `seconds`: of the whole batch.
+    """
+
+    places: tuple[int, ...]
+    padded: Padded
+    out: Any
+    seconds: float
+    device_s: tuple[float, ...]
+
+
+@contextlib.contextmanager
+def in_memory(texts: int, tokens: int) -> Iterator[None]:
+    """A pass over so many texts of up to so many tokens, or what is taken from it: EngineError where there is not
+    enough memory.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not ran_out(error):
+            raise
+        raise EngineError(
+            f"out of memory with {texts} texts of up to {tokens} tokens: lower `batch_tokens`; the same command"
+            " continues"
+        ) from None
+
+
+class Reader:
+    """A model that reads. `head`: one of generate.engines.loading.HEADS; `context`: its longest text in tokens; `left`:
+    pad on that side, which encoders never are, for their heads read the first place; `base`: the files of the model
+    that an adapter was put on.
+    """
+
+    def __init__(
+        self,
+        files: ModelFiles,
+        tokens: Tokens,
+        network: Any,
+        head: str,
+        context: int | None,
+        batch_tokens: int | None,
+        left: bool,
+        base: ModelFiles | None = None,
+    ):
+        self.files, self.tokens, self.network, self.head = files, tokens, network, head
+        self.context = longest(base or files, tokens, context)
+        self.batch_tokens, self.base = tokens_in_batch(batch_tokens, network.device.type), base
+        self.busy_s = 0.0
+        self.own_pad = network.config.pad_token_id
+        self._takes = frozenset(inspect.signature(network.forward).parameters)
+        self.left = left and not looks_ahead(network)
+        self.even = feels_padding(self)
+
+    @property
+    def dimension(self) -> int:
+        """The length of a hidden state."""
+        return int(self.network.config.get_text_config().hidden_size)
+
+    @property
+    def layers(self) -> int:
+        """How many layers there are; `hidden_states` has one entry more, the embeddings."""
+        return int(self.network.config.get_text_config().num_hidden_layers)
+
+    def describe(self) -> dict[str, object]:
+        """For the manifest; the weights are hashed here."""
+        import torch
+
+        device = self.network.device
+        base = {} if self.base is None else {"base": self.base.name, "base_weights_sha256": self.base.weights_sha256()}
+        return {
+            "model": self.files.name,
+            "revision": self.files.revision,
+            "weights_sha256": self.files.weights_sha256(),
+            **base,
+            "versions": versions("torch", "transformers", "tokenizers", "safetensors", "peft"),
+            "dtype": str(self.network.dtype).removeprefix("torch."),
+            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+            "context": self.context,
+            "batch_tokens": self.batch_tokens,
+        }
+
+    def too_long(self, text: Ids) -> str | None:
+        """Why the model can't take a text whole; None where it can."""
+        if not len(text):
+            return "the text has no tokens"
+        if self.context is not None and len(text) > self.context:
+            return f"the text has {len(text)} tokens and the model takes {self.context}"
+        return None
+
+    def read(self, texts: Sequence[Ids], **options: Any) -> Iterator[Pass]:
+        """Forward passes over texts that fit, those of like length together. `options` go to the model."""
+        import torch
+
+        for places in self._batches(texts):
+            group = [texts[place] for place in places]
+            began = perf_counter()
+            with in_memory(len(group), max(map(len, group))), torch.inference_mode():
+                padded = pad(group, self.fill(group), self.left, self.network.device)
+                out = self.network(**self.inputs(padded), **self._logits(padded, group), **options)
+                if self.network.device.type == "cuda":
+                    torch.cuda.synchronize(self.network.device)
+            seconds = perf_counter() - began
+            self.busy_s += seconds
+            yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, [len(text) for text in group])))
+
+    def inputs(self, padded: Padded) -> dict[str, Any]:
+        """What the model is given. Positions are said only where padding on the left would shift them, and not to
+        models that count them from the padding themselves.
+        """
+        given: dict[str, Any] = {"input_ids": padded.ids, "attention_mask": padded.mask}
+        if padded.types is not None and "token_type_ids" in self._takes:
+            given["token_type_ids"] = padded.types
+        counts = hasattr(getattr(self.network.base_model, "embeddings", None), "create_position_ids_from_input_ids")
+        if padded.left and "position_ids" in self._takes and not counts:
+            given["position_ids"] = (padded.mask.cumsum(1) - 1).clamp(min=0)
+        if "use_cache" in self._takes:
+            given["use_cache"] = False
+        return given
+
+    def fill(self, texts: Sequence[Ids]) -> int:
+        """The id that pads. A classifier of decoders finds a text's end by its config's pad token; where the config has
+        none, an id that no text of the batch holds stands in, so that it reads them as if each were alone.
+        """
+        if self.head != "sequence":
+            return 0 if self.tokens.tokenizer.pad_token_id is None else int(self.tokens.tokenizer.pad_token_id)
+        if self.own_pad is not None:
+            return int(self.own_pad)
+        held = {i for text in texts for i in text.all}
+        free = next((i for i in range(int(self.network.config.get_text_config().vocab_size)) if i not in held), None)
+        if free is None and len(texts) > 1:
+            raise EngineError(f"model `{self.files.name}`: no token is free to pad with: set `batch_tokens = 1`")
+        self.network.config.pad_token_id = free
+        return free or 0
+
+    def close(self) -> None:
+        """Free the model's memory."""
+        import torch
+
+        on_gpu = self.network.device.type == "cuda"
+        self.network = None
+        if on_gpu:
+            torch.cuda.empty_cache()
+
+    def _batches(self, texts: Sequence[Ids]) -> Iterator[list[int]]:
+        """Of a causal model no more than `LOGITS` at once: those of the completions alone, where it can leave out the
+        prompts'.
+        """
+        lengths = [len(text) for text in texts]
+        if self.even:
+            return _even_batches(lengths, self.batch_tokens)
+        if self.head != "causal":
+            return batches(lengths, self.batch_tokens)
+        before = [_unread(text) if LATEST in self._takes else 0 for text in texts]
+        room = max(1, LOGITS // int(self.network.config.get_text_config().vocab_size))
+        return batches(lengths, self.batch_tokens, before, room)
+
+    def _logits(self, padded: Padded, group: Sequence[Ids]) -> dict[str, int]:
+        """How many of the batch's last columns have logits: from the first that says something of a completion."""
+        if self.head != "causal" or LATEST not in self._takes:
+            return {}
+        starts = padded.starts.tolist()
+        first = min(start + _unread(text) for start, text in zip(starts, group, strict=True))
+        return {LATEST: padded.ids.shape[1] - first}
+
+
+def _unread(text: Ids) -> int:
+    """Tokens of a text that say nothing of its completion: its prompt's, but for the last."""
+    return max(0, len(text.prompt) - 1)
+
+
+def _even_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Batches of texts of one length."""
+    for length in sorted(set(lengths)):
+        places = [place for place, own in enumerate(lengths) if own == length]
+        for group in batches([length] * len(places), tokens):
+            yield [places[i] for i in group]
+
+
+def feels_padding(reader: Reader) -> bool:
+    """Whether padding changes what the model makes of a text, as where convolutions look past the mask: its texts are
+    then read with those of their own length alone.
+    """
+    import torch
+
+    size = int(reader.network.config.get_text_config().vocab_size)
+    short, long = (Ids(tuple(i % size for i in ids)) for ids in ((0, 1, 2), (3, 4, 5, 6, 7, 8)))
+    found = []
+    with torch.inference_mode():
+        for group in ([short], [short, long]):
+            padded = pad(group, reader.fill(group), reader.left, reader.network.device)
+            states = reader.network(**reader.inputs(padded), output_hidden_states=True).hidden_states[-1]
+            start = int(padded.starts[0])
+            found.append(states[0, start : start + len(short)].float())
+    return bool((found[0] - found[1]).abs().max() > 0.05 * found[0].abs().max())
+
+
+def looks_ahead(network: Any) -> bool:
+    """Whether a text's first state depends on what follows, as an encoder's does."""
+    import torch
+
+    size = int(network.config.get_text_config().vocab_size)
+    first = []
+    with torch.inference_mode():
+        for ids in ([0, 1, 2, 3], [0, 4, 5, 6]):  # one by one: some have no token to pad with
+            given = torch.tensor([ids], device=network.device) % size
+            first.append(network(input_ids=given, output_hidden_states=True).hidden_states[-1][0, 0].float())
+    return not torch.allclose(*first, rtol=1e-2, atol=1e-3)
+
+
+def longest(files: ModelFiles, tokens: Tokens, wanted: int | None = None) -> int | None:
+    """The longest text of a model, in tokens: `wanted`, which may be no more than its config says; else what that and
+    its tokenizer allow; None where neither says.
+    """
+    if wanted is not None:
+        return files.context(wanted)
+    limits = [limit for limit in (files.context(), tokens.tokenizer.model_max_length) if limit and limit < 10**9]
+    return min(limits) if limits else None
+
+
+def open_reader(model: str, head: str, settings: TextReading, what: str) -> Reader:
+    """Load a model as the settings say; `what` names who asks, in errors."""
+    installed("generate", "torch", "transformers", "safetensors")
+    files = find_model(model, None, download=False)
+    tokens = load_tokens(str(files.folder))
+    placing = Placing(settings.device, settings.dtype, settings.load_in_4bit)
+    network = load_network(files, head, placing, what)
+    return Reader(files, tokens, network, head, settings.context, settings.batch_tokens, settings.padding == "left")
+
+
+def encode(tokens: Tokens, prompt: Prompt, text: str, end: int | None) -> Ids:
+    """What a model reads of a trace: the prompt as an engine would send it, and the text's own tokens, with the `end`
+    that the trace had.
+    """
+    ids = list(tokens.tokenizer(text, add_special_tokens=False)["input_ids"])
+    if end is not None:
+        ids.append(end)
+    return Ids(tuple(tokens.encode(prompt)) if prompt else (), tuple(ids))

@@ -1,0 +1,1 @@
+"""Recipes: the TOML files that say what is asked, their settings, their prompts, and those that ship."""

@@ -1,0 +1,300 @@
+"""A recipe: the data, prompts, engine, sampling, budgets and steps that make a log, as frozen dataclasses.
+
+The tables of the file, all strict (an unknown key is an error that names the nearest one):
+
+    name = "…"    seed = 0    license = "…"
+    [data]        dataset (a data set, or "examples": a file in the log's own columns), path, split, limit, options
+    [engine]      kind, model, and whatever that engine takes besides
+    [answers]     how answers are read, normalised and judged (as in the mapping files of `thinkback import table`)
+    [embedding]   model: the folder of a sentence encoder, for few-shot examples and evidence chosen by similarity
+    [evidence]    top passages of each example, with a floor of similarity
+    [few_shot]    worked examples in the prompt
+    [finalizer]   the call that reads an answer out of a text without one
+    [[sample]]    a pool of first attempts
+    [[revise]]    a pool of revisions of another pool's trace
+
+Paths are looked for beside the recipe, then in the working directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from generate.engines import ENGINES, Engine, EngineOptions, open_engine, read_settings, settings_of
+from generate.recipes.prompting import Template
+from generate.recipes.temperatures import Constant, TemperatureSchedule, read_schedule
+from generate.recipes.toml_file import RecipePart
+from toolkit.answers import JUDGES, KINDS, WAYS
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.settings import Checked, check, flatten, setting
+
+FILES = frozenset({"evidence", "exclude"})
+"""Options of data sets that name a file or folder: looked for beside the recipe, and free to lie elsewhere when a run
+is continued."""
+MATH_JUDGE = "math-verify"
+"""The judge that compares answers as mathematics."""
+GREEDY = Constant(0.0)
+
+
+@dataclass(frozen=True)
+class DataSettings(Checked):
+    """Which examples: a registered data set, or `examples` for a Parquet or JSON-lines file of the log's columns."""
+
+    dataset: str = setting()
+    path: str | None = setting(None, identity=False)
+    split: tuple[str, ...] = setting(())
+    limit: int | None = setting(None, low=1)
+    options: Mapping[str, Any] = setting({})
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Which engine and model; `settings` are the engine's own and checked by it."""
+
+    kind: str = setting(choices=ENGINES)
+    model: str = setting()
+    samples_per_call: int | None = setting(None, low=1, identity=False)
+    settings: Mapping[str, Any] = setting({})
+    options: EngineOptions = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.model.strip():
+            raise ThinkbackError("`model` is empty: name a model, or its folder")
+        given = {"model": self.model, **self.settings}
+        object.__setattr__(self, "options", read_settings(settings_of(self.kind), given, self.kind))
+
+    def samples_at_once(self, samples: int) -> int:
+        """How many samples of a step of so many go into one call: as the recipe says, else as the engine likes."""
+        return self.samples_per_call or self.options.samples_at_once(samples)
+
+    @property
+    def chat_template(self) -> str | None:
+        """The file that takes the place of the model's own chat template."""
+        return self.settings.get("chat_template")
+
+    def identity(self) -> dict[str, Any]:
+        """The engine's own settings, as they were given, that decide what comes back."""
+        return {key: value for key, value in self.settings.items() if self.options.decides(key)}
+
+    def opened(self, recipe: RecipePart) -> Engine:
+        """The engine, whose model and other files may lie beside the recipe."""
+        given = {"model": recipe.model(self.model), **self.settings}
+        for name in self.options.paths:
+            if isinstance(given.get(name), str) and recipe.find(given[name]).exists():
+                given[name] = str(recipe.find(given[name]))
+        return open_engine(self.kind, given)
+
+
+@dataclass(frozen=True)
+class AnswerSettings:
+    """How an answer is read out of a text, brought into its normal form and judged; see toolkit.answers."""
+
+    kind: str = setting("exact", choices=KINDS)
+    read: tuple[str, ...] = setting((), choices=WAYS)
+    pattern: str | None = setting(None)
+    judge: str = setting("equal", choices=(*JUDGES, MATH_JUDGE))
+    labels: tuple[str, ...] = setting(())
+    aliases: Mapping[str, str] = setting({})
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.kind == "label" and not self.labels:
+            raise ThinkbackError("`kind` is `label`: list the label space in `labels`")
+        if ("pattern" in self.read) != (self.pattern is not None):
+            raise ThinkbackError("`pattern` and the way `pattern` in `read` go together: give both")
+
+
+@dataclass(frozen=True)
+class EmbeddingSettings(Checked):
+    """The sentence encoder: a folder with a model in Hugging Face's form."""
+
+    model: str = setting(identity=False)
+
+
+@dataclass(frozen=True)
+class EvidenceSettings(Checked):
+    """Which passages of the column `evidence` go into the prompt: the `top` most similar ones above `floor`.
+
+    Where fewer than `top` reach the floor it is relaxed: the best `top` are taken, and the log says so.
+    """
+
+    top: int = setting(low=1)
+    floor: float = setting(-1.0, low=-1, high=1)
+
+
+@dataclass(frozen=True)
+class FewShotSettings(Checked):
+    """Worked examples: the first `k` of a pool (`fixed`, or those of `ids`), or the `k` nearest by embedding.
+
+    The pool is another split of the recipe's data, or the data set that `dataset` and `path` name.
+    """
+
+    choose: str = setting(choices=("fixed", "similar"))
+    k: int = setting(low=1)
+    prompt: str = setting()
+    dataset: str | None = setting(None)
+    path: str | None = setting(None, identity=False)
+    split: tuple[str, ...] = setting(())
+    options: Mapping[str, Any] = setting({})
+    ids: tuple[str, ...] = setting(())
+    separator: str = setting("\n\n")
+
+    def data(self, of: DataSettings) -> DataSettings:
+        """The pool, as data to load, for a recipe whose data are `of`."""
+        path = of.path if self.dataset is None and self.path is None else self.path
+        return DataSettings(self.dataset or of.dataset, path, self.split, None, self.options)
+
+
+@dataclass(frozen=True)
+class FinalizerSettings(Checked):
+    """The second call where no answer can be read: its prompt sees the last `tail` characters of the text. `extra`:
+    further members of its requests to a server, over those of the engine."""
+
+    prompt: str = setting()
+    max_tokens: int = setting(512, low=1)
+    tail: int = setting(4000, low=1)
+    temperature: float = setting(0.0, low=0, high=5)
+    stop: tuple[str, ...] = setting(())
+    extra: Mapping[str, Any] = setting({})
+
+
+class _Step:
+    """What both kinds of steps are: a pool of traces, sampled from one prompt."""
+
+    def __post_init__(self: Any) -> None:
+        check(self)
+        object.__setattr__(self, "temperature", read_schedule(self.temperature, "temperature"))
+        if not self.pool or "/" in self.pool:
+            raise ThinkbackError(f"`pool` is `{self.pool}`; it takes a name without `/`")
+        if self.of is not None and self.action in ("", "solve"):
+            raise ThinkbackError(f"`action` is `{self.action}`; it takes what is done to the attempt, not `solve`")
+
+
+@dataclass(frozen=True)
+class SampleStep(_Step):
+    """A pool of first attempts: `samples` traces of each example."""
+
+    pool: str = setting()
+    prompt: str = setting()
+    max_tokens: int = setting(low=1)
+    samples: int = setting(1, low=1)
+    temperature: TemperatureSchedule = setting(GREEDY, read=read_schedule)
+    top_p: float = setting(1.0, low=1e-6, high=1)
+    stop: tuple[str, ...] = setting(())
+    logprobs: int = setting(0, low=0)
+    finalize: bool = setting(True)
+    extra: Mapping[str, Any] = setting({})
+
+    table: ClassVar[str] = "sample"
+    action: ClassVar[str] = "solve"
+    of: ClassVar[str | None] = None
+    of_sample: ClassVar[int] = 0
+    joined: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class ReviseStep(_Step):
+    """A pool of revisions: `rollouts` of them of the trace `of_sample` of the pool `of`.
+
+    joined: the revision goes on where the attempt stops, so that the answer is read from both texts, one after the
+    other; an attempt that was at its end keeps its answer.
+    """
+
+    pool: str = setting()
+    action: str = setting()
+    of: str = setting()
+    prompt: str = setting()
+    max_tokens: int = setting(low=1)
+    rollouts: int = setting(1, low=1)
+    of_sample: int = setting(0, low=0)
+    temperature: TemperatureSchedule = setting(GREEDY, read=read_schedule)
+    top_p: float = setting(1.0, low=1e-6, high=1)
+    stop: tuple[str, ...] = setting(())
+    logprobs: int = setting(0, low=0)
+    finalize: bool = setting(True)
+    extra: Mapping[str, Any] = setting({})
+    joined: bool = setting(False)
+
+    table: ClassVar[str] = "revise"
+
+    @property
+    def samples(self) -> int:
+        """How many traces of each example: the rollouts."""
+        return self.rollouts
+
+
+PoolStep = SampleStep | ReviseStep
+
+
+@dataclass(frozen=True)
+class Recipe(RecipePart):
+    """A recipe, checked as a whole. `prompts` holds the files that it names, by name, a chat template of its own among
+    them; `folder` is where it lies.
+    """
+
+    license: str | None
+    data: DataSettings
+    engine: EngineSettings
+    answers: AnswerSettings
+    embedding: EmbeddingSettings | None
+    evidence: EvidenceSettings | None
+    few_shot: FewShotSettings | None
+    finalizer: FinalizerSettings | None
+    sample: tuple[SampleStep, ...]
+    revise: tuple[ReviseStep, ...]
+    prompts: Mapping[str, Template]
+
+    def __post_init__(self) -> None:
+        self._check_pools()
+        for place, part in [*((step.pool, step) for step in self.steps), ("finalizer", self.finalizer)]:
+            if part is not None:
+                self.engine.options.check_extra(part.extra, f"`{place}`: `extra`")
+        similar = self.few_shot is not None and self.few_shot.choose == "similar"
+        if self.embedding is None and (self.evidence is not None or similar):
+            raise ThinkbackError("evidence and few-shot examples chosen by similarity need `[embedding]`")
+
+    def _check_pools(self) -> None:
+        seen: dict[str, int] = {}
+        for step in self.steps:
+            place = f"{step.table}.{step.pool}"
+            if step.pool in seen:
+                raise ThinkbackError(f"`{place}.pool` names two steps")
+            if step.of is not None and step.of not in seen:
+                raise ThinkbackError(f"`{place}.of`: no pool `{step.of}` before it; {suggest(step.of, seen)}")
+            if step.of is not None and step.of_sample >= seen[step.of]:
+                traces = f"`{step.of}` has {seen[step.of]} trace{'s' if seen[step.of] > 1 else ''}"
+                raise ThinkbackError(f"`{place}.of_sample` is {step.of_sample}, but {traces}, counted from 0")
+            seen[step.pool] = step.samples
+
+    @property
+    def steps(self) -> tuple[PoolStep, ...]:
+        """The steps in the order in which they run."""
+        return (*self.sample, *self.revise)
+
+    def step_of(self, pool: str) -> PoolStep:
+        """The step that makes a pool."""
+        return next(step for step in self.steps if step.pool == pool)
+
+    def identity(self) -> dict[str, Any]:
+        """Everything that decides what is written, as dotted names and JSON values, in the file's order."""
+        flat: dict[str, Any] = {"name": self.name, "seed": self.seed, "license": self.license}
+        flat |= flatten(self.data, "data")
+        for option in FILES.intersection(self.data.options):
+            flat[f"data.options.{option}"] = Path(str(self.data.options[option])).name
+        flat |= {"engine.kind": self.engine.kind, "engine.model": self.engine.model}
+        flat |= flatten(self.engine.identity(), "engine")
+        if self.engine.options.seeds_are_shared:
+            flat["engine.samples_per_call"] = self.engine.samples_per_call
+        for place in ("engine.model", "engine.tokenizer"):  # which weights lie there is for models_seen.py to know
+            folder = flat.get(place) and self.find(str(flat[place]))
+            if folder and folder.is_dir():
+                flat[place] = folder.resolve().name
+        for place in ("answers", "evidence", "few_shot", "finalizer", "sample", "revise"):
+            value = getattr(self, place)
+            flat |= flatten(value, place) if value else {place: None}
+        flat |= {"embedding.model": None if self.embedding is None else Path(self.embedding.model).name}
+        return flat | {f"prompts.{name}": template.digest for name, template in self.prompts.items()}

@@ -1,0 +1,151 @@
+"""A recipe's file: TOML, overruled by `KEY=VALUE` settings; and where the paths that it names are found."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.settings import Checked, from_table, setting
+
+SHIPPED = Path(__file__).resolve().parent / "shipped"
+TABLES = ("name", "seed", "license", "data", "engine", "answers", "embedding", "evidence", "few_shot", "finalizer",
+          "sample", "revise", "verify", "features", "states", "classifier")  # fmt: skip
+LISTS = ("sample", "revise", "verify", "features", "states")
+
+
+@dataclass(frozen=True)
+class Head(Checked):
+    """What stands before a recipe's tables."""
+
+    name: str = setting()
+    seed: int = setting(0)
+    license: str | None = setting(None)
+
+
+def shipped_recipes() -> tuple[str, ...]:
+    """Names of the recipes that come with the product."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
+
+
+def read_toml(recipe: str | Path, settings: Sequence[str] = ()) -> tuple[dict[str, Any], Path]:
+    """A recipe's tables, overruled by the settings, and where its file lies.
+
+    `recipe` is a file, or the name of a shipped one. ThinkbackError: one line that names the file and the key.
+    """
+    path = _path(recipe)
+    top = parse_toml(path)
+    try:
+        for given in settings:
+            _overrule(top, given)
+        for key in top:
+            if key not in TABLES:
+                raise ThinkbackError(f"unknown key `{key}`; {suggest(key, TABLES)}")
+    except ThinkbackError as error:
+        raise ThinkbackError(f"recipe `{path.name}`: {error}") from None
+    return top, path
+
+
+def parse_toml(path: Path) -> dict[str, Any]:
+    """The tables of a file. ThinkbackError where it can't be read or is not valid TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except RecursionError:
+        raise ThinkbackError(f"recipe `{path.name}` is not valid TOML: it is nested too deeply") from None
+    except ValueError as error:  # of TOML, of UTF-8, of integers with thousands of digits
+        raise ThinkbackError(f"recipe `{path.name}` is not valid TOML: {error}") from None
+    except OSError as error:
+        raise ThinkbackError(f"recipe `{path.name}` can't be read: {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class RecipePart:
+    """A recipe, or a part of one, of the file `file` in `folder`."""
+
+    file: str
+    folder: Path
+    name: str
+    seed: int
+
+    def find(self, path: str) -> Path:
+        """A path of the recipe: beside it where that exists, else as given, in the working directory."""
+        beside = self.folder / path
+        return beside if beside.exists() else Path(path)
+
+    def model(self, model: str) -> str:
+        """A model's folder as `find` finds it, or its name on a hub."""
+        found = self.find(model)
+        return str(found) if found.is_dir() else model
+
+
+def own_name(table: Any) -> str | None:
+    """What a table of a list is called: its pool, its name, else its kind or its model's folder."""
+    if not isinstance(table, Mapping):
+        return None
+    model = Path(table["model"]).name if isinstance(table.get("model"), str) else None
+    named = (table.get("pool"), table.get("name"), table.get("kind"), model)
+    return next((name for name in named if isinstance(name, str) and name), None)
+
+
+def place_of(name: str, table: Any) -> str:
+    """How errors name a table of the list `name`, as `sample.n15`."""
+    own = own_name(table)
+    return name if own is None else f"{name}.{own}"
+
+
+def read_head(top: Mapping[str, Any], path: Path) -> Head:
+    """The recipe's name, seed and license."""
+    return from_table(Head, {"name": path.stem, **{key: top[key] for key in ("name", "seed", "license") if key in top}})
+
+
+def read_optional(cls: type[Any], top: Mapping[str, Any], name: str) -> Any:
+    """A table that may be missing, as its settings class."""
+    return from_table(cls, top[name], name) if name in top else None
+
+
+def tables_of(top: Mapping[str, Any], name: str) -> list[Any]:
+    """The tables of a list such as `[[sample]]`."""
+    given = top.get(name, [])
+    if not isinstance(given, list):
+        raise ThinkbackError(f"`{name}` is {shown(given)}; write it as `[[{name}]]`, once for each")
+    return given
+
+
+def _path(recipe: str | Path) -> Path:
+    path = Path(recipe)
+    if path.is_file():
+        return path
+    if path.suffix or path.name != str(recipe):
+        raise ThinkbackError(f"recipe `{recipe}`: there is no such file; name a TOML file or a shipped recipe")
+    if path.name not in shipped_recipes():
+        raise ThinkbackError(
+            f"`{recipe}` is neither a file nor a shipped recipe; {suggest(path.name, shipped_recipes())}"
+        )
+    return SHIPPED / f"{path.name}.toml"
+
+
+def _overrule(top: dict[str, Any], given: str) -> None:
+    key, equals, text = given.partition("=")
+    names = key.strip().split(".")
+    if not equals or not all(names):
+        raise ThinkbackError(f"`{given}`: write a setting as KEY=VALUE, as `engine.model=llama3.2`")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        value = text
+    table: Any = top
+    for place, name in enumerate(names[:-1]):
+        if isinstance(table, dict) and place == 0 and name in LISTS:
+            listed = top.get(name, [])
+            table = {own_name(item): item for item in listed if isinstance(item, dict)}
+            if len(names) > 2 and names[1] not in table:
+                what = "pool" if name in ("sample", "revise") else "name"
+                raise ThinkbackError(f"`{key}`: there is no such {what}; {suggest(names[1], map(str, table))}")
+        else:
+            table = table.setdefault(name, {}) if isinstance(table, dict) else None
+    if not isinstance(table, dict) or (names[0] in LISTS and len(names) != 3):
+        raise ThinkbackError(f"`{key}` names no setting")
+    table[names[-1]] = value

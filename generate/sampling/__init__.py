@@ -1,0 +1,1 @@
+"""Sampling: a recipe run into a log, resumable at any moment."""

@@ -1,0 +1,295 @@
+"""Running a recipe into a log: block by block, step by step, resumable at any moment.
+
+The examples of a shard are taken in blocks. Each step asks its calls of a whole block, so that an engine has enough to
+batch; each answered call goes to the journal at once (generate.journal). When a block is through all steps its rows are
+made and appended as shards, and when all blocks are there the log is sealed. A run that is killed and started again
+reads the journal, asks what is missing, and makes the same rows.
+
+What ends a run early: an engine that can't work at all (EngineError), `PATIENCE` failures in a row that another
+attempt may cure, a full disk, an interruption. Progress is saved and the same command goes on. A call whose own
+prompt is at fault is recorded and not asked again; the log is sealed without its traces, and names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from generate.engines.base import Completion, Engine, EngineError
+from generate.journal.asking import Asking, JournalCall
+from generate.journal.database import Journal
+from generate.journal.events import Answered
+from generate.passes.embedding import Embedder
+from generate.recipes.recipe import PoolStep, Recipe
+from generate.sampling.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
+from generate.sampling.identity import check_begun, check_out
+from generate.sampling.manifest_source import source_of
+from generate.sampling.models_seen import EMBEDDING, ENGINE, ModelsSeen
+from generate.sampling.pool_calls import FINALIZER, ask_finalizer, ask_samples
+from generate.sampling.recipe_examples import contract_columns
+from generate.sampling.sampling_plan import SamplingPlan
+from generate.sampling.trace_rows import Judging, judged, judging, read, readable, trace_row
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, LogError, LogWriter, collect, open_log
+from toolkit.progress import Advance, uncounted
+
+BLOCK = 256
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What came of a run: the sealed log, the calls that could not be answered, with the reason of each, and how
+    answers were judged, where that took more than comparing strings."""
+
+    log: Log
+    failures: tuple[tuple[str, str], ...]
+    judging: Judging | None = None
+
+
+def generate(
+    plan: SamplingPlan,
+    out: Path,
+    open_engine: Callable[[Recipe], Engine] | None = None,
+    *,
+    embedder: Embedder | None = None,
+    block: int = BLOCK,
+    started: Callable[[int], Advance] | None = None,
+) -> Generated:
+    """Run a plan into the log `out`, or go on with it; the engine, by default the recipe's, is opened when the first
+    call is due.
+
+    `block` is how many examples go through the steps together; the rows do not depend on it. `started` is told how
+    many traces the journal held already, and gives a function to count more with.
+    ThinkbackError when the log in `out` is complete or of another recipe, and for all that ends a run early.
+    """
+    check_out(plan.identity, out)
+    context = Context(plan.recipe, plan.examples, plan.pool, embedder)
+    writer = LogWriter(out)
+    with Journal(writer.path) as journal:
+        check_begun(plan.identity, journal)
+        run = _Run(plan, writer, journal, context, open_engine or _opened, ModelsSeen(journal))
+        try:
+            run.recall()
+            run.advance = started(run.known()) if started is not None else uncounted
+            for rows in plan.examples.iter_slices(block):
+                run.block(rows)
+            return run.seal()
+        except (EngineError, LogError) as error:
+            raise run.kept(error) from None
+        finally:
+            run.close()
+
+
+def _opened(recipe: Recipe) -> Engine:
+    return recipe.engine.opened(recipe)
+
+
+@dataclass
+class _Run:
+    plan: SamplingPlan
+    writer: LogWriter
+    journal: Journal
+    context: Context
+    open_engine: Callable[[Recipe], Engine]
+    models: ModelsSeen
+    advance: Advance = uncounted
+    engine: Engine | None = None
+    done: dict[tuple[str, str, int], Completion] = field(default_factory=dict)
+    failed: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
+    written: dict[str, frozenset[str]] = field(default_factory=dict)
+    finished: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.asking = Asking(self.journal, f"`{self.writer.path}`")
+
+    def recall(self) -> None:
+        """What was answered before, and which examples have their rows: all tables', or settled without traces."""
+        log = self.writer.log()
+        for table in ("examples", "traces"):
+            ids = collect(log.scan(table, ["example_id"]))["example_id"].unique() if log.has(table) else ()
+            self.written[table] = frozenset(ids)
+        for answered in self.journal.events(Answered):
+            self.note(answered)
+        begun = {example_id for example_id, _, _ in self.done}
+        self.finished = self.written["examples"] & (self.written["traces"] | (self.written["examples"] - begun))
+
+    def note(self, one: Answered) -> None:
+        """Note an answered sample. Completions whose rows are written need not be held."""
+        self.seconds[one.pool] = self.seconds.get(one.pool, 0.0) + one.elapsed_s
+        self.counted[one.pool] = self.counted.get(one.pool, 0) + 1
+        if one.completion is None:
+            self.failed[one.about, one.pool, one.sample] = one.failure or ""
+        elif not all(one.about in ids for ids in self.written.values()):
+            self.done[one.about, one.pool, one.sample] = one.completion
+
+    def known(self) -> int:
+        """Samples answered before, finalizers apart."""
+        return sum(count for pool, count in self.counted.items() if not pool.endswith(FINALIZER))
+
+    def block(self, rows: pl.DataFrame) -> None:
+        """Take a block of examples through all steps and write its rows."""
+        rows = rows.filter(~pl.col("example_id").is_in(list(self.finished)))
+        if not rows.height:
+            return
+        prepared = self.context.prepare(rows)
+        if self.context.opened is not None:
+            self.models.settle(EMBEDDING, self.context.opened)
+        for step in self.plan.recipe.steps:
+            self.step(step, prepared)
+        if not self.asking.failed:
+            self.write(rows, prepared)
+
+    def step(self, step: PoolStep, prepared: Sequence[Prepared]) -> None:
+        """Ask what a step still lacks of a block, then the finalizers of its unreadable texts."""
+        recipe = self.plan.recipe
+        per_call = recipe.engine.samples_at_once(step.samples)
+        asked: list[JournalCall] = []
+        for example in prepared:
+            missing = [i for i in range(step.samples) if not self.has(example.example_id, step.pool, i)]
+            prompt = prompt_of(recipe, step, example, self.attempt) if missing else None
+            if prompt is not None:
+                asked += ask_samples(step, recipe.seed, example.example_id, prompt, missing, per_call)
+        self.ask(asked)
+        if recipe.finalizer is None or not step.finalize:
+            return
+        found = [(e, i) for e in prepared for i in range(step.samples) if (e.example_id, step.pool, i) in self.done]
+        texts = [self.whole(step, example.example_id, index) for example, index in found]
+        asked = []
+        for (example, index), (text, _), answer in zip(found, texts, read(texts, recipe.answers), strict=True):
+            name = example.example_id
+            if not readable(answer, recipe.answers) and not self.has(name, step.pool + FINALIZER, index):
+                prompt = finalizer_prompt(recipe, example, text)
+                asked.append(ask_finalizer(recipe.finalizer, recipe.seed, name, step.pool, prompt, index))
+        self.ask(asked)
+
+    def ask(self, asked: Sequence[JournalCall]) -> None:
+        """Run calls; each answer is in the journal before it is counted."""
+        if not asked:
+            return
+        engine = self.opened()
+        for one, answered in self.asking.answers(engine, asked):
+            for sample in answered:
+                self.note(sample)
+            if not one.pool.endswith(FINALIZER):
+                self.advance(len(answered))
+        self.models.settle(ENGINE, engine)
+
+    def has(self, example_id: str, pool: str, index: int) -> bool:
+        """Whether a call was answered, if only by a failure of its own."""
+        return (example_id, pool, index) in self.done or (example_id, pool, index) in self.failed
+
+    def attempt(self, example_id: str, pool: str, index: int) -> tuple[str, str | None] | None:
+        """The text of a trace, and its answer: the finalizer's where one was asked."""
+        completion = self.done.get((example_id, pool, index))
+        if completion is None:
+            return None
+        recipe = self.plan.recipe
+        answer = read([self.answering(recipe.step_of(pool), example_id, index)], recipe.answers)[0]
+        return completion.text, answer if readable(answer, recipe.answers) else None
+
+    def whole(self, step: PoolStep, example_id: str, index: int) -> tuple[str, bool]:
+        """A trace's text, after the attempt's where the step goes on from there, and whether its limit cut it off."""
+        made = self.done[example_id, step.pool, index]
+        before = self.done[example_id, step.of, step.of_sample].text if step.joined and step.of is not None else ""
+        return before + made.text, made.finish_reason == "length"
+
+    def answering(self, step: PoolStep, example_id: str, index: int) -> tuple[str, bool]:
+        """The text that a trace's answer is read from, the finalizer's where one was asked, else the whole; and
+        whether its limit cut it off."""
+        finalizer = self.done.get((example_id, step.pool + FINALIZER, index))
+        if finalizer is None:
+            return self.whole(step, example_id, index)
+        return finalizer.text, finalizer.finish_reason == "length"
+
+    def write(self, rows: pl.DataFrame, prepared: Sequence[Prepared]) -> None:
+        """Append a block's rows as shards: what is there already stays."""
+        recipe = self.plan.recipe
+        more = pl.DataFrame([{"example_id": p.example_id, **p.columns} for p in prepared], infer_schema_length=None)
+        chosen = recipe.evidence is not None
+        examples = contract_columns(rows, (EVIDENCE,) if chosen else ()).join(more, on="example_id", how="left")
+        traces = self.traces(rows, prepared)
+        for table, made in (("examples", examples), ("traces", traces)):
+            new = made.filter(~pl.col("example_id").is_in(list(self.written[table])))
+            if new.height:
+                self.writer.append(table, new)
+        ids = set(rows["example_id"])
+        self.done = {key: value for key, value in self.done.items() if key[0] not in ids}
+
+    def traces(self, rows: pl.DataFrame, prepared: Sequence[Prepared]) -> pl.DataFrame:
+        """The traces of a block in the order of steps, examples and samples."""
+        recipe, made, texts = self.plan.recipe, [], []
+        model = self.model()
+        for step in recipe.steps:
+            for example in prepared:
+                for index in range(step.samples):
+                    attempt = self.done.get((example.example_id, step.pool, index))
+                    if attempt is None:
+                        continue
+                    finalizer = self.done.get((example.example_id, step.pool + FINALIZER, index))
+                    made.append(trace_row(recipe, step, model, example.example_id, index, attempt, finalizer))
+                    texts.append(self.answering(step, example.example_id, index))
+        answers = read(texts, recipe.answers)
+        for row, answer in zip(made, answers, strict=True):
+            row["answer_read"] = answer
+        return judged(made, rows, recipe.answers, self.cache)
+
+    @property
+    def cache(self) -> Path:
+        """The file of the judge's comparisons."""
+        return self.journal.folder / "equivalence.sqlite"
+
+    def opened(self) -> Engine:
+        """The engine, opened when it is first needed."""
+        if self.engine is None:
+            self.engine = self.open_engine(self.plan.recipe)
+            self.models.settle(ENGINE, self.engine)
+        return self.engine
+
+    def model(self) -> str:
+        """What the log's column of that name says: of the engine, which need not be opened again for it."""
+        if ENGINE not in self.models.known:
+            self.opened()
+        return str(self.models.known[ENGINE]["model"])
+
+    def seal(self) -> Generated:
+        """Write the manifest, when nothing is missing that another run could add."""
+        self.asking.check()
+        if not self.writer.log().has("traces"):
+            (example_id, pool, index), reason = min(self.failed.items())
+            raise ThinkbackError(
+                f"`{self.writer.path}` has no traces, so it can't be sealed: all {len(self.failed):,} calls failed"
+                f" permanently, the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another `out`"
+            )
+        self.model()  # known by now, except where a run of an older version began
+        failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), reason in sorted(self.failed.items()))
+        source = source_of(
+            self.plan.recipe, self.plan.identity, self.models.known, self.context, self.seconds, failures
+        )
+        found = self.judging()
+        source |= {"counts": list(self.plan.notes), "judging": None if found is None else asdict(found)}
+        self.writer.seal(name=self.plan.recipe.name, license=self.plan.recipe.license, source=source)
+        self.journal.remove()
+        return Generated(open_log(self.writer.path), failures, found)
+
+    def judging(self) -> Judging | None:
+        """How the answers of the whole log were judged, where that took more than comparing strings."""
+        log = self.writer.log()
+        return judging(log.scan("traces"), self.plan.recipe.answers, self.cache) if log.has("traces") else None
+
+    def kept(self, error: ThinkbackError) -> ThinkbackError:
+        """The error that ended a run, which says that progress is saved, where there is some, and to run again where
+        that can help: not where rows are unfit, but where an engine or the disk failed."""
+        if not self.known():
+            return error
+        helps = isinstance(error, EngineError) or isinstance(error.__context__, OSError)
+        return type(error)(f"{error}; progress is saved{': run the same command again' if helps else ''}")
+
+    def close(self) -> None:
+        """Give back the engine."""
+        if self.engine is not None:
+            self.engine.close()

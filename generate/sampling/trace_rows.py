@@ -1,0 +1,157 @@
+"""From completions to rows of the log: answers read, normalised and judged, costs of attempt and finalizer added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from generate.engines.base import Completion
+from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, PoolStep, Recipe
+from generate.recipes.temperatures import seed_of
+from toolkit.answers import judge, normalise, read_answers
+from toolkit.log import collect, schema_of
+
+SCHEMA: dict[str, Any] = {name: schema_of("traces")[name].dtype for name in (
+    "trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "model", "temperature", "max_tokens",
+    "text", "answer", "correct", "prompt_tokens", "completion_tokens", "tokens_estimated", "finish_reason",
+    "finalizer_used", "latency_s", "device_s", "sum_logprob", "token_logprobs",
+)}  # fmt: skip
+SCHEMA |= {"seed": pl.Int64, "finalizer_text": pl.String, "finalizer_tokens": pl.Int32, "answer_read": pl.String}
+"""The trace's columns: the contract's, then the sample's seed, the finalizer's text and tokens, and the answer before
+equivalent ones of an example got one string."""
+
+UNFINISHED = r"<think>(?:[^<]|<[^/]|</[^t]|</t[^h])*$"
+"""A reasoning model's thoughts that its limit cut off: a guess in them is no answer."""
+
+Sampled = Mapping[tuple[str, str, int], Completion]
+
+
+def trace_id(example_id: str, pool: str, index: int) -> str:
+    """`example/pool/index`; unique, for a pool has no slash in its name."""
+    return f"{example_id}/{pool}/{index}"
+
+
+def read(texts: Sequence[tuple[str, bool]], answers: AnswerSettings) -> list[str | None]:
+    """The normal form of the answer of each text, of which is known whether its limit cut it off; null where none can
+    be read. A text that is the answer as it stands is none when it was cut off."""
+    frame = pl.DataFrame(list(texts), schema={"text": pl.String, "cut": pl.Boolean}, orient="row")
+    frame = frame.with_columns(pl.col("text").str.replace(UNFINISHED, ""))
+    if answers.read:
+        raw = read_answers(frame["text"], answers.read, answers.pattern, frame["cut"])
+    else:
+        raw = frame.select(pl.when(~pl.col("cut")).then("text"))["text"]
+    return normalise(raw, answers.kind, answers.labels, answers.aliases).to_list()
+
+
+def readable(answer: str | None, answers: AnswerSettings) -> bool:
+    """Whether this is an answer: not null, and of the label space where the answers are labels."""
+    return answer is not None and (answers.kind != "label" or answer in answers.labels)
+
+
+def trace_row(
+    recipe: Recipe,
+    step: PoolStep,
+    model: str,
+    example_id: str,
+    index: int,
+    attempt: Completion,
+    finalizer: Completion | None,
+) -> dict[str, Any]:
+    """A trace's row without its answer; costs hold the finalizer's tokens and seconds, the log-probability does not."""
+    return {
+        "trace_id": trace_id(example_id, step.pool, index),
+        "example_id": example_id,
+        "pool": step.pool,
+        "action": step.action,
+        "parent_id": trace_id(example_id, step.of, step.of_sample) if step.of is not None else None,
+        "sample_index": index,
+        "model": model,
+        "temperature": step.temperature.temperature(recipe.seed, example_id, step.pool, index),
+        "max_tokens": step.max_tokens if attempt.max_tokens is None else attempt.max_tokens,
+        "text": attempt.text,
+        "prompt_tokens": _sum(attempt.prompt_tokens, finalizer and finalizer.prompt_tokens, finalizer),
+        "completion_tokens": _sum(attempt.completion_tokens, finalizer and finalizer.completion_tokens, finalizer),
+        "tokens_estimated": attempt.tokens_estimated or (finalizer is not None and finalizer.tokens_estimated),
+        "finish_reason": attempt.finish_reason,
+        "finalizer_used": finalizer is not None,
+        "latency_s": _sum(attempt.latency_s, finalizer and finalizer.latency_s, finalizer),
+        "device_s": _sum(attempt.device_s, finalizer and finalizer.device_s, finalizer),
+        "sum_logprob": attempt.sum_logprob,
+        "token_logprobs": None if attempt.token_logprobs is None else list(attempt.token_logprobs),
+        "seed": seed_of(recipe.seed, example_id, step.pool, index),
+        "finalizer_text": None if finalizer is None else finalizer.text,
+        "finalizer_tokens": None if finalizer is None else _added(finalizer.prompt_tokens, finalizer.completion_tokens),
+    }
+
+
+def _added(*counts: int | None) -> int | None:
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def judged(
+    rows: Sequence[Mapping[str, Any]], examples: pl.DataFrame, answers: AnswerSettings, cache: Path | None = None
+) -> pl.DataFrame:
+    """The traces of whole examples, judged. `rows` hold `answer_read` and stand in the order of steps and samples.
+
+    The earliest of an example's equivalent answers names them all, where the judge knows equivalence; else an answer
+    is what was read; null where that is none, as a label outside the label space. Without a reference an example is
+    not judged. `cache`: the file of such a judge's comparisons.
+    """
+    frame = pl.DataFrame(list(rows), schema={n: t for n, t in SCHEMA.items() if n not in ("answer", "correct")})
+    gold = examples.select("example_id", gold="gold") if "gold" in examples.columns else None
+    if gold is None:
+        gold = examples.select("example_id", gold=pl.lit(None, pl.String))
+    frame = frame.join(gold, on="example_id", how="left", maintain_order="left")
+    known = pl.col("answer_read").is_in(list(answers.labels)) if answers.kind == "label" else pl.lit(True)
+    frame = frame.with_columns(pl.when(known).then("answer_read").alias("answer"))
+    if answers.judge == MATH_JUDGE:
+        from toolkit.answers.mathematics import Mathematics, judge_mathematics
+
+        with Mathematics(cache=cache) as mathematics:
+            frame = judge_mathematics(frame, mathematics).frame
+    else:
+        frame = frame.with_columns(judge(frame["answer"], frame["gold"], answers.judge).alias("correct"))
+    return frame.select(list(SCHEMA))
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What judging came to, over a whole log: `merged` distinct answers of an example took the string of an earlier,
+    equivalent one, in `traces` traces; `comparisons` were made, of which some `timed_out` or `failed`: not the same.
+    """
+
+    merged: int
+    traces: int
+    comparisons: int
+    timed_out: int
+    failed: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.merged:,} equivalent answers merged ({self.traces:,} traces); {self.comparisons:,} comparisons,"
+            f" {self.timed_out:,} timed out, {self.failed:,} failed"
+        )
+
+
+def judging(traces: pl.LazyFrame, answers: AnswerSettings, cache: Path) -> Judging | None:
+    """The numbers of a log's `traces` and of the file of its comparisons, so that they do not depend on how often its
+    run was interrupted. None where the judge compares strings."""
+    if answers.judge != MATH_JUDGE:
+        return None
+    from toolkit.answers.mathematics import FAILED, TIMED_OUT, tally
+
+    changed = collect(traces.filter(pl.col("answer_read") != pl.col("answer")).select("example_id", "answer_read"))
+    verdicts = tally(cache)
+    ends = verdicts[TIMED_OUT], verdicts[FAILED]
+    return Judging(changed.unique().height, changed.height, sum(verdicts.values()), *ends)
+
+
+def _sum(first: Any, second: Any, finalizer: Completion | None) -> Any:
+    """Null where a part is not known; the first alone without a finalizer."""
+    if finalizer is None:
+        return first
+    return None if first is None or second is None else first + second

@@ -1,0 +1,1 @@
+"""Signals of traces: verifiers, features and hidden states, one module a kind."""

@@ -1,0 +1,79 @@
+"""Reading what a recipe adds to a log: the lists `[[verify]]`, `[[features]]` and `[[states]]` of its file.
+
+Every table says which traces it is for: `pools`, `split` and `dataset` of the examples, `answered` (only traces with an
+answer); by default all. A recipe may hold these lists beside the tables that make a log, or alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from generate.recipes.prompting import read_template, read_whole
+from generate.recipes.recipe import EmbeddingSettings
+from generate.recipes.recipe_file import read_chat_template, read_engine
+from generate.recipes.toml_file import place_of, read_head, read_optional, read_toml, tables_of
+from generate.signals.kinds import DEFAULTS, KINDS
+from generate.signals.signal import Additions, TraceSignal
+from toolkit.errors import ThinkbackError, listed, shown, suggest
+from toolkit.settings import from_table
+
+
+def load_additions(recipe: str | Path, settings: Sequence[str] = ()) -> Additions:
+    """Read what a recipe adds to a log. `settings` are `KEY=VALUE` strings, as `verify.judge.max_tokens=32`.
+
+    ThinkbackError: one line that names the file and the key.
+    """
+    top, path = read_toml(recipe, settings)
+    try:
+        return _additions(top, path)
+    except ThinkbackError as error:
+        raise ThinkbackError(f"recipe `{path.name}`: {error}") from None
+
+
+def _additions(top: Mapping[str, Any], path: Path) -> Additions:
+    head, folder = read_head(top, path), path.resolve().parent
+    made = Additions(
+        file=path.name,
+        folder=folder,
+        name=head.name,
+        seed=head.seed,
+        engine=read_engine(top["engine"]) if "engine" in top else None,
+        embedding=read_optional(EmbeddingSettings, top, "embedding"),
+        verify=_signals(top, "verify"),
+        features=_signals(top, "features"),
+        states=_signals(top, "states"),
+        prompts={},
+    )
+    prompts = {name: read_template(name, folder) for step in made.steps for name in step.prompt_files}
+    prompts |= read_chat_template(made.engine, made)
+    for step in made.steps:
+        prompts |= {name: read_whole(name, made.find(name), "chat_template") for name in step.template_files}
+    return replace(made, prompts=prompts)
+
+
+def _signals(top: Mapping[str, Any], name: str) -> tuple[TraceSignal, ...]:
+    return tuple(read_signal(name, table) for table in tables_of(top, name))
+
+
+def read_signal(name: str, table: Any) -> TraceSignal:
+    """A table of the list `name`, as the signal of its kind."""
+    place, kinds = place_of(name, table), KINDS[name]
+    if not isinstance(table, Mapping):
+        raise ThinkbackError(f"`{place}` is {shown(table)}; it takes a table")
+    kind = table.get("kind", DEFAULTS.get(name))
+    if kind is None:
+        raise ThinkbackError(f"`{place}.kind` is required; it takes one of {listed(sorted(kinds))}")
+    if not isinstance(kind, str) or kind not in kinds:
+        raise ThinkbackError(f"`{place}.kind` is {shown(kind)}; {suggest(str(kind), kinds)}")
+    for key in table:
+        others = [name for name, other in kinds.items() if key in _keys(other)]
+        if others and key not in _keys(kinds[kind]):
+            raise ThinkbackError(f"`{place}.{key}` goes with the kind {listed(others)}")
+    return from_table(kinds[kind], table, place)
+
+
+def _keys(cls: type[TraceSignal]) -> frozenset[str]:
+    return frozenset(field.name for field in fields(cls))

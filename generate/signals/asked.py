@@ -1,0 +1,242 @@
+"""Verifiers that are asked in words, of the recipe's engine.
+
+Each answered call goes to the journal before it is counted. A judgement that can't be read is asked once more, with
+another seed and at `retry_temperature`; both calls' tokens and seconds stand on the row. One that can't be read twice
+has no row, for a score that was not given is not zero: it is counted, and its tokens with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from generate.engines.base import Call, Completion, Engine, Prompt
+from generate.journal.asking import Asking, JournalCall
+from generate.journal.events import Answered
+from generate.recipes.prompting import Template
+from generate.recipes.temperatures import seed_of
+from generate.signals.judgement_numbers import read_number
+from generate.signals.signal import (
+    BlockRows,
+    Cost,
+    UnreadableError,
+    VerifierSignal,
+    Work,
+    Worker,
+    Workload,
+    score_rows,
+)
+from generate.traces.block import TRACE_FIELDS, TraceBlock, check_fields, prompt_about
+from toolkit.progress import Advance
+from toolkit.settings import setting
+
+PER_BLOCK = 2_048
+HOPELESS = 100
+"""Judgements that may be unreadable, all from the first on, before a run gives up."""
+FEW = 10
+"""At the end, so many unreadable ones without a readable one say that something is wrong; fewer may be an accident."""
+TRIES = 2
+COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about one trace, or about several at once. `key` names it in the journal."""
+
+    key: str
+    rows: tuple[Mapping[str, Any], ...]
+
+
+class AskedWorker(Worker):
+    """Asks an engine, which is opened when the first call is due. What was answered before is in the journal."""
+
+    per_block = PER_BLOCK
+
+    def __init__(self, step: AskedVerifier, work: Work):
+        super().__init__(step, work)
+        self.template = work.additions.prompts[step.prompt]
+        check_fields(self.template, work.log, step.fields)
+        self.asking = Asking(work.journal, f"`{step.name}`")
+        self.engine: Engine | None = None
+        self.answers: dict[str, dict[int, Completion]] = {}
+        self.failed: dict[str, str] = {}
+        self.read, self.unread, self.said = work.existing, 0, ""
+        for answered in work.journal.events(Answered):
+            self._note(answered)
+
+    def _note(self, one: Answered) -> None:
+        """Note an answered call."""
+        if one.completion is None:
+            self.failed[one.about] = one.failure or ""
+        else:
+            self.answers.setdefault(one.about, {})[one.sample] = one.completion
+
+    def describe(self) -> Mapping[str, Any]:
+        """The engine, the prompt, and how often a judgement is asked for."""
+        engine = self._opened()
+        described = {"name": engine.name, **engine.describe()}
+        return {"model": engine.model, "engine": described, "prompt": self.template.text, "tries": TRIES}
+
+    def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
+        """Ask about a block's traces; the rows of those whose judgement could be read."""
+        questions = list(self.step.questions(block.rows))
+        alone = 0 if self.read else HOPELESS
+        parts = [self._settle(block, part, advance) for part in (questions[:alone], questions[alone:]) if part]
+        frame = score_rows([row for rows, *_ in parts for row in rows])
+        skipped = tuple(pair for _, pairs, *_ in parts for pair in pairs)
+        unreadable = tuple(traces for *_, judgements, _ in parts for traces in judgements)
+        return BlockRows(frame, skipped, unreadable, sum(tokens for *_, tokens in parts))
+
+    def finish(self, rows: int, unreadable: int) -> Mapping[str, Any]:
+        """Of servers more is known now. UnreadableError where nothing that was said, now or before, can be read."""
+        if unreadable >= FEW and not rows:
+            self.unread = unreadable
+            raise self._hopeless()
+        return self.describe()
+
+    def close(self) -> None:
+        """Give back the engine."""
+        if self.engine is not None:
+            self.engine.close()
+
+    def _settle(
+        self, block: TraceBlock, questions: Sequence[Question], advance: Advance
+    ) -> tuple[list[dict[str, Any]], list[tuple[str, str]], list[tuple[str, ...]], int]:
+        """(rows, skipped, unreadable, lost tokens) of some questions, asked as often as need be."""
+        sizes = {question.key: len(question.rows) for question in questions}
+        advance(sum(size for key, size in sizes.items() if key in self.answers or key in self.failed))
+        for number in range(TRIES):
+            due = [question for question in questions if self._due(question, number)]
+            self._ask([self._call(block, question, number) for question in due], sizes, advance)
+        self.asking.check()
+        rows: list[dict[str, Any]] = []
+        skipped: list[tuple[str, str]] = []
+        unreadable: list[tuple[str, ...]] = []
+        tokens = 0
+        for question in questions:
+            given = list(self.answers.pop(question.key, {}).values())
+            numbers = (self.step.read_number(one.text, question) for one in given)
+            said = next((number for number in numbers if number is not None), None)
+            if said is not None:
+                self.read += 1
+                rows += self._rows(question, said, given)
+                continue
+            tokens += sum((one.prompt_tokens or 0) + (one.completion_tokens or 0) for one in given)
+            if question.key in self.failed:
+                skipped += [(row["trace_id"], self.failed[question.key]) for row in question.rows]
+            else:
+                self.unread += 1
+                self.said = self.said or given[0].text
+                unreadable.append(tuple(row["trace_id"] for row in question.rows))
+        if not self.read and self.unread >= HOPELESS:
+            raise self._hopeless()
+        return rows, skipped, unreadable, tokens
+
+    def _hopeless(self) -> UnreadableError:
+        first = f", the first says {self.said[:60]!r}" if self.said else ""
+        return UnreadableError(
+            f"`{self.step.name}`: not one of {self.unread:,} judgements can be read{first}: look at its prompt, `read`"
+            " and `max_tokens`; the log is as it was"
+        )
+
+    def _opened(self) -> Engine:
+        if self.engine is None:
+            self.engine = self.work.open_engine(self.work.additions)
+        return self.engine
+
+    def _due(self, question: Question, number: int) -> bool:
+        """Whether a question is to be asked for the time `number`: not answered yet, and not readable before."""
+        given = self.answers.get(question.key, {})
+        if question.key in self.failed or number in given:
+            return False
+        return all(i in given and self.step.read_number(given[i].text, question) is None for i in range(number))
+
+    def _call(self, block: TraceBlock, question: Question, number: int) -> JournalCall:
+        step = self.step
+        call = Call(
+            key=f"{question.key}/{step.name}/{number}",
+            prompt=step.ask(self.template, block, question),
+            seeds=(seed_of(self.work.additions.seed, question.key, step.name, number),),
+            temperatures=(step.retry_temperature if number else step.temperature,),
+            max_tokens=step.max_tokens,
+            stop=step.stop,
+        )
+        return JournalCall(call, question.key, "", (number,))
+
+    def _ask(self, asked: Sequence[JournalCall], sizes: Mapping[str, int], advance: Advance) -> None:
+        """Run calls; with the first answer to a question its traces are counted, as many as it is about."""
+        if not asked:
+            return
+        for one, answered in self.asking.answers(self._opened(), asked):
+            for sample in answered:
+                self._note(sample)
+            if one.samples == (0,):
+                advance(sizes[one.about])
+
+    def _rows(self, question: Question, number: float, given: Sequence[Completion]) -> list[dict[str, Any]]:
+        """The row of each trace: the costs stand on that of the lowest sample, the others' are 0."""
+        lowest = min(question.rows, key=lambda row: row["sample_index"])
+        costs = {name: _sum(given, name) for name in COSTS}
+        scores = self.step.scored(number, question)
+        return [
+            self.step.row(row, **own, **(costs if row is lowest else dict.fromkeys(costs, 0)))
+            for row, own in zip(question.rows, scores, strict=True)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedVerifier(VerifierSignal):
+    """A verifier that is asked in words. `read`: where the number stands that it says, in JSON (under `key`) or as the
+    first number of the text. What can't be read is asked once more, at `retry_temperature`.
+    """
+
+    prompt: str = setting()
+    read: str = setting("json", choices=("json", "number"))
+    key: str | None = setting(None)
+    max_tokens: int = setting(128, low=1)
+    temperature: float = setting(0.0, low=0, high=5)
+    retry_temperature: float = setting(0.5, low=0, high=5)
+    stop: tuple[str, ...] = setting(())
+
+    worker = AskedWorker
+    needs_engine = True
+    key_of_kind: ClassVar[str] = "score"
+    """The name of the number in JSON, where `key` gives none."""
+    fields: ClassVar[tuple[str, ...]] = TRACE_FIELDS
+    """What its prompt may name besides the columns of `examples`."""
+    low: ClassVar[float] = 0.0
+    high: ClassVar[float] = 1.0
+
+    def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[Question]:
+        """What is asked about some traces, which come in the order of their groups: about each by itself."""
+        return (Question(row["trace_id"], (row,)) for row in rows)
+
+    def ask(self, template: Template, block: TraceBlock, question: Question) -> Prompt:
+        """A question in words."""
+        return prompt_about(template, block, question.rows[0])
+
+    def fits(self, number: float, question: Question) -> bool:
+        """Whether a number is an answer: by itself, whether it is on the scale."""
+        return self.low <= number <= self.high
+
+    def scored(self, number: float, question: Question) -> list[dict[str, Any]]:
+        """What the number says of each trace: its score, and whatever stands on its row besides."""
+        return [{"score": number}]
+
+    def read_number(self, text: str, question: Question) -> float | None:
+        """The number that a judgement says; None where none can be read or it is no answer."""
+        number = read_number(text, self.read, self.key or self.key_of_kind)
+        return number if number is not None and self.fits(number, question) else None
+
+    def cost(self, load: Workload) -> Cost:
+        """Every question is counted as asked as often as can be."""
+        calls = TRIES * (load.groups if self.whole_groups else load.traces)
+        tokens = TRIES * load.read_tokens(self.prompt) + calls * self.max_tokens
+        return Cost(calls, tokens, self.disk_bytes(load))
+
+
+def _sum(given: Sequence[Completion], name: str) -> Any:
+    """Null where one of the calls' is not known."""
+    parts = [getattr(one, name) for one in given]
+    return None if any(part is None for part in parts) else sum(parts)

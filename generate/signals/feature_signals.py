@@ -1,0 +1,176 @@
+"""Columns of features: what every kind of them has in common. What is known before any verifier is called.
+
+Each feature is a function of its own: its docstring gives the definition, the range and the source.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from generate.engines.loading import DEVICES
+from generate.passes.embedding import Embedder, MeanPooling
+from generate.signals.signal import BlockRows, TraceSignal, Work, Worker
+from generate.traces.block import Texts, TraceBlock
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, collect
+from toolkit.progress import Advance
+from toolkit.settings import setting
+
+SHARED: Mapping[str, Any] = {"pattern": None, "evidence": "evidence", "long": 200, "peers": "others", "most": None}
+"""Settings that every kind recorded when they had one class for all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureSignal(TraceSignal):
+    """Columns of one kind, for the traces. `name` is the kind, unless given. prefix: stands before every column's
+    name.
+    """
+
+    prefix: str = setting("")
+
+    list_name = "features"
+    section = "features"
+    table = "features"
+    one_row = True
+    renamed_by = "prefix"
+    texts = Texts.OWN
+    features: ClassVar[tuple[str, ...]]
+    """The names of its columns, without the prefix."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns that it writes."""
+        return tuple(self.prefix + name for name in self.features)
+
+    def existing(self, log: Log) -> pl.DataFrame | None:
+        """The traces with a value in one of the columns."""
+        names = [name for name in self.columns if log.has(self.table) and name in log.columns(self.table)]
+        if not names:
+            return None
+        held = pl.any_horizontal(pl.col(name).is_not_null() for name in names)
+        return collect(log.scan(self.table, ["trace_id", *names]).filter(held).select("trace_id"), log)
+
+
+class FeatureWorker(Worker):
+    """Makes the columns of one kind."""
+
+    per_block = 16_384
+    among_peers: ClassVar[bool] = False
+    """Whether all traces of the examples that have a text are looked at, wanted or not."""
+
+    @abstractmethod
+    def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """(name -> column, one value for each row; trace -> why it lacks a value) of some traces of a block."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """The columns."""
+        return {"columns": list(self.step.columns)}
+
+    def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
+        """A row of features for each wanted trace that has any."""
+        wanted = pl.col("trace_id").is_in(list(block.wanted))
+        rows = block.traces.filter(pl.col("text").is_not_null() if self.among_peers else wanted)
+        values, lacking = self.values(block, rows)
+        named = {self.step.prefix + name: column for name, column in values.items()}
+        frame = rows.select("trace_id", "example_id").with_columns(
+            pl.Series(name, column, dtype=pl.Float64, nan_to_null=True) for name, column in named.items()
+        )
+        frame = frame.filter(wanted & pl.any_horizontal(pl.col(name).is_not_null() for name in named))
+        advance(frame.height)
+        there = frozenset(frame["trace_id"])
+        reasons = [(trace, why) for trace, why in lacking.items() if trace in block.wanted]
+        return BlockRows(
+            frame,
+            skipped=tuple(pair for pair in reasons if pair[0] not in there),
+            incomplete=tuple(pair for pair in reasons if pair[0] in there),
+        )
+
+
+class EmbeddingWorker(FeatureWorker):
+    """Makes columns by comparing embeddings, of the recipe's encoder or of the one given in its place."""
+
+    def __init__(self, step: JustificationSignal, work: Work):
+        super().__init__(step, work)
+        if work.embedder is not None:
+            self.embedder: Embedder = work.embedder
+            return
+        assert work.additions.embedding is not None  # the recipe was checked
+        folder = work.additions.find(work.additions.embedding.model)
+        self.embedder = MeanPooling(folder, batch_tokens=step.batch_tokens, device=step.device)
+
+    def describe(self) -> Mapping[str, Any]:
+        """The columns and the encoder."""
+        return {**super().describe(), "embedding": dict(self.embedder.describe())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JustificationSignal(FeatureSignal):
+    """Features of what a trace says for its answer. pattern: the justification of a text is the first group of this
+    regular expression (its last match); without one, or where it does not match, the whole text is taken.
+    """
+
+    pattern: str | None = setting(None)
+    batch_tokens: int | None = setting(None, low=1, identity=False)
+    device: str = setting("auto", choices=DEVICES, identity=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pattern is None:
+            return
+        try:
+            groups = re.compile(self.pattern).groups
+        except re.error as error:
+            raise ThinkbackError(f"`pattern` is not a regular expression: {error}") from None
+        if groups < 1:
+            raise ThinkbackError("`pattern` has no group: put what is wanted in parentheses")
+
+    def justifications(self, texts: pl.Series) -> pl.Series:
+        """The part of each text that the pattern's first group takes, at its last match; the whole without a match."""
+        plain = texts.cast(pl.String).fill_null("")
+        if self.pattern is None:
+            return plain
+        compiled = re.compile(self.pattern)
+        found = [list(compiled.finditer(text)) for text in plain]
+        parts = [matches[-1].group(1) if matches else None for matches in found]
+        taken = [text if part is None else part for text, part in zip(plain, parts, strict=True)]
+        return pl.Series(taken, dtype=pl.String)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerSignal(JustificationSignal):
+    """Features of a trace among its peers. peers: the example's `others` in the pool, or those `earlier` than the
+    trace, which a rule that stops early may know.
+    """
+
+    peers: str = setting("others", choices=("others", "earlier"))
+
+    what: ClassVar[str]
+    """The end of the column's name."""
+
+    @property
+    def earlier(self) -> bool:
+        """Whether only earlier traces are peers."""
+        return self.peers == "earlier"
+
+    @property
+    def features(self) -> tuple[str, ...]:  # type: ignore[override]
+        """One column."""
+        return (f"{'earlier' if self.earlier else 'peer'}_{self.what}",)
+
+
+def peer_groups(rows: pl.DataFrame) -> np.ndarray:
+    """(n,) the number of each row's (example, pool); rows come in that order."""
+    return rows.select(pl.struct("example_id", "pool").rle_id().alias("group"))["group"].to_numpy().astype(np.int64)
+
+
+def too_long(rows: pl.DataFrame, flagged: np.ndarray) -> dict[str, str]:
+    """The traces whose text, or claim, the encoder does not take whole, and so much as a reason."""
+    reason = "the text or its claim is longer than the encoder takes, so it has no similarity"
+    return dict.fromkeys(rows.filter(pl.Series(flagged))["trace_id"], reason)

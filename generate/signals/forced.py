@@ -1,0 +1,141 @@
+"""Traces as a model reads them when it does not write: behind the prompt that each answered, with the end it wrote."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from generate.engines.base import Message
+from generate.passes.batching import Ids
+from generate.passes.reader import Reader, TextReading, encode, open_reader
+from generate.signals.signal import Additions, TraceSignal, Work, Worker
+from generate.traces.block import Texts, TraceBlock, prompt_answered
+from generate.traces.log_origins import chat_of, stopped_pools
+from generate.traces.pool_prompts import prompts_of_pools, template_of
+from toolkit.settings import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeacherForced(TraceSignal, TextReading):
+    """A signal for which a trace is put before a model as if that had written it: what stood before it, and what ended
+    it.
+
+    prompt: the file with what stood before the trace; by default the pool's own prompt, as the manifest keeps it;
+    `prompts` gives one for each pool. end: whether a trace's end of sequence is read with it: where the model ended it
+    by itself (`auto`, which stop texts of its pool leave unknown: not there), for all that no limit cut (`always`), or
+    for none. chat_template: a file in the place of the model's own; template_options: its variables; by default those
+    of the engine that wrote the traces, where it ran this model.
+    """
+
+    model: str | None = setting(None, identity=False)
+    prompt: str | None = setting(None)
+    prompts: Mapping[str, str] = setting({})
+    end: str = setting("auto", choices=("auto", "always", "never"))
+    chat_template: str | None = setting(None)
+    template_options: Mapping[str, Any] = setting({})
+
+    texts = Texts.PROMPTED
+    reads_once = True
+
+    def identity(self, additions: Additions) -> dict[str, Any]:
+        """Where `end` is `auto`, as it was before there was a choice, it is not mentioned."""
+        flat = super().identity(additions)
+        return {name: value for name, value in flat.items() if (name, value) != ("end", "auto")}
+
+
+class ReadingWorker(Worker):
+    """A model that reads every trace once. One that is longer than the model takes is named, and has no row."""
+
+    step: Any
+    reader: Reader
+
+    @abstractmethod
+    def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> Ids:
+        """What the model reads of a trace."""
+
+    def unfit(self, text: Ids) -> str | None:
+        """Why a text is of no use; None where it is."""
+        return self.reader.too_long(text)
+
+    def fitting(self, block: TraceBlock) -> tuple[list[Ids], list[dict[str, Any]], tuple[tuple[str, str], ...]]:
+        """(texts, their traces, what is left out and why) of a block."""
+        read = [(row, self.ids(block, row)) for row in block.rows]
+        why = {row["trace_id"]: self.unfit(text) for row, text in read}
+        texts = [(text, row) for row, text in read if why[row["trace_id"]] is None]
+        skipped = tuple((trace, reason) for trace, reason in why.items() if reason is not None)
+        return [text for text, _ in texts], [row for _, row in texts], skipped
+
+    def close(self) -> None:
+        """Free the model."""
+        self.reader.close()
+
+
+class ForcedWorker(ReadingWorker):
+    """A model that reads traces behind their prompts. Chats are written as the settings say; else, where the model is
+    the one that wrote the traces, as its engine wrote them; else by the model's own template.
+
+    `stopped`: pools whose samples may have ended at a stop text, which no end of sequence follows; `ends`: the id that
+    ends an answer to a chat, and one to a text.
+    """
+
+    step: TeacherForced
+    head: ClassVar[str]
+
+    def __init__(self, step: TeacherForced, work: Work):
+        super().__init__(step, work)
+        additions, log = work.additions, work.log
+        self.prompts = prompts_of_pools(log, work.pools, step.prompt, step.prompts, additions.prompts)
+        self.reader = open_reader(additions.model(str(step.model)), self.head, step, step.place)
+        template, options = chat_of(log, work.pools, self.reader.files)
+        if step.chat_template is not None:
+            template = additions.prompts[step.chat_template].text
+        if template is not None:
+            self.reader.tokens.tokenizer.chat_template = template
+        self.reader.tokens = replace(self.reader.tokens, template_options={**options, **step.template_options})
+        chats = sorted({bool(made.parts) for made in self.prompts.values()})
+        self.ends = {chat: end_token(self.reader, chat) for chat in chats}
+        self.stopped = stopped_pools(log)
+
+    def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> Ids:
+        """The prompt as an engine would send it, and the text with the end that it had."""
+        prompt = prompt_answered(template_of(self.prompts), block, row)
+        end = self.ends[not isinstance(prompt, str)] if self._ended(row) else None
+        return encode(self.reader.tokens, prompt, row["text"] or "", end)
+
+    def describe(self) -> Mapping[str, Any]:
+        """The model, what stood before the traces, and what is read as their end."""
+        tokens = self.reader.tokens
+        chat = {
+            "chat_template": getattr(tokens.tokenizer, "chat_template", None),
+            "template_options": dict(tokens.template_options),
+        }
+        return {
+            **self.reader.describe(),
+            "prompts": {pool: made.text for pool, made in self.prompts.items()},
+            "end": {"rule": self.step.end, "stop_texts": sorted(self.stopped), "tokens": list(self.ends.values())},
+            **(chat if True in self.ends else {}),
+        }
+
+    def _ended(self, row: Mapping[str, Any]) -> bool:
+        """Whether the writing model ended the text, as far as the log knows."""
+        if self.step.end != "auto":
+            return self.step.end == "always" and row["finish_reason"] != "length"
+        return row["finish_reason"] == "stop" and row["pool"] not in self.stopped
+
+
+def end_token(reader: Reader, chat: bool) -> int | None:
+    """The id with which the model ends: after a chat what the template writes behind an answer, where the model's own
+    settings know it as an end; else the tokenizer's; else the lowest that the settings list.
+    """
+    own = reader.tokens.end
+    known = {i for i in reader.files.end_tokens() if i < len(reader.tokens.tokenizer)}  # a config may be another's
+    if chat:
+        said = (Message("user", "question"), Message("assistant", "answer"))
+        behind = reader.tokens.chat_text(said, whole=True).rpartition("answer")[2]
+        ids = reader.tokens.tokenizer(behind, add_special_tokens=False)["input_ids"]
+        written = next((i for i in ids if i in known or i == own), None)
+        if written is not None:
+            return int(written)
+    return own if own is not None and (own in known or not known) else min(known, default=None)

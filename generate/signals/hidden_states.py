@@ -1,0 +1,213 @@
+"""Hidden states of a model that reads traces: chosen layers x tokens, by a teacher-forced pass.
+
+Any model may read another's traces. A trace is read after the prompt that it answered, whole; a trace that is longer
+than the model takes is named and has no states. LiLaVe (2025, section 4.1) takes layers -1, -2, -4, -8, -16 and tokens
+-16 ... -1, and looks at the first tokens too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from generate.engines.weights import find_model, installed
+from generate.passes.batching import Ids
+from generate.passes.sharing import keeps_prompts, read_completions
+from generate.passes.taking import states_at
+from generate.signals.forced import ForcedWorker, TeacherForced
+from generate.signals.signal import Additions, BlockRows, Work, Workload
+from generate.traces.block import TraceBlock
+from toolkit.errors import ThinkbackError, shown
+from toolkit.log import Log, collect
+from toolkit.progress import Advance
+from toolkit.settings import check, from_table, of_kind, setting
+
+BLOCK_BYTES = 16 * 2**20
+"""States of a block in memory, about; at least those of one example."""
+KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Span:
+    """Places of a text, both ends within, on one side of it."""
+
+    first: int = setting()
+    last: int = setting()
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.first > self.last or (self.first < 0) != (self.last < 0):
+            raise ThinkbackError(f"a span runs up, on one side of 0: {self.first} to {self.last} does not")
+
+
+def read_places(given: Any, place: str) -> tuple[int, ...]:
+    """A list of layers or tokens, each once, or `{ first = -16, last = -1 }`."""
+    if isinstance(given, Mapping):
+        span = from_table(Span, given, place)
+        return tuple(range(span.first, span.last + 1))
+    listed = of_kind(tuple[int, ...], given)
+    if not listed or len(set(listed)) < len(listed):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a list of integers, each once")
+    return tuple(listed)
+
+
+class StatesWorker(ForcedWorker):
+    """Reads traces and keeps states."""
+
+    step: HiddenStates
+    head = "base"
+
+    def __init__(self, step: HiddenStates, work: Work):
+        super().__init__(step, work)
+        self._check_layers()
+        self.keeps = keeps_prompts(self.reader)
+        each = len(step.layers) * len(step.tokens) * self.reader.dimension * step.bytes_each
+        self.per_block = max(1, BLOCK_BYTES // each)
+
+    def describe(self) -> Mapping[str, Any]:
+        """The model, where its states were taken, and what stood before the traces."""
+        return {
+            **super().describe(),
+            "dimension": self.reader.dimension,
+            "layers": list(self.step.layers),
+            "tokens": list(self.step.tokens),
+            "stored_as": self.step.store,
+            "grid": self.step.grid,
+        }
+
+    def unfit(self, text: Ids) -> str | None:
+        """Why a text has none of the places asked for, or does not fit."""
+        count = len(text.completion)
+        if not count:
+            return "the text has no tokens"
+        if not any(-count <= token < count for token in self.step.tokens):
+            return f"the text has {count} tokens, none of those asked for"
+        return super().unfit(text)
+
+    def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
+        """A row for each (trace, layer, token) that there is."""
+        texts, traces, skipped = self.fitting(block)
+        frames = [self._frame([], [], np.zeros((0, 0, 0, self.reader.dimension)), np.zeros((0, 0), bool))]
+        for read, group in read_completions(self.reader, texts, self.keeps):
+            states, there = states_at(read, group, self.step.layers, self.step.tokens)
+            rows = [traces[place] for place in read.places]
+            frames.append(self._frame([r["trace_id"] for r in rows], [r["example_id"] for r in rows], states, there))
+            advance(len(rows))
+        return BlockRows(pl.concat(frames), skipped)
+
+    def _frame(
+        self, traces: Sequence[str], examples: Sequence[str], states: np.ndarray, there: np.ndarray
+    ) -> pl.DataFrame:
+        """Rows of states (n, layers, tokens, d), of the places that there are, (n, tokens)."""
+        half = self.step.store == "float16"
+        width = states.shape[-1]
+        row, layer, token = np.nonzero(np.broadcast_to(there[:, None, :], states.shape[:3]))
+        taken = states[row, layer, token]  # (rows, d)
+        if self.step.grid is not None:
+            taken = np.round(taken / self.step.grid) * self.step.grid
+        with np.errstate(over="ignore"):
+            taken = taken.astype(np.float16 if half else np.float32)
+        if not np.isfinite(taken).all():
+            hint = ': set `store = "float32"`' if half else ": choose another `dtype`"
+            raise ThinkbackError(f"{self.step.place}: a state is too large for {self.step.store}, or NaN{hint}")
+        places: dict[str, Any] = {
+            "trace_id": pl.Series(np.asarray(traces, dtype=object)[row], dtype=pl.String),
+            "layer": np.asarray(self.step.layers, dtype=np.int16)[layer],
+            "token": np.asarray(self.step.tokens, dtype=np.int32)[token],
+            "example_id": pl.Series(np.asarray(examples, dtype=object)[row], dtype=pl.String),
+        }
+        inner = pl.Float16() if half else pl.Float32()
+        return pl.DataFrame(places).with_columns(
+            pl.Series("state", taken.reshape(len(taken), width), dtype=pl.Array(inner, width))
+        )
+
+    def _check_layers(self) -> None:
+        last = self.reader.layers
+        for layer in self.step.layers:
+            if not -last - 1 <= layer <= last:
+                raise ThinkbackError(
+                    f"{self.step.place}: `layers`: the model has {last} layers, so {layer} is none of them:"
+                    f" 0 is the embeddings and {last}, or -1, the last"
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiddenStates(TeacherForced):
+    """Hidden states of `model` at `layers` x `tokens` of each trace, by a teacher-forced pass.
+
+    layers: as transformers' `hidden_states`, 0 the embeddings and -1 the last. tokens: from the start (0 is the first)
+    or from the end (-1), a list or `{ first = -16, last = -1 }`. store: float16, or float32 where float16 has no room
+    for a model's states. grid: round states to multiples of it, so that they are off by half of it at most and take
+    less room.
+    """
+
+    kind: str = setting("states", choices=("states",))
+    model: str = setting(identity=False)
+    layers: tuple[int, ...] = setting(read=read_places)
+    tokens: tuple[int, ...] = setting(read=read_places)
+    store: str = setting("float16", choices=("float16", "float32"))
+    grid: float | None = setting(None, low=1e-6)
+
+    list_name = "states"
+    section = "hidden_states"
+    worker = StatesWorker
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "layers", read_places(self.layers, "layers"))
+        object.__setattr__(self, "tokens", read_places(self.tokens, "tokens"))
+
+    def default_name(self) -> str:
+        """The model's folder."""
+        return Path(self.model).name
+
+    @property
+    def table(self) -> str:  # type: ignore[override]
+        """A table for each name."""
+        return f"hidden_states/{self.name}"
+
+    @property
+    def bytes_each(self) -> int:
+        """Bytes of a number of a state."""
+        return np.dtype(self.store).itemsize
+
+    def identity(self, additions: Additions) -> dict[str, Any]:
+        """There is one kind, which is not mentioned."""
+        flat = super().identity(additions)
+        del flat["kind"]
+        return flat
+
+    def existing(self, log: Log) -> pl.DataFrame | None:
+        """The traces with states."""
+        if not log.has(self.table):
+            return None
+        found = collect(log.scan(self.table, ["trace_id"]).unique(), log)
+        return found if found.height else None
+
+    def check_log(self, additions: Additions, log: Log) -> None:
+        """ThinkbackError where the log holds states of that name of another dimension, too."""
+        super().check_log(additions, log)
+        if not log.has(self.table):
+            return
+        there, own = log.columns(self.table)["state"], self._dimension(additions)
+        width = there.size if isinstance(there, pl.Array) else None
+        if width != own:
+            raise ThinkbackError(
+                f"{self.place}: the model's states have {own} numbers, those of `{self.table}` in the log {width}: give"
+                " them another `name`"
+            )
+
+    def disk_bytes(self, load: Workload) -> int:
+        """Every state is kept."""
+        each = self._dimension(load.additions) * self.bytes_each + KEY_BYTES
+        return load.traces * len(self.layers) * len(self.tokens) * each
+
+    def _dimension(self, additions: Additions) -> int:
+        """The length of a state, as the model's config says."""
+        installed("generate", "huggingface_hub", "transformers")
+        return find_model(additions.model(self.model), None, download=False).hidden_size()

@@ -1,0 +1,133 @@
+"""Log-probabilities as a verifier: how likely a model finds a text, as the log has it or by a teacher-forced pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from generate.passes.batching import Ids
+from generate.passes.taking import logprobs_of
+from generate.signals.forced import ForcedWorker, TeacherForced
+from generate.signals.signal import FREE, BlockRows, VerifierSignal, Worker, score_rows
+from generate.traces.block import READ, Texts, TraceBlock
+from toolkit.errors import ThinkbackError
+from toolkit.progress import Advance
+from toolkit.settings import setting
+
+LOGGED = (
+    *(name for name in READ if name != "text"),
+    "completion_tokens",
+    "finalizer_used",
+    "sum_logprob",
+    "token_logprobs",
+)
+
+
+class LoggedWorker(Worker):
+    """The writing model's own log-probabilities. They cost nothing: tokens and seconds are 0."""
+
+    step: LogProb
+    per_block = 16_384
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where the numbers come from."""
+        return {"of": "the model that wrote the text, as the log has it"}
+
+    def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
+        """A verification for each trace whose log-probabilities the log has."""
+        rows, skipped = [], []
+        for row in block.rows:
+            score, reason = self._score(row)
+            if score is None:
+                skipped.append((row["trace_id"], reason))
+                continue
+            rows.append(self.step.row(row, score, **FREE))
+        advance(len(block.rows))
+        return BlockRows(score_rows(rows, self.step.decimals), tuple(skipped))
+
+    def _score(self, row: dict[str, Any]) -> tuple[float | None, str]:
+        """The score, or None and why. The finalizer's tokens are in completion_tokens, not in the log-probabilities."""
+        last, listed, count = self.step.last, row["token_logprobs"], row["completion_tokens"]
+        own = None if row["finalizer_used"] is not False or count is None else count
+        if last is None and self.step.how == "sum":
+            return row["sum_logprob"], "the log has no `sum_logprob` for it"
+        if last is None:
+            if row["sum_logprob"] is None or not own:
+                return None, "the log does not have the number and the sum of its log-probabilities"
+            return row["sum_logprob"] / own, ""
+        if listed is None or (len(listed) < last and len(listed) != own):
+            kept = "none" if listed is None else str(len(listed))
+            return None, f"the log keeps {kept} of its last {last} log-probabilities"
+        if not listed:
+            return None, "the text has no tokens"
+        return self.step.over(np.asarray(listed, dtype=np.float64)), ""
+
+
+class LogProbWorker(ForcedWorker):
+    """Log-probabilities by a teacher-forced pass of a model over prompt and text."""
+
+    step: LogProb
+    per_block = 4_096
+    head = "causal"
+
+    def unfit(self, text: Ids) -> str | None:
+        """Why a text has no log-probabilities."""
+        if not text.completion:
+            return super().unfit(text) or "the text has no tokens"
+        nothing = None if text.prompt else "nothing stands before the text, so its first token has no probability"
+        return super().unfit(text) or nothing
+
+    def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
+        """A verification for each trace that fits the model."""
+        texts, traces, skipped = self.fitting(block)
+        rows: list[dict[str, Any]] = [{} for _ in traces]
+        for read in self.reader.read(texts):
+            found = logprobs_of(read, [texts[place] for place in read.places])
+            for place, logprobs, device_s in zip(read.places, found, read.device_s, strict=True):
+                own = {"prompt_tokens": len(texts[place]), "completion_tokens": 0, "latency_s": read.seconds}
+                rows[place] = self.step.row(traces[place], self.step.over(logprobs), **own, device_s=device_s)
+            advance(len(read.places))
+        return BlockRows(score_rows(rows, self.step.decimals), skipped)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogProb(VerifierSignal, TeacherForced):
+    """The sum or mean of a text's log-probabilities, over all its tokens or the `last` ones.
+
+    With a `model` it is that model's, by a teacher-forced pass; without one that of the model that wrote it, as the log
+    has it (`sum_logprob`, `token_logprobs`). A text of fewer than `last` tokens is taken whole. decimals: scores are
+    rounded to so many.
+    """
+
+    kind: str = setting("logprob", choices=("logprob",))
+    how: str = setting("sum", choices=("sum", "mean"))
+    last: int | None = setting(None, low=1)
+    decimals: int | None = setting(None, low=1, high=9)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.model is None and (self.prompt or self.prompts or self.chat_template):
+            raise ThinkbackError("`prompt` goes with a `model`: the log's own log-probabilities need no prompt")
+
+    @property
+    def worker(self) -> type[Worker]:  # type: ignore[override]
+        """A pass of the model, where there is one."""
+        return LoggedWorker if self.model is None else LogProbWorker
+
+    @property
+    def texts(self) -> Texts:  # type: ignore[override]
+        """None, where the log has the log-probabilities."""
+        return Texts.NONE if self.model is None else Texts.PROMPTED
+
+    @property
+    def trace_columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The recorded log-probabilities, where they are what it is about."""
+        return LOGGED if self.model is None else READ
+
+    def over(self, logprobs: np.ndarray) -> float:
+        """The score of some log-probabilities."""
+        taken = logprobs if self.last is None else logprobs[-self.last :]
+        return float(taken.sum() if self.how == "sum" else taken.mean())

@@ -1,0 +1,50 @@
+"""A scorer that knows nothing, to be compared with."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from generate.signals.signal import FREE, Additions, BlockRows, VerifierSignal, Worker, score_rows
+from generate.traces.block import Texts, TraceBlock
+from toolkit.progress import Advance
+from toolkit.settings import setting
+
+
+class RandomWorker(Worker):
+    """Scores that depend on the seed, the verifier's name and the trace alone, and cost nothing."""
+
+    per_block = 16_384
+
+    def describe(self) -> Mapping[str, Any]:
+        """How the scores are drawn."""
+        return {"drawn": "first 8 bytes of SHA-256 of recipe seed, verifier and trace, joined by byte 0, over 2**64"}
+
+    def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
+        """A verification for each trace."""
+        seed, name = self.work.additions.seed, self.step.name
+        rows = [self.step.row(row, random_score(seed, name, row["trace_id"]), **FREE) for row in block.rows]
+        advance(len(rows))
+        return BlockRows(score_rows(rows))
+
+
+def random_score(seed: int, name: str, trace_id: str) -> float:
+    """A number in [0, 1)."""
+    drawn = hashlib.sha256(f"{seed}\0{name}\0{trace_id}".encode()).digest()[:8]
+    return int.from_bytes(drawn, "big") / 2**64 * (1 - 2**-53)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomScore(VerifierSignal):
+    """Uniform in [0, 1), drawn from the recipe's seed, its own name and the trace's id."""
+
+    kind: str = setting("random", choices=("random",))
+
+    worker = RandomWorker
+    texts = Texts.NONE
+
+    def identity(self, additions: Additions) -> dict[str, Any]:
+        """The recipe's seed decides."""
+        return super().identity(additions) | {"seed": additions.seed}

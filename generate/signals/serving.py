@@ -1,0 +1,168 @@
+"""What a server sees of a request and its answer: SeVRA's heuristics of the question, statistics of the texts.
+
+SeVRA (2026, appendix C.1, table 5, and appendix R) names the signals and leaves their formulas open: "static heuristic
+estimate". The formulas here are ours, and only count words and signs. How the call ended, its tokens and whether the
+finalizer was used stand in `traces` and are no features of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from generate.signals.feature_signals import SHARED, FeatureSignal, FeatureWorker
+from generate.signals.numeric import numbers_in, words
+from generate.traces.block import Texts, TraceBlock
+from toolkit.settings import setting
+
+SERVING = {
+    "difficulty": "question",
+    "verification_need": "question",
+    "constraint_density": "question",
+    "answer_length": "answer",
+    "answer_format": "answer",
+    "prompt_words": "question",
+    "prompt_numbers": "question",
+    "response_words": "text",
+    "response_numbers": "text",
+    "response_lines": "text",
+}
+"""What each is made of: the function of its name says how."""
+
+_OPERATORS = r"[-+*/^=<>≤≥≠√∑∫|]|\\[a-zA-Z]+"
+_CONSTRAINTS = (
+    r"(?i)\b(?:must|at least|at most|exactly|only|each|every|no|not|none|without|unless|except|distinct|different"
+    r"|positive|negative|integers?|prime|consecutive|such that|so that|if|between|(?:less|more|greater|fewer|smaller"
+    r"|larger) than|maximum|minimum|divisible|before|after|until|per)\b|[<>≤≥≠=]"
+)
+_ASKS = (
+    r"(?i)\b(?:how (?:many|much|long|far|old|often)|find|compute|calculate|determine|evaluate|solve|simplify|prove"
+    r"|what (?:is|are|was) the (?:value|sum|number|total|probability|area|volume|product|average|percentage))\b"
+)
+_STEPS = r"(?i)\b(?:then|after|before|next|remaining|left|total|altogether|if|when)\b|[.;?!](?:\s|$)"
+_WHOLE, _NUMERIC = r"^[-+]?[0-9][0-9,]*$", r"^[-+]?[0-9,]*\.?[0-9]+(?:\s*/\s*[0-9]+)?%?$"
+
+
+class ServingWorker(FeatureWorker):
+    """Counts words and signs."""
+
+    def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """All columns."""
+        wanted = ["example_id", "question", *(["labels"] if "labels" in block.examples.columns else [])]
+        both = rows.join(block.examples.select(wanted), on="example_id", how="left", maintain_order="left")
+        labels = both["labels"] if "labels" in both.columns else pl.Series([None] * rows.height)
+        functions: dict[str, Callable[[pl.Series], pl.Series]] = dict(globals())
+        functions["answer_format"] = partial(answer_format, labels=labels)
+        return {name: functions[name](both[source]) for name, source in SERVING.items()}, {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingFeatures(FeatureSignal):
+    """SeVRA's serving-visible features. A trace without a text has those of its question and its answer."""
+
+    kind: str = setting("serving", choices=("serving",))
+
+    worker = ServingWorker
+    features = tuple(SERVING)
+    texts = Texts.NONE
+    recorded = SHARED
+
+
+def _part(counts: pl.Series, enough: float) -> pl.Series:
+    """Counts over what is plenty, at most 1."""
+    return (counts.cast(pl.Float64) / enough).clip(0, 1)
+
+
+def _count(texts: pl.Series, pattern: str) -> pl.Series:
+    return texts.cast(pl.String).str.count_matches(pattern).cast(pl.Float64)
+
+
+def difficulty(questions: pl.Series) -> pl.Series:
+    """How hard a question looks before it is solved: the mean of its words over 100, its distinct numbers over 10 and
+    its operators and LaTeX commands over 15, each at most 1.
+
+    Range [0, 1]. Source: SeVRA, table 5, "static heuristic estimate attached to the example before solving".
+    """
+    numbers = numbers_in(questions).list.len()
+    return (_part(words(questions), 100) + _part(numbers, 10) + _part(_count(questions, _OPERATORS), 15)) / 3
+
+
+def verification_need(questions: pl.Series) -> pl.Series:
+    """How much a question looks as if checking would help: the share that holds of four cues, that it asks for a
+    quantity (find, how many, …), has two numbers or more, has a constraint, and takes steps (three cues of sequence).
+
+    Range {0, 1/4, …, 1}. Source: SeVRA, table 5, "static heuristic estimate of whether the task benefits from
+    checking".
+    """
+    cues = (
+        _count(questions, _ASKS) > 0,
+        numbers_in(questions).list.len() >= 2,
+        _count(questions, _CONSTRAINTS) > 0,
+        _count(questions, _STEPS) >= 3,
+    )
+    return sum((cue.cast(pl.Float64) for cue in cues[1:]), cues[0].cast(pl.Float64)) / len(cues)
+
+
+def constraint_density(questions: pl.Series) -> pl.Series:
+    """Constraints in a question, as words (at least, must, distinct, …) and signs, five times their number per word.
+
+    Range [0, 1], cut at 1, which one constraint in five words reaches. Source: SeVRA, table 5, "number and density of
+    explicit constraints in the problem".
+    """
+    return (5 * _count(questions, _CONSTRAINTS) / words(questions).clip(1)).clip(0, 1)
+
+
+def answer_length(answers: pl.Series) -> pl.Series:
+    """Characters of the answer. Range 0, 1, …; 0 where none was read. Source: SeVRA, appendix R."""
+    return answers.cast(pl.String).fill_null("").str.len_chars().cast(pl.Float64)
+
+
+def answer_format(answers: pl.Series, labels: pl.Series) -> pl.Series:
+    """What the answer looks like: 0 none, 1 an integer, 2 another number, 3 a label of the example, 4 other words.
+
+    labels: (n,) lists, null where the example has none. A code, not an amount. Range {0, …, 4}. Source: SeVRA,
+    appendix R.
+    """
+    frame = pl.DataFrame({"answer": answers.cast(pl.String), "labels": labels.cast(pl.List(pl.String))})
+    answer = pl.col("answer")
+    code = (
+        pl.when(answer.is_null())
+        .then(0)
+        .when(pl.col("labels").list.contains(answer).fill_null(False))
+        .then(3)
+        .when(answer.str.contains(_WHOLE))
+        .then(1)
+        .when(answer.str.contains(_NUMERIC))
+        .then(2)
+        .otherwise(4)
+    )
+    return frame.select(code.cast(pl.Float64).alias("code"))["code"]
+
+
+def prompt_words(questions: pl.Series) -> pl.Series:
+    """Words of the question. Range 0, 1, … Source: SeVRA, appendix R, "shallow prompt/response statistics"."""
+    return words(questions)
+
+
+def prompt_numbers(questions: pl.Series) -> pl.Series:
+    """Distinct numbers in the question. Range 0, 1, … Source: as `prompt_words`."""
+    return numbers_in(questions).list.len().cast(pl.Float64)
+
+
+def response_words(texts: pl.Series) -> pl.Series:
+    """Words of the trace. Range 0, 1, …; null where the log has no text of it. Source: as `prompt_words`."""
+    return words(texts)
+
+
+def response_numbers(texts: pl.Series) -> pl.Series:
+    """Distinct numbers in the trace. Range 0, 1, … Source: as `prompt_words`."""
+    return numbers_in(texts).list.len().cast(pl.Float64)
+
+
+def response_lines(texts: pl.Series) -> pl.Series:
+    """Lines of the trace that are not blank. Range 0, 1, … Source: as `prompt_words`."""
+    return _count(texts, r"(?m)^.*\S.*$")

@@ -1,0 +1,326 @@
+"""What a signal of traces is: a verifier, columns of features, hidden states. Each kind says it of itself.
+
+A kind is a frozen dataclass of its settings, in a module of its own, and one line of the table in kinds.py. What adds
+signals to a log (generate.annotating) asks it which traces it is for, what it reads of them and of the log, what it
+needs of the recipe, how its rows are known, what decides them, what it costs, and for the worker that makes them.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import polars as pl
+
+from generate.engines.base import Engine
+from generate.journal.database import Journal
+from generate.passes.embedding import Embedder
+from generate.recipes.prompting import PER_MESSAGE, Template
+from generate.recipes.recipe import EmbeddingSettings, EngineSettings
+from generate.recipes.toml_file import RecipePart
+from generate.traces.block import READ, Texts, TraceBlock
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, collect, schema_of
+from toolkit.progress import Advance
+from toolkit.settings import Checked, check, flatten, setting
+
+SCORES = {name: schema_of("verifications")[name].dtype for name in (
+    "trace_id", "verifier", "example_id", "score", "candidates", "prompt_tokens", "completion_tokens", "latency_s",
+    "device_s",
+)}  # fmt: skip
+"""The columns of a verification."""
+HASHES = ("weights_sha256", "base_weights_sha256", "sha256")
+"""How workers call the hash of a model's weights."""
+ROW_BYTES = 200
+
+
+class UnreadableError(ThinkbackError):
+    """Nothing that a verifier says can be read."""
+
+
+@dataclass(frozen=True)
+class BlockRows:
+    """The rows of a block. `skipped`: traces that can't have any, and why; `incomplete`: those whose row lacks a value,
+    and why. `unreadable`: judgements that could not be read, as the traces of each. `lost_tokens`: spent on calls that
+    came to nothing, prompt and completion.
+    """
+
+    rows: pl.DataFrame
+    skipped: tuple[tuple[str, str], ...] = ()
+    unreadable: tuple[tuple[str, ...], ...] = ()
+    lost_tokens: int = 0
+    incomplete: tuple[tuple[str, str], ...] = ()
+
+
+class Worker(ABC):
+    """A signal at work. `per_block`: about how many traces it takes at once, so that memory stays bounded."""
+
+    per_block: int
+
+    def __init__(self, step: Any, work: Work):
+        self.step, self.work = step, work
+
+    @abstractmethod
+    def describe(self) -> Mapping[str, Any]:
+        """For the manifest: the model, its weights' hash, versions, device, prompts."""
+
+    @abstractmethod
+    def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
+        """The rows of a block's wanted traces; `advance` counts traces that are done."""
+
+    def finish(self, rows: int, unreadable: int) -> Mapping[str, Any] | None:  # noqa: B027 (most know no more)
+        """Look at the whole: so many rows there are, so many judgements could not be read. For the manifest, where more
+        is known now than before. UnreadableError where it came to nothing.
+        """
+
+    def close(self) -> None:  # noqa: B027 (most hold nothing)
+        """Give back memory and connections."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a signal is yet to be made for: traces, and groups of them. `text_bytes` counts those of the traces' texts
+    and of their examples' columns, for every trace.
+    """
+
+    additions: Additions
+    traces: int
+    groups: int
+    text_bytes: Callable[[], int]
+
+    def read_tokens(self, prompt: str | None) -> int:
+        """The tokens of all traces once, in a prompt file or, without one, in words that are counted as none."""
+        words = len(self.additions.prompts[prompt].text.encode()) if prompt else 0
+        return self.text_bytes() + self.traces * (words + PER_MESSAGE) if self.traces else 0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Upper bounds for a signal."""
+
+    calls: int = 0
+    tokens: int = 0
+    disk_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker has at hand. pools: those of the wanted traces, and of the traces that these revise; existing: how
+    many rows the log holds; open_engine, embedder: those of the recipe, in whose place others may be given.
+    """
+
+    additions: Additions
+    log: Log
+    pools: tuple[str, ...]
+    existing: int
+    journal: Journal
+    open_engine: Callable[[Additions], Engine]
+    embedder: Embedder | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceSignal(Checked, ABC):
+    """Which traces it is for: of these pools, splits and data sets; `answered`: only those with an answer. Its `name`
+    is what the recipe and the manifest call it. Further settings, of a kind, name files where they are called `prompt`,
+    `prompts` or `chat_template`, and models where they are called `model` or `base`.
+    """
+
+    kind: str = setting("")
+    name: str = setting("")
+    pools: tuple[str, ...] = setting((), identity=False)
+    split: tuple[str, ...] = setting((), identity=False)
+    dataset: tuple[str, ...] = setting((), identity=False)
+    answered: bool = setting(False, identity=False)
+
+    list_name: ClassVar[str]
+    """The list of a recipe that it stands in."""
+    section: ClassVar[str]
+    """Where the manifest's `source` tells of it."""
+    table: ClassVar[str]
+    """The table of the log that it writes."""
+    columns: ClassVar[tuple[str, ...]] = ()
+    """The columns that are its own, where it has `one_row` with others."""
+    worker: ClassVar[type[Worker]]
+    """What makes its rows. Models are loaded when it is made, an engine when it is first asked."""
+    texts: ClassVar[Texts] = Texts.WHOLE
+    """Which texts it reads of a trace."""
+    trace_columns: ClassVar[tuple[str, ...]] = READ
+    """The columns of `traces` that it reads."""
+    one_row: ClassVar[bool] = False
+    """Whether its rows are columns of a trace's only row in its table, beside those of others."""
+    renamed_by: ClassVar[str] = "name"
+    """The setting that sets its rows apart from others of the same name."""
+    whole_groups: ClassVar[bool] = False
+    """Whether it is made of all traces of a group at once or of none (generate.traces.block.GROUP)."""
+    needs_engine: ClassVar[bool] = False
+    needs_embedding: ClassVar[bool] = False
+    reads_once: ClassVar[bool] = False
+    """Whether its model reads every text once, so that tokens are counted."""
+    recorded: ClassVar[Mapping[str, Any]] = {}
+    """Settings that logs of before have recorded for it, though they did not concern it."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        object.__setattr__(self, "name", self.name or self.default_name())
+        if not re.fullmatch(r"[^/\s.][^/\n]*", self.name):
+            raise ThinkbackError(f"`name` is `{self.name}`; it takes a name without `/` that begins with no dot")
+
+    def default_name(self) -> str:
+        """Its name where it is given none."""
+        return self.kind
+
+    @property
+    def place(self) -> str:
+        """How errors name its table in the recipe."""
+        return f"`{self.list_name}.{self.name}`"
+
+    @abstractmethod
+    def existing(self, log: Log) -> pl.DataFrame | None:
+        """The ids of traces that have its rows; None where the log has none at all of its name."""
+
+    def chosen(self, traces: pl.DataFrame) -> pl.DataFrame:
+        """Of the traces that its filters leave, (example_id, sample_index, …), those that it is for."""
+        return traces
+
+    def check_log(self, additions: Additions, log: Log) -> None:
+        """ThinkbackError where the log lacks what it is made of. No weights are loaded."""
+        if self.texts is not Texts.NONE and "text" not in log.columns("traces"):
+            raise ThinkbackError(
+                f"{self.section} `{self.name}`: the log has no texts of its traces: `traces` has no column `text`"
+            )
+
+    @property
+    def prompt_files(self) -> tuple[str, ...]:
+        """The prompt files that its settings name."""
+        named = (getattr(self, "prompt", None), *getattr(self, "prompts", {}).values())
+        return tuple(dict.fromkeys(name for name in named if name))
+
+    @property
+    def template_files(self) -> tuple[str, ...]:
+        """The chat templates that its settings name."""
+        return tuple(name for name in (getattr(self, "chat_template", None),) if name)
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """The models that its settings name, by the setting."""
+        return {name: getattr(self, name) for name in ("model", "base") if getattr(self, name, None)}
+
+    def identity(self, additions: Additions) -> dict[str, Any]:
+        """Everything that decides what it writes, as dotted names and JSON values."""
+        flat = {**self.recorded, **flatten(self)}
+        for name in (*self.prompt_files, *self.template_files):
+            flat[f"prompts.{name}"] = additions.prompts[name].digest
+        flat |= {name: Path(model).name for name, model in self.models.items()}
+        if self.needs_engine:
+            engine = additions.engine_settings()
+            flat |= {"seed": additions.seed, "engine.kind": engine.kind, "engine.model": Path(engine.model).name}
+            flat |= flatten(engine.identity(), "engine")
+            if engine.chat_template is not None:
+                flat[f"prompts.{engine.chat_template}"] = additions.prompts[engine.chat_template].digest
+        if self.needs_embedding and additions.embedding is not None:
+            flat["embedding.model"] = Path(additions.embedding.model).name
+        return flat
+
+    def marks(self, described: Mapping[str, Any]) -> dict[str, str]:
+        """What of a worker's own account must be the same when a run goes on, whatever a model's folder is called:
+        hashes of weights, and prompts. A hash that is not known is left out.
+        """
+        found: dict[str, str] = {}
+        for name, value in described.items():
+            if isinstance(value, Mapping) and name != "versions":
+                found |= {f"{name}.{inner}": mark for inner, mark in self.marks(value).items()}
+                if name == "prompts":
+                    found |= {f"{name}.{pool}": str(text) for pool, text in value.items()}
+            elif (name in HASHES or name == "prompt") and isinstance(value, str):
+                found[name] = value
+        return found
+
+    def cost(self, load: Workload) -> Cost:
+        """What it will cost at most."""
+        tokens = load.read_tokens(getattr(self, "prompt", None)) if self.reads_once and self.models else 0
+        return Cost(0, tokens, self.disk_bytes(load))
+
+    def disk_bytes(self, load: Workload) -> int:
+        """Bytes of its rows on disk, at most."""
+        return load.traces * ROW_BYTES
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifierSignal(TraceSignal):
+    """A verifier: a score of each trace, under a name by which policies know it."""
+
+    name: str = setting()
+
+    list_name = "verify"
+    section = "verifiers"
+    table = "verifications"
+
+    def existing(self, log: Log) -> pl.DataFrame | None:
+        """The traces with a score of this verifier."""
+        if not log.has(self.table):
+            return None
+        own = log.scan(self.table, ["trace_id", "verifier"]).filter(pl.col("verifier") == self.name)
+        found = collect(own.select("trace_id").unique(), log)
+        return found if found.height else None
+
+    def row(self, trace: Mapping[str, Any], score: float | None = None, **more: Any) -> dict[str, Any]:
+        """A verification of a trace; costs that are not among `more` are not known."""
+        own = {"trace_id": trace["trace_id"], "verifier": self.name, "example_id": trace["example_id"]}
+        return {**own, "score": score, **more}
+
+
+FREE = {"prompt_tokens": 0, "completion_tokens": 0, "latency_s": 0.0, "device_s": 0.0}
+"""What a score costs that is read off the log, or drawn."""
+
+
+def score_rows(rows: Sequence[dict[str, Any]], decimals: int | None = None) -> pl.DataFrame:
+    """Verifications as a frame, columns that are missing being null; scores rounded to `decimals`, where given."""
+    made = pl.DataFrame([{name: row.get(name) for name in SCORES} for row in rows], schema=SCORES)
+    return made if decimals is None else made.with_columns(pl.col("score").round(decimals))
+
+
+@dataclass(frozen=True)
+class Additions(RecipePart):
+    """The part of a recipe that adds to a log, checked as a whole. `prompts` holds the files that it names, by name."""
+
+    engine: EngineSettings | None
+    embedding: EmbeddingSettings | None
+    verify: tuple[TraceSignal, ...]
+    features: tuple[TraceSignal, ...]
+    states: tuple[TraceSignal, ...]
+    prompts: Mapping[str, Template]
+
+    def __post_init__(self) -> None:
+        if not self.steps:
+            raise ThinkbackError("adds nothing to a log: it has no `[[verify]]`, `[[features]]` or `[[states]]`")
+        named: dict[tuple[str, str], TraceSignal] = {}
+        written: dict[tuple[str, str], str] = {}
+        for step in self.steps:
+            if (step.list_name, step.name) in named:
+                raise ThinkbackError(f"`{step.list_name}.name` `{step.name}` names two steps: give each its own `name`")
+            named[step.list_name, step.name] = step
+            for column in step.columns:
+                other = written.setdefault((step.table, column), step.name)
+                if other != step.name:
+                    raise ThinkbackError(
+                        f"{step.place} writes the column `{column}` of `{other}`: set a `{step.renamed_by}`"
+                    )
+            if step.needs_embedding and self.embedding is None:
+                raise ThinkbackError(f"{step.place} compares texts: it needs `[embedding]` with a `model`")
+            if step.needs_engine:
+                self.engine_settings()
+
+    @property
+    def steps(self) -> tuple[TraceSignal, ...]:
+        """The signals in the order in which they are made: features cost least, so they come first."""
+        return (*self.features, *self.verify, *self.states)
+
+    def engine_settings(self) -> EngineSettings:
+        """The engine. ThinkbackError where the recipe has none."""
+        if self.engine is None:
+            raise ThinkbackError("a verifier that is asked in words needs `[engine]`")
+        return self.engine

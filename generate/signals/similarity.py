@@ -1,0 +1,96 @@
+"""Similarity of texts by sentence embeddings: to the claim, to the evidence, to the example's other traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from generate.passes.embedding import Embedder, fitting, unit_rows
+
+
+def embedded(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
+    """(n,) texts -> (n, d) embeddings of length one; NaN for a text that the encoder does not take whole.
+
+    A text that comes several times is embedded once.
+    """
+    distinct = list(dict.fromkeys(texts))
+    fits = fitting(embedder, distinct)
+    rows = unit_rows(embedder, [text for text, fit in zip(distinct, fits, strict=True) if fit])
+    whole = np.full((len(distinct), rows.shape[1]), np.nan)
+    whole[fits] = rows
+    place = {text: i for i, text in enumerate(distinct)}
+    return whole[[place[text] for text in texts]]
+
+
+def pieces(texts: Sequence[str], embedder: Embedder) -> list[list[str]]:
+    """Each text as pieces that the encoder takes whole: itself, or its halves, cut at a space, and so on."""
+    found = [[text] for text in texts]
+    while True:
+        flat = list(dict.fromkeys(piece for listed in found for piece in listed))
+        fits = dict(zip(flat, fitting(embedder, flat).tolist(), strict=True))
+        if all(fits.values()):
+            return found
+        found = [
+            [part for piece in listed for part in ([piece] if fits[piece] else _halves(piece))] for listed in found
+        ]
+
+
+def _halves(text: str) -> list[str]:
+    """A text cut in two at the space nearest to its middle, or in its middle."""
+    middle = len(text) // 2
+    places = [place for place in (text.rfind(" ", 1, middle), text.find(" ", middle)) if place > 0]
+    cut = min(places, key=lambda place: abs(place - middle), default=middle)
+    return [part for part in (text[:cut].strip(), text[cut:].strip()) if part]
+
+
+def claim_similarity(claims: np.ndarray, justifications: np.ndarray) -> np.ndarray:
+    """The cosine of the claim's embedding and the justification's.
+
+    claims, justifications: (n, d) unit rows. Range [-1, 1]. Source: the thesis on efficient fact-checking (TU Delft,
+    2026), section 4.6.5.
+    """
+    return np.einsum("nd,nd->n", claims, justifications)
+
+
+def evidence_similarity(passages: np.ndarray, counts: np.ndarray, justifications: np.ndarray) -> np.ndarray:
+    """The highest cosine of a passage's embedding and the justification's.
+
+    passages: (sum of counts, d) unit rows, those of one trace side by side; counts: (n,); justifications: (n, d).
+    Range [-1, 1]; NaN without passages or an embedding. Source: as `claim_similarity`; that the nearest passage counts
+    is ours, since the passages together are longer than encoders take; a passage that is too long itself is cut in two.
+    """
+    owner = np.repeat(np.arange(len(counts)), counts)
+    cosines = np.einsum("nd,nd->n", passages, justifications[owner]) if len(owner) else np.zeros(0)
+    best = np.full(len(counts), -np.inf)
+    known = ~np.isnan(cosines)  # a text that the encoder does not take whole has none
+    np.maximum.at(best, owner[known], cosines[known])
+    return np.where(np.isfinite(best), best, np.nan)
+
+
+def peer_similarity(traces: np.ndarray, groups: np.ndarray, earlier: bool) -> np.ndarray:
+    """The mean cosine of the trace's embedding and those of its peers: the other traces of the example in the pool, or
+    with `earlier` those of lower sample index alone, which a rule that stops early may know.
+
+    traces: (n, d) unit rows, those of a group side by side in order of sample index; groups: (n,) ascending integers.
+    Range [-1, 1]; 1 without peers, for a trace is like itself. Source: ours; the agreement of samples in meaning is
+    that of semantic entropy (Kuhn et al., 2023).
+    """
+    known = ~np.isnan(traces).any(axis=1)
+    if not known.all():  # a text that the encoder does not take whole has no similarity, and is nobody's peer
+        found = np.full(len(traces), np.nan)
+        found[known] = peer_similarity(traces[known], groups[known], earlier)
+        return found
+    if not len(traces):
+        return np.zeros(0)
+    start = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))  # (G,)
+    size = np.diff(np.append(start, len(groups)))
+    if earlier:
+        running = np.cumsum(traces, axis=0) - traces  # of all rows before
+        summed = running - np.repeat(running[start], size, axis=0)
+        peers = np.arange(len(groups)) - np.repeat(start, size)
+    else:
+        summed = np.repeat(np.add.reduceat(traces, start, axis=0), size, axis=0) - traces
+        peers = np.repeat(size, size) - 1
+    cosines = np.einsum("nd,nd->n", summed, traces)
+    return np.where(peers > 0, cosines / np.maximum(peers, 1), 1.0)

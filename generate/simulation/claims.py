@@ -1,0 +1,240 @@
+"""Simulated QuanTemp and ClaimDecomp: logs of fact-checking claims whose replay resembles the published runs.
+
+`claims_model` beside it documents the model; `constants/` holds its constants and where each comes from.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from generate.simulation.claims_model import (
+    FEATURES,
+    LABELS,
+    ClaimsModel,
+    Draws,
+    SimulatedClaims,
+    SimulatedTraces,
+    SimulatedVerifier,
+    draw_claims,
+    draw_noise,
+    make_traces,
+)
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.settings import Checked, setting
+
+if TYPE_CHECKING:
+    from toolkit.log import Log
+
+MOST_TRACES = 50
+PUBLISHED_TRACES = 15
+TEMPERATURES = tuple(round(0.30 + 0.05 * i, 2) for i in range(9))
+MAIN, DEV = 0, 1  # streams of random numbers: the published claims, and further ones to learn from
+
+
+@dataclass(frozen=True)
+class ClaimsSize(Checked):
+    """How many traces of each claim, and how many further claims with the split `dev`."""
+
+    traces: int = setting(PUBLISHED_TRACES, low=1, high=MOST_TRACES)
+    dev: int = setting(0, low=0, high=100_000)
+    seed: int = setting(0, low=0)
+
+
+def simulations() -> tuple[str, ...]:
+    """Names of the data sets that can be simulated."""
+    folder = files("generate.simulation") / "constants"
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
+
+
+def load_model(name: str) -> ClaimsModel:
+    """The constants of one data set. Raises ThinkbackError for an unknown name."""
+    if name not in simulations():
+        raise ThinkbackError(f"no simulated data set `{name}`; {suggest(name, simulations())}")
+    table = tomllib.loads((files("generate.simulation") / "constants" / f"{name}.toml").read_text(encoding="utf-8"))
+    answers, tokens, seconds = table["answers"], table["tokens"], table["seconds"]
+    verifiers = tuple(
+        SimulatedVerifier(**{**v, "name": key, "scores": tuple(map(tuple, v["scores"]))})
+        for key, v in table["verifiers"].items()
+    )
+    return ClaimsModel(
+        name=name,
+        counts=table["claims"],
+        answers=tuple(map(tuple, answers["logits"])),
+        answer_spread=answers["spread"],
+        missing=answers["missing"],
+        verifiers=verifiers,
+        prompt_tokens=tokens["prompt"],
+        prompt_spread=tokens["prompt_spread"],
+        completion_tokens=tokens["completion"],
+        completion_spread=tokens["completion_spread"],
+        max_tokens=tokens["max_tokens"],
+        seconds=seconds["trace"],
+        seconds_spread=seconds["spread"],
+        correlations=tuple(table["features"][feature] for feature in FEATURES),
+        other_h=seconds["other_h"],
+    )
+
+
+def simulate_claims(
+    out: str | Path,
+    name: str,
+    *,
+    traces: int = PUBLISHED_TRACES,
+    dev: int = 0,
+    seed: int = 0,
+    force: bool = False,
+    log_name: str | None = None,
+) -> Log:
+    """Write the simulated data set `name` to `out`: the published test claims, and `dev` more with split `dev`.
+
+    The pool is `n<traces>`. The first traces, and the test claims, do not depend on `traces` and `dev`.
+    """
+    from toolkit.files import replacing
+    from toolkit.log import LogWriter, open_log
+
+    model = load_model(name)
+    size = ClaimsSize(traces, dev, seed)
+    traces, dev, seed = size.traces, size.dev, size.seed
+    parts = [_tables(model, model.counts, "test", traces, seed, MAIN)]
+    if dev:
+        parts.append(_tables(model, _stratified(model.counts, dev), "dev", traces, seed, DEV))
+    tables = {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
+    with replacing(out, force) as directory:
+        writer = LogWriter(directory)
+        for table, frame in tables.items():
+            if not frame.is_empty():
+                writer.append(table, frame)
+        writer.seal(
+            validate=False,  # the rows come from here, and the tests validate them
+            name=log_name or f"simulated-{name}",
+            simulated=True,
+            source=_source(model, tables, traces, dev, seed),
+        )
+    return open_log(out)
+
+
+def _stratified(counts: Mapping[str, int], claims: int) -> dict[str, int]:
+    """`claims` in the proportions of `counts`, by largest remainder."""
+    total = sum(counts.values())
+    exact = {label: claims * counts[label] / total for label in LABELS}
+    whole = {label: int(value) for label, value in exact.items()}
+    for label in sorted(LABELS, key=lambda one: whole[one] - exact[one])[: claims - sum(whole.values())]:
+        whole[label] += 1
+    return whole
+
+
+def _tables(
+    model: ClaimsModel, counts: Mapping[str, int], split: str, traces: int, seed: int, stream: int
+) -> dict[str, pl.DataFrame]:
+    claims = draw_claims(model, counts, seed, stream)
+    draws = draw_noise(model, len(claims.gold), traces, seed, stream)
+    made = make_traces(model, claims, draws)
+    n = len(claims.gold)
+    number = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0, stream]))).permutation(n)
+    ids = pl.Series("example_id", [f"{model.name}-{split}-{i:05d}" for i in number])
+    examples = pl.DataFrame({"example_id": ids}).select(
+        "example_id",
+        dataset=pl.lit(model.name),
+        split=pl.lit(split),
+        question=pl.lit("simulated claim ") + pl.col("example_id"),
+        gold=pl.Series([LABELS[g] for g in claims.gold]),
+        labels=pl.lit(pl.Series([list(LABELS)], dtype=pl.List(pl.String))).first(),
+    )
+    rows = _traces(model, claims, draws, made, ids, traces)
+    checks = [_verifications(v, made, draws, rows) for v in model.verifiers]
+    features = rows.select(
+        "trace_id",
+        "example_id",
+        *(pl.Series(name, made.features[i].reshape(-1)) for i, name in enumerate(FEATURES)),
+        length=(pl.col("completion_tokens") / model.max_tokens).round(4),
+    )
+    return {"examples": examples, "traces": rows, "verifications": pl.concat(checks), "features": features}
+
+
+def _traces(
+    model: ClaimsModel, claims: SimulatedClaims, draws: Draws, made: SimulatedTraces, ids: pl.Series, traces: int
+) -> pl.DataFrame:
+    n = len(ids)
+    prompt = np.rint(_about(claims.prompt, model.prompt_spread, 0) * model.prompt_tokens)
+    completion = np.rint(_about(draws.tokens, model.completion_spread, 0) * model.completion_tokens)
+    completion = np.clip(completion, 1, model.max_tokens)
+    seconds = _about(draws.seconds, model.seconds_spread, 0) * model.seconds
+    label = pl.Series(made.label.reshape(-1).astype(np.int64))
+    answer = pl.Series("answer", LABELS).gather(label.replace(-1, None))
+    gold = pl.Series(np.repeat(claims.gold, traces))
+    frame = pl.DataFrame(
+        {
+            "example_id": ids.gather(np.repeat(np.arange(n), traces)),
+            "sample_index": np.tile(np.arange(traces, dtype=np.int32), n),
+            "answer": answer,
+            "correct": label == gold,
+            "prompt_tokens": np.repeat(prompt, traces).astype(np.int32),
+            "completion_tokens": completion.reshape(-1).astype(np.int32),
+            "latency_s": np.round(seconds, 4).reshape(-1).astype(np.float32),
+            "temperature": np.tile(np.resize(TEMPERATURES, traces).astype(np.float32), n),
+        }
+    )
+    return frame.select(
+        pl.format("{}/{}", "example_id", pl.col("sample_index").cast(pl.String).str.zfill(2)).alias("trace_id"),
+        "example_id",
+        pool=pl.lit(f"n{traces}"),
+        action=pl.lit("solve"),
+        parent_id=pl.lit(None, pl.String),
+        sample_index="sample_index",
+        model=pl.lit("simulated"),
+        temperature="temperature",
+        max_tokens=pl.lit(model.max_tokens, pl.Int32),
+        answer="answer",
+        correct="correct",
+        prompt_tokens="prompt_tokens",
+        completion_tokens="completion_tokens",
+        finish_reason=pl.lit("stop"),
+        finalizer_used=pl.lit(False),
+        latency_s="latency_s",
+    )
+
+
+def _about(normal: np.ndarray, spread: float, axis: int) -> np.ndarray:
+    """Log-normal factors whose mean over the claims is 1."""
+    factor = np.exp(spread * normal)
+    return factor / factor.mean(axis=axis, keepdims=True)
+
+
+def _verifications(
+    verifier: SimulatedVerifier, made: SimulatedTraces, draws: Draws, rows: pl.DataFrame
+) -> pl.DataFrame:
+    """One row for each trace with a label. Tokens are not published, so they are not recorded."""
+    seconds = _about(draws.checking[verifier.name], 0.1, 0) * verifier.seconds
+    return rows.select(
+        "trace_id",
+        "example_id",
+        verifier=pl.lit(verifier.name),
+        score=pl.Series(made.scores[verifier.name].reshape(-1)),
+        latency_s=pl.Series(np.round(seconds, 4).reshape(-1).astype(np.float32)),
+    ).filter(rows["answer"].is_not_null())
+
+
+def _source(model: ClaimsModel, tables: Mapping[str, pl.DataFrame], traces: int, dev: int, seed: int) -> dict[str, Any]:
+    """How it came about; wall-clock as if one process had made the calls one after the other."""
+    checks = tables["verifications"].group_by("verifier").agg(pl.col("latency_s").cast(pl.Float64).sum())
+    spent = dict(checks.iter_rows())
+    generating = float(tables["traces"]["latency_s"].cast(pl.Float64).sum())
+    other = model.other_h * 3600 * traces / PUBLISHED_TRACES
+    return {
+        "simulated_by": "generate.simulation.claims",
+        "data_set": model.name,
+        "traces": traces,
+        "dev": dev,
+        "seed": seed,
+        "model": asdict(model),
+        "pools": {f"n{traces}": {"model": "simulated", "wall_clock_s": round(generating + other, 3)}},
+        "verifiers": {v.name: {"model": "simulated", "wall_clock_s": round(spent[v.name], 3)} for v in model.verifiers},
+    }

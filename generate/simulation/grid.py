@@ -1,0 +1,219 @@
+"""A simulated log of any size, written block by block; `generate.simulation.grid_model` documents the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from generate.simulation.grid_model import (
+    BLOCK,
+    DrawnExamples,
+    DrawnTraces,
+    Model,
+    PoolPlan,
+    draw_examples,
+    draw_traces,
+)
+from toolkit.errors import ThinkbackError
+from toolkit.settings import check, setting
+
+if TYPE_CHECKING:
+    from toolkit.log import Log
+
+MOST_TRACES = 4_096  # a block is drawn whole: more would not fit in memory
+ROWS_PER_SHARD = 500_000  # traces gathered before a shard is written
+TABLES = ("examples", "traces", "verifications", "features")
+
+
+@dataclass(frozen=True)
+class GridSize:
+    """How large a log is; `labels` is the size of the label space, 0 for open numeric answers."""
+
+    examples: int = setting(low=1, high=10**9)
+    traces: int = setting(low=1, high=MOST_TRACES)
+    labels: int = setting(3, low=0)
+    seed: int = setting(0, low=0)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.labels == 1:
+            raise ThinkbackError("`labels` is 1; it takes 0 (open numeric answers), or at least 2")
+
+
+def label_names(labels: int) -> list[str]:
+    """A, B, … Z, L27, L28 …"""
+    return [chr(ord("A") + j) if j < 26 else f"L{j + 1}" for j in range(labels)]
+
+
+def simulate_tables(
+    *, examples: int, traces: int, labels: int = 3, seed: int = 0, model: Model | None = None
+) -> dict[str, pl.DataFrame]:
+    """The tables `examples`, `traces`, `verifications` and `features` of a simulated log, in memory.
+
+    `labels` is the size of the label space, 0 for open numeric answers. The pools are `n<traces>` and the
+    greedy `probe`. Raises ThinkbackError for sizes and seeds that make no sense.
+    """
+    parts = list(_blocks(GridSize(examples, traces, labels, seed), model or Model()))
+    return {table: pl.concat([part[table] for part in parts]) for table in TABLES}
+
+
+def simulate(
+    out: str | Path,
+    *,
+    examples: int,
+    traces: int,
+    labels: int = 3,
+    seed: int = 0,
+    name: str | None = None,
+    force: bool = False,
+    model: Model | None = None,
+) -> Log:
+    """Write a simulated log to `out`, a block of examples at a time: memory does not grow with `examples`.
+
+    The manifest says `simulated: true` and lists the model's parameters. `out` appears when the log is whole;
+    one that exists is refused, or with `force` replaced.
+    """
+    from toolkit.files import replacing
+    from toolkit.log import LogWriter, open_log
+    from toolkit.progress import progress
+
+    model = model or Model()
+    size = GridSize(examples, traces, labels, seed)
+    with replacing(out, force) as directory, progress("simulating", examples, "examples") as advance:
+        writer = LogWriter(directory)
+        for tables in _shards(_blocks(size, model), size.traces):
+            for table, frame in tables.items():
+                if not frame.is_empty():
+                    writer.append(table, frame)
+            advance(tables["examples"].height)
+        writer.seal(
+            validate=False,  # the rows come from here, and the tests validate them
+            name=name or f"simulated-{examples}x{traces}-k{labels}-s{seed}",
+            simulated=True,
+            source={"simulated_by": "generate.simulation.grid", **asdict(size), "model": asdict(model)},
+        )
+    return open_log(out)
+
+
+def _shards(blocks: Iterator[dict[str, pl.DataFrame]], traces: int) -> Iterator[dict[str, pl.DataFrame]]:
+    """Blocks gathered until they hold about ROWS_PER_SHARD traces."""
+    gather = max(1, ROWS_PER_SHARD // (BLOCK * traces))
+    held: list[dict[str, pl.DataFrame]] = []
+    for block in blocks:
+        held.append(block)
+        if len(held) == gather:
+            yield {table: pl.concat([part[table] for part in held]) for table in TABLES}
+            held = []
+    if held:
+        yield {table: pl.concat([part[table] for part in held]) for table in TABLES}
+
+
+def _blocks(size: GridSize, model: Model) -> Iterator[dict[str, pl.DataFrame]]:
+    examples, traces, labels, seed = size.examples, size.traces, size.labels, size.seed
+    names = label_names(labels)
+    # the greedy trace is drawn first: it does not depend on the number of sampled ones
+    pools = (PoolPlan("probe", 1, 0.0, model.sharpening), PoolPlan(f"n{traces}", traces, model.temperature, 1.0))
+    for block in range(-(-examples // BLOCK)):
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, block])))
+        wanted = min(BLOCK, examples - block * BLOCK)
+        drawn = draw_examples(rng, model, labels, seed, block)
+        parts = [
+            _frames(model, names, pool, drawn.ids.head(wanted), draw_traces(rng, model, labels, drawn, pool))
+            for pool in pools
+        ]
+        tables = {table: pl.concat([part[table] for part in parts]) for table in TABLES[1:]}
+        yield {"examples": _examples_frame(drawn, names).head(wanted), **tables}
+
+
+def _examples_frame(drawn: DrawnExamples, names: list[str]) -> pl.DataFrame:
+    labels = pl.Series([names or None], dtype=pl.List(pl.String))
+    return pl.DataFrame({"example_id": drawn.ids}).select(
+        "example_id",
+        dataset=pl.lit("simulated"),
+        split=pl.when(pl.Series(drawn.dev)).then(pl.lit("dev")).otherwise(pl.lit("test")),
+        question=pl.lit("simulated question ") + pl.col("example_id"),
+        gold=_answer_strings(drawn.gold, names),
+        labels=pl.lit(labels).first(),
+    )
+
+
+def _answer_strings(codes: np.ndarray, names: list[str]) -> pl.Series:
+    """(n,) label indices or numbers -> (n,) answers as written in the log."""
+    numbers = pl.Series("answer", codes)
+    return pl.Series("answer", names).gather(numbers) if names else numbers.cast(pl.String)
+
+
+def _frames(
+    model: Model, names: list[str], pool: PoolPlan, ids: pl.Series, drawn: DrawnTraces
+) -> dict[str, pl.DataFrame]:
+    """The tables' rows of one pool, for the first examples of a block: those in `ids`."""
+
+    def flat(values: np.ndarray) -> np.ndarray:  # (BLOCK, T) -> (n·T,)
+        return np.ascontiguousarray(values[: ids.len()]).reshape(-1)
+
+    def floats(values: np.ndarray, decimals: int) -> pl.Series:
+        return pl.Series(np.round(flat(values), decimals).astype(np.float32))
+
+    keys = _keys(ids, pool.name, pool.traces)
+    traces = keys.select(
+        "trace_id",
+        "example_id",
+        pool=pl.lit(pool.name),
+        action=pl.lit("solve"),
+        parent_id=pl.lit(None, pl.String),
+        sample_index="sample_index",
+        model=pl.lit("simulated"),
+        temperature=pl.lit(pool.temperature, pl.Float32),
+        max_tokens=pl.lit(model.max_tokens, pl.Int32),
+        text=pl.lit(None, pl.String),
+        answer=pl.when(pl.Series(flat(drawn.valid))).then(_answer_strings(flat(drawn.codes), names)),
+        correct=pl.Series(flat(drawn.right)),
+        prompt_tokens=pl.Series(flat(drawn.prompts).astype(np.int32)),
+        completion_tokens=pl.Series(flat(drawn.tokens).astype(np.int32)),
+        finish_reason=pl.when(pl.Series(flat(drawn.cut))).then(pl.lit("length")).otherwise(pl.lit("stop")),
+        finalizer_used=pl.Series(flat(drawn.finalizer)),
+        latency_s=floats(drawn.seconds, 3),
+        device_s=floats(drawn.seconds / model.concurrency, 4),
+        sum_logprob=floats(drawn.logprob, 3),
+    )
+    features = keys.select(
+        "trace_id",
+        "example_id",
+        *(pl.Series(name, flat(values)) for name, values in drawn.features.items()),
+        length=pl.Series(np.round(flat(drawn.tokens) / model.max_tokens, 4)),
+    )
+    scored = [_verifications(model, traces, v, flat(scores)) for v, scores in drawn.scores.items()]
+    return {"traces": traces, "verifications": pl.concat(scored), "features": features}
+
+
+def _keys(ids: pl.Series, pool: str, traces: int) -> pl.DataFrame:
+    """trace_id, example_id and sample_index of the rows of a pool, example by example."""
+    n, width = ids.len(), len(str(traces - 1))
+    sample = pl.col("sample_index").cast(pl.String).str.zfill(width)
+    return pl.DataFrame(
+        {
+            "example_id": ids.gather(np.repeat(np.arange(n), traces)),
+            "sample_index": np.tile(np.arange(traces, dtype=np.int32), n),
+        }
+    ).with_columns(trace_id=pl.col("example_id") + f"/{pool}/" + sample)
+
+
+def _verifications(model: Model, traces: pl.DataFrame, verifier: str, scores: np.ndarray) -> pl.DataFrame:
+    """Rows of one verifier on the valid traces. It reads prompt and completion and writes one token."""
+    read = pl.col("prompt_tokens") + pl.col("completion_tokens")
+    seconds = 0.01 + model.prompt_token_s * read
+    return traces.select(
+        "trace_id",
+        "example_id",
+        verifier=pl.lit(verifier),
+        score=pl.Series(scores),
+        prompt_tokens=read,
+        completion_tokens=pl.lit(1, pl.Int32),
+        latency_s=seconds.round(3).cast(pl.Float32),
+        device_s=(seconds / model.concurrency).round(4).cast(pl.Float32),
+    ).filter(traces["answer"].is_not_null())

@@ -1,0 +1,329 @@
+"""Numeric claim checking: a claim in words about a small table of evidence, in the manner of QuanTemp.
+
+    year jobs homes
+    2011 40 12
+    2012 46/49 15
+    claim: jobs rose by 6 from 2011 to 2012 and homes were above 20 in 2012.
+    jobs 46-40=6 49-40=9, 6: half
+    homes 15>20: no
+    #### Conflicting
+
+The table has a row a year; a cell with two numbers is one on which two sources differ. A claim has one or two parts,
+each of one of six kinds: a value, a change, a sum of two years, a bound, a gap between two columns, a multiple of
+another column. A part holds (`yes`), does not (`no`), or holds by one source and not by the other (`half`). A claim all
+of whose parts hold is True; one none of whose parts hold is False; any other is Conflicting: in part so, in part not.
+The justification does the arithmetic of each part with every number that the sources give. It takes the parts in
+either order, and may first read out the cells that a part speaks of (`jobs 2011 40, 2012 46/49`): a model that has seen
+all of these ways varies its way from sample to sample, so that its errors differ and a vote can be better than one.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from generate.tasks.task import ANSWER, Check, Difficulty, Item
+from toolkit.errors import ThinkbackError
+from toolkit.settings import setting
+
+LABELS = ("True", "False", "Conflicting")
+TOPICS = ("jobs", "homes", "cars", "births", "farms", "shops", "fires", "votes", "loans", "trees", "crimes", "boats")
+KINDS = ("value", "change", "sum", "bound", "gap", "times")
+YES, NO, HALF = "yes", "no", "half"
+
+# One wording a line; a wording says nothing that its kind and direction do not, so it is no part of the canonical form.
+_WORDS: Mapping[tuple[str, int], tuple[str, ...]] = {
+    ("value", 0): ("{a} were {n} in {y}", "{a} stood at {n} in {y}", "in {y} there were {n} {a}"),
+    ("change", 1): ("{a} rose by {n} from {y} to {z}", "{a} grew by {n} from {y} to {z}"),
+    ("change", -1): ("{a} fell by {n} from {y} to {z}", "{a} shrank by {n} from {y} to {z}"),
+    ("sum", 0): ("{a} in {y} and {z} add up to {n}", "{a} came to {n} in {y} and {z} together"),
+    ("bound", 1): ("{a} were above {n} in {y}", "more than {n} {a} in {y}"),
+    ("bound", -1): ("{a} were below {n} in {y}", "fewer than {n} {a} in {y}"),
+    ("gap", 0): ("{a} beat {b} by {n} in {y}", "{n} more {a} than {b} in {y}"),
+    ("times", 0): ("{a} were {n} times {b} in {y}", "in {y} there were {n} times as many {a} as {b}"),
+}
+_VERDICT = re.compile(r": (yes|no|half)$")
+
+
+@dataclass(frozen=True)
+class ClaimPart:
+    """One part of a claim. Columns and years are places in the table; `way` is the direction, where there is one."""
+
+    kind: str
+    way: int
+    column: int
+    other: int
+    year: int
+    later: int
+    number: int
+
+
+@dataclass(frozen=True)
+class FactTable:
+    """`cells[column][year]` holds one or two numbers."""
+
+    topics: tuple[str, ...]
+    years: tuple[int, ...]
+    cells: tuple[tuple[tuple[int, ...], ...], ...]
+
+    def __str__(self) -> str:
+        rows = [
+            " ".join((str(year), *("/".join(map(str, column[place])) for column in self.cells)))
+            for place, year in enumerate(self.years)
+        ]
+        return "\n".join((" ".join(("year", *self.topics)), *rows))
+
+
+@dataclass(frozen=True)
+class Claims(Difficulty):
+    """Difficulty: `years` rows and `columns` columns of numbers up to `largest`; two parts with probability
+    `two_parts`; a cell has two sources with probability `differ`; `kinds` of parts; how often each label is wanted.
+    """
+
+    years: int = setting(3, low=2, high=6)
+    columns: int = setting(2, low=2, high=4)
+    largest: int = setting(60, low=10)
+    two_parts: float = setting(0.6, low=0, high=1)
+    differ: float = setting(0.2, low=0, high=1)
+    kinds: tuple[str, ...] = setting(KINDS, choices=KINDS)
+    shares: tuple[float, ...] = setting((1 / 3, 1 / 3, 1 / 3), low=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "kinds", tuple(self.kinds))
+        object.__setattr__(self, "shares", tuple(self.shares))
+        if not self.kinds:
+            raise ThinkbackError(f"`kinds` is empty; it takes some of {', '.join(KINDS)}")
+        if len(self.shares) != 3 or not sum(self.shares):
+            raise ThinkbackError("`shares` takes three weights, of True, False and Conflicting")
+
+    @property
+    def name(self) -> str:
+        """The data set's name in the log."""
+        return "numeric_claims"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """True, False, Conflicting."""
+        return LABELS
+
+    def draw(self, rng: random.Random) -> Item | None:
+        """One claim with its table; null where the wanted label did not come out of a hundred tries.
+
+        The label is drawn first and kept over the tries, so that labels are as frequent as `shares` say.
+        """
+        wanted = rng.choices(LABELS, weights=self.shares)[0]
+        made = (self._try(rng, wanted) for _ in range(100))
+        return next((item for item in made if item is not None), None)
+
+    def _try(self, rng: random.Random, wanted: str) -> Item | None:
+        table = self._table(rng)
+        count = 2 if rng.random() < self.two_parts else 1
+        parts = tuple(self._part(table, rng, wanted) for _ in range(count))
+        if len({(part.kind, part.column, part.year) for part in parts}) < count:
+            return None
+        verdicts = [verdict(table, part) for part in parts]
+        label = label_of(verdicts)
+        if label != wanted:
+            return None
+        claim = " and ".join(_say(table, part, rng) for part in parts) + "."
+        evidence = str(table).split("\n")
+        extra: dict[str, str | list[str]] = {"claim": claim, "evidence": evidence}
+        reads = rng.random() < 0.5
+        lines = []
+        for part in parts if rng.random() < 0.5 else parts[::-1]:
+            lines += [reading_of(table, part), line_of(table, part)] if reads else [line_of(table, part)]
+        solution = "\n".join([*lines, f"{ANSWER}{label}"])
+        facts = tuple(line for part in parts for line in (reading_of(table, part), line_of(table, part)))
+        return Item(f"{table}\nclaim: {claim}", label, solution, canonical(table, parts), extra, facts)
+
+    def flawed(self, item: Item, rng: random.Random) -> str:
+        """A justification with one number misread or one verdict turned round, and a wrong label."""
+        lines = item.solution.split("\n")[:-1]
+        at = rng.choice([number for number, line in enumerate(lines) if _VERDICT.search(line)])
+        body, _, said = lines[at].rpartition(": ")
+        turned = rng.choice([one for one in (YES, NO, HALF) if one != said])
+        numbers = list(re.finditer(r"\d+", body))
+        if rng.random() < 0.7:
+            one = rng.choice(numbers)
+            other = max(0, int(one[0]) + rng.choice((-10, -2, -1, 1, 2, 10)))
+            body = f"{body[: one.start()]}{other}{body[one.end() :]}"
+        changed = [*lines[:at], f"{body}: {turned}", *lines[at + 1 :]]
+        label = label_of([line.rpartition(": ")[2] for line in changed if _VERDICT.search(line)])
+        if label == item.answer:
+            label = rng.choice([one for one in LABELS if one != item.answer])
+        return "\n".join([*changed, f"{ANSWER}{label}"])
+
+    def check(self, item: Item, answer: str | None) -> Check:
+        """The arithmetic of the parts done afresh, and whether the answer is what they come to."""
+        text, _, label = item.solution.rpartition(f"\n{ANSWER}")
+        return Check(text if answer else f"no answer\n{text}", answer == label, label)
+
+    def sound(self, item: Item, attempt: str) -> float:
+        """The share of lines that a true justification may hold."""
+        true = {*item.facts, f"{ANSWER}{item.answer}"}
+        lines = [line for line in attempt.split("\n") if line.strip()]
+        return sum(line in true for line in lines) / len(lines) if lines else 0.0
+
+    def _table(self, rng: random.Random) -> FactTable:
+        first = rng.randint(2001, 2024 - self.years)
+        cells = tuple(tuple(self._cell(rng) for _ in range(self.years)) for _ in range(self.columns))
+        return FactTable(tuple(rng.sample(TOPICS, self.columns)), tuple(range(first, first + self.years)), cells)
+
+    def _cell(self, rng: random.Random) -> tuple[int, ...]:
+        value = rng.randint(1, self.largest)
+        if rng.random() >= self.differ:
+            return (value,)
+        other = max(1, value + rng.choice((-1, 1)) * rng.randint(1, 9))
+        return (value, other) if other != value else (value,)
+
+    def _part(self, table: FactTable, rng: random.Random, wanted: str) -> ClaimPart:
+        """A part that holds, or not, as the wanted label asks for most of the time."""
+        kind = rng.choice(self.kinds)
+        column, other = rng.sample(range(self.columns), 2)
+        year, later = sorted(rng.sample(range(self.years), 2))
+        if kind == "times" and rng.random() < 0.6:  # most numbers are no multiple of another: look for a pair that is
+            pairs = [
+                (a, b, y) for a in range(self.columns) for b in range(self.columns) for y in range(self.years)
+                if a != b and 1 < table.cells[a][y][0] / table.cells[b][y][0] <= 9
+                and table.cells[a][y][0] % table.cells[b][y][0] == 0
+            ]  # fmt: skip
+            if pairs:
+                column, other, year = rng.choice(pairs)
+        if kind == "gap" and min(table.cells[column][year]) < max(table.cells[other][year]):
+            column, other = other, column  # the larger first; where the sources leave it open, either
+        hold = {"True": 1.0, "False": 0.0}.get(wanted, 0.5)
+        number, way = self._number(table, (kind, column, other, year, later), rng, rng.random() < hold)
+        return ClaimPart(kind, way, column, other, year, later, number)
+
+    def _number(
+        self, table: FactTable, place: tuple[str, int, int, int, int], rng: random.Random, hold: bool
+    ) -> tuple[int, int]:
+        """The claimed number and the direction."""
+        kind, column, other, year, later = place
+        least = 2 if kind == "times" else 1
+        value, after = rng.choice(table.cells[column][year]), rng.choice(table.cells[column][later])
+        against = rng.choice(table.cells[other][year])
+        if kind == "bound":
+            way = rng.choice((-1, 1))
+            step = rng.randint(1, 9)
+            return max(1, value - step * way if hold else value + (step - 1) * way), way
+        true = {"value": value, "change": after - value, "sum": value + after, "gap": value - against,
+                "times": max(2, round(value / against))}[kind]  # fmt: skip
+        way = 0 if kind != "change" else 1 if true >= 0 else -1
+        number = abs(true) if kind == "change" else true
+        if hold:
+            return max(0, number), way
+        if kind == "change" and rng.random() < 0.3:
+            return max(1, number), -way
+        return max(least, number + rng.choice((-10, -3, -2, -1, 1, 2, 3, 10))), way
+
+
+def combinations(table: FactTable, part: ClaimPart) -> list[tuple[int, int]]:
+    """The numbers that a part compares, (first, second), once for each choice of sources; second is 0 where unused."""
+    cells = table.cells[part.column]
+    first = cells[part.year]
+    second: tuple[int, ...] = (0,)
+    if part.kind in ("change", "sum"):
+        second = cells[part.later]
+    elif part.kind in ("gap", "times"):
+        second = table.cells[part.other][part.year]
+    return list(product(first, second))
+
+
+def verdict(table: FactTable, part: ClaimPart) -> str:
+    """`yes`, `no`, or `half`: so by some sources and not by others."""
+    held = {_holds(part, first, second) for first, second in combinations(table, part)}
+    return HALF if len(held) == 2 else YES if held == {True} else NO
+
+
+def _holds(part: ClaimPart, first: int, second: int) -> bool:
+    if part.kind == "bound":
+        return (first - part.number) * part.way > 0
+    made = {
+        "value": first,
+        "change": (second - first) * (part.way or 1),
+        "sum": first + second,
+        "gap": first - second,
+        "times": second * part.number,
+    }[part.kind]
+    return made == (first if part.kind == "times" else part.number)
+
+
+def line_of(table: FactTable, part: ClaimPart) -> str:
+    """The line of a justification: the arithmetic for each choice of sources, the claimed number, the verdict."""
+    shown = [_arithmetic(part, first, second) for first, second in combinations(table, part)]
+    claimed = "" if part.kind in ("bound", "times") else f", {part.number}"
+    return f"{table.topics[part.column]} {' '.join(shown)}{claimed}: {verdict(table, part)}"
+
+
+def reading_of(table: FactTable, part: ClaimPart) -> str:
+    """The line that reads out the cells of a part: `jobs 2011 40, 2012 46/49`, `jobs 2011 40, homes 2011 12`."""
+    cells = [(part.column, part.year)]
+    if part.kind in ("change", "sum"):
+        cells.append((part.column, part.later))
+    elif part.kind in ("gap", "times"):
+        cells.append((part.other, part.year))
+    said = []
+    for number, (column, year) in enumerate(cells):
+        topic = "" if number and column == part.column else f"{table.topics[column]} "
+        said.append(f"{topic}{table.years[year]} {'/'.join(map(str, table.cells[column][year]))}")
+    return ", ".join(said)
+
+
+def _arithmetic(part: ClaimPart, first: int, second: int) -> str:
+    if part.kind == "value":
+        return str(first)
+    if part.kind == "bound":
+        return f"{first}{'>' if part.way > 0 else '<'}{part.number}"
+    if part.kind == "change":
+        one, two = (second, first) if part.way >= 0 else (first, second)
+        return f"{one}-{two}={one - two}"
+    if part.kind == "sum":
+        return f"{first}+{second}={first + second}"
+    if part.kind == "gap":
+        return f"{first}-{second}={first - second}"
+    return f"{part.number}*{second}={part.number * second}, {first}"
+
+
+def label_of(verdicts: list[str]) -> str:
+    """All yes: True; all no: False; anything else: Conflicting."""
+    if set(verdicts) == {YES}:
+        return "True"
+    return "False" if set(verdicts) == {NO} else "Conflicting"
+
+
+def canonical(table: FactTable, parts: tuple[ClaimPart, ...]) -> str:
+    """The form in which topics, years, wording, and the order of columns, parts and sources do not count."""
+    cells = [tuple(tuple(sorted(cell)) for cell in column) for column in table.cells]
+    order = sorted(range(len(cells)), key=lambda place: (cells[place], _uses(parts, place)))
+    place_of = {column: place for place, column in enumerate(order)}
+    said = sorted(
+        (part.kind, part.way, place_of[part.column], place_of[part.other] if part.kind in ("gap", "times") else -1,
+         *((part.year, part.later) if part.kind in ("change", "sum") else (part.year, -1)), part.number)
+        for part in parts
+    )  # fmt: skip
+    return repr((tuple(cells[column] for column in order), said))
+
+
+def _uses(parts: tuple[ClaimPart, ...], column: int) -> list[tuple[str, int, int, bool]]:
+    """What is said of a column: tells columns with equal numbers apart."""
+    return sorted(
+        (part.kind, part.year, part.number, part.column == column)
+        for part in parts
+        if column == part.column or (part.kind in ("gap", "times") and column == part.other)
+    )
+
+
+def _say(table: FactTable, part: ClaimPart, rng: random.Random) -> str:
+    wording = rng.choice(_WORDS[(part.kind, part.way)])
+    return wording.format(
+        a=table.topics[part.column],
+        b=table.topics[part.other],
+        n=part.number,
+        y=table.years[part.year],
+        z=table.years[part.later],
+    )

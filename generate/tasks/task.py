@@ -1,0 +1,163 @@
+"""What a task is: questions with exact answers, drawn without end, in splits that share no question.
+
+A question has a *canonical form* in which wording, names and order do not count. A hash of that form decides which
+split may hold the question, so the splits are disjoint whatever is drawn, in whatever number, with whatever seed:
+
+    fit    70 of 100 parts: the texts that a model's weights are fitted to
+    train  10 parts: the log's training examples, new to the model, to fit verifiers and policies to
+    dev    10 parts
+    test   10 parts
+
+Example i of a split depends on the task's settings, the seed and i alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from itertools import islice
+from typing import Protocol
+
+import polars as pl
+
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.settings import converted
+
+SPLITS: Mapping[str, range] = {"fit": range(70), "train": range(70, 80), "dev": range(80, 90), "test": range(90, 100)}
+TRIES = 50_000
+ANSWER = "#### "
+"""What stands before the answer on the last line of a solution."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question. `solution` ends in the answer's line; `extra` holds further columns of the example; `facts` are
+    the lines that a sound solution may hold, where the task can name them all.
+    """
+
+    question: str
+    answer: str
+    solution: str
+    canonical: str
+    extra: Mapping[str, str | list[str]]
+    facts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Check:
+    """A proposed answer, checked: the lines of the check, whether the answer holds, and the answer that the check
+    itself comes to, where it does.
+    """
+
+    text: str
+    holds: bool
+    found: str | None = None
+
+
+class Difficulty:
+    """A task's settings, checked and kept as they were given: their wording seeds the questions that are drawn."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            converted(type(self), field.name, getattr(self, field.name), field.name)
+
+
+class Task(Protocol):
+    """A kind of question, with its difficulty as fields of a frozen dataclass."""
+
+    @property
+    def name(self) -> str:
+        """The data set's name in the log."""
+        ...
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The label space, where the answer is a class."""
+        ...
+
+    def draw(self, rng: random.Random) -> Item | None:
+        """One question; null where this try came to nothing."""
+        ...
+
+    def flawed(self, item: Item, rng: random.Random) -> str:
+        """A solution with one error in it, carried through to a wrong answer."""
+        ...
+
+    def check(self, item: Item, answer: str | None) -> Check:
+        """How one checks a proposed answer without solving; a null answer does not hold."""
+        ...
+
+    def sound(self, item: Item, attempt: str) -> float:
+        """The share of an attempt's lines that hold; 0 where there are none."""
+        ...
+
+
+def part_of(canonical: str) -> str:
+    """The split that may hold a question of this canonical form."""
+    place = int.from_bytes(hashlib.sha256(canonical.encode()).digest()[:8], "big") % 100
+    return next(split for split, places in SPLITS.items() if place in places)
+
+
+def stream(task: Task, split: str, seed: int) -> Iterator[Item]:
+    """The questions of one split, without end and without repetition.
+
+    Raises ThinkbackError where the task's settings have no further question of that split.
+    """
+    if split not in SPLITS:
+        raise ThinkbackError(f"`{task.name}` has no split `{split}`; {suggest(split, SPLITS)}")
+    rng = random.Random(f"{task!r} {split} {seed}")
+    seen: set[bytes] = set()
+    tries = 0
+    while True:
+        item = task.draw(rng)
+        tries += 1
+        if item is not None and part_of(item.canonical) == split:
+            form = hashlib.sha256(item.canonical.encode()).digest()
+            if form not in seen:
+                seen.add(form)
+                tries = 0
+                yield item
+        if tries > TRIES:
+            raise ThinkbackError(
+                f"`{task.name}` with these settings has no more than about {len(seen)} questions in `{split}`:"
+                " ask for fewer, or widen its settings"
+            )
+
+
+def draw(task: Task, split: str, n: int, seed: int) -> list[Item]:
+    """The first `n` questions of a split."""
+    return list(islice(stream(task, split, seed), n))
+
+
+def examples(task: Task, sizes: Mapping[str, int], seed: int) -> pl.DataFrame:
+    """The log's `examples` of some splits (split -> how many), with `canonical`, `solution` and the task's columns."""
+    rows = []
+    for split, n in sizes.items():
+        for number, item in enumerate(draw(task, split, n, seed)):
+            rows.append(
+                {
+                    "example_id": f"{task.name}-{split}-{number:05d}",
+                    "dataset": task.name,
+                    "split": split,
+                    "question": item.question,
+                    "gold": item.answer,
+                    "labels": list(task.labels) if task.labels else None,
+                    "cluster": None,
+                    "canonical": item.canonical,
+                    "solution": item.solution,
+                    **item.extra,
+                }
+            )
+    if not rows:
+        raise ThinkbackError(f"`{task.name}`: no examples were asked for")
+    types = {"labels": pl.List(pl.String()), "cluster": pl.String()}
+    return pl.DataFrame(rows, schema_overrides=types, infer_schema_length=None)
+
+
+def answer_of(text: str) -> str | None:
+    """The answer that a solution or attempt of these tasks ends in; null where it was cut off before one."""
+    _, mark, last = text.rpartition(ANSWER)
+    last = last.split("\n")[0].strip()
+    return last if mark and last else None

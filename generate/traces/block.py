@@ -1,0 +1,161 @@
+"""A block of examples with their traces, and what prompts say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from generate.engines.base import Prompt
+from generate.recipes.prompting import Template, field_texts, text_of
+from generate.traces.log_origins import joined_pools
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, collect
+from toolkit.log.read.example_blocks import example_ranges
+
+TRACE_FIELDS = ("attempt", "answer")
+OWN_FIELDS = ("attempt", "answer", "prompt")
+LISTED_FIELDS = ("attempts",)
+GROUP = ("example_id", "pool", "action", "parent_id")
+"""What traces have in common among which a choice is made: an example's in a pool, that go on from one attempt."""
+READ = ("trace_id", *GROUP, "sample_index", "text", "answer", "finish_reason")
+"""The columns of traces that signals read; recorded log-probabilities are read only by those that need them."""
+ORDER = (*GROUP, "sample_index", "trace_id")
+NO_TEXT = "the log has no text of it"
+NO_TEXT_OF_ANOTHER = "the log has no text of another that it was to be chosen among"
+
+
+class Texts(Enum):
+    """Which texts are read of a trace: none, its own, that behind the attempt it goes on from, or that behind the
+    prompt it answered, in which a revision has its attempt.
+    """
+
+    NONE = 0
+    OWN = 1
+    WHOLE = 2
+    PROMPTED = 3
+
+
+@dataclass(frozen=True)
+class TraceBlock:
+    """Some examples of a log. `traces` are all of theirs, in the log's order; `wanted` the ids to be worked on;
+    `joined` the pools whose traces go on where their parents stop.
+    """
+
+    examples: pl.DataFrame
+    traces: pl.DataFrame
+    wanted: frozenset[str]
+    joined: frozenset[str] = frozenset()
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The wanted traces, as rows in order."""
+        return self.traces.filter(pl.col("trace_id").is_in(list(self.wanted))).to_dicts()
+
+    @cached_property
+    def by_id(self) -> Mapping[str, dict[str, Any]]:
+        """Every trace of the examples by its id."""
+        return {row["trace_id"]: row for row in self.traces.iter_rows(named=True)}
+
+    @cached_property
+    def example_rows(self) -> Mapping[str, dict[str, Any]]:
+        """The examples by their ids."""
+        return {row["example_id"]: row for row in self.examples.iter_rows(named=True)}
+
+    @cached_property
+    def fields(self) -> Mapping[str, dict[str, str]]:
+        """The examples' columns as they stand in prompts."""
+        return {name: field_texts(row) for name, row in self.example_rows.items()}
+
+    def whole(self, row: Mapping[str, Any]) -> str:
+        """A trace's text; behind its parent's, where it goes on from there."""
+        own = row["text"] or ""
+        parent = self.by_id.get(row["parent_id"] or "") if row["pool"] in self.joined else None
+        return own if parent is None else self.whole(parent) + own
+
+    def silent(self, texts: Texts, whole_groups: bool) -> dict[str, str]:
+        """The wanted traces of which a text is missing that is read, and why each is left out; with `whole_groups`
+        those of their groups too, for a choice is among all of a group or not made. An empty text is not missing.
+        """
+        if texts is Texts.NONE:
+            return {}
+        found = {row["trace_id"]: NO_TEXT for row in self.rows if self._silent(row, texts)}
+        if not whole_groups:
+            return found
+        groups = {group_of(self.by_id[trace]) for trace in found}
+        return {r["trace_id"]: found.get(r["trace_id"], NO_TEXT_OF_ANOTHER) for r in self.rows if group_of(r) in groups}
+
+    def _silent(self, row: Mapping[str, Any], texts: Texts) -> bool:
+        if row["text"] is None:
+            return True
+        read = texts is Texts.PROMPTED or (texts is Texts.WHOLE and row["pool"] in self.joined)
+        parent = self.by_id.get(row["parent_id"] or "") if read else None
+        return parent is not None and self._silent(parent, texts)
+
+
+def group_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The group of a trace: those with the same are chosen among."""
+    return tuple(row[name] for name in GROUP)
+
+
+def read_block(log: Log, wanted: pl.DataFrame, columns: Sequence[str] = READ) -> TraceBlock:
+    """The examples of wanted traces, (example_id, trace_id), with all their traces; nothing else is read."""
+    ids = wanted["example_id"].unique().sort()
+    within = pl.col("example_id").is_between(pl.lit(ids.first()), pl.lit(ids.last()))  # lets shards be passed over
+    own = within & pl.col("example_id").is_in(ids.implode())
+    traces = collect(log.scan("traces", columns).filter(own), log).sort(ORDER)
+    examples = collect(log.scan("examples").filter(own), log).sort("example_id")
+    return TraceBlock(examples, traces, frozenset(wanted["trace_id"]), joined_pools(log))
+
+
+def blocks(log: Log, wanted: pl.DataFrame, size: int, columns: Sequence[str] = READ) -> Iterator[TraceBlock]:
+    """Blocks of whole examples in order, with about `size` traces that are read, wanted or not."""
+    examples = wanted.select("example_id").unique()
+    counts = collect(log.scan("traces", ["example_id"]).group_by("example_id").len(), log)
+    for low, high in example_ranges([counts.join(examples, on="example_id", how="semi")], size):
+        within = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
+        yield read_block(log, wanted.filter(within), columns)
+
+
+def prompt_about(template: Template, block: TraceBlock, row: Mapping[str, Any]) -> Prompt:
+    """A prompt about a trace: `{{attempt}}` is its whole text, `{{answer}}` its answer, and the example's columns."""
+    values = {**block.fields[row["example_id"]], "attempt": block.whole(row), "answer": row["answer"] or ""}
+    return template.render(values)
+
+
+def prompt_about_all(
+    template: Template, block: TraceBlock, rows: Sequence[Mapping[str, Any]], lines: int | None
+) -> Prompt:
+    """A prompt about several traces of an example, numbered from 1 in `{{attempts}}`."""
+    from generate.tasks.formats import shortlist
+
+    texts = [block.whole(row) for row in rows]
+    if lines is not None:
+        listed = shortlist(texts, lines)
+    else:
+        listed = "\n\n".join(f"{number}) {text.strip()}" for number, text in enumerate(texts, start=1))
+    return template.render({**block.fields[rows[0]["example_id"]], "attempts": listed})
+
+
+def prompt_answered(template_of: Callable[[str], Template], block: TraceBlock, row: Mapping[str, Any]) -> Prompt:
+    """The prompt that a trace answered: in a revision's, `{{attempt}}`, `{{answer}}` and `{{prompt}}` are its parent's,
+    as in the recipe that made it. `template_of` knows the prompt of each pool.
+    """
+    template, values = template_of(row["pool"]), dict(block.fields[row["example_id"]])
+    if row["parent_id"] is None:
+        return template.render(values)
+    parent = block.by_id.get(row["parent_id"])
+    if parent is None:
+        raise ThinkbackError(f"trace `{row['trace_id']}` revises `{row['parent_id']}`, which the log does not have")
+    before = prompt_answered(template_of, block, parent)
+    values |= {"attempt": parent["text"] or "", "answer": parent["answer"] or "", "prompt": text_of(before)}
+    return template.render(values, before)
+
+
+def check_fields(template: Template, log: Log, further: Sequence[str]) -> None:
+    """ThinkbackError where nothing fills a field of a prompt: the columns of `examples` and `further` are known."""
+    template.check([*log.columns("examples"), "labels", *further])

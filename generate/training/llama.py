@@ -1,0 +1,110 @@
+"""A Llama-architecture model with a tokenizer of characters: made from scratch, kept as float16 safetensors.
+
+Attention is computed in float32 while the matrices are multiplied in bfloat16: on CPUs with bfloat16 tiles that is
+twice as fast as float32 throughout, while torch's bfloat16 attention is slower than its float32 one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from generate.engines.base import EngineError
+from generate.engines.weights import ModelFiles, installed, load_tokens, quieten
+from generate.tasks import CHARACTERS
+from generate.training.model_recipe import Shape
+from toolkit.files import replacing
+
+END = "<end>"
+PAD = "<pad>"
+_ATTENTION = "sdpa_float32"
+
+
+def make_tokenizer() -> Any:
+    """One token per character of the tasks, `<end>` (0) behind a completion and `<pad>` (1)."""
+    installed("generate", "tokenizers", "transformers")
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    quieten()
+    vocabulary = {token: index for index, token in enumerate([END, PAD, *CHARACTERS])}
+    core = Tokenizer(models.WordLevel(vocabulary, unk_token=PAD))
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    core.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=core, eos_token=END, pad_token=PAD, unk_token=PAD)
+
+
+def make_model(shape: Shape, seed: int, tokenizer: Any) -> Any:
+    """A model with random weights, the same ones for one seed."""
+    installed("generate", "torch", "transformers")
+    import torch
+    from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
+
+    AttentionInterface.register(_ATTENTION, _attention)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        max_position_embeddings=shape.context,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        tie_word_embeddings=True,
+        attn_implementation=_ATTENTION,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return LlamaForCausalLM(config)
+
+
+def load_model(files: ModelFiles, tokenizer: Any) -> Any:
+    """A model that this training wrote, to go on from, in float32.
+
+    EngineError where it is of another architecture, or has other tokens.
+    """
+    installed("generate", "torch", "transformers")
+    import torch
+    from transformers import AttentionInterface, AutoConfig, LlamaConfig, LlamaForCausalLM
+
+    folder = str(files.folder)
+    kind = AutoConfig.from_pretrained(folder, local_files_only=True).model_type
+    if kind != LlamaConfig.model_type:
+        raise EngineError(f"model `{folder}` is a `{kind}`: give one that `thinkback train` made")
+    if load_tokens(folder).tokenizer.get_vocab() != tokenizer.get_vocab():
+        raise EngineError(f"model `{folder}` has other tokens than the tasks: give one that `thinkback train` made")
+    quieten()
+    AttentionInterface.register(_ATTENTION, _attention)
+    return LlamaForCausalLM.from_pretrained(
+        files.folder, dtype=torch.float32, attn_implementation=_ATTENTION, use_safetensors=True, local_files_only=True
+    )
+
+
+def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **settings: Any) -> tuple[Any, None]:
+    """Causal attention in float32. Texts are padded at their ends, so that causal order hides the padding."""
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+
+    with torch.autocast(query.device.type, enabled=False):
+        groups = module.num_key_value_groups
+        key, value = (part.float().repeat_interleave(groups, dim=1) for part in (key, value))
+        seen = scaled_dot_product_attention(query.float(), key, value, is_causal=True, scale=settings.get("scaling"))
+    return seen.transpose(1, 2).contiguous(), None
+
+
+def save_model(
+    model: Any, tokenizer: Any, folder: Path, *, force: bool = False, extra: Mapping[str, str] | None = None
+) -> None:
+    """Write config, tokenizer, float16 weights and `extra` files (name -> text) into a folder, whole or not at all."""
+    import torch
+
+    half = {name: weight.detach().to(torch.float16) for name, weight in model.state_dict().items()}
+    half.pop("lm_head.weight", None)  # tied to the embeddings
+    with replacing(folder, force) as made:
+        model.save_pretrained(made, state_dict=half)
+        tokenizer.save_pretrained(made)
+        for name, text in (extra or {}).items():
+            (made / name).write_text(text, encoding="utf-8")

@@ -1,0 +1,183 @@
+"""What a training recipe says: the task, the model's shape, the schedule, and the phases with their mixture of texts.
+
+seed = 0
+
+[task]
+name = "algebra_linear_1d"
+options = { terms = 2 }
+
+[model]
+hidden = 128
+layers = 6
+
+[[phase]]
+tokens = 9_000_000
+mixture = { solve = 1 }
+
+[[phase]]
+tokens = 5_000_000
+mixture = { solve = 4, verify = 2, judge = 1 }
+attempts = { questions = 4000, samples = 4, temperatures = [0.5, 0.8, 1.0] }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from generate.recipes.toml_file import parse_toml
+from generate.tasks import PROMPTS, TASKS, Task, make_task
+from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.settings import Checked, check, from_table, setting
+
+SHIPPED = Path(__file__).resolve().parent / "shipped"
+
+
+def _mixture(given: Any, place: str) -> dict[str, float]:
+    if not isinstance(given, Mapping) or not given:
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a table of formats, as {{ solve = 4, judge = 1 }}")
+    for name, weight in given.items():
+        if name not in PROMPTS:
+            raise ThinkbackError(f"`{place}`: unknown format `{name}`; {suggest(name, PROMPTS)}")
+        if not isinstance(weight, Real) or isinstance(weight, bool) or not float(weight) > 0:
+            raise ThinkbackError(f"`{place}.{name}` is {shown(weight)}; it takes a number above 0")
+    return {name: float(weight) for name, weight in given.items()}
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """The task, with its difficulty as `options`."""
+
+    name: str = setting(choices=TASKS)
+    options: Mapping[str, Any] = setting({})
+
+    def __post_init__(self) -> None:
+        check(self)
+        self.make()
+
+    def make(self) -> Task:
+        """The task itself."""
+        return make_task(self.name, self.options)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A Llama-architecture model: `heads` of `hidden`/`heads` dimensions, of which `kv_heads` keep keys and values."""
+
+    hidden: int = setting(128, low=8)
+    layers: int = setting(6, low=1)
+    heads: int = setting(4, low=1)
+    kv_heads: int = setting(1, low=1)
+    intermediate: int = setting(384, low=8)
+    context: int = setting(512, low=16)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.hidden % self.heads or self.hidden // self.heads % 2 or self.heads % self.kv_heads:
+            raise ThinkbackError("`hidden` must be an even multiple of `heads`, and `heads` a multiple of `kv_heads`")
+
+
+@dataclass(frozen=True)
+class RateSchedule(Checked):
+    """One schedule over all phases: `warmup` steps up to `rate`, then down to nothing in a straight line.
+
+    batch_tokens: places of one batch, padding included. weight_decay: of the matrices.
+    """
+
+    rate: float = setting(0.004, low=1e-6, high=1)
+    warmup: int = setting(50, low=0)
+    weight_decay: float = setting(0.05, low=0, high=1)
+    batch_tokens: int = setting(4096, low=64)
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """Whose attempts a phase learns to revise and to judge: samples of the model as it is when the phase begins.
+
+    questions: new to the model; samples: of each, at temperatures taken in turn; max_tokens: of a whole attempt, and
+    `short`: the limits at which further ones are cut off, taken in turn.
+    """
+
+    questions: int = setting(4000, low=8)
+    samples: int = setting(4, low=2)
+    temperatures: tuple[float, ...] = setting((0.6, 0.8, 1.0), low=0)
+    max_tokens: int = setting(160, low=1)
+    short: tuple[int, ...] = setting((), low=1)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.temperatures:
+            raise ThinkbackError("`temperatures` is empty; it takes a list of numbers, at least 0")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """`tokens` of texts (padding not counted), drawn from formats in the proportions of `mixture`.
+
+    Without `attempts`, attempts are solutions with one error put in, and whole ones.
+    """
+
+    tokens: int = setting(low=1)
+    mixture: Mapping[str, float] = setting({"solve": 1.0}, read=_mixture)
+    attempts: Attempts | None = setting(None)
+
+    def __post_init__(self) -> None:
+        check(self)
+        object.__setattr__(self, "mixture", _mixture(self.mixture, "mixture"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRecipe(Checked):
+    """Everything that decides the weights. start: folder of a model to go on from, in place of random weights of the
+    shape `model`.
+    """
+
+    name: str = setting()
+    seed: int = setting(0)
+    task: TaskSettings = setting()
+    model: Shape = setting(Shape())
+    schedule: RateSchedule = setting(RateSchedule())
+    phases: tuple[Phase, ...] = setting()
+    start: str | None = setting(None)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all phases."""
+        return sum(phase.tokens for phase in self.phases)
+
+
+def shipped_training_recipes() -> tuple[str, ...]:
+    """Names of the recipes that come with the product."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
+
+
+def load_training_recipe(recipe: str) -> ModelRecipe:
+    """Read a training recipe: a file, or a shipped one by its name. ThinkbackError: one line that names the key."""
+    path = Path(recipe)
+    if not path.is_file():
+        if path.name != recipe or path.name not in shipped_training_recipes():
+            known = suggest(path.name, shipped_training_recipes())
+            raise ThinkbackError(f"`{recipe}` is neither a file nor a shipped training recipe; {known}")
+        path = SHIPPED / f"{path.name}.toml"
+    top = parse_toml(path)
+    try:
+        return _recipe(top, path.stem)
+    except ThinkbackError as error:
+        raise ThinkbackError(f"recipe `{path.name}`: {error}") from None
+
+
+def _recipe(top: Mapping[str, Any], stem: str) -> ModelRecipe:
+    known = [field.name for field in fields(ModelRecipe) if field.name != "phases"] + ["phase"]
+    for key in top:
+        if key not in known:
+            raise ThinkbackError(f"unknown key `{key}`; {suggest(key, known)}")
+    if not isinstance(top.get("phase"), list):
+        raise ThinkbackError("`phase` is required: write each as `[[phase]]`")
+    if "start" in top and "model" in top:
+        raise ThinkbackError("leave out `[model]` or `start`: a model that goes on keeps its shape")
+    phases = tuple(from_table(Phase, one, f"phase.{number}") for number, one in enumerate(top["phase"], start=1))
+    rest = {key: value for key, value in top.items() if key != "phase"}
+    return from_table(ModelRecipe, {"name": stem, **rest, "phases": phases})

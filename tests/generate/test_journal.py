@@ -1,0 +1,157 @@
+"""The journal: what is kept is read back as it was, whole commits only, by one process at a time; old forms go on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from generate.engines.base import Completion
+from generate.journal.database import BEGUN, FOLDER, JOURNAL, Journal
+from generate.journal.events import Answered, BlockDone, Event, Incomplete, Skipped, Unreadable
+from generate.journal.old_form import OLD
+from generate.recipes.recipe_file import load_recipe
+from generate.sampling.sampling_plan import make_plan
+from generate.sampling.sampling_run import generate
+from tests.generate.test_run import Described, go, traces
+from tests.generate.toy import write_recipe
+from toolkit.errors import ThinkbackError
+
+ROOT = Path(__file__).resolve().parents[2]
+BEFORE = Path(__file__).with_name("old_run")
+PLAIN = Completion(
+    text="a\0b \u2028 ü\n", token_ids=None, token_logprobs=(-0.1, -1e-30), sum_logprob=-0.1, prompt_tokens=3,
+    completion_tokens=None, tokens_estimated=True, finish_reason="stop", latency_s=0.1 + 0.2, device_s=None,
+    max_tokens=7,
+)  # fmt: skip
+EVENTS: list[Event] = [
+    Answered("e/1", "votes", 2, None, 1 / 3, PLAIN),
+    Answered("e/1", "votes/finalizer", 0, None, 0.0, replace(PLAIN, token_logprobs=None, latency_s=1.0, text="")),
+    Answered("ü", "", 1, "too long", 0.5, None),
+    Skipped("t1", "no text"),
+    Incomplete("t2", "too long"),
+    Unreadable("t3", True),
+    BlockDone(2.5, 17),
+]
+
+
+def held(journal: Journal) -> list[Event]:
+    return [event for kind in (Answered, Skipped, Incomplete, Unreadable, BlockDone) for event in journal.events(kind)]
+
+
+def test_what_is_kept_is_read_back_as_it_was(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        assert journal.empty()
+        journal.append(EVENTS[:4], {"models": {"engine": {"ü": [1, None]}}})
+        journal.append(EVENTS[4:])
+        journal.keep(BEGUN, {"seed": 1})
+        assert held(journal) == EVENTS
+    with Journal(tmp_path) as journal:
+        assert held(journal) == EVENTS
+        assert not journal.empty()
+        assert (journal.kept("models"), journal.kept(BEGUN)) == ({"engine": {"ü": [1, None]}}, {"seed": 1})
+        assert journal.kept("else") == {}
+        journal.remove()
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_a_half_written_commit_is_dropped(tmp_path: Path) -> None:
+    """As a kill leaves it: the write-ahead log is cut at any place within its last commit."""
+    with Journal(tmp_path / "whole") as journal:
+        for number in range(3):
+            journal.append([replace(EVENTS[0], sample=number), replace(EVENTS[0], pool="b", sample=number)])
+        for cut in (1, 2_000, 4_000):
+            out = tmp_path / str(cut)
+            shutil.copytree(tmp_path / "whole" / FOLDER, out / FOLDER)
+            wal = out / FOLDER / f"{JOURNAL}-wal"
+            wal.write_bytes(wal.read_bytes()[:-cut])
+            with Journal(out) as found:
+                assert [event.sample for event in found.events(Answered)] == [0, 0, 1, 1]
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append(EVENTS)
+    path = tmp_path / FOLDER / JOURNAL
+    path.write_bytes(b"x" * 500 + path.read_bytes()[500:])
+    with pytest.raises(ThinkbackError, match=r"journal.sqlite` is damaged: restore the file, or generate into another"):
+        Journal(tmp_path)
+
+
+def test_one_process_holds_it(tmp_path: Path) -> None:
+    code = f"from pathlib import Path; from generate.journal.database import Journal; Journal(Path({str(tmp_path)!r}))"
+    with Journal(tmp_path), pytest.raises(ThinkbackError, match="is being written by another run"):
+        Journal(tmp_path)
+    with Journal(tmp_path) as journal:
+        journal.append(EVENTS)
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+        assert other.stderr.rstrip().endswith("is being written by another run: wait for it, or write elsewhere")
+        journal.append(EVENTS)
+        assert len(held(journal)) == 2 * len(EVENTS)
+
+
+def test_a_number_that_is_none_is_refused(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        with pytest.raises(ThinkbackError, match="a number that is NaN or infinite for `e/1/votes`"):
+            journal.append([EVENTS[3], replace(EVENTS[0], completion=replace(PLAIN, latency_s=float("nan")))])
+        assert journal.empty()
+
+
+def begun_before(out: Path) -> None:
+    """A run of the recipe of sums that was killed when journals were lines of JSON."""
+    shutil.copytree(BEFORE, out / FOLDER)
+
+
+def test_an_unfinished_run_of_before_goes_on(tmp_path: Path) -> None:
+    recipe, out, engine = write_recipe(tmp_path), tmp_path / "log", Described()
+    begun_before(out)
+    lines = [json.loads(line) for line in (BEFORE / OLD).read_bytes().split(b"\n")[:-1]]
+    go(recipe, out, engine)
+    asked = {tuple(call.key.split("/")[:3]) for call in engine.calls if not call.key.endswith("finalizer")}
+    answered = {(one["example_id"], one["pool"], str(index)) for one in lines for index in one["indices"]}
+    assert len(answered) > 20
+    assert asked.isdisjoint(answered)
+    assert not any(call.key == "s003/probe/0" for call in engine.calls), "it failed permanently"
+    whole = go(recipe, tmp_path / "whole", Described(lambda call: engine_refuses(call.key)))
+    assert traces(out).equals(traces(tmp_path / "whole"))
+    source = whole.log.manifest.source
+    assert source["failures"][0]["call"] == "s003/probe/0"
+
+
+def engine_refuses(key: str) -> object:
+    from generate.engines.base import CallFailure
+
+    reason = "the prompt has 9 tokens and the model takes 8"
+    return CallFailure(reason, False) if key == "s003/probe/0" else None
+
+
+def test_what_an_old_journal_holds_is_taken_over_once(tmp_path: Path) -> None:
+    begun_before(tmp_path)
+    with Journal(tmp_path) as journal:
+        first = held(journal)
+        assert journal.kept(BEGUN)["name"] == "sums"
+        assert journal.kept("models")["engine"]["weights_sha256"] == "a" * 64
+    assert not (tmp_path / FOLDER / OLD).exists()
+    shutil.copy(BEFORE / OLD, tmp_path / FOLDER)  # as a kill between the two leaves it
+    with Journal(tmp_path) as journal:
+        assert held(journal) == first
+    assert sum(event.failure is not None for event in first) == 1
+
+
+def test_an_old_journal_of_other_settings_or_damaged_is_refused(tmp_path: Path) -> None:
+    recipe, out = write_recipe(tmp_path), tmp_path / "log"
+    begun_before(out)
+    with pytest.raises(ThinkbackError, match="`sample.votes.samples` is 3 there and 5 here"):
+        go(recipe, out, settings=["sample.votes.samples=5"])
+    with pytest.raises(ThinkbackError, match="was begun with another model: the engine's `weights_sha256`"):
+        generate(make_plan(load_recipe(recipe)), out, lambda _: Described(weights_sha256="b" * 64))
+    begun_before(tmp_path / "other")
+    path = tmp_path / "other" / FOLDER / OLD
+    path.write_bytes(b"{}\n" + path.read_bytes())
+    with pytest.raises(ThinkbackError, match="line 1, is damaged"):
+        go(recipe, tmp_path / "other")
