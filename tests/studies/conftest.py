@@ -15,6 +15,12 @@ QUICK = ("--resamples", "50", "--orders", "2", "--force")
 
 
 @pytest.fixture
+def svg_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures in the one format whose words can be read; another test looks at all formats."""
+    monkeypatch.setattr("toolkit.show.report.FORMATS", ("svg",))
+
+
+@pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")

@@ -69,6 +69,7 @@ def test_everything_is_written_in_every_format(claims: Path, study: Run, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("svg_only")
 def test_published_numbers_and_differences(claims: Path, study: Run, tmp_path: Path) -> None:
     assert study(claims, "--published", "claimdecomp", "--where", "split = 'test'").exit_code == 0
     quality = {row["Method"]: row for row in rows(tmp_path / "out" / "table_5_1.csv")}
@@ -83,6 +84,7 @@ def test_published_numbers_and_differences(claims: Path, study: Run, tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("svg_only")
 def test_numbers_are_those_of_replay(claims: Path, study: Run, tmp_path: Path) -> None:
     assert study(claims, "--where", "split = 'test'").exit_code == 0
     features = ("claim_similarity", "evidence_similarity", "claim_numeric_coverage", "evidence_numeric_grounding")
@@ -198,6 +200,7 @@ def test_one_claim_with_a_longer_pool_changes_nothing(claims: Path, tmp_path: Pa
     assert "15 of 200 claims have fewer" in Depth(15, 15, 15, 200).note
 
 
+@pytest.mark.usefixtures("svg_only")
 def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Path) -> None:
     frames = tables()
     strong = frames["verifications"].filter(pl.col("verifier") == "strong")
@@ -219,6 +222,7 @@ def test_sensitivity_has_every_combination(claims: Path) -> None:
     assert set(frame["metric"]) == {"macro_f1", "operations"}
 
 
+@pytest.mark.usefixtures("svg_only")
 def test_euros_are_of_device_seconds_where_the_log_has_them(study: Run, tmp_path: Path) -> None:
     """An eighth of the latency, as in a batch of eight; the parts by a plain loop over what each method drew."""
     frames = tables()
@@ -251,6 +255,7 @@ def test_euros_are_of_device_seconds_where_the_log_has_them(study: Run, tmp_path
     assert totals[SHOWN[ADAPTIVE]] == pytest.approx(float(told[SHOWN[ADAPTIVE]]["total_cost_eur"]))
 
 
+@pytest.mark.usefixtures("svg_only")
 def test_the_rest_of_the_wall_clock(study: Run, tmp_path: Path) -> None:
     """One hour and a half more than all calls together: the rest of exhaustive best-of-N, priced like the others."""
     frames = tables()

@@ -15,6 +15,8 @@ from tests.studies.claims import rows, tables, written
 from thinkback.app import app
 from toolkit.log import open_log
 
+pytestmark = pytest.mark.usefixtures("svg_only")
+
 Run = Callable[..., Result]
 FIGURES = ("figure_5_1", "figure_5_2", "figure_B_1", "sensitivity_macro_f1", "sensitivity_operations")
 
