@@ -64,8 +64,8 @@ WIDE = Table(
     ],
 )
 def test_cells_for_people(form: object, value: object, shown: str) -> None:
-    assert TableColumn("x", form).text(value) == shown
-    assert TableColumn("x", form).text(None) == "–"
+    table = Table("", (TableColumn("x", form),), ((value,), (None,)))
+    assert table.texts() == [[shown], ["–"]]
 
 
 def test_csv_has_all_digits_and_empty_fields() -> None:
