@@ -61,7 +61,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Table:
+class TopicTable:
     """`cells[column][year]` holds one or two numbers."""
 
     topics: tuple[str, ...]
@@ -170,10 +170,10 @@ class Claims:
         lines = [line for line in attempt.split("\n") if line.strip()]
         return sum(line in true for line in lines) / len(lines) if lines else 0.0
 
-    def _table(self, rng: random.Random) -> Table:
+    def _table(self, rng: random.Random) -> TopicTable:
         first = rng.randint(2001, 2024 - self.years)
         cells = tuple(tuple(self._cell(rng) for _ in range(self.years)) for _ in range(self.columns))
-        return Table(tuple(rng.sample(TOPICS, self.columns)), tuple(range(first, first + self.years)), cells)
+        return TopicTable(tuple(rng.sample(TOPICS, self.columns)), tuple(range(first, first + self.years)), cells)
 
     def _cell(self, rng: random.Random) -> tuple[int, ...]:
         value = rng.randint(1, self.largest)
@@ -182,7 +182,7 @@ class Claims:
         other = max(1, value + rng.choice((-1, 1)) * rng.randint(1, 9))
         return (value, other) if other != value else (value,)
 
-    def _part(self, table: Table, rng: random.Random, wanted: str) -> Part:
+    def _part(self, table: TopicTable, rng: random.Random, wanted: str) -> Part:
         """A part that holds, or not, as the wanted label asks for most of the time."""
         kind = rng.choice(self.kinds)
         column, other = rng.sample(range(self.columns), 2)
@@ -202,7 +202,7 @@ class Claims:
         return Part(kind, way, column, other, year, later, number)
 
     def _number(
-        self, table: Table, place: tuple[str, int, int, int, int], rng: random.Random, hold: bool
+        self, table: TopicTable, place: tuple[str, int, int, int, int], rng: random.Random, hold: bool
     ) -> tuple[int, int]:
         """The claimed number and the direction."""
         kind, column, other, year, later = place
@@ -224,7 +224,7 @@ class Claims:
         return max(least, number + rng.choice((-10, -3, -2, -1, 1, 2, 3, 10))), way
 
 
-def combinations(table: Table, part: Part) -> list[tuple[int, int]]:
+def combinations(table: TopicTable, part: Part) -> list[tuple[int, int]]:
     """The numbers that a part compares, (first, second), once for each choice of sources; second is 0 where unused."""
     cells = table.cells[part.column]
     first = cells[part.year]
@@ -236,7 +236,7 @@ def combinations(table: Table, part: Part) -> list[tuple[int, int]]:
     return list(product(first, second))
 
 
-def verdict(table: Table, part: Part) -> str:
+def verdict(table: TopicTable, part: Part) -> str:
     """`yes`, `no`, or `half`: so by some sources and not by others."""
     held = {_holds(part, first, second) for first, second in combinations(table, part)}
     return HALF if len(held) == 2 else YES if held == {True} else NO
@@ -255,14 +255,14 @@ def _holds(part: Part, first: int, second: int) -> bool:
     return made == (first if part.kind == "times" else part.number)
 
 
-def line_of(table: Table, part: Part) -> str:
+def line_of(table: TopicTable, part: Part) -> str:
     """The line of a justification: the arithmetic for each choice of sources, the claimed number, the verdict."""
     shown = [_arithmetic(part, first, second) for first, second in combinations(table, part)]
     claimed = "" if part.kind in ("bound", "times") else f", {part.number}"
     return f"{table.topics[part.column]} {' '.join(shown)}{claimed}: {verdict(table, part)}"
 
 
-def reading_of(table: Table, part: Part) -> str:
+def reading_of(table: TopicTable, part: Part) -> str:
     """The line that reads out the cells of a part: `jobs 2011 40, 2012 46/49`, `jobs 2011 40, homes 2011 12`."""
     cells = [(part.column, part.year)]
     if part.kind in ("change", "sum"):
@@ -298,7 +298,7 @@ def label_of(verdicts: list[str]) -> str:
     return "False" if set(verdicts) == {NO} else "Conflicting"
 
 
-def canonical(table: Table, parts: tuple[Part, ...]) -> str:
+def canonical(table: TopicTable, parts: tuple[Part, ...]) -> str:
     """The form in which topics, years, wording, and the order of columns, parts and sources do not count."""
     cells = [tuple(tuple(sorted(cell)) for cell in column) for column in table.cells]
     order = sorted(range(len(cells)), key=lambda place: (cells[place], _uses(parts, place)))
@@ -320,7 +320,7 @@ def _uses(parts: tuple[Part, ...], column: int) -> list[tuple[str, int, int, boo
     )
 
 
-def _say(table: Table, part: Part, rng: random.Random) -> str:
+def _say(table: TopicTable, part: Part, rng: random.Random) -> str:
     wording = rng.choice(_WORDS[(part.kind, part.way)])
     return wording.format(
         a=table.topics[part.column],

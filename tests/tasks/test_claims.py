@@ -12,7 +12,7 @@ from itertools import product
 import pytest
 
 from generate.tasks import Claims, Item, answer_of, draw
-from generate.tasks.claims import KINDS, LABELS, Part, Table, canonical, label_of, verdict
+from generate.tasks.claims import KINDS, LABELS, Part, TopicTable, canonical, label_of, verdict
 from toolkit.errors import ThinkbackError
 
 TASK = Claims()
@@ -128,7 +128,7 @@ def test_labels_and_kinds_are_balanced() -> None:
 
 
 def test_three_verdicts_of_a_part_and_three_labels() -> None:
-    table = Table(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
+    table = TopicTable(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
     rise = Part("change", 1, 0, 1, 0, 1, 6)  # 46-40 = 6, but 49-40 = 9
     assert verdict(table, rise) == "half"
     assert verdict(table, replace(rise, number=7)) == "no"
@@ -140,11 +140,11 @@ def test_three_verdicts_of_a_part_and_three_labels() -> None:
 
 
 def test_names_years_wording_and_order_do_not_escape_the_canonical_form() -> None:
-    table = Table(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
+    table = TopicTable(("jobs", "homes"), (2011, 2012), (((40,), (46, 49)), ((12,), (15,))))
     parts = (Part("change", 1, 0, 1, 0, 1, 6), Part("gap", 0, 0, 1, 0, 1, 28))
     form = canonical(table, parts)
-    assert canonical(Table(("cars", "votes"), (2003, 2004), table.cells), parts[::-1]) == form
-    turned = Table(("homes", "jobs"), (2011, 2012), (((12,), (15,)), ((40,), (49, 46))))
+    assert canonical(TopicTable(("cars", "votes"), (2003, 2004), table.cells), parts[::-1]) == form
+    turned = TopicTable(("homes", "jobs"), (2011, 2012), (((12,), (15,)), ((40,), (49, 46))))
     assert (
         canonical(turned, tuple(replace(part, column=1 - part.column, other=1 - part.other) for part in parts)) == form
     )

@@ -170,7 +170,7 @@ def judge_mathematics(
         right = next((answer for answer in answers if answer not in own), None)
         for answer in answers:
             found.append((name, answer, own.get(answer, right), None if gold is None else answer not in own))
-    schema = pl.Schema([*texts.schema.items()][:2] + [("_string", pl.String()), ("_right", pl.Boolean())])
+    schema = texts.drop("gold").schema | {"_string": pl.String(), "_right": pl.Boolean()}
     table = pl.DataFrame(found, schema, orient="row")
     answered = rows.with_columns(texts["answer"])
     joined = answered.join(table, on=["example_id", "answer"], how="left", maintain_order="left")

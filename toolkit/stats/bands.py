@@ -22,7 +22,7 @@ RESAMPLES_AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class GateSteps:
     """N examples that a gate lets through group by group.
 
     `group` (N,): the point (1 to P) from which an example is let through. `kept` and `fired` (metrics, N): values
@@ -60,7 +60,7 @@ class MetricBand:
     band_high: Floats
 
 
-def means(steps: Steps, metric: str) -> Floats:
+def means(steps: GateSteps, metric: str) -> Floats:
     """Mean of a metric at every point, 0 (nothing let through) to P: (P + 1,), NaN where none is known."""
     if metric in steps.among:
         return _ratio(*(means(steps, name) for name in steps.among[metric]))
@@ -73,7 +73,7 @@ def means(steps: Steps, metric: str) -> Floats:
     return (kept[known].sum() + np.cumsum(gained)) / count
 
 
-def bands(steps: Steps, settings: Settings) -> dict[str, MetricBand]:
+def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
     """Intervals of every metric at every point, from one set of resamples: those of `summarise` with these settings.
 
     Rates get exact binomial limits with the bootstrap's dispersion and critical value, so that the band holds where
@@ -100,7 +100,7 @@ def bands(steps: Steps, settings: Settings) -> dict[str, MetricBand]:
     return made
 
 
-def _known(steps: Steps, metric: str) -> NDArray[np.bool_]:
+def _known(steps: GateSteps, metric: str) -> NDArray[np.bool_]:
     """Examples (N,) with a value of a metric both before and after; of both metrics of a ratio."""
     if metric in steps.among:
         top, of = steps.among[metric]
@@ -130,7 +130,7 @@ def _limits(values: Floats, estimate: Floats, trials: Floats | None, units: int,
     return limits
 
 
-def _draws(steps: Steps, names: list[str], units: int, settings: Settings) -> dict[str, Floats]:
+def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -> dict[str, Floats]:
     """Resampled means of every metric, (B, P + 1) each."""
     from scipy.sparse import csr_matrix
 
