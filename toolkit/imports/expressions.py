@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ThinkbackError, first_line, suggest
 from toolkit.imports.literals import holds, lists
 from toolkit.imports.mapping import Value
 from toolkit.imports.passed_columns import passed_columns
@@ -56,7 +56,7 @@ class SourceRows(SourceTable):
             names = set(expression.meta.root_names())
             missing = [name for name in expression.meta.root_names() if name not in self.frame.columns]
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
-            raise self.error(f"`{key} = {value!r}` is not an expression: {_line(error)}") from None
+            raise self.error(f"`{key} = {value!r}` is not an expression: {first_line(error)}") from None
         if missing:
             own = [name for name in self.frame.columns if not name.startswith(("source_", "__"))]
             hint = f" (a constant is written \"'{value}'\")" if value == missing[0] else ""
@@ -66,9 +66,11 @@ class SourceRows(SourceTable):
         try:
             return self.computable(names, texts).with_columns(expression.alias(key))[key]
         except pl.exceptions.StructFieldNotFoundError as error:
-            raise self.error(f"`{key} = {value!r}` needs the field `{_line(error)}`, which its object lacks") from None
+            raise self.error(
+                f"`{key} = {value!r}` needs the field `{first_line(error)}`, which its object lacks"
+            ) from None
         except pl.exceptions.PolarsError as error:
-            raise self.error(f"`{key} = {value!r}` can't be computed: {_line(error)}") from None
+            raise self.error(f"`{key} = {value!r}` can't be computed: {first_line(error)}") from None
 
     def typed(self, key: str, value: Value, dtype: pl.DataType, required: bool = False) -> pl.Series:
         """`compute`, in a type of the contract; with `required`, null is an error."""
@@ -212,10 +214,6 @@ def _converted(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
 def _is_nan(values: pl.Series) -> pl.Series:
     """A missing integer in a column of floats, as pandas writes it."""
     return values.is_nan().fill_null(False) if values.dtype.is_float() else pl.repeat(False, len(values), eager=True)
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 _WORDS: dict[type, str] = {

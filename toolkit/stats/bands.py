@@ -134,17 +134,13 @@ def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -
     """Resampled means of every metric, (B, P + 1) each."""
     from scipy.sparse import csr_matrix
 
-    points = steps.points + 1
-    known = [_known(steps, name) for name in names]
-    counted = [next(i for i, other in enumerate(known) if np.array_equal(other, on)) for on in known]
     zero = np.zeros(len(steps.unit), dtype=np.int64)
-    columns = [
-        (steps.group, np.where(on, steps.fired[n] - steps.kept[n], 0.0)) for n, on in zip(names, known, strict=True)
-    ]
-    columns += [(zero, np.where(on, steps.kept[n], 0.0)) for n, on in zip(names, known, strict=True)]
-    shared = sorted(set(counted))
-    columns += [(zero, known[i].astype(float)) for i in shared]
-    start = np.cumsum([0] + [points] * len(names) + [1] * (len(columns) - len(names)))
+    columns: list[tuple[Ints, Floats]] = []  # of each metric: what is gained at every point, what is kept, examples
+    for name in names:
+        on, kept = _known(steps, name), steps.kept[name]
+        columns.append((steps.group, np.where(on, steps.fired[name] - kept, 0.0)))
+        columns += [(zero, np.where(on, kept, 0.0)), (zero, on.astype(float))]
+    start = np.cumsum([0, *[steps.points + 1, 1, 1] * len(names)])
     row = np.concatenate([start[i] + place for i, (place, _) in enumerate(columns)])
     value = np.concatenate([values for _, values in columns])
     unit = np.tile(steps.unit, len(columns))
@@ -159,11 +155,8 @@ def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -
             total[:, span] += part @ counts[span].T.astype(np.float64)
     made = {}
     for i, name in enumerate(names):
-        gained = np.cumsum(total[start[i] : start[i + 1]], axis=0)
-        kept, count = (
-            total[start[len(names) + i]],
-            total[start[2 * len(names) + sorted(set(counted)).index(counted[i])]],
-        )
+        gained = np.cumsum(total[start[3 * i] : start[3 * i + 1]], axis=0)
+        kept, count = total[start[3 * i + 1]], total[start[3 * i + 2]]
         with np.errstate(invalid="ignore", divide="ignore"):
             made[name] = ((kept + gained) / count).T
     return made

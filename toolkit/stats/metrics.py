@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -77,32 +76,6 @@ def statistic_rows(chunk: Chunk, statistics: Sequence[Statistic]) -> Floats:
         out[rows] = ROWS[kind](chunk, key, label, policies)
     out += 0.0  # no −0
     return out
-
-
-class Metric(Protocol):
-    """What the bootstrap asks of a metric."""
-
-    @property
-    def column(self) -> OutcomeColumn:
-        """What is known of it besides its values."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The name in the tables."""
-        ...
-
-    def statistics(self, policy: int) -> tuple[Statistic, ...]:
-        """The statistics that `value` wants sums of, in its order."""
-        ...
-
-    def counted(self, policy: int) -> tuple[Statistic, ...]:
-        """Statistics that add up to the number of its examples."""
-        ...
-
-    def value(self, sums: Sequence[Floats]) -> Floats:
-        """Values (any shape) from one array of that shape (or one that broadcasts) a statistic; NaN: no value."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -183,6 +156,10 @@ class F1:
                 total += np.where(present, f1 * weight, 0.0)
                 weights += weight
             return total / weights
+
+
+Metric = Mean | F1
+"""Names its `statistics`, those that add up to the number of its examples, and the function of their sums."""
 
 
 def catalogue(

@@ -41,7 +41,7 @@ _PLACING = "placing.json"
 
 
 def open_sealed(path: str | Path) -> Log:
-    """Open a local, sealed log that can be written. LogError where it is none."""
+    """Open a local, sealed log that can be written. LogError where it is not one."""
     folder = local_path(path)
     log = open_log(folder)
     if not log.shards:
