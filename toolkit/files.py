@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -124,11 +124,9 @@ def _make_parents(parent: Path) -> list[Path]:
 
 
 def _remove_parents(made: list[Path]) -> None:
-    for directory in made:
-        try:
+    with suppress(OSError):  # gone, or someone has put something there
+        for directory in made:
             directory.rmdir()
-        except OSError:  # gone, or someone has put something there
-            return
 
 
 def sync(path: Path) -> None:

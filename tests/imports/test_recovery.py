@@ -250,7 +250,7 @@ BAD = {
     ),
     "endings in lists": (
         [{**one, "base_usage": {"done_reason": ["x"]}} for one in rows()],
-        "`base_usage.done_reason` of the rows holds List(String) in row 1; give one text",
+        "`base_usage.done_reason` of the rows holds List(String) in row 1; give one string",
     ),
     "tokens in an object": (
         changed(1, action_usage={"prompt_tokens": {"a": 1}}),

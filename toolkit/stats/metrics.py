@@ -128,16 +128,8 @@ class F1:
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
         """(tp, predicted, support, gold) for each label used, label after label."""
         wanted = range(self.labels) if self.which is None else [self.which]
-        return tuple(
-            statistic
-            for label in wanted
-            for statistic in (
-                Statistic("tp", "", policy, label),
-                Statistic("pred", "", policy, label),
-                Statistic("support", "", policy, label),
-                Statistic("gold", "", -1, label),
-            )
-        )
+        kinds = {"tp": policy, "pred": policy, "support": policy, "gold": -1}
+        return tuple(Statistic(kind, "", of, label) for label in wanted for kind, of in kinds.items())
 
     def counted(self, policy: int) -> tuple[Statistic, ...]:
         """Gold of every label, over the examples that the policy's F1s count."""

@@ -209,12 +209,8 @@ def check_states(faults: Faults, table: str) -> list[str]:
 
 def _state_encoding(file: Any) -> tuple[bool, int]:
     """(any chunk of `state` dictionary-encoded, bytes of the largest row group)."""
-    encoded, largest = False, 0
-    for i in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(i)
-        largest = max(largest, group.total_byte_size)
-        for j in range(group.num_columns):
-            chunk = group.column(j)
-            if chunk.path_in_schema.startswith("state") and any("DICT" in e for e in chunk.encodings):
-                encoded = True
-    return encoded, largest
+    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    chunks = (group.column(j) for group in groups for j in range(group.num_columns))
+    states = (chunk.encodings for chunk in chunks if chunk.path_in_schema.startswith("state"))
+    encoded = any("DICT" in encoding for encodings in states for encoding in encodings)
+    return encoded, max((group.total_byte_size for group in groups), default=0)
