@@ -133,22 +133,16 @@ class SourceRows(SourceTable):
 
     def sound(self, key: str, value: Value, values: pl.Series) -> pl.Series:
         """A column of the contract without values that no log may hold."""
-        made = self.finite(key, values)
-        return self._counted(key, value, made) if key.rpartition(".")[2] in COUNTS else made
-
-    def _counted(self, key: str, value: Value, values: pl.Series) -> pl.Series:
-        """Counts and seconds, none of them negative."""
-        odd = (values < 0).fill_null(False)
-        if odd.any():
-            row = first(odd)
-            name = key.rpartition(".")[2]
+        name, made = key.rpartition(".")[2], self.finite(key, values)
+        if name in COUNTS and (values < 0).any():
+            row = first((values < 0).fill_null(False))
             hint = (
                 "number the samples 0, 1, 2 …"
                 if name == "sample_index"
                 else f'where that means that nothing was recorded, write `{name} = "NULLIF({value}, {values[row]})"`'
             )
             raise self.error(f"`{key}` is {values[row]} {self.place(row)}, and can't be negative; {hint}")
-        return values
+        return made
 
     def place(self, row: int) -> str:
         """`in `file`, row 3`, for an error."""
