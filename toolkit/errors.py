@@ -45,6 +45,13 @@ def shown(value: object, most: int = 100) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of another library's message; of the system's, its words alone."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
 def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
     """End of a message about an unknown name: the nearest known one, then what there is.
 

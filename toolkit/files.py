@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, argument
 
 
 @contextmanager
@@ -22,46 +23,48 @@ def replacing(path: str | Path, force: bool = False) -> Iterator[Path]:
     >>> with replacing("results") as directory:
     ...     (directory / "table.csv").write_text("a,b")
     """
-    target = Path(os.path.abspath(path))  # not resolve(): a link is replaced, not what it points to  # noqa: PTH100
-    check_replaceable(target, force, str(path))
-    made = _make_parents(target.parent)
-    try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", suffix=".part", dir=target.parent))
-    except OSError as error:
-        _remove_parents(made)
-        raise ThinkbackError(f"cannot write in `{target.parent}`: {error.strerror}") from None
-    try:
-        temporary.chmod(0o777 & ~umask())
+    with _in_the_place_of(path, force, tempfile.mkdtemp, 0o777) as temporary:
         yield temporary
-        _sync_tree(temporary)
-        check_replaceable(target, force, str(path))  # someone may have made it meanwhile
-        _swap(temporary, target)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        _remove_parents(made)
-        raise
 
 
 @contextmanager
 def replacing_file(path: str | Path, force: bool = False) -> Iterator[Path]:
     """The same for one file: a name to write under, which becomes `path` when the block ends well."""
-    target = Path(os.path.abspath(path))  # noqa: PTH100
-    check_replaceable(target, force, str(path))
-    if target.is_dir():
+    check_replaceable(path, force)
+    if Path(path).is_dir():
         raise ThinkbackError(f"`{path}` is a folder: name a file")
-    made = _make_parents(target.parent)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}-", suffix=".part", dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        temporary.chmod(0o666 & ~umask())
+    with _in_the_place_of(path, force, _make_file, 0o666) as temporary:
         yield temporary
-        sync(temporary)
-        check_replaceable(target, force, str(path))
-        temporary.replace(target)
-        sync(target.parent)
+
+
+def _make_file(**named: Any) -> str:
+    handle, name = tempfile.mkstemp(**named)
+    os.close(handle)
+    return name
+
+
+@contextmanager
+def _in_the_place_of(path: str | Path, force: bool, make: Callable[..., str], mode: int) -> Iterator[Path]:
+    """What `make` makes beside `path`, which takes its name, synced, when the block ends well."""
+    target = Path(os.path.abspath(path))  # not resolve(): a link is replaced, not what it points to  # noqa: PTH100
+    check_replaceable(target, force, str(path))
+    made = _make_parents(target.parent)
+    try:
+        temporary = Path(make(prefix=f".{target.name}-", suffix=".part", dir=target.parent))
+    except OSError as error:
+        _remove_parents(made)
+        raise ThinkbackError(f"cannot write in `{target.parent}`: {error.strerror}") from None
+    try:
+        temporary.chmod(mode & ~umask())
+        yield temporary
+        for item in (temporary, *temporary.rglob("*")):
+            sync(item)
+        check_replaceable(target, force, str(path))  # someone may have made it meanwhile
+        _swap(temporary, target)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+        if temporary.is_file():
+            temporary.unlink()
         _remove_parents(made)
         raise
 
@@ -82,7 +85,7 @@ def check_replaceable(
         if read is not None and target.resolve() in (Path(read).resolve(), *Path(read).resolve().parents):
             raise ThinkbackError(f"`{shown}` is, or holds, `{read}`, which is read: name another place to write")
     if os.path.lexists(target) and not force:
-        raise ThinkbackError(f"`{shown}` exists: name another place, or replace it as a whole with `--force`")
+        raise ThinkbackError(f"`{shown}` exists: name another place, or replace it as a whole with {argument('force')}")
     for parent in target.parents:
         if parent.is_dir():
             if not os.access(parent, os.W_OK | os.X_OK):
@@ -95,7 +98,7 @@ def check_replaceable(
 def _swap(temporary: Path, target: Path) -> None:
     """Put `temporary` in the place of `target`; what was there is set aside, and comes back if that fails."""
     aside: Path | None = None
-    if os.path.lexists(target):
+    if os.path.lexists(target) and temporary.is_dir():  # a file replaces a file in one step
         aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", suffix=".old", dir=target.parent)) / "was"
         target.rename(aside)
     try:
@@ -121,18 +124,9 @@ def _make_parents(parent: Path) -> list[Path]:
 
 
 def _remove_parents(made: list[Path]) -> None:
-    for directory in made:
-        try:
+    with suppress(OSError):  # gone, or someone has put something there
+        for directory in made:
             directory.rmdir()
-        except OSError:  # gone, or someone has put something there
-            return
-
-
-def _sync_tree(directory: Path) -> None:
-    for folder, _, files in os.walk(directory):
-        for name in files:
-            sync(Path(folder) / name)
-        sync(Path(folder))
 
 
 def sync(path: Path) -> None:

@@ -5,7 +5,7 @@ Code decides by `code`, `severity`, `policies` and `metrics`; nothing reads `tex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -46,17 +46,6 @@ class Note:
             "policies": list(self.policies),
             "metrics": list(self.metrics),
         }
-
-    @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> Note:
-        """The note that `record` wrote."""
-        return cls(
-            record["code"],
-            record["text"],
-            Severity(record["severity"]),
-            tuple(record["policies"]),
-            tuple(record["metrics"]),
-        )
 
 
 def warning(code: str, text: str, policies: Iterable[str] = (), metrics: Iterable[str] = ()) -> Note:

@@ -27,29 +27,18 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
     ...     for _ in range(3):
     ...         advance()
     """
+    from rich import progress as parts
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Task as RichTask
     from rich.text import Text
 
-    class Rate(TextColumn):
-        def __init__(self) -> None:
-            super().__init__("")
-
-        def render(self, task: RichTask) -> Text:
+    class Rate(parts.ProgressColumn):
+        def render(self, task: parts.Task) -> Text:
             return Text(f"{task.speed:,.1f} {unit}/s" if task.speed else "", style="cyan")
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate())
-    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, *times, console=console, disable=not console.is_terminal, transient=True) as bar:
+    columns = (parts.TextColumn("{task.description}"), parts.BarColumn(), parts.MofNCompleteColumn(), Rate())
+    times = (parts.TimeElapsedColumn(), parts.TextColumn("left"), parts.TimeRemainingColumn())
+    with parts.Progress(*columns, *times, console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task(title, total=total)
 
         def advance(done: float = 1) -> None:

@@ -36,7 +36,7 @@ from replay.runs.gate_sweep import Branches, best_threshold, chosen_points, curv
 from replay.runs.reuse import first_ids
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log
-from toolkit.stats.calibration import Calibration, calibration
+from toolkit.stats.calibration import CalibrationScores, calibration
 
 LEAST_FIXES = 20
 """Examples that some rollout of the action repairs, at the least, to choose a threshold on."""
@@ -52,7 +52,7 @@ class FittedGate:
     gate: GateFile
     document: Mapping[str, Any]
     curve: pl.DataFrame
-    calibration: Calibration
+    calibration: CalibrationScores
     out_of_fold: pl.DataFrame | None
     notes: tuple[str, ...]
 
@@ -238,7 +238,7 @@ def _seen(at: Setting, data: GateData | None, where: str | None) -> dict[str, An
 
 
 def _finished(
-    draft: dict[str, Any], table: pl.DataFrame, threshold: float, found: Calibration, below: bool
+    draft: dict[str, Any], table: pl.DataFrame, threshold: float, found: CalibrationScores, below: bool
 ) -> dict[str, Any]:
     points = table[chosen_points(len(table))].to_dicts()
     judged = {name: getattr(found, name) for name in ("auroc", "auprc", "brier", "ece", "rate", "n")}

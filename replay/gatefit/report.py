@@ -15,7 +15,7 @@ from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log
 from toolkit.notes import Note, note, warning
 from toolkit.stats import Settings, paired_interval
-from toolkit.stats.calibration import Calibration, calibration
+from toolkit.stats.calibration import CalibrationScores, calibration
 
 COLUMNS = ("correct", "fix", "flip", "intervened", "action_tokens", "total_tokens")
 
@@ -29,7 +29,7 @@ class GateReport:
     """
 
     rows: pl.DataFrame
-    calibration: Calibration
+    calibration: CalibrationScores
     curve: pl.DataFrame
     examples: int
     notes: tuple[Note, ...]

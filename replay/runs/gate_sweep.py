@@ -20,7 +20,7 @@ from replay.runs.store import chunk_size, outcome_values, resampling_units
 from toolkit.columns import find
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, unit_numbers
-from toolkit.stats.bands import MetricBand, Steps, bands, means
+from toolkit.stats.bands import GateSteps, MetricBand, bands, means
 
 MOST_POINTS = 200
 """Thresholds with intervals, evenly spread over those that there are; never and always among them."""
@@ -60,7 +60,7 @@ class Branches:
         values = np.unique(self.signal[~np.isnan(self.signal)])
         return np.append(values, np.inf) if self.below else np.append(values, np.inf)[::-1]
 
-    def steps(self, thresholds: np.ndarray, columns: Iterable[str]) -> Steps:
+    def steps(self, thresholds: np.ndarray, columns: Iterable[str]) -> GateSteps:
         """The examples by the first of the thresholds (from never to always) that lets them through."""
         forced = np.isnan(self.signal)
         if self.below:  # fires where signal < threshold
@@ -69,7 +69,7 @@ class Branches:
             group = np.searchsorted(-thresholds, -self.signal, side="left")
         names = [name for name in columns if name in self.kept]
         kept = {name: np.where(forced, self.fired[name], self.kept[name]) for name in names}
-        return Steps(
+        return GateSteps(
             group=np.where(forced, 0, group).astype(np.int64),
             unit=self.unit,
             kept=kept,
@@ -178,7 +178,7 @@ def _never(made: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
     return found
 
 
-def _among(steps: Steps) -> Steps:
+def _among(steps: GateSteps) -> GateSteps:
     """The steps with the flips among the examples acted on, those of them that are judged."""
     if "flip" not in steps.kept:
         return steps

@@ -32,7 +32,7 @@ def planned(folder: Path, row: dict[str, Any], text: str = RECIPE) -> Any:
         ({"gold": [3]}, "column `gold`: holds list<"),
         ({"cluster": ["x"]}, "column `cluster`: holds list<"),
         ({"labels": "x"}, "column `labels`"),
-        ({"labels": ["4", "5"]}, "`3` is none of the example's labels"),
+        ({"labels": ["4", "5"]}, "`3` is not one of the example's labels"),
         ({"labels": ["3", "3"]}, "names a label twice"),
         ({"dataset": None}, "column `dataset`, row 0"),
         ({"length": "x"}, "column `length`"),
@@ -50,7 +50,7 @@ def test_examples_that_a_log_cannot_hold(tmp_path: Path, row: dict[str, Any], sa
 
 
 def test_a_reference_outside_the_recipes_labels(tmp_path: Path) -> None:
-    with pytest.raises(ThinkbackError, match="example `a`, column `gold`: `C` is none of the example's labels"):
+    with pytest.raises(ThinkbackError, match="example `a`, column `gold`: `C` is not one of the example's labels"):
         planned(tmp_path, {"gold": "C"}, LABELS)
 
 

@@ -197,7 +197,7 @@ RULES = {
     ),
     "gold outside its labels": (
         GOOD + '[answers]\nlabels = ["2", "3"]',
-        r"`examples.gold` in `samples.jsonl`, row [123]: `1` is none of the example's labels",
+        r"`examples.gold` in `samples.jsonl`, row [123]: `1` is not one of the example's labels",
     ),
     "candidates": (
         GOOD + SUM + '\ncandidates = "c"',

@@ -250,7 +250,7 @@ BAD = {
     ),
     "endings in lists": (
         [{**one, "base_usage": {"done_reason": ["x"]}} for one in rows()],
-        "`base_usage.done_reason` of the rows holds List(String) in row 1; give one text",
+        "`base_usage.done_reason` of the rows holds List(String) in row 1; give one string",
     ),
     "tokens in an object": (
         changed(1, action_usage={"prompt_tokens": {"a": 1}}),
@@ -276,11 +276,11 @@ BAD = {
     "labels that are no list": (changed(3, labels="A"), "`labels` of the rows holds `A` in row 4; labels are a list"),
     "a label twice": (
         changed(3, labels=["A", "A"]),
-        "`labels` of the rows holds List(String) in row 4; labels are a list of texts, each of them once",
+        "`labels` of the rows holds List(String) in row 4; labels are a list of strings, each of them once",
     ),
     "a gold answer outside the labels": (
         [{**one, "labels": ["A", "B"], "gold": "C"} for one in rows()],
-        "row 1 of the rows (example `a`, action `accept`): its `gold` is none of its `labels`",
+        "row 1 of the rows (example `a`, action `accept`): its `gold` is not one of its `labels`",
     ),
     "a verdict that is not by the gold answer": (
         [

@@ -88,7 +88,7 @@ CASES: dict[str, tuple[Tables, str]] = {
     ),
     "gold outside labels": (
         whole(examples=examples(gold=["4", "maybe"]), traces=traces(correct=[True, False, True, False, False])),
-        f"`examples/{PART}`, column `gold`, row 1: `maybe` is none of the example's labels `['yes', 'no']`: "
+        f"`examples/{PART}`, column `gold`, row 1: `maybe` is not one of the example's labels `['yes', 'no']`: "
         "correct gold or labels",
     ),
     "a label twice": (
@@ -228,11 +228,12 @@ CASES: dict[str, tuple[Tables, str]] = {
     ),
     "an unknown stage": (
         all_tables(checks=checks(stage=["stream", "stream", "later"])),
-        f"`checks/{PART}`, column `stage`, row 2: `later` is none of `stream`, `revision`",
+        f"`checks/{PART}`, column `stage`, row 2: unknown stage `later`: write one of `stream`, `revision`",
     ),
     "an unknown verdict": (
         all_tables(checks=checks(verdict=["maybe", "refuted", "none"])),
-        f"`checks/{PART}`, column `verdict`, row 0: `maybe` is none of `supported`, `refuted`, `not_enough`, `none`",
+        f"`checks/{PART}`, column `verdict`, row 0: unknown verdict `maybe`: write one of "
+        "`supported`, `refuted`, `not_enough`, `none`",
     ),
     "queries without a claim": (
         all_tables(checks=checks(queries=[1, 1, 1])),

@@ -15,7 +15,6 @@ from toolkit.notes import Note, note, warning
 from toolkit.show import (
     PolicyRow,
     RankedInput,
-    cost_metric,
     frontier_figure,
     frontier_points,
     pareto_front,
@@ -108,9 +107,9 @@ def test_missing_is_a_dash_and_an_empty_field(results: RankedInput) -> None:
 
 
 def test_the_front_falls_back_where_tokens_are_not_logged(results: RankedInput) -> None:
-    assert cost_metric(results) == "total_tokens"
+    assert results.cost.name == "total_tokens"
     summary = results.summary.filter((pl.col("metric") != "total_tokens") | (pl.col("policy") != "first"))
-    assert cost_metric(replace(results, summary=summary)) == "calls"
+    assert replace(results, summary=summary).cost.name == "calls"
     said = "Pareto ●: no other policy has at least this accuracy for fewer calls."
     assert said in ranked_table(replace(results, summary=summary)).below
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from toolkit.stats import OutcomeBlock, Settings, summarise
-from toolkit.stats.bands import Steps, bands, means
+from toolkit.stats.bands import GateSteps, bands, means
 
 RATES = frozenset({"correct", "flip", "on"})
 GRID = np.round(np.arange(5, 96) / 100, 2)
@@ -22,7 +22,7 @@ WORLDS: dict[str, dict[str, float]] = {
 }
 
 
-def world(rng: np.random.Generator, size: int, rollouts: int = 2, flip: float = 0.04, cluster: int = 1) -> Steps:
+def world(rng: np.random.Generator, size: int, rollouts: int = 2, flip: float = 0.04, cluster: int = 1) -> GateSteps:
     """Examples whose chance of being wrong, and of being repaired, grows with the gate's signal.
 
     Examples of a cluster have half of their signals in common, and how hard they are; they and their rollouts how prone
@@ -43,7 +43,7 @@ def world(rng: np.random.Generator, size: int, rollouts: int = 2, flip: float = 
     zero, group = np.zeros(size), np.searchsorted(-GRID[::-1], -signal) + 1
     fired = {"correct": after, "flip": base * (1 - after), "on": zero + 1, "tokens": tokens + extra}
     kept = {"correct": base, "flip": zero, "on": zero, "tokens": tokens}
-    return Steps(group, np.repeat(np.arange(groups), cluster), kept, fired, RATES, among=AMONG)
+    return GateSteps(group, np.repeat(np.arange(groups), cluster), kept, fired, RATES, among=AMONG)
 
 
 def test_pointwise_limits_are_those_of_summarise() -> None:
@@ -62,7 +62,7 @@ def test_pointwise_limits_are_those_of_summarise() -> None:
 
 def test_nobody_flips_and_the_band_is_still_open_above() -> None:
     steps = world(np.random.default_rng(2), 50)
-    none = Steps(steps.group, steps.unit, {"flip": np.zeros(50)}, {"flip": np.zeros(50)}, RATES)
+    none = GateSteps(steps.group, steps.unit, {"flip": np.zeros(50)}, {"flip": np.zeros(50)}, RATES)
     found = bands(none, Settings(resamples=100))["flip"]
     assert (found.band_low == 0).all()
     assert (found.band_high > 0.02).all()
@@ -71,7 +71,7 @@ def test_nobody_flips_and_the_band_is_still_open_above() -> None:
 def test_a_share_among_those_let_through_is_a_ratio_of_two_means() -> None:
     """Four examples, of which the second and the third flip: none, 0 of 1, 1 of 2, 2 of 3, 2 of 4."""
     flips, zero, one = np.array([0.0, 1.0, 1.0, 0.0]), np.zeros(4), np.ones(4)
-    steps = Steps(
+    steps = GateSteps(
         np.arange(1, 5), np.arange(4), {"flip": zero, "on": zero}, {"flip": flips, "on": one},
         frozenset({"flip", "on"}), among={"share": ("flip", "on")},
     )  # fmt: skip
@@ -88,7 +88,7 @@ def test_only_judged_examples_are_evidence() -> None:
     1 - 0.025^(1/5). Their clusters count, not those of the others."""
     flips, acted = np.full(100, np.nan), np.full(100, np.nan)
     flips[:10], acted[:10] = 0.0, 1.0
-    steps = Steps(
+    steps = GateSteps(
         np.repeat([1, 2, 2, 2], [5, 5, 45, 45]), np.arange(100), {"flip": flips, "on": 0 * acted},
         {"flip": flips, "on": acted}, frozenset({"flip", "on"}), among={"share": ("flip", "on")},
     )  # fmt: skip
@@ -105,7 +105,7 @@ def test_only_judged_examples_are_evidence() -> None:
 def test_a_band_of_costs_holds_the_limits_of_every_point() -> None:
     """Of skewed costs the upper percentile is farther off than 1.96 standard errors."""
     tokens = np.random.default_rng(0).lognormal(5, 1.5, 40)
-    steps = Steps(np.ones(40, np.int64), np.arange(40), {"tokens": np.zeros(40)}, {"tokens": tokens}, frozenset())
+    steps = GateSteps(np.ones(40, np.int64), np.arange(40), {"tokens": np.zeros(40)}, {"tokens": tokens}, frozenset())
     for made in (steps, world(np.random.default_rng(5), 200, cluster=5)):
         band = bands(made, Settings(resamples=400))["tokens"]
         assert (band.band_low <= band.low).all()
@@ -115,7 +115,7 @@ def test_a_band_of_costs_holds_the_limits_of_every_point() -> None:
 def test_few_clusters_have_students_interval() -> None:
     """Means of four clusters are 0, 1, 2, 3: 1.5 and 3.18 (Student's t, three degrees) times 1.291 / 2."""
     tokens = np.repeat([0.0, 1.0, 2.0, 3.0], 25)
-    steps = Steps(
+    steps = GateSteps(
         np.ones(100, np.int64), np.repeat(np.arange(4), 25), {"tokens": np.zeros(100)}, {"tokens": tokens}, frozenset()
     )
     found = bands(steps, Settings(resamples=20_000))["tokens"]
@@ -123,7 +123,7 @@ def test_few_clusters_have_students_interval() -> None:
 
 
 def test_one_unit_has_no_band() -> None:
-    one = Steps(np.array([1]), np.array([0]), {"correct": np.array([0.0])}, {"correct": np.array([1.0])}, RATES)
+    one = GateSteps(np.array([1]), np.array([0]), {"correct": np.array([0.0])}, {"correct": np.array([1.0])}, RATES)
     found = bands(one, Settings(resamples=10))["correct"]
     assert found.estimate.tolist() == [0.0, 1.0]
     assert np.isnan(found.band_low).all()
@@ -131,7 +131,7 @@ def test_one_unit_has_no_band() -> None:
 
 def test_clusters_are_drawn_together() -> None:
     steps = world(np.random.default_rng(4), 200)
-    together = Steps(steps.group, steps.unit // 10, steps.kept, steps.fired, RATES)
+    together = GateSteps(steps.group, steps.unit // 10, steps.kept, steps.fired, RATES)
     alone, joined = (bands(one, Settings(resamples=400))["tokens"] for one in (steps, together))
     assert np.isfinite(joined.band_low).all()
     assert not np.allclose(alone.band_low, joined.band_low)
@@ -143,7 +143,7 @@ def test_a_band_of_one_point_is_that_points_interval() -> None:
     flips[[0, 1, 2, 3, 4, 100]] = 1.0
     alone, joined = (
         bands(
-            Steps(np.ones(200, np.int64), unit, {"flip": np.zeros(200)}, {"flip": flips}, frozenset({"flip"})),
+            GateSteps(np.ones(200, np.int64), unit, {"flip": np.zeros(200)}, {"flip": flips}, frozenset({"flip"})),
             Settings(resamples=2_000),
         )["flip"]
         for unit in (np.arange(200), np.repeat(np.arange(40), 5))
@@ -156,7 +156,8 @@ def test_where_nothing_has_happened_a_band_is_no_wider_than_what_happens_later_a
     """Halves of flips at the last of three points: a rollout of two is what happens, so each example counts twice."""
     flips = np.zeros(60)
     flips[40:46] = 0.5
-    steps = Steps(np.repeat([1, 2, 3], 20), np.arange(60), {"flip": np.zeros(60)}, {"flip": flips}, frozenset({"flip"}))
+    unit, none = np.arange(60), np.zeros(60)
+    steps = GateSteps(np.repeat([1, 2, 3], 20), unit, {"flip": none}, {"flip": flips}, frozenset({"flip"}))
     found = bands(steps, Settings(resamples=1_000))["flip"]
     assert found.band_high[2] < found.band_high[3]
     assert found.band_high[2] < 1 - 0.025 ** (1 / 60)  # of 60 examples that are 0 or 1
@@ -165,7 +166,7 @@ def test_where_nothing_has_happened_a_band_is_no_wider_than_what_happens_later_a
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_band_holds_the_whole_curve_as_often_as_the_manual_says(name: str) -> None:
-    def made(seed: int, size: int) -> Steps:
+    def made(seed: int, size: int) -> GateSteps:
         return world(np.random.default_rng(seed), size, **WORLDS[name])  # type: ignore[arg-type]
 
     shown, large, repetitions = ("correct", "flip", "tokens", "flips among"), made(99, 1_000_000), 600

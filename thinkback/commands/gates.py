@@ -13,7 +13,7 @@ from thinkback import options
 if TYPE_CHECKING:
     from toolkit.notes import Note
     from toolkit.show import Table
-    from toolkit.stats.calibration import Calibration
+    from toolkit.stats.calibration import CalibrationScores
 
 OutGate = Annotated[
     Path, typer.Option("--out", metavar="GATE.json", help="File to write; refused when it exists.", show_default=False)
@@ -180,7 +180,7 @@ def _report(
     )  # fmt: skip
 
 
-def _show_calibration(found: Calibration, title: str) -> None:
+def _show_calibration(found: CalibrationScores, title: str) -> None:
     """Print the reliability curve over its numbers; where scores are no chances, the numbers that they have."""
     from thinkback import console
     from toolkit.show import Number, Table, TableColumn

@@ -45,8 +45,7 @@ def normalise(
     """
     if kind not in KINDS:
         raise ThinkbackError(f"unknown kind of answer `{kind}`; {suggest(kind, KINDS)}")
-    trimmed = answers.str.strip_chars()
-    trimmed = _where(trimmed != "", trimmed, None)
+    trimmed = answers.str.strip_chars().replace("", None)
     if kind == "label":
         return _labels(trimmed, labels, aliases or {})
     return _FORMS[kind](trimmed)
@@ -57,18 +56,15 @@ def text_forms(trimmed: pl.Series) -> pl.Series:
     lower = trimmed.str.to_lowercase()
     bare = lower.str.replace_all(_PUNCTUATION, "").str.replace_all(_ARTICLES, " ")
     bare = bare.str.replace_all(r"\s+", " ").str.strip_chars()
-    return _where(bare != "", bare, lower)
+    return bare.zip_with(bare != "", lower)
 
 
 def _choices(trimmed: pl.Series) -> pl.Series:
     clean = trimmed.str.replace_all(r"\\(?:text|textbf|mathrm|mathbf|boxed)\s*\{([^{}]*)\}", "${1}")
     clean = clean.str.replace_all(r"[*$]", "").str.strip_chars()
-    frame = clean.to_frame("text").select(
-        letter=pl.coalesce(pl.col("text").str.extract(_CHOICE, 1), pl.col("text").str.extract(_CHOICE, 2)),
-        named=pl.col("text").str.count_matches(_BRACKETED),
-    )
-    letter = _where(frame["named"] <= 1, frame["letter"].str.to_uppercase(), None)
-    return _where(letter.is_not_null(), letter, trimmed)
+    first, second = clean.str.extract(_CHOICE, 1), clean.str.extract(_CHOICE, 2)
+    letter = first.zip_with(first.is_not_null(), second).str.to_uppercase()
+    return letter.zip_with(letter.is_not_null() & (clean.str.count_matches(_BRACKETED) <= 1), trimmed)
 
 
 def _labels(trimmed: pl.Series, labels: Sequence[str], aliases: Mapping[str, str]) -> pl.Series:
@@ -85,26 +81,15 @@ def _labels(trimmed: pl.Series, labels: Sequence[str], aliases: Mapping[str, str
                 " underscores do not count; read them with kind `exact`"
             )
     found = _fold(trimmed).replace_strict(list(table), list(table.values()), default=None, return_dtype=pl.String)
-    return _where(found.is_not_null(), found, trimmed)
+    return found.zip_with(found.is_not_null(), trimmed)
 
 
 def _fold(texts: pl.Series) -> pl.Series:
     return texts.str.strip_chars(_EDGES).str.to_lowercase().str.replace_all(r"[\s_\-]+", "")
 
 
-def _same(trimmed: pl.Series) -> pl.Series:
-    return trimmed
-
-
-def _where(condition: pl.Series, yes: pl.Series, no: pl.Series | None) -> pl.Series:
-    """Elementwise choice; a null condition counts as no."""
-    other = pl.lit(None, dtype=pl.String) if no is None else pl.lit(no)
-    chosen = pl.when(pl.lit(condition)).then(pl.lit(yes)).otherwise(other)
-    return pl.select(chosen.alias(yes.name)).to_series() if len(yes) else yes
-
-
 _FORMS: dict[str, Callable[[pl.Series], pl.Series]] = {
-    "exact": _same,
+    "exact": lambda trimmed: trimmed,
     "number": numbers,
     "choice": _choices,
     "text": text_forms,

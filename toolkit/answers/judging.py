@@ -17,26 +17,6 @@ import polars as pl
 from toolkit.answers.forms import text_forms
 from toolkit.errors import ThinkbackError, suggest
 
-JUDGES = ("equal", "normalised", "cover")
-
-
-def judge(answers: pl.Series, gold: pl.Series, how: str = "equal") -> pl.Series:
-    """Verdicts, Boolean, of `answers` against `gold`, two columns of strings of one length."""
-    if how not in JUDGES:
-        raise ThinkbackError(f"unknown judge `{how}`; {suggest(how, JUDGES)}")
-    right = _JUDGES[how](answers, gold)
-    frame = pl.DataFrame({"right": right, "gold": gold})
-    verdict = pl.when(pl.col("gold").is_not_null()).then(pl.col("right").fill_null(False))
-    return frame.select(verdict.alias("correct")).to_series()
-
-
-def _equal(answers: pl.Series, gold: pl.Series) -> pl.Series:
-    return answers == gold
-
-
-def _normalised(answers: pl.Series, gold: pl.Series) -> pl.Series:
-    return text_forms(answers.str.strip_chars()) == text_forms(gold.str.strip_chars())
-
 
 def _cover(answers: pl.Series, gold: pl.Series) -> pl.Series:
     frame = pl.DataFrame({"a": text_forms(answers.str.strip_chars()), "g": text_forms(gold.str.strip_chars())})
@@ -45,7 +25,16 @@ def _cover(answers: pl.Series, gold: pl.Series) -> pl.Series:
 
 
 _JUDGES: dict[str, Callable[[pl.Series, pl.Series], pl.Series]] = {
-    "equal": _equal,
-    "normalised": _normalised,
+    "equal": lambda answers, gold: answers == gold,
+    "normalised": lambda answers, gold: text_forms(answers.str.strip_chars()) == text_forms(gold.str.strip_chars()),
     "cover": _cover,
 }
+JUDGES = tuple(_JUDGES)
+
+
+def judge(answers: pl.Series, gold: pl.Series, how: str = "equal") -> pl.Series:
+    """Verdicts, Boolean, of `answers` against `gold`, two columns of strings of one length."""
+    if how not in JUDGES:
+        raise ThinkbackError(f"unknown judge `{how}`; {suggest(how, JUDGES)}")
+    right = _JUDGES[how](answers, gold).fill_null(False).alias("correct")
+    return right.zip_with(gold.is_not_null(), right.clear(len(right)))

@@ -31,7 +31,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import polars as pl
 
@@ -98,9 +97,7 @@ class Mathematics:
     def __enter__(self) -> Mathematics:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -151,9 +148,7 @@ def tally(cache: str | Path) -> dict[str, int]:
 
 
 def judge_mathematics(
-    rows: pl.DataFrame,
-    judge: Mathematics,
-    advance: Callable[[float], None] | None = None,
+    rows: pl.DataFrame, judge: Mathematics, advance: Callable[[float], None] | None = None
 ) -> JudgedAnswers:
     """Judge the `answer` of each row against its `gold`, and give equivalent answers of an `example_id` one string.
 
@@ -163,37 +158,22 @@ def judge_mathematics(
     for column in ("example_id", "answer", "gold"):
         if column not in rows.columns:
             raise ThinkbackError(f"judging mathematical answers: there is no column `{column}`")
-    groups = rows.select("example_id", pl.col("answer", "gold").cast(pl.String)).group_by(
-        "example_id", maintain_order=True
-    )
-    examples = [_example(name[0], part) for name, part in groups]
+    texts = rows.select("example_id", pl.col("answer", "gold").cast(pl.String))
+    examples = [_example(name[0], part) for name, part in texts.group_by("example_id", maintain_order=True)]
     asked, cached = judge.asked, judge.cached
     seen = judge.compare((gold, answer) for _, gold, answers in examples if gold is not None for answer in answers)
     verdicts = dict(seen)
-    wrong = [
-        [answer for answer in answers if gold is None or seen[(gold, answer)] != SAME] for _, gold, answers in examples
-    ]
+    wrong = [[one for one in answers if gold is None or seen[(gold, one)] != SAME] for _, gold, answers in examples]
     canonical = _group(wrong, judge, verdicts, advance)
-    names, answers_, strings, rights = [], [], [], []
+    found: list[tuple[str, str, str | None, bool | None]] = []
     for (name, gold, answers), own in zip(examples, canonical, strict=True):
-        right = [answer for answer in answers if gold is not None and seen[(gold, answer)] == SAME]
+        right = next((answer for answer in answers if answer not in own), None)
         for answer in answers:
-            names.append(name)
-            answers_.append(answer)
-            strings.append(own[answer] if answer in own else right[0])
-            rights.append(None if gold is None else answer not in own)
-    table = pl.DataFrame(
-        {"example_id": names, "answer": answers_, "_string": strings, "_right": rights},
-        schema={
-            "example_id": rows["example_id"].dtype,
-            "answer": pl.String(),
-            "_string": pl.String(),
-            "_right": pl.Boolean(),
-        },
-    )
-    joined = rows.with_columns(pl.col("answer").cast(pl.String)).join(
-        table, on=["example_id", "answer"], how="left", maintain_order="left"
-    )
+            found.append((name, answer, own.get(answer, right), None if gold is None else answer not in own))
+    schema = texts.drop("gold").schema | {"_string": pl.String(), "_right": pl.Boolean()}
+    table = pl.DataFrame(found, schema, orient="row")
+    answered = rows.with_columns(texts["answer"])
+    joined = answered.join(table, on=["example_id", "answer"], how="left", maintain_order="left")
     changed = int((joined["answer"] != joined["_string"]).sum() or 0)
     judged = pl.when(pl.col("gold").is_not_null()).then(pl.col("_right").fill_null(False)).alias("correct")
     frame = joined.with_columns(judged, answer=pl.col("_string")).drop("_string", "_right")
@@ -233,10 +213,9 @@ def _group(
         verdicts |= judge.compare(pairs)
         for number in going:
             answer = examples[number][place]
-            head = next((one for one in heads[number] if verdicts[(one, answer)] == SAME), None)
-            if head is None:
+            made[number][answer] = next((one for one in heads[number] if verdicts[(one, answer)] == SAME), answer)
+            if made[number][answer] == answer:
                 heads[number].append(answer)
-            made[number][answer] = head if head is not None else answer
         place += 1
         still = [number for number in going if len(examples[number]) > place]
         if advance is not None:
@@ -282,11 +261,9 @@ class _Worker:
         process.kill()
         process.wait()
         for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                try:
+            with contextlib.suppress(OSError):  # a request that never left the buffer of a dead process
+                if stream is not None:
                     stream.close()
-                except OSError:  # a request that never left the buffer of a dead process
-                    continue
 
     def _start(self) -> None:
         # -P: the file's own folder must not come first on the path, where `numbers.py` would hide Python's.

@@ -19,6 +19,7 @@ arXiv:2110.14168; Hendrycks et al. 2021, arXiv:2103.03874), here with exact frac
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 
@@ -101,22 +102,14 @@ def _write(value: Fraction) -> str:
     """Digits, a finite decimal, or a reduced fraction: one string for one value."""
     if value.denominator == 1:
         return str(value.numerator)
-    twos, rest = _strip_factor(value.denominator, 2)
-    fives, rest = _strip_factor(rest, 5)
+    rest, places = value.denominator, 0
+    while (shared := math.gcd(rest, 10)) > 1:
+        rest, places = rest // shared, places + 1
     if rest != 1:
         return f"{value.numerator}/{value.denominator}"
-    places = max(twos, fives)
     digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
     sign = "-" if value < 0 else ""
     return f"{sign}{digits[:-places]}.{digits[-places:]}"
-
-
-def _strip_factor(number: int, factor: int) -> tuple[int, int]:
-    count = 0
-    while number % factor == 0:
-        number //= factor
-        count += 1
-    return count, number
 
 
 def numbers(answers: pl.Series) -> pl.Series:

@@ -22,8 +22,6 @@ import polars as pl
 
 from toolkit.errors import ThinkbackError, suggest
 
-WAYS = ("boxed", "answer is", "####", "last number", "last line", "pattern")
-
 _ANSWER_IS = r"(?i)^[\s\S]*\banswer(?:\s+is\b|\s*[:=])[\s:=]*([^\n]+?)\s*(?:\.\s[\s\S]*|\.?$|\n[\s\S]*)$"
 _HASHES = r"^[\s\S]*####[ \t]*([^\n]+)"
 _LAST_LINE = r"([^\n]+)\s*$"
@@ -34,6 +32,7 @@ _CUT = "\x00"
 
 _LAST_NUMBER = rf"[-−]?\$?(?:{_UNSIGNED})(?:[eE][-+]?[0-9]+|/[0-9]+)?\s?%?{_CUT}?"
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
+_WORD = re.compile(r"[^\s$]+")
 
 
 def read_answers(
@@ -55,10 +54,8 @@ def read_answers(
         more = _by_pattern(texts, pattern) if way == "pattern" else _READERS[way](texts)
         more = more.str.strip_chars().replace("", None)
         if cut is not None:
-            more = pl.DataFrame({"a": more}).select(pl.when(~pl.col("a").str.contains(_CUT, literal=True)).then("a"))[
-                "a"
-            ]
-        found = pl.DataFrame({"a": found, "b": more}).select(pl.coalesce("a", "b").alias(texts.name)).to_series()
+            more = more.clear(len(more)).zip_with(more.str.contains(_CUT, literal=True), more)
+        found = found.zip_with(found.is_not_null(), more)
     return found
 
 
@@ -68,7 +65,11 @@ def boxed(text: str) -> str | None:
     `\\boxed 7`, without braces, gives what comes up to the next white space or dollar sign.
     """
     for start in reversed([match.end() for match in _BOX.finditer(text)]):
-        inside = _balanced(text, start) if text[start : start + 1] == "{" else _bare(text, start)
+        if text[start : start + 1] == "{":
+            inside = _balanced(text, start)
+        else:
+            word = _WORD.match(text, start)
+            inside = word and word.group()
         if inside is not None:
             return inside.strip()
     return None
@@ -83,27 +84,10 @@ def _balanced(text: str, start: int) -> str | None:
     return None
 
 
-def _bare(text: str, start: int) -> str | None:
-    word = re.match(r"[^\s$]+", text[start:])
-    return word.group() if word else None
-
-
 def _boxes(texts: pl.Series) -> pl.Series:
     """Only texts that hold a box are looked at one by one: balanced braces are beyond regular expressions."""
     values = [boxed(text) if text is not None and "box" in text else None for text in texts.to_list()]
     return pl.Series(texts.name, values, dtype=pl.String)
-
-
-def _answer_is(texts: pl.Series) -> pl.Series:
-    return texts.str.extract(_ANSWER_IS, 1)
-
-
-def _hashes(texts: pl.Series) -> pl.Series:
-    return texts.str.extract(_HASHES, 1)
-
-
-def _last_line(texts: pl.Series) -> pl.Series:
-    return texts.str.strip_chars().str.extract(_LAST_LINE, 1)
 
 
 def _last_number(texts: pl.Series) -> pl.Series:
@@ -133,8 +117,9 @@ def _by_pattern(texts: pl.Series, pattern: str | None) -> pl.Series:
 
 _READERS: dict[str, Callable[[pl.Series], pl.Series]] = {
     "boxed": _boxes,
-    "answer is": _answer_is,
-    "####": _hashes,
+    "answer is": lambda texts: texts.str.extract(_ANSWER_IS, 1),
+    "####": lambda texts: texts.str.extract(_HASHES, 1),
     "last number": _last_number,
-    "last line": _last_line,
+    "last line": lambda texts: texts.str.strip_chars().str.extract(_LAST_LINE, 1),
 }
+WAYS = (*_READERS, "pattern")

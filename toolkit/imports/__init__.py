@@ -5,12 +5,6 @@ from toolkit.imports.recovery import RecoveryReport, import_recovery, import_rep
 from toolkit.imports.table import ImportReport, import_table
 
 __all__ = [
-    "ImportMapping",
-    "ImportReport",
-    "RecoveryReport",
-    "import_recovery",
-    "import_replay",
-    "import_table",
-    "read_mapping",
-    "shipped_maps",
-]
+    "ImportMapping", "ImportReport", "RecoveryReport", "import_recovery", "import_replay", "import_table",
+    "read_mapping", "shipped_maps",
+]  # fmt: skip

@@ -54,7 +54,7 @@ def _several(frame: pl.DataFrame) -> pl.Series:
 
 
 def _split(frame: pl.DataFrame, several: pl.Series) -> pl.DataFrame:
-    """An id of its own for each question: `-` and the first 8 hex digits of the question's SHA-256 behind."""
+    """An id of its own for each question: `-` and the first 8 hex digits of the question's SHA-256 at its end."""
     odd = pl.col("example_id").is_in(several.to_list())
     questions = frame.filter(odd)["question"].unique().to_list()
     digests = [hashlib.sha256(question.encode()).hexdigest()[:8] for question in questions]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ThinkbackError, first_line, suggest
 from toolkit.imports.literals import holds, lists
 from toolkit.imports.mapping import Value
 from toolkit.imports.passed_columns import passed_columns
@@ -56,7 +56,7 @@ class SourceRows(SourceTable):
             names = set(expression.meta.root_names())
             missing = [name for name in expression.meta.root_names() if name not in self.frame.columns]
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
-            raise self.error(f"`{key} = {value!r}` is not an expression: {_line(error)}") from None
+            raise self.error(f"`{key} = {value!r}` is not an expression: {first_line(error)}") from None
         if missing:
             own = [name for name in self.frame.columns if not name.startswith(("source_", "__"))]
             hint = f" (a constant is written \"'{value}'\")" if value == missing[0] else ""
@@ -66,9 +66,11 @@ class SourceRows(SourceTable):
         try:
             return self.computable(names, texts).with_columns(expression.alias(key))[key]
         except pl.exceptions.StructFieldNotFoundError as error:
-            raise self.error(f"`{key} = {value!r}` needs the field `{_line(error)}`, which its object lacks") from None
+            raise self.error(
+                f"`{key} = {value!r}` needs the field `{first_line(error)}`, which its object lacks"
+            ) from None
         except pl.exceptions.PolarsError as error:
-            raise self.error(f"`{key} = {value!r}` can't be computed: {_line(error)}") from None
+            raise self.error(f"`{key} = {value!r}` can't be computed: {first_line(error)}") from None
 
     def typed(self, key: str, value: Value, dtype: pl.DataType, required: bool = False) -> pl.Series:
         """`compute`, in a type of the contract; with `required`, null is an error."""
@@ -131,22 +133,16 @@ class SourceRows(SourceTable):
 
     def sound(self, key: str, value: Value, values: pl.Series) -> pl.Series:
         """A column of the contract without values that no log may hold."""
-        made = self.finite(key, values)
-        return self._counted(key, value, made) if key.rpartition(".")[2] in COUNTS else made
-
-    def _counted(self, key: str, value: Value, values: pl.Series) -> pl.Series:
-        """Counts and seconds, none of them negative."""
-        odd = (values < 0).fill_null(False)
-        if odd.any():
-            row = first(odd)
-            name = key.rpartition(".")[2]
+        name, made = key.rpartition(".")[2], self.finite(key, values)
+        if name in COUNTS and (values < 0).any():
+            row = first((values < 0).fill_null(False))
             hint = (
                 "number the samples 0, 1, 2 …"
                 if name == "sample_index"
                 else f'where that means that nothing was recorded, write `{name} = "NULLIF({value}, {values[row]})"`'
             )
             raise self.error(f"`{key}` is {values[row]} {self.place(row)}, and can't be negative; {hint}")
-        return values
+        return made
 
     def place(self, row: int) -> str:
         """`in `file`, row 3`, for an error."""
@@ -212,10 +208,6 @@ def _converted(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
 def _is_nan(values: pl.Series) -> pl.Series:
     """A missing integer in a column of floats, as pandas writes it."""
     return values.is_nan().fill_null(False) if values.dtype.is_float() else pl.repeat(False, len(values), eager=True)
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 _WORDS: dict[type, str] = {

@@ -64,18 +64,15 @@ def _rewritten(content: bytes, name: str, dtype: pl.DataType) -> bool:
 
 def _objects(content: bytes) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(content.split(b"\n"), 1):
-        if line.strip():
-            yield _object(line, number)
-
-
-def _object(line: bytes, number: int) -> dict[str, Any]:
-    try:
-        value = parse(line.decode("utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"line {number}: {str(error).splitlines()[0]}") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"line {number} is not an object")
-    return value
+        if not line.strip():
+            continue
+        try:
+            value = parse(line.decode("utf-8-sig"))
+        except ValueError as error:
+            raise ValueError(f"line {number}: {str(error).splitlines()[0]}") from None
+        if not isinstance(value, dict):
+            raise ValueError(f"line {number} is not an object")
+        yield value
 
 
 def json_list(content: bytes, texts: Collection[str]) -> SourceTable:

@@ -68,8 +68,9 @@ def judge_traces(
     Raises ThinkbackError where equal answers are judged differently and the mapping does not say what to do.
     """
     frame = _with_reference(frame, examples)
-    nulls = int((frame["answer"].is_null()).sum())
-    null_right = int((frame["answer"].is_null() & frame["verdict"].fill_null(False)).sum())
+    opaque, verdict, correct = pl.col("opaque"), pl.col("verdict"), pl.col("correct")
+    example, unread = pl.col("example_id"), pl.col("answer").is_null()
+    before = frame.select(nulls=unread.sum(), null_right=(unread & verdict.fill_null(False)).sum())
     how = mapping.answers.judge
     ours = judge(frame["answer"], frame["gold"], how) if how != "source" else pl.repeat(None, frame.height, eager=True)
     frame = frame.with_columns(ours.cast(pl.Boolean).alias("ours"))
@@ -82,23 +83,16 @@ def judge_traces(
     )  # fmt: skip
     frame, by_conflict = _settle_conflicts(rows, mapping, frame)
     frame = _fill(frame)
-    changed = int((frame["verdict"].is_not_null() & frame["correct"].ne_missing(frame["verdict"])).sum())
-    open_rows = frame.filter(pl.col("correct").is_null())
-    blind = frame.filter(pl.col("blind") & ~pl.col("opaque") & pl.col("verdict").is_not_null())
-    new = frame["verdict"].is_null() & frame["correct"].is_not_null() & frame["answer"].is_not_null()
-    return JudgedTraces(
-        frame=frame,
-        nulls=nulls,
-        opaque=int(frame["opaque"].sum()),
-        null_right=null_right,
-        changed=changed,
-        by_conflict=by_conflict,
-        judged_here=int(new.sum()),
-        without_gold=int((frame["gold"].is_null() & ~frame["opaque"]).sum()) if rejudge else 0,
-        open_examples=open_rows["example_id"].n_unique(),
-        undecided=int((frame["opaque"] & frame["verdict"].is_null()).sum()),
-        blind_examples=blind["example_id"].n_unique(),
+    after = frame.select(
+        opaque=opaque.sum(),
+        changed=(verdict.is_not_null() & correct.ne_missing(verdict)).sum(),
+        judged_here=(verdict.is_null() & correct.is_not_null() & ~unread).sum(),
+        without_gold=(pl.col("gold").is_null() & ~opaque).sum() if rejudge else pl.lit(0),
+        open_examples=example.filter(correct.is_null()).n_unique(),
+        undecided=(opaque & verdict.is_null()).sum(),
+        blind_examples=example.filter(pl.col("blind") & ~opaque & verdict.is_not_null()).n_unique(),
     )
+    return JudgedTraces(frame, by_conflict=by_conflict, **before.row(0, named=True), **after.row(0, named=True))
 
 
 def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ThinkbackError, listed, suggest
 from toolkit.files import check_replaceable
 from toolkit.imports.recovery_columns import FEATURES, MOST, TEXTS, check_labels, check_verdicts, indexed, typed
 from toolkit.imports.recovery_tables import answered_by, examples_of, features_of, told_fields, traces_of
@@ -51,7 +51,7 @@ def import_recovery(
     That pool is called `base`, by default what the rows' `base_pool` says, else "base"; examples whose rows name no
     split are in `split`, by default "test".
     Rows of one example, action and sample index are repeats, of which the first wins, and the index is kept; rows
-    without one are rollouts in their order, behind those that have one, and of those that are equal throughout the
+    without one are rollouts in their order, after those that have one, and of those that are equal throughout the
     first wins with `drop_repeats`. `exclude_incomplete` leaves out examples without an accept row or without an
     action that others have; without it they are an error.
     Of rows that `export_recovery` wrote, what it names comes back, and no more.
@@ -132,8 +132,7 @@ def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
     table = read_sources([str(source) for source in sources], frozenset(TEXTS)).table
     rows = table.computable(table.frame.columns, TEXTS).drop(PLACES, strict=False)
     if rows.is_empty():
-        listed = ", ".join(f"`{source}`" for source in sources)
-        raise ThinkbackError(f"{listed} {'is' if len(sources) == 1 else 'are'} empty: no rows to import")
+        raise ThinkbackError(f"{listed(sources)} {'is' if len(sources) == 1 else 'are'} empty: no rows to import")
     for name in needed:
         if name not in rows.columns:
             raise ThinkbackError(f"the rows have no column `{name}`; {suggest(name, rows.columns)}")
@@ -173,7 +172,7 @@ def _first_wins(rows: pl.DataFrame, drop_equal: bool) -> tuple[pl.DataFrame, lis
 
 
 def _numbered(revisions: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """Revisions with an index each: their own, else by order behind the last one given; and a note on gaps."""
+    """Revisions with an index each: their own, else by order after the last one given; and a note on gaps."""
     of = ("example_id", "action")
     last = pl.col("sample_index").max().over(of).cast(pl.Int64).fill_null(-1)
     place = last + pl.col("sample_index").is_null().cum_sum().over(of).cast(pl.Int64)
@@ -185,7 +184,7 @@ def _numbered(revisions: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     broken = spans.filter(pl.col("sample_index") != pl.col("rows"))
     note = (
         f"{_examples(broken.unique('example_id'))} a gap in the sample indices of an action ({_listed(broken)}): "
-        "revisions behind it are kept and not replayed; number the rows of each action 0, 1, 2 …"
+        "revisions after it are kept and not replayed; number the rows of each action 0, 1, 2 …"
     )
     return made.with_columns(pl.col("sample_index").cast(pl.Int32)), note if len(broken) else ""
 
@@ -201,10 +200,9 @@ def _base_pool(rows: pl.DataFrame) -> str:
         return BASE
     named = rows["base_pool"].drop_nulls().unique().sort()
     if len(named) > 1:
-        listed = ", ".join(f"`{name}`" for name in named[:SHOWN])
         raise ThinkbackError(
-            f"the rows' base attempts are of {len(named):,} pools ({listed}), and an example has one base attempt: "
-            "import the rows of each by themselves, or name one for all with `base`"
+            f"the rows' base attempts are of {len(named):,} pools ({listed(list(named[:SHOWN]))}), and an example has "
+            "one base attempt: import the rows of each by themselves, or name one for all with `base`"
         )
     return str(named[0]) if len(named) else BASE
 
@@ -269,4 +267,4 @@ def _examples(frame: pl.DataFrame) -> str:
 
 
 def _listed(frame: pl.DataFrame) -> str:
-    return ", ".join(f"`{name}`" for name in frame["example_id"].unique(maintain_order=True)[:SHOWN])
+    return listed(list(frame["example_id"].unique(maintain_order=True)[:SHOWN]))

@@ -51,7 +51,7 @@ _KINDS: dict[str, tuple[pl.Expr, str]] = {
     "index": (_INTEGER, "sample indices are integers from 0"),
     "seconds": (pl.when(_FINITE >= 0).then(_FINITE), "seconds are numbers from 0"),
     "number": (_FINITE, "give a number"),
-    "text": (_VALUE.cast(pl.String), "give one text in each row"),
+    "text": (_VALUE.cast(pl.String), "give one string in each row"),
 }
 """How a value of each kind is read, null where it is not of that kind, and what to do then."""
 _COLUMNS = {VERDICTS: "verdict", COUNTS: "count", SECONDS: "seconds", NUMBERS: "number", TEXTS: "text"}
@@ -110,7 +110,7 @@ def _read(values: pl.Series, name: str, kind: str) -> pl.Series:
 
 
 def _labels(values: pl.Series, name: str) -> pl.Series:
-    advice = "labels are a list of texts, each of them once"
+    advice = "labels are a list of strings, each of them once"
     found, kind = lists(values) if values.dtype == pl.String else (values, values.dtype)
     flat = isinstance(kind, pl.List) and not (kind.inner.is_nested() or kind.inner.is_float())
     if not flat and found.null_count() < len(found):
@@ -150,7 +150,7 @@ def check_verdicts(rows: pl.DataFrame) -> None:
 
 
 def check_labels(rows: pl.DataFrame, answered: bool) -> None:
-    """Raise where a gold answer is none of the labels, or a verdict on an answer among labels is not by the gold one.
+    """Raise where a gold answer is not one of the labels, or a verdict on an answer among labels is not by gold.
 
     Without answers (`answered` false) verdicts are not checked against labels.
     """
@@ -159,7 +159,7 @@ def check_labels(rows: pl.DataFrame, answered: bool) -> None:
     closed = pl.col("labels").list.len().fill_null(0) > 0
     gold = pl.col("gold") if "gold" in rows.columns else pl.lit(None, pl.String)
     outside = rows.select(closed & ~pl.col("labels").list.contains(gold) & gold.is_not_null()).to_series()
-    _refuse(rows, outside.fill_null(False), "its `gold` is none of its `labels`")
+    _refuse(rows, outside.fill_null(False), "its `gold` is not one of its `labels`")
     for whose in ("base", "final") if answered else ():
         right = pl.col(f"{whose}_answer").eq_missing(gold) & gold.is_not_null()
         odd = rows.select(closed & (pl.col(f"{whose}_correct") != right)).to_series()

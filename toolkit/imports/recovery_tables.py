@@ -9,6 +9,8 @@ import polars as pl
 
 from toolkit.imports.recovery_columns import CALLS, FEATURES
 
+RESPONSES = ("intervention_response", "final_response", "action_response")
+
 
 def answered_by(rows: pl.DataFrame) -> bool:
     """Whether the rows hold answers: both columns, and no right verdict without one."""
@@ -20,10 +22,10 @@ def answered_by(rows: pl.DataFrame) -> bool:
     return not rows.select(lacking.any()).item()
 
 
-def told_fields(frame: pl.DataFrame, column: str) -> set[str]:
+def told_fields(frame: pl.DataFrame, column: str) -> list[str]:
     """Fields of a column of objects; none where the rows have no such column."""
-    usage = frame.schema.get(column)
-    return {field.name for field in usage.fields} if isinstance(usage, pl.Struct) else set()
+    held = frame.schema.get(column)
+    return [field.name for field in held.fields] if isinstance(held, pl.Struct) else []
 
 
 def examples_of(attempts: pl.DataFrame, split: str) -> pl.DataFrame:
@@ -42,64 +44,50 @@ def traces_of(attempts: pl.DataFrame, revisions: pl.DataFrame, pool: str, answer
 
     Without answers (`answered` false) the traces are opaque.
     """
-    return pl.concat([_base_traces(attempts, pool, answered), _revision_traces(revisions, answered)], how="diagonal")
+    base = pl.col("example_id") + " base"
+    response = next((c for c in RESPONSES if c in revisions.columns), "")
+    bases = _traces(
+        attempts, "base", "base", base, answered,
+        pool=pl.lit(pool), action=pl.lit("solve"), sample_index=pl.lit(0, pl.Int32),
+        model=_text(attempts, ("base_model", "model"), "unknown"), text=_column(attempts, "base_response", pl.String),
+    )  # fmt: skip
+    numbered = pl.concat_str("example_id", "action", pl.col("sample_index").cast(pl.String), separator=" ")
+    revised = _traces(
+        revisions, "action", "final", numbered, answered,
+        pool=pl.col("action"), action=pl.col("action"), sample_index=pl.col("sample_index"), parent_id=base,
+        model=_text(revisions, ("model",), "unknown"), text=_column(revisions, response, pl.String),
+        response_empty=_column(revisions, "intervention_response_empty", pl.Boolean),
+    )  # fmt: skip
+    return pl.concat([bases, revised], how="diagonal")
+
+
+def _traces(
+    rows: pl.DataFrame, whose: str, verdict: str, trace: pl.Expr, answered: bool, **own: pl.Expr
+) -> pl.DataFrame:
+    """Traces named `trace`: calls and tokens are those of `whose`, answers and verdicts those of `verdict`."""
+    return rows.select(
+        "example_id",
+        trace_id=trace,
+        answer=pl.col(f"{verdict}_answer") if answered else trace,
+        correct=pl.col(f"{verdict}_correct"),
+        opaque=pl.lit(not answered),
+        finish_reason=_done(rows, whose),
+        finalizer_used=_column(rows, f"{whose}_finalizer_used", pl.Boolean),
+        **_tokens(rows, whose),
+        **_call(rows, whose),
+        **own,
+    )
 
 
 def features_of(base: pl.DataFrame) -> pl.DataFrame | None:
     """The features of the base attempts, the five of the paper and any others; None where the rows have none."""
-    held = base.schema.get("features")
-    inner = [field.name for field in held.fields] if isinstance(held, pl.Struct) else []
+    inner = told_fields(base, "features")
     flat = [name for name in FEATURES if name in base.columns]
     if not inner and not flat:
         return None
     columns = {name: pl.col("features").struct.field(name).cast(pl.Float64) for name in inner}
     columns |= {name: pl.col(name).cast(pl.Float64) for name in flat if name not in inner}
     return base.select("example_id", trace_id=pl.col("example_id") + " base", **columns)
-
-
-def _base_traces(base: pl.DataFrame, pool: str, answered: bool) -> pl.DataFrame:
-    trace = pl.col("example_id") + " base"
-    return base.select(
-        "example_id",
-        trace_id=trace,
-        pool=pl.lit(pool),
-        action=pl.lit("solve"),
-        sample_index=pl.lit(0, pl.Int32),
-        model=_text(base, ("base_model", "model"), "unknown"),
-        text=_column(base, "base_response", pl.String),
-        answer=pl.col("base_answer") if answered else trace,
-        correct=pl.col("base_correct"),
-        opaque=pl.lit(not answered),
-        finish_reason=_done(base, "base"),
-        finalizer_used=_column(base, "base_finalizer_used", pl.Boolean),
-        **_tokens(base, "base"),
-        **_call(base, "base"),
-    )
-
-
-def _revision_traces(rows: pl.DataFrame, answered: bool) -> pl.DataFrame:
-    trace = pl.col("example_id") + " " + pl.col("action") + " " + pl.col("sample_index").cast(pl.String)
-    response = next(
-        (c for c in ("intervention_response", "final_response", "action_response") if c in rows.columns), ""
-    )
-    return rows.select(
-        "example_id",
-        "sample_index",
-        trace_id=trace,
-        pool=pl.col("action"),
-        action=pl.col("action"),
-        parent_id=pl.col("example_id") + " base",
-        model=_text(rows, ("model",), "unknown"),
-        text=_column(rows, response, pl.String),
-        answer=pl.col("final_answer") if answered else trace,
-        correct=pl.col("final_correct"),
-        opaque=pl.lit(not answered),
-        finish_reason=_done(rows, "action"),
-        finalizer_used=_column(rows, "action_finalizer_used", pl.Boolean),
-        response_empty=_column(rows, "intervention_response_empty", pl.Boolean),
-        **_tokens(rows, "action"),
-        **_call(rows, "action"),
-    )
 
 
 def _text(frame: pl.DataFrame, names: Sequence[str], default: str) -> pl.Expr:

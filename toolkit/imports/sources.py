@@ -18,11 +18,12 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, listed
+from toolkit.errors import ThinkbackError, first_line, listed
 from toolkit.imports.json_files import json_lines, json_list
 from toolkit.imports.source_table import SourceTable, stacked
 
@@ -63,7 +64,7 @@ def read_sources(sources: Sequence[str], texts: Collection[str]) -> SourceFiles:
     except pl.exceptions.PolarsError as error:
         names = listed([_path(address).name for address in found[:3]])
         raise ThinkbackError(
-            f"the files {names} hold columns of one name but different types: {_line(error)}"
+            f"the files {names} hold columns of one name but different types: {first_line(error)}"
         ) from None
 
 
@@ -85,17 +86,14 @@ def _find(source: str) -> list[str]:
         if system.isdir(path):
             found = [name for name in system.ls(path, detail=False) if _format(name) is not None]
         else:
-            found = [name for name in system.glob(path) if system.isfile(name)] if _magic(path) else []
+            pattern = any(sign in path for sign in "*?[")
+            found = [name for name in system.glob(path) if system.isfile(name)] if pattern else []
     except _BROKEN as error:
-        raise ThinkbackError(f"source `{source}` can't be opened: {_line(error)}") from None
+        raise ThinkbackError(f"source `{source}` can't be opened: {first_line(error)}") from None
     if not found:
         raise ThinkbackError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
     _, chained, inside = source.partition("::")  # a place inside another file: zip://*.jsonl::runs.zip
     return [f"{system.unstrip_protocol(name)}{chained}{inside}" if "://" in source else name for name in sorted(found)]
-
-
-def _magic(path: str) -> bool:
-    return any(sign in path for sign in "*?[")
 
 
 def _content(address: str) -> bytes:
@@ -107,7 +105,7 @@ def _content(address: str) -> bytes:
             content: bytes = handle.read()
         return _unpacked(content) if zstandard else content
     except _BROKEN as error:
-        raise ThinkbackError(f"source `{address}` can't be read: {_line(error)}") from None
+        raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
 
 
 def _unpacked(content: bytes) -> bytes:
@@ -139,7 +137,7 @@ def _parse(address: str, content: bytes, texts: Collection[str]) -> SourceTable:
     except RecursionError:
         raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: it nests too deeply") from None
     except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
-        raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: {_line(error)}") from None
+        raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: {first_line(error)}") from None
 
 
 def _parquet(content: bytes, _: Collection[str]) -> SourceTable:
@@ -150,10 +148,6 @@ def _csv(content: bytes, _: Collection[str], separator: str = ",") -> SourceTabl
     frame = pl.read_csv(io.BytesIO(content), separator=separator, infer_schema=False)
     kinds = {name: _kind(frame[name]) for name in frame.columns}
     return SourceTable(frame, {name: kind for name, kind in kinds.items() if kind != pl.String})
-
-
-def _tsv(content: bytes, texts: Collection[str]) -> SourceTable:
-    return _csv(content, texts, "\t")
 
 
 def _kind(texts: pl.Series) -> pl.DataType:
@@ -168,18 +162,11 @@ def _kind(texts: pl.Series) -> pl.DataType:
     return pl.Float64() if apart and real.null_count() == texts.null_count() else pl.String()
 
 
-def _line(error: BaseException) -> str:
-    """The first line of another library's message; of the system's, its words alone."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-
-
 _PARSERS: dict[str, Callable[[bytes, Collection[str]], SourceTable]] = {
     ".parquet": _parquet,
     ".pq": _parquet,
     ".csv": _csv,
-    ".tsv": _tsv,
+    ".tsv": partial(_csv, separator="\t"),
     ".jsonl": json_lines,
     ".ndjson": json_lines,
     ".json": json_list,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, listed
+from toolkit.errors import ThinkbackError, first_line, listed
 from toolkit.files import check_replaceable
 from toolkit.imports.examples import ImportedExamples, make_examples
 from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows, roots
@@ -22,6 +22,28 @@ from toolkit.log import LogError, schema_of, write_log
 from toolkit.log.write.writer import ROWS_PER_SHARD, sorted_blocks
 
 WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "classed", "blind")
+
+
+_NOTES = {
+    "duplicates": "{n} traces dropped: one of the same example, pool and index came before",
+    "numbered": "{n} traces of a taken sample index were given further ones",
+    "repeated": "{n} traces are numbered by row order, and the second half of their example's rows repeats the first:"
+    " was a run appended twice?",
+    "split": "{n} example_ids had different questions: now one id per question, by its hash",
+    "gaps": "{n} traces come after a gap in their sample indices (from 0): not replayed",
+    "trusted": '{n} example_ids have different questions: the first was kept (`ids = "trust"`)',
+    "nulls": "{n} traces have no readable answer (counted as wrong)",
+    "null_right": "{n} of these the source calls right; map `traces.opaque` to keep its verdicts",
+    "veiled": "{n} traces have a verdict and no answer: opaque, so no votes and no margins",
+    "by_conflict": "{n} traces have answers that the source judged differently: `{how}`",
+    "judged_here": "{n} answers graded by comparing with gold, or as an equal answer was",
+    "without_gold": "{n} traces have no gold: not rejudged",
+    "undecided": "{n} traces have neither answer nor verdict: no trace of their examples is judged",
+    "blind_examples": "{n} examples have labels and no gold, by which a verdict could be checked: unjudged; map"
+    " `examples.gold`, or `traces.opaque` to keep the source's verdicts and give up votes",
+    "open_examples": "{n} examples are unjudged",
+}
+"""What is said of each count that is not 0: one line for everything that a user might not take for granted."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +184,7 @@ def _join(plan: ImportMapping, join: JoinedFile, table: SourceTable, folder: str
         found = table.computable(keys).select(keys).join(beside, on=keys, how="left", maintain_order="left")
         joined = table.frame.hstack(found.drop(keys).rename(names, strict=False))
     except pl.exceptions.PolarsError as error:
-        message = str(error).strip().splitlines()[0]
-        raise ThinkbackError(f"mapping `{plan.file}`: `{file}` can't be joined: {message}") from None
+        raise ThinkbackError(f"mapping `{plan.file}`: `{file}` can't be joined: {first_line(error)}") from None
     numbers = {names[name]: kind for name, kind in other.numbers.items() if name not in keys}
     return SourceTable(joined, {**table.numbers, **numbers})
 
@@ -201,7 +222,7 @@ def _tables(
     """The log's tables; a table without rows is left out."""
     working = [name for name in WORKING if name in frame.columns]
     contract = schema_of("traces")
-    tables = {"examples": examples.table, "traces": frame.drop(working).rename(_bare)}
+    tables = {"examples": examples.table, "traces": frame.drop(working).rename(lambda name: name.removeprefix(EXTRA))}
     drop = [
         name for name in tables["traces"].columns
         if name in contract and contract[name].nullable and tables["traces"][name].null_count() == frame.height
@@ -221,68 +242,11 @@ def _tables(
     return tables
 
 
-def _bare(name: str) -> str:
-    return name.removeprefix(EXTRA)
-
-
 def _provenance(plan: ImportMapping, source: SourceFiles, rejudge: bool) -> dict[str, object]:
     """What the manifest says of the origin: the files by name and hash, the mapping, and its own words."""
     files = [{"file": name, "sha256": digest} for name, digest in source.files]
     told = {"from": plan.source} if plan.source else {}
     return {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **told}
-
-
-def _notes(
-    report: dict[str, int],
-    solved: Solved,
-    judged: JudgedTraces,
-    examples: ImportedExamples,
-    plan: ImportMapping,
-    rejudge: bool,
-) -> tuple[str, ...]:
-    """One line for everything that is not as a user might take for granted."""
-    told = [
-        (
-            report["duplicates_dropped"],
-            "{n} traces dropped: one of the same example, pool and index came before",
-        ),
-        (report["duplicates_numbered"], "{n} traces of a taken sample index were given further ones"),
-        (
-            solved.repeated,
-            "{n} traces are numbered by row order, and the second half of their example's rows repeats the first:"
-            " was a run appended twice?",
-        ),
-        (
-            examples.split,
-            "{n} example_ids had different questions: now one id per question, by its hash",
-        ),
-        (report["behind_gaps"], "{n} traces come after a gap in their sample indices (from 0): not replayed"),
-        (examples.trusted, '{n} example_ids have different questions: the first was kept (`ids = "trust"`)'),
-        (judged.nulls, "{n} traces have no readable answer (counted as wrong)"),
-        (judged.null_right, "{n} of these the source calls right; map `traces.opaque` to keep its verdicts"),
-        (
-            judged.opaque - judged.undecided,
-            "{n} traces have a verdict and no answer: opaque, so no votes and no margins",
-        ),
-        (
-            judged.by_conflict,
-            "{n} traces have answers that the source judged differently: `" + plan.answers.conflicts + "`",
-        ),
-        (judged.judged_here, "{n} answers graded by comparing with gold, or as an equal answer was"),
-        (judged.without_gold, "{n} traces have no gold: not rejudged"),
-        (judged.undecided, "{n} traces have neither answer nor verdict: no trace of their examples is judged"),
-        (
-            judged.blind_examples,
-            "{n} examples have labels and no gold, by which a verdict could be checked: unjudged; map `examples.gold`,"
-            " or `traces.opaque` to keep the source's verdicts and give up votes",
-        ),
-        (judged.open_examples, "{n} examples are unjudged"),
-    ]
-    lines = [words.format(n=f"{count:,}") for count, words in told if count]
-    if rejudge or judged.changed:
-        by = "rejudging" if rejudge else "the log's rules"
-        lines.append(f"{judged.changed:,} of the source's judgements changed by {by}")
-    return tuple(lines)
 
 
 def _report(
@@ -296,20 +260,35 @@ def _report(
     plan: ImportMapping,
     rejudge: bool,
 ) -> ImportReport:
-    heights = {name: tables[name].height if name in tables else 0 for name in ("verifications", "features")}
+    gaps = behind_gaps(judged.frame)
     counts = {
-        "rows_read": read[0],
-        "rows_used": read[1],
-        "examples": examples.table.height,
-        "traces": judged.frame.height,
-        **heights,
-        "null_answers": judged.nulls,
-        "opaque_answers": judged.opaque,
-        "judgements_changed": judged.changed,
-        "duplicates_dropped": solved.duplicates,
-        "duplicates_numbered": solved.numbered,
-        "ids_split": examples.split,
-        "unjudged_examples": judged.open_examples,
-        "behind_gaps": behind_gaps(judged.frame),
+        **vars(examples),
+        **vars(solved),
+        **vars(judged),
+        "gaps": gaps,
+        "veiled": judged.opaque - judged.undecided,
     }
-    return ImportReport(log=out, name=title, **counts, notes=_notes(counts, solved, judged, examples, plan, rejudge))
+    told = {words: counts[name] for name, words in _NOTES.items() if counts[name]}
+    notes = [words.format(n=f"{count:,}", how=plan.answers.conflicts) for words, count in told.items()]
+    if rejudge or judged.changed:
+        by = "rejudging" if rejudge else "the log's rules"
+        notes.append(f"{judged.changed:,} of the source's judgements changed by {by}")
+    heights = {name: tables[name].height if name in tables else 0 for name in ("verifications", "features")}
+    return ImportReport(
+        log=out,
+        name=title,
+        rows_read=read[0],
+        rows_used=read[1],
+        examples=examples.table.height,
+        traces=judged.frame.height,
+        **heights,
+        null_answers=judged.nulls,
+        opaque_answers=judged.opaque,
+        judgements_changed=judged.changed,
+        duplicates_dropped=solved.duplicates,
+        duplicates_numbered=solved.numbered,
+        ids_split=examples.split,
+        unjudged_examples=judged.open_examples,
+        behind_gaps=gaps,
+        notes=tuple(notes),
+    )

@@ -116,8 +116,7 @@ def _index(mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, i
     if mapping.duplicates == "first":
         return frame.filter(~again), int(again.sum()), 0
     first = frame.with_columns(again=again).with_columns(
-        top=pl.col("sample_index").max().over(_RUN),
-        turn=pl.col("again").cast(pl.Int32).cum_sum().over(_RUN),
+        top=pl.col("sample_index").max().over(_RUN), turn=pl.col("again").cast(pl.Int32).cum_sum().over(_RUN)
     )
     moved = pl.when(pl.col("again")).then(pl.col("top") + pl.col("turn")).otherwise(pl.col("sample_index"))
     return first.with_columns(sample_index=moved).drop("again", "top", "turn"), 0, int(again.sum())

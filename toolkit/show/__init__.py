@@ -1,7 +1,7 @@
 """Tables and figures from finished numbers. Nothing here knows how they were computed."""
 
 from toolkit.notes import WARNING
-from toolkit.show.bars import bar, histogram, spark
+from toolkit.show.bars import spark
 from toolkit.show.curves import PlottedCurve, curves_figure
 from toolkit.show.figure import FrontierPoint, frontier
 from toolkit.show.heat import Heat, heat_figure
@@ -12,7 +12,6 @@ from toolkit.show.results import (
     PolicyRow,
     Ranked,
     RankedInput,
-    cost_metric,
     frontier_figure,
     frontier_points,
     pareto_front,
@@ -24,40 +23,9 @@ from toolkit.show.table import Table, table_of
 from toolkit.show.table_content import ColumnNote, Number, NumberWithInterval, ShownInterval, TableColumn, Tick, Words
 
 __all__ = [
-    "SIMULATED",
-    "WARNING",
-    "ColumnNote",
-    "FrontierPoint",
-    "Heat",
-    "Number",
-    "NumberWithInterval",
-    "PlottedBand",
-    "PlottedCurve",
-    "PolicyRow",
-    "Ranked",
-    "RankedInput",
-    "ShownInterval",
-    "Table",
-    "TableColumn",
-    "Tick",
-    "Words",
-    "bands_figure",
-    "bar",
-    "cost_metric",
-    "curves_figure",
-    "frontier",
-    "frontier_figure",
-    "frontier_points",
-    "heat_figure",
-    "histogram",
-    "outcomes_figure",
-    "pareto_front",
-    "rank",
-    "ranked_table",
-    "reliability_figure",
-    "save_figure",
-    "spark",
-    "table_of",
-    "warned",
-    "write_report",
-]
+    "SIMULATED", "WARNING", "ColumnNote", "FrontierPoint", "Heat", "Number", "NumberWithInterval", "PlottedBand",
+    "PlottedCurve", "PolicyRow", "Ranked", "RankedInput", "ShownInterval", "Table", "TableColumn", "Tick", "Words",
+    "bands_figure", "curves_figure", "frontier", "frontier_figure", "frontier_points", "heat_figure",
+    "outcomes_figure", "pareto_front", "rank", "ranked_table", "reliability_figure", "save_figure", "spark", "table_of",
+    "warned", "write_report",
+]  # fmt: skip

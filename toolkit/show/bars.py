@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LEVELS = "▁▂▃▄▅▆▇█"
-
-
-def bar(value: float, largest: float, width: int = 20) -> str:
-    """A bar of at most `width` characters, to an eighth of one; a value above zero is always seen."""
-    if largest <= 0 or value <= 0:
-        return ""
-    eighths = max(1, round(8 * width * min(value / largest, 1.0)))
-    return _EIGHTHS[8] * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
 
 
 def spark(counts: Sequence[float]) -> str:
@@ -38,19 +29,3 @@ def binned(pairs: Sequence[tuple[int, int]], bins: int = 12) -> list[tuple[str, 
         (f"{start}" if width == 1 else f"{start}–{min(start + width - 1, high)}", total)
         for start, total in zip(starts, totals, strict=True)
     ]
-
-
-def histogram(pairs: Sequence[tuple[int, int]], *, bins: int = 12, width: int = 30) -> str:
-    """Lines of `range  bar  count`, one a bin.
-
-    >>> print(histogram([(1, 10), (2, 40), (4, 20)], width=8))
-    1 ██ 10
-    2 ████████ 40
-    3  0
-    4 ████ 20
-    """
-    rows = binned(pairs, bins)
-    if not rows:
-        return ""
-    largest, left = max(count for _, count in rows), max(len(label) for label, _ in rows)
-    return "\n".join(f"{label:>{left}} {bar(count, largest, width)} {count:,}" for label, count in rows)

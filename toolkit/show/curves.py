@@ -6,22 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from toolkit.errors import ThinkbackError
-from toolkit.show.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    SKY,
-    blank,
-    calm,
-    footnotes,
-    heading,
-    legend,
-    percent_limits,
-    style,
-)
+from toolkit.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, calm, drawing, footnotes, percent_limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,10 +50,9 @@ def curves_figure(
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
     colors: dict[str, str] = {}
-    with style():
-        most = max(len(curves) for _, curves in panels)
-        figure = blank(max(6.4 if most < 5 else 7.6, 3.6 * columns), 3.4 * rows + 1.0)
-        width, height = figure.get_size_inches()
+    most = max(len(curves) for _, curves in panels)
+    width, height = max(6.4 if most < 5 else 7.6, 3.6 * columns), 3.4 * rows + 1.0
+    with drawing(width, height, title, simulated) as figure:
         grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
         edges = {"left": 0.62 / width, "right": 0.985, "top": 1 - 1.0 / height, "bottom": 0.62 / height}
         figure.subplots_adjust(**edges, wspace=0.08, hspace=0.35)
@@ -80,8 +67,6 @@ def curves_figure(
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
         grid.flat[0].set_ylim(*percent_limits(*grid.flat[0].get_ylim()))
-        heading(figure, title, simulated)
-        legend(figure, list(grid.flat))
         footnotes(figure, f"bands: {100 * level:g} % intervals")
     return figure
 
@@ -102,12 +87,10 @@ def _scale(axes: Axes, ks: list[int], doubling: bool) -> None:
 
 
 def _draw(axes: Axes, curve: PlottedCurve, color: str) -> None:
-    def percent(values: Sequence[float | None]) -> list[float]:
-        return [float("nan") if value is None else 100 * value for value in values]
-
+    estimate, low, high = (100 * np.array(values, float) for values in (curve.estimate, curve.low, curve.high))
     axes.plot(
         curve.k,
-        percent(curve.estimate),
+        estimate,
         linestyle="--" if curve.diagnostic else "-",
         color=color,
         marker="o",
@@ -116,5 +99,4 @@ def _draw(axes: Axes, curve: PlottedCurve, color: str) -> None:
         clip_on=False,  # a marker on the edge, at 0 or 100 %, is drawn whole
         label=f"{curve.name} ({curve.sees})" if curve.diagnostic else curve.name,
     )
-    low, high = percent(curve.low), percent(curve.high)
     axes.fill_between(curve.k, low, high, color=color, alpha=0.13, linewidth=0)

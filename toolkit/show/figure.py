@@ -11,21 +11,7 @@ import numpy as np
 
 from toolkit.errors import ThinkbackError
 from toolkit.show.labels import Label, Scene, along, place_labels
-from toolkit.show.style import (
-    BLUE,
-    GREY,
-    INK,
-    ORANGE,
-    PURPLE,
-    SKY,
-    blank,
-    calm,
-    footnotes,
-    heading,
-    legend,
-    percent_limits,
-    style,
-)
+from toolkit.show.style import BLUE, GREY, INK, ORANGE, PURPLE, SKY, calm, drawing, footnotes, percent_limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,8 +63,7 @@ def frontier(
     if not points:
         raise ThinkbackError("there is no policy with an accuracy and a cost to draw")
     width, height = size
-    with style():
-        figure = blank(width, height)
+    with drawing(width, height, title, simulated) as figure:
         bottom, top = 0.72 / height, 1 - 0.86 / height
         axes = figure.add_axes((0.085, bottom, 0.885, top - bottom))
         _scales(axes, points)
@@ -88,8 +73,6 @@ def frontier(
         _draw_points(axes, points)
         axes.set_xlabel(cost)
         axes.set_ylabel(f"{accuracy}, %")
-        heading(figure, title, simulated)
-        legend(figure, [axes])
         omitted = place_labels(figure, axes, _labels(axes, points), _scene(axes, points, corners))
         without = f"{len(omitted)} without room for a label: see the table" if omitted else ""
         footnotes(figure, f"bars: {100 * level:g} % intervals", without)
@@ -180,17 +163,11 @@ def _draw_intervals(axes: Axes, points: Sequence[FrontierPoint]) -> None:
     for point in points:
         if not point.labelled or _beyond(axes, point):
             continue
-        look: dict[str, Any] = {"color": _color(point), "linewidth": 1, "alpha": 0.65, "zorder": 4}
+        look: dict[str, Any] = {"color": _LAYERS[_layer(point)].color, "linewidth": 1, "alpha": 0.65, "zorder": 4}
         if point.low is not None and point.high is not None:
             axes.plot([point.cost] * 2, [100 * point.low, 100 * point.high], **look)
         if point.cost_low is not None and point.cost_high is not None:
             axes.plot([point.cost_low, point.cost_high], [100 * point.accuracy] * 2, **look)
-
-
-def _color(point: FrontierPoint) -> str:
-    if point.diagnostic:
-        return PURPLE
-    return ORANGE if point.baseline else BLUE if point.on_front else GREY
 
 
 @dataclass(frozen=True)
@@ -248,7 +225,7 @@ def _labels(axes: Axes, points: Sequence[FrontierPoint]) -> list[Label]:
             text=_folded(p.name) + (f" {100 * p.accuracy:.1f} ↑" if _beyond(axes, p) else ""),
             x=p.cost,
             y=_height(axes, p),
-            color=_color(p) if p.diagnostic or p.baseline else INK,
+            color=_LAYERS[_layer(p)].color if p.diagnostic or p.baseline else INK,
             urgency=(not p.baseline, not p.on_front, not p.diagnostic, -p.accuracy, p.cost, p.name),
         )
         for p in points
@@ -266,7 +243,7 @@ def _scene(axes: Axes, points: Sequence[FrontierPoint], corners: np.ndarray) -> 
     return Scene(
         dots=pixels([(p.cost, _height(axes, p)) for p in points]),
         bars=np.array(bars).reshape(-1, 4),
-        line=along(pixels(corners)) if len(corners) else corners,
+        line=along(pixels(corners) if len(corners) else corners),
     )
 
 

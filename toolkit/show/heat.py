@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.style import GREY, blank, footnotes, heading, readable_on, style
+from toolkit.show.style import GREY, drawing, footnotes, readable_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,9 +47,8 @@ def heat_figure(
         low, high = low - 0.5, high + 0.5
     wide = max(len(panel.x) for panel in panels)
     tall = max(len(panel.y) for panel in panels)
-    with style():
-        figure = blank(max(6.4, columns * (0.46 * wide + 0.7) + 0.5), rows * (0.27 * tall + 0.62) + 1.0)
-        width, height = figure.get_size_inches()
+    width, height = max(6.4, columns * (0.46 * wide + 0.7) + 0.5), rows * (0.27 * tall + 0.62) + 1.0
+    with drawing(width, height, title, simulated) as figure:
         grid = figure.subplots(rows, columns, squeeze=False)
         edges = {"left": 0.75 / width, "right": 0.985, "top": 1 - 0.72 / height, "bottom": 0.62 / height}
         figure.subplots_adjust(**edges, wspace=0.28, hspace=0.5)
@@ -61,13 +60,12 @@ def heat_figure(
             axes.set_xlabel(x)
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
-        heading(figure, title, simulated)
         footnotes(figure, note)
     return figure
 
 
 def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int) -> None:
-    values = np.array([[np.nan if v is None else v for v in line] for line in panel.values], float)
+    values = np.array(panel.values, float)
     image = axes.imshow(values, cmap="cividis", vmin=low, vmax=high, aspect="auto")
     axes.set_xticks(range(len(panel.x)), panel.x)
     axes.set_yticks(range(len(panel.y)), panel.y)

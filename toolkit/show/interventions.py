@@ -6,22 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from toolkit.errors import ThinkbackError
-from toolkit.show.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    SKY,
-    blank,
-    calm,
-    footnotes,
-    heading,
-    legend,
-    percent_limits,
-    style,
-)
+from toolkit.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, calm, drawing, footnotes, percent_limits
 from toolkit.show.table_content import ShownInterval
 
 if TYPE_CHECKING:
@@ -52,9 +40,8 @@ def outcomes_figure(
     """Fixes to the right and flips to the left of each policy, as shares of all examples with their intervals."""
     if not bars:
         raise ThinkbackError("there is no policy with fixes and flips to draw")
-    with style():
-        height = 1.5 + 0.34 * len(bars)
-        figure = blank(7.2, height)
+    height = 1.5 + 0.34 * len(bars)
+    with drawing(7.2, height, title, simulated) as figure:
         axes = figure.add_axes((0.34, 0.62 / height, 0.62, 1 - 1.5 / height))
         places = range(len(bars))
         fixes, flips = [bar[1] for bar in bars], [bar[2] for bar in bars]
@@ -73,8 +60,6 @@ def outcomes_figure(
         axes.set_xlabel("share of examples, %")
         axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
         calm(axes)
-        heading(figure, title, simulated)
-        legend(figure, [axes])
     return figure
 
 
@@ -82,15 +67,13 @@ def bands_figure(panels: Sequence[PlottedBand], *, title: str, x: str, simulated
     """One panel a number over a common axis, each in its band."""
     if not panels:
         raise ThinkbackError("there is no curve to draw")
-    with style():
-        width = 3.1 * len(panels) + 0.6
-        figure = blank(width, 3.6)
+    width = 3.1 * len(panels) + 0.6
+    with drawing(width, 3.6, title, simulated) as figure:
         grid = figure.subplots(1, len(panels), squeeze=False)[0]
         figure.subplots_adjust(left=0.6 / width, right=0.985, top=0.76, bottom=0.18, wspace=0.32)
         for axes, panel in zip(grid, panels, strict=True):
             axes.plot(panel.x, panel.estimate, color=BLUE, linewidth=1.4)
-            missing = float("nan")
-            low, high = ([missing if v is None else v for v in side] for side in (panel.low, panel.high))
+            low, high = np.array(panel.low, float), np.array(panel.high, float)
             axes.fill_between(panel.x, low, high, color=BLUE, alpha=0.15, linewidth=0)
             axes.set_title(panel.label, fontsize=9, loc="left", parse_math=False)
             axes.set_xlabel(x)
@@ -99,7 +82,6 @@ def bands_figure(panels: Sequence[PlottedBand], *, title: str, x: str, simulated
             if panel.rate:
                 axes.set_ylim(*percent_limits(*axes.get_ylim()))
             calm(axes)
-        heading(figure, title, simulated)
         footnotes(figure, "bands hold the whole curve at once (sup-t)")
     return figure
 
@@ -110,8 +92,7 @@ def reliability_figure(
     """Mean label over mean score by bin, one line a gate; the size of a dot grows with its number of examples."""
     if not curves:
         raise ThinkbackError("there is no gate to draw")
-    with style():
-        figure = blank(4.6, 4.6)
+    with drawing(4.6, 4.6, title, simulated) as figure:
         axes = figure.add_axes((0.14, 0.13, 0.82, 0.66))
         axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle="--", label="calibrated")
         for number, (name, points) in enumerate(curves.items()):
@@ -124,6 +105,5 @@ def reliability_figure(
         axes.set_xlabel("score")
         axes.set_ylabel("share repaired")
         calm(axes)
-        heading(figure, title, simulated)
         axes.legend(loc="upper left", fontsize=7, frameon=False)
     return figure

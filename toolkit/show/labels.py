@@ -79,10 +79,8 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
 
 def along(path: np.ndarray, step: float = 4.0) -> np.ndarray:
     """(n, 2) corners in pixels -> samples along the way, at most `step` pixels apart."""
-    if len(path) == 0:
-        return np.empty((0, 2))
     legs = [np.linspace(a, b, 2 + int(np.abs(b - a).max() / step)) for a, b in itertools.pairwise(path)]
-    return np.concatenate(legs) if legs else path
+    return np.concatenate([np.empty((0, 2)), *legs])
 
 
 def _best_place(

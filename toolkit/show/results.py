@@ -105,11 +105,6 @@ class Ranked:
         return "; ".join(remarks)
 
 
-def cost_metric(results: RankedInput) -> str:
-    """The metric that the Pareto front takes for cost."""
-    return results.cost.name
-
-
 def rank(results: RankedInput) -> tuple[Ranked, ...]:
     """Every policy, the best first; ties by cost, then as given; those without the metric that ranks last."""
     summary = _cells(results.summary, ("policy", "metric"), "estimate")
@@ -164,16 +159,11 @@ def pareto_front(points: dict[str, tuple[float, float]]) -> frozenset[str]:
 
     One beats another with at most its cost and at least its quality, and one of the two strictly.
     """
-    front: set[str] = set()
-    best = -float("inf")
-    by_cost: dict[float, list[tuple[float, str]]] = {}
-    for name, (cost, quality) in points.items():
-        by_cost.setdefault(cost, []).append((quality, name))
-    for cost in sorted(by_cost):
-        top = max(quality for quality, _ in by_cost[cost])
-        if top > best:
-            front.update(name for quality, name in by_cost[cost] if quality == top)
-            best = top
+    front, best, paid = set(), -math.inf, math.nan
+    for name, (cost, quality) in sorted(points.items(), key=lambda item: (item[1][0], -item[1][1])):
+        if quality > best or (quality == best and cost == paid):
+            front.add(name)
+            best, paid = quality, cost
     return frozenset(front)
 
 

@@ -55,14 +55,18 @@ def style() -> Iterator[None]:
         yield
 
 
-def blank(width: float, height: float) -> Figure:
-    """An empty figure of this size in inches that knows how to measure text; no window, no global state."""
+@contextmanager
+def drawing(width: float, height: float, title: str, simulated: bool) -> Iterator[Figure]:
+    """A figure of this size in inches to draw on, with its heading and, when all is drawn, one legend for all axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), dpi=DPI)
-    FigureCanvasAgg(figure)
-    return figure
+    with style():
+        figure = Figure(figsize=(width, height), dpi=DPI)
+        FigureCanvasAgg(figure)  # measures text; no window, no global state
+        _heading(figure, title, simulated)
+        yield figure
+        _legend(figure)
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
@@ -74,7 +78,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         figure.savefig(path, dpi=DPI, metadata=_METADATA[suffix])
 
 
-def heading(figure: Figure, title: str, simulated: bool) -> None:
+def _heading(figure: Figure, title: str, simulated: bool) -> None:
     """The title at the upper left, as large as it fits; a simulated log is called so at the upper right."""
     y = 1 - 0.24 / figure.get_figheight()
     free = 0.97
@@ -92,12 +96,13 @@ def heading(figure: Figure, title: str, simulated: bool) -> None:
         text.set_text(text.get_text()[:-2] + "…")
 
 
-def legend(figure: Figure, panels: list[Axes]) -> None:
-    """One legend line under the title for everything labelled in the panels."""
+def _legend(figure: Figure) -> None:
+    """One legend line under the title for everything labelled in axes without a legend of their own."""
     found: dict[str, Any] = {}
-    for axes in panels:
+    for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
+            if axes.get_legend() is None:
+                found.setdefault(label, handle)
     if not found:
         return
     figure.legend(

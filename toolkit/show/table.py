@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
-from toolkit.show.latex import as_latex
-from toolkit.show.markdown import as_markdown
 from toolkit.show.table_content import Form, Number, TableColumn, TableContent, Tick, Words
 from toolkit.show.terminal import as_terminal_text
+
+_RULES = {"left": ":--", "right": "--:", "center": ":-:"}  # of Markdown
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "`": "'",
+    "−": "$-$", "–": "--", "Δ": r"$\Delta$", "●": r"$\bullet$", "†": r"\dag{}", "≥": r"$\geq$", "≤": r"$\leq$",
+    "€": r"\texteuro{}", "×": r"$\times$", "·": r"$\cdot$", "±": r"$\pm$", "…": r"\ldots{}", "\n": " ",
+}  # fmt: skip
 
 
 class Table(TableContent):
@@ -22,12 +28,31 @@ class Table(TableContent):
         return as_terminal_text(self, width, color)
 
     def markdown(self) -> str:
-        """A GitHub-flavoured table under its title, with the notes as lists above and below it."""
-        return as_markdown(self)
+        """A GitHub-flavoured table under its title as heading, with the notes as lists above and below it."""
+        lines = [f"## {_in_cell(self.title)}", ""] if self.title else []
+        lines += [f"> **{_in_note(note)}**\n" for note in self.above]
+        lines.append(_markdown_row(_in_cell(column.name) for column in self.columns))
+        lines.append(_markdown_row(_RULES[column.form.align] for column in self.columns))
+        lines += [_markdown_row(map(_in_cell, row)) for row in self.texts()]
+        lines += ["", *(f"- {_in_note(note)}" for note in self.below)] if self.below else []
+        return "\n".join(lines) + "\n"
 
     def latex(self, label: str = "") -> str:
-        """A LaTeX float with booktabs rules; `label` is the reference's name."""
-        return as_latex(self, label)
+        """A LaTeX float with the title as caption, booktabs rules and the notes below; `label` is the reference's name.
+
+        It needs the package booktabs (and textcomp for the euro). Every sign that LaTeX would read as a command is
+        escaped.
+        """
+        lines = [r"\begin{table}", r"\centering"]
+        lines += [rf"\caption{{{_in_latex(self.title)}}}"] if self.title else []
+        lines += [rf"\label{{{label}}}"] if label else []
+        lines += [rf"\textbf{{{_in_latex(note)}}}\\" for note in self.above]
+        lines += [rf"\begin{{tabular}}{{{''.join(column.form.align[0] for column in self.columns)}}}", r"\toprule"]
+        cells = [[column.name for column in self.columns], *self.texts()]
+        head, *rows = (" & ".join(map(_in_latex, row)) + r" \\" for row in cells)
+        lines += [head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
+        lines += [rf"\par\footnotesize {_in_latex(note)}" for note in self.below]
+        return "\n".join([*lines, r"\end{table}", ""])
 
     def csv(self, marks: Mapping[str, str] | None = None) -> str:
         """All rows in full precision, one header line, no notes; as RFC 4180 has it but for LF line ends.
@@ -45,8 +70,29 @@ class Table(TableContent):
         return out.getvalue()
 
 
+def _markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _in_cell(text: str) -> str:
+    """A cell's text as Markdown leaves it alone."""
+    for sign in "\\|*_<`":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("](", "]\\(").replace("\n", " ")
+
+
+def _in_note(text: str) -> str:
+    """A note may hold code in backticks, so only what would become HTML is escaped."""
+    return text.replace("<", "&lt;").replace("\n", " ")
+
+
+def _in_latex(text: str) -> str:
+    """Text that LaTeX sets as it is."""
+    return "".join(_LATEX.get(sign, sign) for sign in text)
+
+
 def table_of(frame: pl.DataFrame, title: str = "", *, decimals: int = 3, notes: Sequence[str] = ()) -> Table:
-    """A polars frame as a table, as it is: numbers to the right, whole ones without decimals."""
+    """A polars frame as a table, as it is: numbers to the right, integers without decimals."""
     columns = tuple(TableColumn(series.name, _form_of(series, decimals)) for series in frame)
     return Table(title, columns, tuple(frame.iter_rows()), below=tuple(notes))
 
@@ -57,4 +103,4 @@ def _form_of(values: pl.Series, decimals: int) -> Form:
     if values.dtype.is_float() or values.dtype.is_decimal():
         whole = (values.is_null() | (values == values.round())).all()
         return Number(0 if whole else decimals)
-    return Tick("true", "false") if str(values.dtype) == "Boolean" else Words()
+    return Tick("true", "false") if values.dtype == pl.Boolean else Words()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 DASH = "–"
 
@@ -40,57 +40,41 @@ class ColumnNote(str):
         return made
 
 
-class Form(Protocol):
+class Form:
     """How the cells of a column are written. `None` never reaches `show`: it is a dash."""
 
-    @property
-    def align(self) -> str:
-        """`left`, `right` or `center`."""
+    align: ClassVar[str] = "left"  # or `right` or `center`
 
     def show(self, value: Any) -> str:
         """Text for people: terminal and Markdown."""
+        return str(value)
 
     def fields(self, name: str) -> tuple[str, ...]:
         """Names of the CSV columns that this column becomes."""
-
-    def values(self, value: Any) -> tuple[Any, ...]:
-        """Their values, unrounded."""
-
-
-class _OneColumn:
-    """A form whose cells are one CSV column, as they are."""
-
-    def fields(self, name: str) -> tuple[str, ...]:
-        """One column."""
         return (name,)
 
     def values(self, value: Any) -> tuple[Any, ...]:
-        """Unscaled and unrounded."""
+        """Their values, unscaled and unrounded."""
         return (value,)
 
 
 @dataclass(frozen=True)
-class Words(_OneColumn):
+class Words(Form):
     """Words, as they are."""
-
-    align: str = "left"
-
-    def show(self, value: Any) -> str:
-        """The words."""
-        return str(value)
 
 
 @dataclass(frozen=True)
-class Number(_OneColumn):
+class Number(Form):
     """A number with thousands separators; `scale` multiplies what people see (100 for per cent).
 
     One below 1 has as many more decimals as it takes to show `significant` digits.
     """
 
+    align = "right"
+
     decimals: int = 0
     scale: float = 1.0
     signed: bool = False
-    align: str = "right"
     significant: int = 0
 
     def show(self, value: Any) -> str:
@@ -108,19 +92,14 @@ class Number(_OneColumn):
 
 
 @dataclass(frozen=True)
-class NumberWithInterval:
+class NumberWithInterval(Number):
     """A cell of type ShownInterval: `61.2 [59.0, 63.4]`, the ends with as many decimals as the estimate."""
 
     decimals: int = 1
-    scale: float = 1.0
-    signed: bool = False
-    align: str = "right"
-    significant: int = 0
 
     def show(self, value: ShownInterval) -> str:
         """The estimate and, where there is one, its interval."""
-        decimals = Number(self.decimals, self.scale, significant=self.significant).places(value.estimate)
-        number = Number(decimals, self.scale, self.signed)
+        number = Number(self.places(value.estimate), self.scale, self.signed)
         if value.low is None or value.high is None:
             return number.show(value.estimate) + value.mark
         return f"{number.show(value.estimate)} [{number.show(value.low)}, {number.show(value.high)}]{value.mark}"
@@ -135,20 +114,17 @@ class NumberWithInterval:
 
 
 @dataclass(frozen=True)
-class Tick:
+class Tick(Form):
     """A cell of type bool: `●` or nothing, or the two words given."""
+
+    align = "center"
 
     yes: str = "●"
     no: str = ""
-    align: str = "center"
 
     def show(self, value: bool) -> str:
         """One of the two words."""
         return self.yes if value else self.no
-
-    def fields(self, name: str) -> tuple[str, ...]:
-        """One column."""
-        return (name,)
 
     def values(self, value: Any) -> tuple[Any, ...]:
         """`true`, `false` or empty."""
@@ -169,10 +145,6 @@ class TableColumn:
     drop: int = 0
     beneath: bool = False
 
-    def text(self, value: Any) -> str:
-        """The cell for people."""
-        return DASH if value is None else self.form.show(value)
-
 
 @dataclass(frozen=True)
 class TableContent:
@@ -191,4 +163,5 @@ class TableContent:
 
     def texts(self) -> list[list[str]]:
         """The cells for people, row by row."""
-        return [[c.text(v) for c, v in zip(self.columns, row, strict=True)] for row in self.rows]
+        pairs = (zip(self.columns, row, strict=True) for row in self.rows)
+        return [[DASH if value is None else column.form.show(value) for column, value in row] for row in pairs]

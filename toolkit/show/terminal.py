@@ -59,12 +59,7 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
     out = io.StringIO()
     system: Any = "standard" if color else None
     console = Console(
-        file=out,
-        width=width,
-        force_terminal=color,
-        color_system=system,
-        no_color=not color,
-        legacy_windows=False,
+        file=out, width=width, force_terminal=color, color_system=system, no_color=not color, legacy_windows=False
     )
     blank = [Text("")]
     console.print(Group(*parts, *blank * bool(parts), _grid(table, cells, width), *blank * bool(notes), *notes))

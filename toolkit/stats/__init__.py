@@ -16,23 +16,7 @@ from toolkit.stats.resamples import Settings
 from toolkit.stats.roc import AucIntervals, auc, auc_intervals, auc_within, aucs_by_group
 
 __all__ = [
-    "AucIntervals",
-    "Interval",
-    "OutcomeBlock",
-    "PairedInterval",
-    "Settings",
-    "Summary",
-    "auc",
-    "auc_intervals",
-    "auc_within",
-    "aucs_by_group",
-    "draws",
-    "interval",
-    "newcombe",
-    "paired_interval",
-    "paired_reduction",
-    "simultaneous_level",
-    "summarise",
-    "unit_numbers",
-    "wilson",
-]
+    "AucIntervals", "Interval", "OutcomeBlock", "PairedInterval", "Settings", "Summary", "auc", "auc_intervals",
+    "auc_within", "aucs_by_group", "draws", "interval", "newcombe", "paired_interval", "paired_reduction",
+    "simultaneous_level", "summarise", "unit_numbers", "wilson",
+]  # fmt: skip

@@ -22,7 +22,7 @@ RESAMPLES_AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class GateSteps:
     """N examples that a gate lets through group by group.
 
     `group` (N,): the point (1 to P) from which an example is let through. `kept` and `fired` (metrics, N): values
@@ -60,7 +60,7 @@ class MetricBand:
     band_high: Floats
 
 
-def means(steps: Steps, metric: str) -> Floats:
+def means(steps: GateSteps, metric: str) -> Floats:
     """Mean of a metric at every point, 0 (nothing let through) to P: (P + 1,), NaN where none is known."""
     if metric in steps.among:
         return _ratio(*(means(steps, name) for name in steps.among[metric]))
@@ -73,7 +73,7 @@ def means(steps: Steps, metric: str) -> Floats:
     return (kept[known].sum() + np.cumsum(gained)) / count
 
 
-def bands(steps: Steps, settings: Settings) -> dict[str, MetricBand]:
+def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
     """Intervals of every metric at every point, from one set of resamples: those of `summarise` with these settings.
 
     Rates get exact binomial limits with the bootstrap's dispersion and critical value, so that the band holds where
@@ -100,7 +100,7 @@ def bands(steps: Steps, settings: Settings) -> dict[str, MetricBand]:
     return made
 
 
-def _known(steps: Steps, metric: str) -> NDArray[np.bool_]:
+def _known(steps: GateSteps, metric: str) -> NDArray[np.bool_]:
     """Examples (N,) with a value of a metric both before and after; of both metrics of a ratio."""
     if metric in steps.among:
         top, of = steps.among[metric]
@@ -130,21 +130,17 @@ def _limits(values: Floats, estimate: Floats, trials: Floats | None, units: int,
     return limits
 
 
-def _draws(steps: Steps, names: list[str], units: int, settings: Settings) -> dict[str, Floats]:
+def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -> dict[str, Floats]:
     """Resampled means of every metric, (B, P + 1) each."""
     from scipy.sparse import csr_matrix
 
-    points = steps.points + 1
-    known = [_known(steps, name) for name in names]
-    counted = [next(i for i, other in enumerate(known) if np.array_equal(other, on)) for on in known]
     zero = np.zeros(len(steps.unit), dtype=np.int64)
-    columns = [
-        (steps.group, np.where(on, steps.fired[n] - steps.kept[n], 0.0)) for n, on in zip(names, known, strict=True)
-    ]
-    columns += [(zero, np.where(on, steps.kept[n], 0.0)) for n, on in zip(names, known, strict=True)]
-    shared = sorted(set(counted))
-    columns += [(zero, known[i].astype(float)) for i in shared]
-    start = np.cumsum([0] + [points] * len(names) + [1] * (len(columns) - len(names)))
+    columns: list[tuple[Ints, Floats]] = []  # of each metric: what is gained at every point, what is kept, examples
+    for name in names:
+        on, kept = _known(steps, name), steps.kept[name]
+        columns.append((steps.group, np.where(on, steps.fired[name] - kept, 0.0)))
+        columns += [(zero, np.where(on, kept, 0.0)), (zero, on.astype(float))]
+    start = np.cumsum([0, *[steps.points + 1, 1, 1] * len(names)])
     row = np.concatenate([start[i] + place for i, (place, _) in enumerate(columns)])
     value = np.concatenate([values for _, values in columns])
     unit = np.tile(steps.unit, len(columns))
@@ -159,11 +155,8 @@ def _draws(steps: Steps, names: list[str], units: int, settings: Settings) -> di
             total[:, span] += part @ counts[span].T.astype(np.float64)
     made = {}
     for i, name in enumerate(names):
-        gained = np.cumsum(total[start[i] : start[i + 1]], axis=0)
-        kept, count = (
-            total[start[len(names) + i]],
-            total[start[2 * len(names) + sorted(set(counted)).index(counted[i])]],
-        )
+        gained = np.cumsum(total[start[3 * i] : start[3 * i + 1]], axis=0)
+        kept, count = total[start[3 * i + 1]], total[start[3 * i + 2]]
         with np.errstate(invalid="ignore", divide="ignore"):
             made[name] = ((kept + gained) / count).T
     return made

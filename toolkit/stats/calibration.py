@@ -15,7 +15,7 @@ BINS = 10
 
 
 @dataclass(frozen=True)
-class Calibration:
+class CalibrationScores:
     """Numbers of scores against labels; NaN where the labels are of one class. `bins` are ten of equal width."""
 
     auroc: float
@@ -38,7 +38,7 @@ class Bin:
     n: int
 
 
-def calibration(scores: Floats, labels: Floats) -> Calibration:
+def calibration(scores: Floats, labels: Floats) -> CalibrationScores:
     """AUROC (ties one half), AUPRC (average precision), Brier score, expected calibration error, reliability curve.
 
     `scores` (N,); where some lie outside 0 and 1 they are no probabilities, and the last three are NaN, NaN and empty.
@@ -48,13 +48,13 @@ def calibration(scores: Floats, labels: Floats) -> Calibration:
 
     total = len(scores)
     if not total:
-        return Calibration(np.nan, np.nan, np.nan, np.nan, np.nan, 0, ())
+        return CalibrationScores(np.nan, np.nan, np.nan, np.nan, np.nan, 0, ())
     repairs = float(labels.sum())
     classes, chosen, weights = _weighted(scores, labels)
     probabilities = bool(((scores >= 0) & (scores <= 1)).all())
     bins = reliability(scores, labels) if probabilities else ()
     brier = brier_score_loss(classes, chosen, sample_weight=weights, pos_label=1) if probabilities else np.nan
-    return Calibration(
+    return CalibrationScores(
         auroc=float(roc_auc_score(classes, chosen, sample_weight=weights)) if 0 < repairs < total else np.nan,
         auprc=float(average_precision_score(classes, chosen, sample_weight=weights)) if repairs > 0 else np.nan,
         brier=float(brier),

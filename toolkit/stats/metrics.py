@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -79,32 +78,6 @@ def statistic_rows(chunk: Chunk, statistics: Sequence[Statistic]) -> Floats:
     return out
 
 
-class Metric(Protocol):
-    """What the bootstrap asks of a metric."""
-
-    @property
-    def column(self) -> OutcomeColumn:
-        """What is known of it besides its values."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The name in the tables."""
-        ...
-
-    def statistics(self, policy: int) -> tuple[Statistic, ...]:
-        """The statistics that `value` wants sums of, in its order."""
-        ...
-
-    def counted(self, policy: int) -> tuple[Statistic, ...]:
-        """Statistics that add up to the number of its examples."""
-        ...
-
-    def value(self, sums: Sequence[Floats]) -> Floats:
-        """Values (any shape) from one array of that shape (or one that broadcasts) a statistic; NaN: no value."""
-        ...
-
-
 @dataclass(frozen=True)
 class Mean:
     """Mean of the values `key` of outcomes times `factor`; nulls are left out, and of costs take the value away."""
@@ -155,16 +128,8 @@ class F1:
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
         """(tp, predicted, support, gold) for each label used, label after label."""
         wanted = range(self.labels) if self.which is None else [self.which]
-        return tuple(
-            statistic
-            for label in wanted
-            for statistic in (
-                Statistic("tp", "", policy, label),
-                Statistic("pred", "", policy, label),
-                Statistic("support", "", policy, label),
-                Statistic("gold", "", -1, label),
-            )
-        )
+        kinds = {"tp": policy, "pred": policy, "support": policy, "gold": -1}
+        return tuple(Statistic(kind, "", of, label) for label in wanted for kind, of in kinds.items())
 
     def counted(self, policy: int) -> tuple[Statistic, ...]:
         """Gold of every label, over the examples that the policy's F1s count."""
@@ -213,6 +178,10 @@ class Ratio:
         return np.divide(
             over, under, out=np.full(np.broadcast_shapes(over.shape, under.shape), np.nan), where=under != 0
         )
+
+
+Metric = Mean | F1 | Ratio
+"""Names its `statistics`, those that add up to the number of its examples, and the function of their sums."""
 
 
 def catalogue(

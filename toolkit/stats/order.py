@@ -19,8 +19,4 @@ def rank_key(quality: float | None, cost: float | None, place: int) -> tuple[flo
 
     Rounded, so that what float addition leaves over decides nothing.
     """
-    return (
-        math.inf if quality is None else -round(quality, 12),
-        math.inf if cost is None else round(cost, 9),
-        place,
-    )
+    return (math.inf if quality is None else -round(quality, 12), math.inf if cost is None else round(cost, 9), place)

@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, listed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -85,7 +85,7 @@ def checked(blocks: Blocks, policies: int, labels: int | None) -> Blocks:
         for block in blocks():
             found = frozenset(block.values)
             if keys is not None and found != keys:
-                odd = ", ".join(f"`{k}`" for k in sorted(found ^ keys))
+                odd = listed(sorted(found ^ keys))
                 raise ThinkbackError(f"blocks of outcomes differ in their columns ({odd}): give all the same")
             keys = found
             _check(block, policies, labels)

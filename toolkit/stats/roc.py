@@ -51,7 +51,7 @@ def aucs_by_group(scores: ArrayLike, correct: ArrayLike, group: ArrayLike) -> ND
 
 
 def auc(scores: ArrayLike, correct: ArrayLike) -> float:
-    """Chance that a right trace scores above a wrong one, over all traces pooled; ties count one half.
+    """Probability that a right trace scores above a wrong one, over all traces pooled; ties count one half.
 
     Traces without a score or a judgement (NaN) are left out. NaN when all that remain are right, or all wrong.
     """

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from toolkit.errors import listed
 from toolkit.notes import Note, note
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
@@ -79,5 +80,4 @@ def _metrics(sample: WholeSample, series: np.ndarray) -> list[str]:
 
 
 def _named(names: Sequence[str], most: int = 3) -> str:
-    shown = ", ".join(f"`{n}`" for n in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    return listed(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

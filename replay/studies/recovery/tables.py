@@ -21,7 +21,7 @@ from replay.studies.recovery.published import (
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 from toolkit.stats import Settings, interval, paired_interval, paired_reduction
-from toolkit.stats.calibration import Calibration
+from toolkit.stats.calibration import CalibrationScores
 
 PERCENT, POINTS, TOKENS = Number(1, 100), NumberWithInterval(2, 100, signed=True), Number(0)
 DATASET = TableColumn("data set", key="dataset")
@@ -216,7 +216,7 @@ def settings_of(study: DatasetStudy) -> Settings:
     return Settings(resamples=made["resamples"], level=made["level"], seed=made["seed"])
 
 
-def _judged(found: Calibration) -> list[float | None]:
+def _judged(found: CalibrationScores) -> list[float | None]:
     """AUROC, AUPRC, Brier and calibration error; None where there is none."""
     return [None if np.isnan(one) else one for one in (found.auroc, found.auprc, found.brier, found.ece)]
 

@@ -8,11 +8,19 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.log.contract.problems import Problem
+from toolkit.log.contract.problems import Problem, shown
 from toolkit.log.contract.schema import TABLES, kind_of
 from toolkit.log.read.log import ROW, Log
 
-Message = Callable[[dict[str, Any]], str]
+Message = str | Callable[[dict[str, Any]], str]
+"""What is wrong with a row: a function of it, or a template that names its columns in braces."""
+
+
+def message_of(message: Message, row: dict[str, Any]) -> str:
+    """The message about a row."""
+    if not isinstance(message, str):
+        return message(row)
+    return message.format_map({k: str(v).lower() if isinstance(v, bool) else shown(v) for k, v in row.items()})
 
 
 @dataclass
@@ -29,7 +37,7 @@ class Faults:
         if not offenders.height:
             return
         row = offenders.row(int(offenders[ROW].arg_min() or 0), named=True)
-        self.add_first(table, column, kind, row[ROW], offenders.height, lambda: message(row))
+        self.add_first(table, column, kind, row[ROW], offenders.height, lambda: message_of(message, row))
 
     def add_first(self, table: str, column: str, kind: str, row: int, count: int, text: Callable[[], str]) -> None:
         """The same, where the first row is known already."""

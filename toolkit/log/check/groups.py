@@ -39,10 +39,11 @@ def check_traces(
     """Parents, sample indices and judgements of the traces of a block."""
     revisions = traces.filter(pl.col("parent_id").is_not_null())
     if revisions.height:
+        message = "{parent_id} is itself made from {trace_id}: a chain of revisions must begin with a solve"
         parents = traces.select("example_id", parent_id="trace_id")
         unknown = revisions.join(parents, on=["parent_id", "example_id"], how="anti")
         faults.add_rows("traces", "parent_id", "unknown", unknown, unknown_parent)
-        faults.add_rows("traces", "parent_id", "cycle", _in_cycles(traces, revisions), _cycle)
+        faults.add_rows("traces", "parent_id", "cycle", _in_cycles(traces, revisions), message)
     _check_indices(faults, traces, gaps)
     judged = traces.filter(pl.col("correct").is_not_null())
     if judged.height:
@@ -65,13 +66,6 @@ def _in_cycles(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
         above = above[above]
     inside = pl.DataFrame({"at": np.unique(above[above < known.height])}, schema={"at": known.schema["at"]})
     return revisions.join(known.join(inside, on="at").select(ROW), on=ROW, how="semi")
-
-
-def _cycle(row: dict[str, object]) -> str:
-    return (
-        f"{shown(row['parent_id'])} is itself made from {shown(row['trace_id'])}: "
-        "a chain of revisions must begin with a solve"
-    )
 
 
 def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: Gaps) -> None:
@@ -107,13 +101,8 @@ def _check_judged_whole(faults: Faults, traces: pl.DataFrame) -> None:
         return
     judged = traces.filter(pl.col("correct").is_not_null()).select("example_id").unique()
     partly = missing.join(judged, on="example_id", how="semi")
-    faults.add_rows(
-        "traces",
-        "correct",
-        "partly judged",
-        partly,
-        lambda row: f"is null, but other traces of example {shown(row['example_id'])} are judged: judge all or none",
-    )
+    message = "is null, but other traces of example {example_id} are judged: judge all or none"
+    faults.add_rows("traces", "correct", "partly judged", partly, message)
 
 
 def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
@@ -124,16 +113,9 @@ def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
         return
     rows = answered.filter(coded["key"].is_in(both["key"].implode())).sort(ROW)
     first = pl.col("correct").first().over("example_id", "answer")
-    faults.add_rows(
-        "traces",
-        "correct",
-        "judged differently",
-        rows.filter(pl.col("correct") != first),
-        lambda row: (
-            f"is {str(row['correct']).lower()} for answer {shown(row['answer'])} of example "
-            f"{shown(row['example_id'])}, which is judged differently before: judge equal answers alike"
-        ),
-    )
+    example = "answer {answer} of example {example_id}"
+    message = f"is {{correct}} for {example}, which is judged differently before: judge equal answers alike"
+    faults.add_rows("traces", "correct", "judged differently", rows.filter(pl.col("correct") != first), message)
 
 
 def _check_judged_by_labels(faults: Faults, judged: pl.DataFrame, examples: pl.DataFrame) -> None:
@@ -142,16 +124,9 @@ def _check_judged_by_labels(faults: Faults, judged: pl.DataFrame, examples: pl.D
         return
     closed = judged.filter(~pl.col("opaque").fill_null(False)).join(classes, on="example_id")
     right = pl.col("answer").eq_missing(pl.col("gold")) & pl.col("gold").is_not_null()
-    faults.add_rows(
-        "traces",
-        "correct",
-        "not by labels",
-        closed.filter(pl.col("correct") != right),
-        lambda row: (
-            f"is {str(row['correct']).lower()} for answer {shown(row['answer'])} and gold {shown(row['gold'])} of "
-            f"example {shown(row['example_id'])}, which has labels: correct is answer = gold"
-        ),
-    )
+    example = "answer {answer} and gold {gold} of example {example_id}"
+    message = f"is {{correct}} for {example}, which has labels: correct is answer = gold"
+    faults.add_rows("traces", "correct", "not by labels", closed.filter(pl.col("correct") != right), message)
 
 
 def check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.DataFrame) -> None:
@@ -165,17 +140,10 @@ def check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.DataF
         on=["trace_id", "example_id"],
     ).with_columns(rows=pl.len().over(group), place=pl.col("sample_index").rank("ordinal").over(group))
     alone = placed.filter((pl.col("candidates") == pl.col("rows")) & (pl.col("place") > 1))
+    owner = "the row with the lowest sample_index, the others hold 0"
     for name in ("prompt_tokens", "completion_tokens", "latency_s", "device_s"):
-        faults.add_rows(
-            "verifications",
-            name,
-            "paid twice",
-            alone.filter(pl.col(name) > 0),
-            lambda row, name=name: (  # type: ignore[misc]
-                f"{shown(row[name])}: the cost of a call that ranks several traces belongs to the row with the lowest "
-                "sample_index, the others hold 0"
-            ),
-        )
+        message = f"{{{name}}}: the cost of a call that ranks several traces belongs to {owner}"
+        faults.add_rows("verifications", name, "paid twice", alone.filter(pl.col(name) > 0), message)
 
 
 def check_rounds(faults: Faults, table: str, rows: pl.DataFrame, group: list[str]) -> None:

@@ -108,13 +108,8 @@ def _add_duplicates(faults: Faults, table: str, keys: list[str], candidates: pl.
 def _check_example_ids(faults: Faults, table: str, frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
     """Add the rows of unknown examples; return the others."""
     unknown = frame.join(examples, on="example_id", how="anti")
-    faults.add_rows(
-        table,
-        "example_id",
-        "unknown",
-        unknown,
-        lambda row: f"{shown(row['example_id'])} is unknown: add it to examples, or remove the rows",
-    )
+    message = "{example_id} is unknown: add it to examples, or remove the rows"
+    faults.add_rows(table, "example_id", "unknown", unknown, message)
     return frame.join(unknown, on="example_id", how="anti") if unknown.height else frame
 
 
@@ -124,7 +119,7 @@ def _check_trace_ids(faults: Faults, table: str, frame: pl.DataFrame, traces: pl
 
 
 def _unknown_trace(log: Log, row: dict[str, Any], column: str) -> str:
-    """An id that no trace of the row's example has: is it nowhere, or with another example?"""
+    """An id that no trace of the row's example has: does no example have it, or another one?"""
     trace_id = row[column]
     found = collect(log.scan("traces", ["example_id", "trace_id"]).filter(pl.col("trace_id") == trace_id).head(1), log)
     if not found.height:

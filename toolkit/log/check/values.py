@@ -9,7 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.log.check.faults import Faults, Message
+from toolkit.errors import listed
+from toolkit.log.check.faults import Faults, Message, message_of
 from toolkit.log.contract.conversion import not_finite
 from toolkit.log.contract.problems import Problem, shown
 from toolkit.log.contract.schema import COUNTS, kind_of, schema_of
@@ -45,7 +46,7 @@ def check_values(faults: Faults, table: str) -> None:
             row = found[f"first{i}"]
             shows = (rule.column, *rule.shows)
             values = collect(log.scan(table, shows, rows=True).filter(pl.col(ROW) == row), log).row(0, named=True)
-            message = partial(rule.message, values)
+            message = partial(message_of, rule.message, values)
             faults.add_first(table, rule.column, rule.kind, row, found[f"count{i}"], message)
 
 
@@ -55,7 +56,7 @@ def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
         row = rows.select(pl.arg_where(rule.flagged)).to_series()
         if len(row):
             values = rows.select(rule.column, *rule.shows).row(row[0], named=True)
-            return Problem(table, rule.column, int(row[0]), rule.message(values))
+            return Problem(table, rule.column, int(row[0]), message_of(rule.message, values))
     return None
 
 
@@ -66,34 +67,31 @@ def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
             continue
         column = contract.get(name)
         if column is not None and not column.nullable:
-            yield ValueRule(name, "null", pl.col(name).is_null(), _says("is null where a value is required"))
+            yield ValueRule(name, "null", pl.col(name).is_null(), "is null where a value is required")
         if isinstance(dtype, pl.List) and column is not None and not column.nullable_items:
             flagged = pl.col(name).list.drop_nulls().list.len() != pl.col(name).list.len()
-            message = _says("the list holds a null: leave the item out, or write its value")
+            message = "the list holds a null: leave the item out, or write its value"
             yield ValueRule(name, "null item", flagged, message)
         if (flagged_nan := not_finite(pl.col(name), dtype)) is not None:
             yield ValueRule(name, "nan", flagged_nan, _no_number(name, dtype))
         if name in COUNTS and column is not None:
-            message = _bad(name, "is negative: write null for not recorded")
+            message = f"{{{name}}} is negative: write null for not recorded"
             flagged = (pl.col(name) < 0) & pl.col(name).is_finite()
             yield ValueRule(name, "negative", flagged, message)
-    yield from _TABLE_RULES.get(kind_of(table), _none)(types)
+    if kind_of(table) in _TABLE_RULES:
+        yield from _TABLE_RULES[kind_of(table)](types)
 
 
 def _no_number(name: str, dtype: pl.DataType) -> Message:
     if dtype.is_float():
-        return _bad(name, "is not a number: write null for not recorded")
+        return lambda row: f"{shown(row[name])} is not a number: write null for not recorded"
     where = "struct" if isinstance(dtype, pl.Struct) else "list"
-    return _says(f"the {where} holds NaN or infinity: write finite numbers")
+    return f"the {where} holds NaN or infinity: write finite numbers"
 
 
 def _skipped(table: str, name: str) -> bool:
-    """Columns of the contract that this pass leaves unread: texts say nothing, states have a check of their own."""
+    """Columns of the contract that this pass leaves unread: texts have no rules, states have a check of their own."""
     return name in ("text", "state") and name in schema_of(table)
-
-
-def _none(_: dict[str, pl.DataType]) -> Iterator[ValueRule]:
-    return iter(())
 
 
 def _examples(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
@@ -101,80 +99,62 @@ def _examples(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
         return
     labels = pl.col("labels")
     flagged = labels.list.n_unique() != labels.list.len()
-    yield ValueRule("labels", "twice", flagged, _bad("labels", "names a label twice"))
+    yield ValueRule("labels", "twice", flagged, "{labels} names a label twice")
     if "gold" in types:
         outside = (labels.list.len() > 0) & ~labels.list.contains(pl.col("gold")) & pl.col("gold").is_not_null()
-        yield ValueRule("gold", "outside", outside, _gold_outside, ("labels",))
-
-
-def _gold_outside(row: dict[str, Any]) -> str:
-    return f"{shown(row['gold'])} is none of the example's labels {shown(row['labels'])}: correct gold or labels"
+        message = "{gold} is not one of the example's labels {labels}: correct gold or labels"
+        yield ValueRule("gold", "outside", outside, message, ("labels",))
 
 
 def _traces(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
     parent = pl.col("parent_id") if "parent_id" in types else pl.lit(None, pl.String)
     solve = pl.col("action") == "solve"
     where = "parent_id" if "parent_id" in types else "action"
-    yield ValueRule(
-        where,
-        "solve with parent",
-        solve & parent.is_not_null(),
-        _says("a trace with action `solve` has a parent: its parent_id must be null"),
-    )
-    yield ValueRule(
-        where,
-        "revision without parent",
-        ~solve & parent.is_null(),
-        lambda row: f"action {shown(row['action'])} needs the parent_id of the trace that it revises",
-        ("action",),
-    )
+    message = "a trace with action `solve` has a parent: its parent_id must be null"
+    yield ValueRule(where, "solve with parent", solve & parent.is_not_null(), message)
+    message = "action {action} needs the parent_id of the trace that it revises"
+    yield ValueRule(where, "revision without parent", ~solve & parent.is_null(), message, ("action",))
     if "parent_id" in types:
         flagged = parent == pl.col("trace_id")
-        yield ValueRule(
-            "parent_id", "own parent", flagged, _bad("parent_id", "is the trace itself: name the trace it revises")
-        )
+        message = "{parent_id} is the trace itself: name the trace it revises"
+        yield ValueRule("parent_id", "own parent", flagged, message)
     if "reads" in types:
-        message = _says("a trace with action `solve` revises nothing: its reads must be null")
+        message = "a trace with action `solve` revises nothing: its reads must be null"
         yield ValueRule("reads", "solve that reads", solve & pl.col("reads").is_not_null(), message)
     if "credit" in types:
-        yield ValueRule("credit", "range", ~pl.col("credit").is_between(0, 1), _bad("credit", "lies outside 0 to 1"))
+        yield ValueRule("credit", "range", ~pl.col("credit").is_between(0, 1), "{credit} lies outside 0 to 1")
     if "correct" in types:
         answer = pl.col("answer") if "answer" in types else pl.lit(None, pl.String)
-        message = _says("is true, but the answer is null: an answer that could not be read is wrong (false)")
+        message = "is true, but the answer is null: an answer that could not be read is wrong (false)"
         yield ValueRule("correct", "null answer", pl.col("correct") & answer.is_null(), message)
     if "opaque" in types:
         wrong = (pl.col("answer") != pl.col("trace_id")).fill_null(True) if "answer" in types else pl.lit(True)
-        message = _says("the trace is opaque, but its answer is not its trace_id: write the trace_id as answer")
+        message = "the trace is opaque, but its answer is not its trace_id: write the trace_id as answer"
         yield ValueRule("opaque", "answer", pl.col("opaque") & wrong, message)
 
 
 def _verifications(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
     if "candidates" in types:
-        message = _bad("candidates", "must be at least 1: write null for a verifier that scores traces alone")
+        message = "{candidates} must be at least 1: write null for a verifier that scores traces alone"
         yield ValueRule("candidates", "zero", pl.col("candidates") == 0, message)
 
 
 def _rounds(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
-    pairs = [("relevance", "documents"), ("retrieval_rank", "documents"), ("clusters", "answers")]
-    for name, of in pairs:
-        if name in types:
-            flagged = pl.col(name).list.len() != pl.col(of).list.len()
-            yield ValueRule(name, "length", flagged, _unequal(name, of), (of,))
-
-
-def _unequal(name: str, of: str) -> Message:
-    def message(row: dict[str, Any]) -> str:
+    def message(name: str, of: str, row: dict[str, Any]) -> str:
         return f"has {len(row[name])} entries for {len(row[of])} `{of}`: write one for each"
 
-    return message
+    for name, of in (("relevance", "documents"), ("retrieval_rank", "documents"), ("clusters", "answers")):
+        if name in types:
+            flagged = pl.col(name).list.len() != pl.col(of).list.len()
+            yield ValueRule(name, "length", flagged, partial(message, name, of), (of,))
 
 
 def _checks(_: dict[str, pl.DataType]) -> Iterator[ValueRule]:
     for name, known in (("stage", STAGES), ("verdict", VERDICTS)):
-        listed = ", ".join(f"`{value}`" for value in known)
-        yield ValueRule(name, "unknown", ~pl.col(name).is_in(known), _bad(name, f"is none of {listed}"))
+        message = f"unknown {name} {{{name}}}: write one of {listed(known)}"
+        yield ValueRule(name, "unknown", ~pl.col(name).is_in(known), message)
     flagged = (pl.col("verdict") == "none") & (pl.col("queries") > 0)
-    message = _bad("queries", "but the verdict is `none`, which spends no query: write 0")
+    message = "{queries} but the verdict is `none`, which spends no query: write 0"
     yield ValueRule("queries", "none", flagged, message)
 
 
@@ -185,14 +165,6 @@ _TABLE_RULES: dict[str, Callable[[dict[str, pl.DataType]], Iterator[ValueRule]]]
     "rounds": _rounds,
     "checks": _checks,
 }
-
-
-def _says(text: str) -> Message:
-    return lambda row: text
-
-
-def _bad(name: str, text: str) -> Message:
-    return lambda row: f"{shown(row[name])} {text}"
 
 
 def check_states(faults: Faults, table: str) -> list[str]:
@@ -237,12 +209,8 @@ def check_states(faults: Faults, table: str) -> list[str]:
 
 def _state_encoding(file: Any) -> tuple[bool, int]:
     """(any chunk of `state` dictionary-encoded, bytes of the largest row group)."""
-    encoded, largest = False, 0
-    for i in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(i)
-        largest = max(largest, group.total_byte_size)
-        for j in range(group.num_columns):
-            chunk = group.column(j)
-            if chunk.path_in_schema.startswith("state") and any("DICT" in e for e in chunk.encodings):
-                encoded = True
-    return encoded, largest
+    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    chunks = (group.column(j) for group in groups for j in range(group.num_columns))
+    states = (chunk.encodings for chunk in chunks if chunk.path_in_schema.startswith("state"))
+    encoded = any("DICT" in encoding for encodings in states for encoding in encodings)
+    return encoded, max((group.total_byte_size for group in groups), default=0)

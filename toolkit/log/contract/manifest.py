@@ -68,7 +68,7 @@ def now() -> str:
 
 
 def parse_manifest(data: bytes, where: str) -> Manifest:
-    """Read a manifest; LogError where it is none, is damaged, or is of a newer version than we know."""
+    """Read a manifest; LogError where it is not one, is damaged, or is of a newer version than we know."""
     try:
         content = json.loads(data.decode("utf-8"))
     except ValueError as error:

@@ -39,7 +39,7 @@ class LogError(ThinkbackError):
 
 @dataclass(frozen=True)
 class Report:
-    """What validation found: faults that make the log unfit, and notes that do not."""
+    """What validation found: faults that make the log invalid, and notes that do not."""
 
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]

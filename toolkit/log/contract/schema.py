@@ -1,6 +1,6 @@
 """The tables of a log and their columns: names, types and which may be null. The contract, as data.
 
-Types are polars types; `shards.py` maps them to Arrow's. A table may hold further columns, which travel
+Types are polars types; `shard_files.py` maps them to Arrow's. A table may hold further columns, which travel
 along untouched; in `features` every further numeric column is a feature and is a float64.
 """
 

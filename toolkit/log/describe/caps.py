@@ -41,10 +41,25 @@ def _limits(frame: pl.DataFrame, kind: str, of: pl.Expr, cap: str) -> pl.DataFra
     return named.select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
 
 
-def _replayable(traces: pl.DataFrame, group: list[str]) -> pl.DataFrame:
-    """Traces before a gap in their group's sample indices, which count 0, 1, 2 …"""
-    place = pl.col("sample_index").rank("ordinal").over(group).cast(pl.Int64) - 1
-    return traces.filter(place == pl.col("sample_index"))
+_BEFORE_GAP = pl.col("sample_index").rank("ordinal").cast(pl.Int64) - 1 == pl.col("sample_index")
+"""Whether a trace comes before a gap in its group's sample indices, which count 0, 1, 2 …"""
+
+
+def _at_once(limits: pl.DataFrame, gapped: pl.Expr, unfit: pl.Expr) -> pl.DataFrame:
+    """The limits of pools that were generated at once: each example supports exactly its size, or nothing."""
+    other = pl.when(gapped).then(pl.lit(_GAP)).otherwise(pl.lit(_OTHER_SIZE))
+    return limits.with_columns(
+        least="limit",
+        limit=pl.when(unfit).then(0).otherwise("limit"),
+        why=pl.when(pl.col("why") == _NO_MORE).then(other).otherwise("why"),
+    )
+
+
+def _of_known(limits: pl.DataFrame, examples: pl.DataFrame, column: str) -> pl.DataFrame:
+    """The limits, 0 for examples without a value of `column`."""
+    known = pl.col("example_id").is_in(examples.filter(pl.col(column).is_not_null())["example_id"].implode())
+    limit, why = pl.when(known).then("limit").otherwise(0), pl.when(known).then("why")
+    return limits.with_columns(limit=limit, why=why.otherwise(pl.lit(f"with no {column}")))
 
 
 def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozenset[str]) -> pl.DataFrame:
@@ -53,32 +68,18 @@ def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozen
     `whole_pools` are those with `prefix: false`: each example supports exactly its size, and none with a gap.
     """
     solves = traces.filter(pl.col("action") == "solve")
-    sizes = solves.group_by("pool", "example_id").len()
-    counted = _replayable(solves, ["pool", "example_id"]).group_by("pool", "example_id").agg(limit=pl.len())
-    joined = sizes.join(counted, on=["pool", "example_id"], how="left").with_columns(pl.col("limit").fill_null(0))
-    gap = pl.when(pl.col("len") > pl.col("limit")).then(pl.lit(_GAP))
-    limits = joined.with_columns(why=gap.otherwise(pl.lit(_NO_MORE)))
-    whole = _with_absent(ids, limits.select("pool", "example_id", "limit", "why"), ["pool"], "with no trace of it")
-    at_once = pl.col("pool").is_in(list(whole_pools))
-    gapped = pl.col("why") == _GAP
-    exact = whole.filter(at_once).with_columns(
-        least="limit",
-        limit=pl.when(gapped).then(0).otherwise("limit"),
-        why=pl.when(pl.col("why") == _NO_MORE).then(pl.lit(_OTHER_SIZE)).otherwise("why"),
+    limits = solves.group_by("pool", "example_id").agg(
+        limit=_BEFORE_GAP.sum(),
+        why=pl.when(_BEFORE_GAP.sum() == pl.len()).then(pl.lit(_NO_MORE)).otherwise(pl.lit(_GAP)),
     )
-    parts = [
-        _limits(whole.filter(~at_once), "sample", pl.col("pool"), "max_traces"),
-        _limits(exact, "sample, whole", pl.col("pool"), "max_traces"),
-    ]
-    return pl.concat(parts)
+    whole = _with_absent(ids, limits, ["pool"], "with no trace of it")
+    at_once, gapped = pl.col("pool").is_in(list(whole_pools)), pl.col("why") == _GAP
+    kinds = {"sample": whole.filter(~at_once), "sample, whole": _at_once(whole.filter(at_once), gapped, gapped)}
+    return pl.concat([_limits(frame, kind, pl.col("pool"), "max_traces") for kind, frame in kinds.items()])
 
 
 def limits_of_verifiers(
-    ids: pl.DataFrame,
-    traces: pl.DataFrame,
-    marked: pl.DataFrame,
-    whole_pools: frozenset[str],
-    verifiers: Sequence[str],
+    ids: pl.DataFrame, traces: pl.DataFrame, marked: pl.DataFrame, whole_pools: frozenset[str], verifiers: Sequence[str]
 ) -> pl.DataFrame:
     """`sample` with a verifier: the traces before a gap and before the first valid one without a score.
 
@@ -86,7 +87,8 @@ def limits_of_verifiers(
     those of the whole log: what a block's examples support may not depend on what else is in the block.
     """
     solves = traces.filter(pl.col("action") == "solve")
-    usable = _replayable(solves, ["pool", "example_id"]).select("pool", "example_id", "at", "sample_index", "valid")
+    usable = solves.filter(_BEFORE_GAP.over("pool", "example_id"))
+    usable = usable.select("pool", "example_id", "at", "sample_index", "valid")
     scored = marked.filter(pl.col("action") == "solve").select("verifier", "at", "candidates", scored=True)
     logged = solves.group_by("pool", "example_id").agg(logged=pl.len().cast(pl.Int64))
     wide = usable.join(pl.DataFrame({"verifier": verifiers}, schema={"verifier": pl.String}), how="cross").join(
@@ -105,12 +107,7 @@ def limits_of_verifiers(
         limit=pl.col("unscored").fill_null(pl.col("size")).fill_null(0),
         why=pl.coalesce("why", lacks.otherwise(pl.lit(_NO_MORE))),
     )
-    unfit = pl.when(gapped).then(pl.lit(_GAP))
-    exact = plain.filter(at_once).with_columns(
-        least="limit",
-        limit=pl.when(gapped | pl.col("unscored").is_not_null()).then(0).otherwise("limit"),
-        why=pl.when(pl.col("why") == _NO_MORE).then(unfit.otherwise(pl.lit(_OTHER_SIZE))).otherwise("why"),
-    )
+    exact = _at_once(plain.filter(at_once), gapped, gapped | pl.col("unscored").is_not_null())
     ranked = _ranked(whole.filter(listwise), at_once, gapped)
     of = pl.format("{} by {}", "pool", "verifier")
     kinds = {"sample, verified": plain.filter(~at_once), "sample, whole, verified": exact, LISTWISE: ranked}
@@ -163,7 +160,7 @@ def limits_of_actions(ids: pl.DataFrame, traces: pl.DataFrame) -> pl.DataFrame:
         bases.select("example_id", base="pool", parent_id="trace_id"), on=["example_id", "parent_id"]
     )
     by = ["action", "base", "pool"]
-    usable = _replayable(revised, [*by, "example_id"])
+    usable = revised.filter(_BEFORE_GAP.over(*by, "example_id"))
     limits = usable.group_by(*by, "example_id").agg(limit=pl.len()).with_columns(why=pl.lit("with no more revisions"))
     bare = bases.select("example_id", base="pool")
     whole = _with_absent(ids, limits, by, "with no revision of sample 0")
@@ -176,22 +173,13 @@ def limits_of_actions(ids: pl.DataFrame, traces: pl.DataFrame) -> pl.DataFrame:
 def limits_of_rounds(ids: pl.DataFrame, examples: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
     """`retrieve`: the rounds of the hop that has fewest; none without gold documents."""
     hops = rounds.group_by("pool", "example_id", "hop").agg(limit=pl.len())
-    limits = (
-        hops.group_by("pool", "example_id").agg(pl.col("limit").min()).with_columns(why=pl.lit("with no more rounds"))
-    )
+    limits = hops.group_by("pool", "example_id").agg(pl.col("limit").min(), why=pl.lit("with no more rounds"))
     whole = _with_absent(ids, limits, ["pool"], "with no round")
-    known = examples.select("example_id", known=pl.col("gold_documents").is_not_null())
-    joined = whole.join(known, on="example_id", how="left").with_columns(pl.col("known").fill_null(False))
-    bounded = joined.with_columns(
-        limit=pl.when("known").then("limit").otherwise(0),
-        why=pl.when("known").then("why").otherwise(pl.lit("with no gold_documents")),
-    )
-    return _limits(bounded, "retrieve", pl.col("pool"), "rounds")
+    return _limits(_of_known(whole, examples, "gold_documents"), "retrieve", pl.col("pool"), "rounds")
 
 
 def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataFrame) -> pl.DataFrame:
     """`buzz`: rounds of the claims left undecided, and claims of a stream whose end was not logged as `none`."""
-    known = examples.select("example_id", known=pl.col("gold_error").is_not_null())
     none = pl.col("verdict") == "none"
     present = checks.select("pool", "example_id").unique()
     claim = ["pool", "example_id", "claim"]
@@ -213,12 +201,7 @@ def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataF
     ):
         limits = present.join(bound, on=["pool", "example_id"], how="left").with_columns(why=pl.lit(lack))
         whole = _with_absent(ids, limits, ["pool"], "with no check")
-        joined = whole.join(known, on="example_id", how="left").with_columns(pl.col("known").fill_null(False))
-        bounded = joined.with_columns(
-            limit=pl.when("known").then("limit").otherwise(0),
-            why=pl.when("known").then("why").otherwise(pl.lit("with no gold_error")),
-        )
-        parts.append(_limits(bounded, "buzz", pl.col("pool"), cap))
+        parts.append(_limits(_of_known(whole, examples, "gold_error"), "buzz", pl.col("pool"), cap))
     return pl.concat(parts)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -12,6 +13,10 @@ from toolkit.log.describe.caps import ONE_CAP
 if TYPE_CHECKING:
     from toolkit.show import Table
 
+_HEADINGS = {
+    "sizes": "per example", "answers_read": "read %", "valid": "valid %", "judged": "judged %", "accuracy": "right %",
+    "coverage": "covered %", "auc": "AUC", "auc_within": "AUC within", "kind": "policy", "rest": "missing in the rest",
+}  # fmt: skip
 _COVERED = "covered: valid traces with a score; AUC within: mean over examples with right and wrong traces"
 
 
@@ -47,52 +52,16 @@ class Description:
 
     def as_tables(self) -> list[Table]:
         """The description as tables, which also write Markdown and CSV."""
-        from toolkit.show import SIMULATED, Number, Words
+        from toolkit.show import SIMULATED
 
-        text, whole, share, ratio = Words(), Number(), Number(1, 100.0), Number(3)
         state = "sealed" if self.sealed else "unsealed"
-        judged = f"{self.examples:,} examples, {self.judged:,} of them judged"
-        notes = [SIMULATED] if self.simulated else []
+        title = f"{self.name} ({state}): {self.examples:,} examples, {self.judged:,} of them judged"
         made = [
-            _table(
-                f"{self.name} ({state}): {judged}",
-                self.tables,
-                {"table": ("table", text), "shards": ("shards", whole), "rows": ("rows", whole)},
-                above=notes,
-                below=list(self.notes),
-            ),
-            _table(
-                "Traces",
-                self.pools,
-                {
-                    "pool": ("pool", text), "action": ("action", text), "examples": ("examples", whole),
-                    "traces": ("traces", whole), "fewest": ("fewest", whole), "most": ("most", whole),
-                    "sizes": ("per example", text), "answers_read": ("read %", share), "valid": ("valid %", share),
-                    "judged": ("judged %", share), "accuracy": ("right %", share),
-                    "prompt_tokens": ("prompt tokens", whole), "completion_tokens": ("completion tokens", whole),
-                },
-            ),
-            _table(
-                "Verifiers",
-                self.verifiers,
-                {
-                    "verifier": ("verifier", text), "pool": ("pool", text), "action": ("action", text),
-                    "scores": ("scores", whole), "coverage": ("covered %", share), "auc": ("AUC", ratio),
-                    "auc_within": ("AUC within", ratio), "prompt_tokens": ("prompt tokens", whole),
-                    "completion_tokens": ("completion tokens", whole),
-                },
-                below=[_COVERED],
-            ),
-            _table(
-                "Policies that the log supports",
-                _worded(self.caps),
-                {
-                    "kind": ("policy", text), "of": ("of", text), "cap": ("cap", text), "all": ("all", text),
-                    "most": ("95 %", text), "rest": ("missing in the rest", text),
-                },
-                below=_below(self.caps),
-            ),
-        ]  # fmt: skip
+            _table(title, self.tables, above=[SIMULATED] if self.simulated else [], below=self.notes),
+            _table("Traces", self.pools),
+            _table("Verifiers", self.verifiers, below=[_COVERED]),
+            _table("Policies that the log supports", _worded(self.caps), below=_below(self.caps)),
+        ]
         return [table for table in made if table is not None]
 
 
@@ -106,32 +75,22 @@ def _below(caps: pl.DataFrame) -> list[str]:
 
 def _worded(caps: pl.DataFrame) -> pl.DataFrame:
     """Caps as words: `any` where nothing limits them, `none` where not even 1 is supported."""
-    names = ("all", "most")
-    words = (
-        pl.when(pl.col(n).is_null()).then(pl.lit("any"))
-        .when(pl.col(n) == 0).then(pl.lit("none"))
-        .otherwise(pl.col(n).cast(pl.String)).alias(n)
-        for n in names
-    )  # fmt: skip
-    return caps.with_columns(words)
+    words = (pl.col(n).cast(pl.String).replace("0", "none").fill_null("any") for n in ("all", "most"))
+    return caps.with_columns(words).rename({"most": "95 %"})
 
 
-def _table(
-    title: str,
-    frame: pl.DataFrame,
-    columns: dict[str, tuple[str, Any]],
-    above: list[str] | None = None,
-    below: list[str] | None = None,
-) -> Table | None:
-    from toolkit.show import Table, TableColumn
+def _table(title: str, frame: pl.DataFrame, above: Sequence[str] = (), below: Sequence[str] = ()) -> Table | None:
+    """A frame with headings for people, without columns that say nothing; shares in per cent."""
+    from toolkit.show import Number, Table, TableColumn, Words
 
     if not frame.height:
         return None
-    shown = [name for name in columns if frame[name].null_count() < frame.height and set(frame[name]) != {""}]
-    return Table(
-        title,
-        tuple(TableColumn(columns[name][0], columns[name][1], key=name, beneath=name == "rest") for name in shown),
-        tuple(frame.select(shown).iter_rows()),
-        above=tuple(above or ()),
-        below=tuple(below or ()),
-    )
+    columns = []
+    for name, dtype in frame.schema.items():
+        if frame[name].null_count() < frame.height and set(frame[name]) != {""}:
+            heading = _HEADINGS.get(name, name.replace("_", " "))
+            number = Number(1, 100.0) if heading.endswith("%") else Number(3 if dtype.is_float() else 0)
+            form = Words() if dtype == pl.String else number
+            columns.append(TableColumn(heading, form, key=name, beneath=name == "rest"))
+    rows = tuple(frame.select(column.key for column in columns).iter_rows())
+    return Table(title, tuple(columns), rows, above=tuple(above), below=tuple(below))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
 import polars as pl
 
 from toolkit.log.contract.problems import UNFINISHED, LogError
@@ -113,7 +112,7 @@ def _of_scored(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
 
 
 def _coded(judged: pl.DataFrame, groups: dict[tuple[str, str, str], int]) -> pl.DataFrame:
-    """Scores with a number in the place of verifier, pool and action; `groups` is added to."""
+    """Scores with a number instead of verifier, pool and action; `groups` is added to."""
     by = ["verifier", "pool", "action"]
     keys = judged.select(by).unique().sort(by)
     codes = [groups.setdefault(key, len(groups)) for key in keys.iter_rows()]
@@ -189,15 +188,13 @@ def _verifiers(sums: _Sums) -> pl.DataFrame:
     valid = pl.concat(sums.sizes).group_by("pool", "action").agg(all_valid=pl.col("valid").sum())
     found = verified.group_by(by).agg(pl.col(n).sum() for n in verified.columns if n not in by)
     frame = found.join(valid, on=["pool", "action"], how="left").sort(by)
-    split = pl.concat(sums.scores).partition_by("code", as_dict=True)
+    scores = pl.concat(sums.scores)
+    split = scores.partition_by("code", as_dict=True)
     aucs, within = [], []
     for key in frame.select(by).iter_rows():
-        part = split.get((sums.groups.get(key),))
-        score = np.empty(0) if part is None else part["score"].to_numpy()
-        right = np.empty(0, bool) if part is None else part["correct"].to_numpy()
-        group = np.empty(0, np.int64) if part is None else part["group"].to_numpy().astype(np.int64)
-        aucs.append(float(auc(score, right)))
-        within.append(float(auc_within(score, right, group)))
+        part = split.get((sums.groups.get(key),), scores.clear())
+        aucs.append(auc(part["score"], part["correct"]))
+        within.append(auc_within(part["score"], part["correct"], part["group"]))
     coverage = pl.when(pl.col("all_valid") > 0).then(pl.col("valid_scores") / pl.col("all_valid"))
     logged = pl.col("missing") == 0
     return frame.select(

@@ -37,10 +37,6 @@ class RangeFile(io.RawIOBase):
         """Always."""
         return True
 
-    def tell(self) -> int:
-        """The place of the next byte to be read."""
-        return self.position
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go to a byte, as files do."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self.position, io.SEEK_END: self.length}[whence]
@@ -55,15 +51,9 @@ class RangeFile(io.RawIOBase):
             return b""
         data = self.place.read_range(self.path, self.position, self.position + count)
         if len(data) != count:
-            raise NoRanges(f"`{self.path}` gave {len(data):,} bytes in the place of {count:,}")
+            raise NoRanges(f"`{self.path}` gave {len(data):,} bytes instead of {count:,}")
         self.position += count
         return data
-
-    def readinto(self, buffer: Any) -> int:
-        """The same, into a buffer."""
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
 
 def scan_ranges(shards: Sequence[tuple[Shard, Any]], types: Mapping[str, pl.DataType], row: str | None) -> pl.LazyFrame:
@@ -112,18 +102,14 @@ def _groups(
             height = file.metadata.row_group(i).num_rows
             frame = _read_group(file, i, first, schema, start, row)
             if predicate is None:
-                yield from _batches(frame.select(wanted))
+                yield from frame.select(wanted).iter_slices(BATCH_ROWS)
             else:
                 kept = frame.select(predicate.alias("kept")).to_series().fill_null(False)
                 if kept.any():
                     later = [name for name in wanted if name not in frame.columns]
                     whole = frame.hstack(_read_group(file, i, later, schema, start, row)) if later else frame
-                    yield from _batches(whole.filter(kept).select(wanted))
+                    yield from whole.filter(kept).select(wanted).iter_slices(BATCH_ROWS)
             start += height
-
-
-def _batches(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    yield from frame.iter_slices(BATCH_ROWS)
 
 
 def _read_group(

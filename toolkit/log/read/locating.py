@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,19 +36,15 @@ class Found:
 
 
 def find(address: str) -> Found:
-    """The shards that an address means. LogError where there is no log, or its manifest is unfit."""
+    """The shards that an address means. LogError where there is no log, or its manifest is invalid."""
     try:
-        return _find(address)
+        if any(sign in address for sign in "*?[") and not place_of(address).is_folder():
+            return _find_glob(address)
+        found = _find_folder(place_of(address), "")
+        if found is None:
+            raise LogError(_no_log(place_of(address), address))
     except OSError as error:
         raise LogError(f"`{address}` can't be read: {error.strerror or error}") from None
-
-
-def _find(address: str) -> Found:
-    if any(sign in address for sign in "*?[") and not place_of(address).is_folder():
-        return _find_glob(address)
-    found = _find_folder(place_of(address), address, "")
-    if found is None:
-        raise LogError(_no_log(place_of(address), address))
     return found
 
 
@@ -56,7 +53,7 @@ def is_shard(name: str) -> bool:
     return name.endswith(".parquet") and not name.startswith((".", "_"))
 
 
-def _find_folder(place: Place, shown: str, prefix: str) -> Found | None:
+def _find_folder(place: Place, prefix: str) -> Found | None:
     """A log's folder; None where it is not one. `prefix` comes before file names in messages."""
     folders, files = place.names()
     data = place.read(MANIFEST)
@@ -137,11 +134,13 @@ def _find_glob(address: str) -> Found:
             logs[root] = None
         elif (wanted := logs.setdefault(root, [])) is not None:
             wanted.append(inside)
-    common = _common_folder(list(logs))
+    # messages leave out the folder that holds all of them
+    levels = zip(*(root.split("/")[:-1] for root in logs), strict=False)
+    common = "/".join(names[0] for names in itertools.takewhile(lambda names: len(set(names)) == 1, levels))
     found = []
     for root, wanted in sorted(logs.items()):
         prefix = root.removeprefix(common).strip("/") + "/" if len(logs) > 1 else ""
-        one = _find_folder(replace(place, root=root), root, prefix)
+        one = _find_folder(replace(place, root=root), prefix)
         if one is not None:
             found.append(one if wanted is None else _restricted(one, root, wanted))
     if not any(one.shards for one in found):
@@ -171,14 +170,6 @@ def _restricted(found: Found, root: str, wanted: list[str]) -> Found:
     return Found(found.manifest, shards, found.warnings)
 
 
-def _common_folder(roots: list[str]) -> str:
-    """The folder that holds all of them; messages leave it out."""
-    common = roots[0].rpartition("/")[0]
-    while common and not all(root.startswith(f"{common}/") for root in roots):
-        common = common.rpartition("/")[0]
-    return common
-
-
 def _joined(found: list[Found], address: str) -> Found:
     """Several logs as one: sealed when all are, simulated when any is."""
     shards: dict[str, tuple[Shard, ...]] = {}
@@ -187,8 +178,6 @@ def _joined(found: list[Found], address: str) -> Found:
             shards[table] = shards.get(table, ()) + of_table
     warnings = tuple(warning for one in found for warning in one.warnings)
     manifests = [one.manifest for one in found if one.manifest is not None]
-    if len(manifests) == 1 and len(found) == 1:
-        return Found(manifests[0], shards, warnings)
-    if not manifests:
-        return Found(None, shards, warnings)
-    return Found(join_manifests(manifests, address), shards, warnings)
+    if len(found) > 1 and manifests:
+        manifests = [join_manifests(manifests, address)]
+    return Found(next(iter(manifests), None), shards, warnings)

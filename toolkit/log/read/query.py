@@ -42,7 +42,8 @@ def query_log(log: Log, sql: str) -> pl.DataFrame:
         paths = _exact_paths(log)
         for view, table in views_of(log).items():
             connection.execute(_view(connection, log, view, table, paths))
-        _forbid_other_files(connection, list(paths.values()))
+        connection.execute("SET allowed_paths = $1", [list(paths.values())])  # it reads the log and nothing else
+        connection.execute("SET enable_external_access = false")
         return _interruptible(connection, lambda: _to_polars(connection.sql(sql)))
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException) as e:
         raise LogError(f"the SQL fails: {_first_lines(e)}") from None
@@ -159,12 +160,6 @@ def _duck_type(dtype: Any) -> str | None:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _forbid_other_files(connection: Any, paths: list[str]) -> None:
-    """A query reads the log and nothing else."""
-    connection.execute("SET allowed_paths = $1", [paths])
-    connection.execute("SET enable_external_access = false")
 
 
 def _interruptible(connection: Any, work: Callable[[], pl.DataFrame]) -> pl.DataFrame:

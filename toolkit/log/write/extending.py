@@ -41,7 +41,7 @@ _PLACING = "placing.json"
 
 
 def open_sealed(path: str | Path) -> Log:
-    """Open a local, sealed log that can be written. LogError where it is none."""
+    """Open a local, sealed log that can be written. LogError where it is not one."""
     folder = local_path(path)
     log = open_log(folder)
     if not log.shards:
@@ -151,13 +151,19 @@ def _locked(shown: str | Path, folder: Path) -> Iterator[None]:
 
 def _note(folder: Path, tables: Mapping[str, Frame]) -> None:
     """Write down which files exist, listed or not, before new ones come: whatever else is there later is ours."""
-    existing = {table: sorted(file.name for file in _files(folder, table)) for table in tables}
-    old = [table for table in tables if kind_of(table) == FEATURES]
-    manifest = parse_manifest((folder / MANIFEST).read_bytes(), MANIFEST)
-    ours = {table: [e.file.rpartition("/")[2] for e in manifest.tables.get(table, ())] for table in old}
-    kept = {table: [name for name in names if name not in ours.get(table, ())] for table, names in existing.items()}
+    listed = _listed(folder)
+    kept = {}
+    for table in tables:
+        replaced = listed.get(table, set()) if kind_of(table) == FEATURES else set()
+        kept[table] = sorted({file.name for file in _files(folder, table)} - replaced)
     with beside(folder / ADDING / _PLACING) as temporary:
         temporary.write_text(json.dumps(kept), encoding="utf-8")
+
+
+def _listed(folder: Path) -> dict[str, set[str]]:
+    """Names of the shards of each table that the manifest lists."""
+    tables = parse_manifest((folder / MANIFEST).read_bytes(), MANIFEST).tables
+    return {table: {entry.file.rpartition("/")[2] for entry in entries} for table, entries in tables.items()}
 
 
 def _clear(folder: Path) -> None:
@@ -168,11 +174,10 @@ def _clear(folder: Path) -> None:
     if not note.exists():
         return
     kept = json.loads(note.read_text(encoding="utf-8"))
-    manifest = parse_manifest((folder / MANIFEST).read_bytes(), MANIFEST)
+    listed = _listed(folder)
     for table, names in kept.items():
-        listed = {entry.file.rpartition("/")[2] for entry in manifest.tables.get(table, ())}
         for file in _files(folder, table):
-            if file.name not in listed and file.name not in names:
+            if file.name not in listed.get(table, ()) and file.name not in names:
                 file.unlink(missing_ok=True)
         for left in (folder / table).glob(".*.part"):
             left.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ import polars as pl
 from toolkit.files import replacing
 from toolkit.log.contract.manifest import Manifest, join_manifests
 from toolkit.log.contract.problems import LogError, Problem, shown
-from toolkit.log.contract.schema import keys_of, kind_of, schema_of
+from toolkit.log.contract.schema import keys_of, kind_of
 from toolkit.log.read.example_blocks import example_blocks
 from toolkit.log.read.footers import Footer
 from toolkit.log.read.locating import Shard
@@ -164,29 +164,15 @@ def _details(logs: list[Log], name: str) -> dict[str, object]:
         for log, m in zip(logs, manifests, strict=True)
     ]
     extra = {key: value for m in reversed(manifests) for key, value in m.extra.items()}
-    return {
-        **extra,
-        "name": name,
-        "license": joined.license,
-        "simulated": joined.simulated,
-        "source": {"merged": merged},
-        "pools": joined.pools,
-    }
+    kept = {"license": joined.license, "simulated": joined.simulated, "pools": joined.pools}
+    return {**extra, **kept, "name": name, "source": {"merged": merged}}
 
 
 def _merge_table(folder: Path, joined: _Joined, table: str, lost: Dropped, level: int) -> int:
     """Write the kept rows of one table, in ranges of examples; the number of rows dropped."""
-    log = joined.log
-    present = log.columns(table)
-    columns = [
-        *(name for name in schema_of(table) if name in present),
-        *(n for n in present if n not in schema_of(table)),
-    ]
-    features = kind_of(table) == FEATURES
-    found = (
-        _strays(joined, table, lost) if features else _losers(joined, table, lost) if table != "traces" else lost.rows
-    )
-    losers, idle = found.to_frame(), 0
+    log, columns, features = joined.log, list(joined.log.columns(table)), kind_of(table) == FEATURES
+    rows_of = _strays if features else _losers
+    losers, idle = (lost.rows if table == "traces" else rows_of(joined, table, lost)).to_frame(), 0
     for low, high in example_blocks(log, [table], ROWS_PER_SHARD):
         here = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
         rows = collect(log.scan(table, columns, rows=True).filter(here), log).sort(ROW)

@@ -13,11 +13,13 @@ from toolkit.log.contract.conversion import state_type
 from toolkit.log.contract.manifest import MANIFEST, Manifest, ShardEntry, now, parse_manifest
 from toolkit.log.contract.problems import UNFINISHED, LogError
 from toolkit.log.contract.schema import HIDDEN, TABLES, kind_of, target_type
-from toolkit.log.read.footers import damage, hash_file
-from toolkit.log.read.log import Log, collect, open_log
+from toolkit.log.read.footers import hash_file
+from toolkit.log.read.log import Log, collect, first_damaged, open_log
 from toolkit.log.read.places import local_path
 from toolkit.log.write.shard_files import ROW_GROUP_BYTES, beside, remove_parts, replace_shard
 from toolkit.log.write.typed_rows import sort_rows
+
+_DETAILS = {"license", "simulated", "source", "pools", "created"}
 
 
 def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: Any) -> Log:
@@ -41,7 +43,8 @@ def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> N
     manifest = _manifest(name, details)
     parse_manifest(manifest.to_json().encode(), MANIFEST)  # before anything is changed
     log = open_log(folder)
-    _read_all(log)
+    if (damaged := first_damaged(log)) is not None:  # a hash would bless damage
+        raise damaged.error()
     if validate:
         check_log(log, tuple(log.shards))
     for of_table in log.shards.values():
@@ -62,26 +65,9 @@ def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> N
 
 def _manifest(name: str, details: dict[str, Any]) -> Manifest:
     """The manifest without its tables; what `details` hold besides its own keys is kept as further ones."""
-    extra = dict(details)
-    fields = {key: extra.pop(key, None) for key in ("license", "simulated", "source", "pools", "created")}
-    return Manifest(
-        name=name,
-        created=fields["created"] or now(),
-        tables={},
-        license=fields["license"],
-        simulated=fields["simulated"] or False,
-        source=fields["source"],
-        pools=fields["pools"] or {},
-        extra=extra,
-    )
-
-
-def _read_all(log: Log) -> None:
-    """Read every page, since a hash would bless damage for ever. LogError for the first damaged shard."""
-    for of_table in log.shards.values():
-        for shard in of_table:
-            if (problem := damage(shard, log.footer(shard))) is not None:
-                raise problem.error()
+    own = {key: details[key] for key in _DETAILS & details.keys() if details[key] is not None}
+    extra = {key: value for key, value in details.items() if key not in _DETAILS}
+    return Manifest(**{"created": now(), **own}, name=name, tables={}, extra=extra)
 
 
 def _is_ours(log: Log, table: str, path: str) -> bool:

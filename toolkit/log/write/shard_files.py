@@ -45,7 +45,7 @@ def write_shard(folder: Path, table: str, rows: pl.DataFrame, level: int = LEVEL
 
 
 def replace_shard(path: Path, table: str, rows: pl.DataFrame) -> None:
-    """Write rows in the place of a shard, which is whole before and after."""
+    """Replace a shard, which is whole before and after."""
     with beside(path) as temporary:
         _write_parquet(temporary, table, rows)
 
