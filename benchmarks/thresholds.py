@@ -19,8 +19,7 @@ from replay import Margin, Sample
 from replay.data.block import Block
 from replay.data.contents import read_contents
 from replay.data.read import Request, read_block
-from replay.policies.base import needs_of
-from replay.policies.evaluator import replay_block
+from replay.policies.base import Evaluator, needs_of
 from toolkit.log import open_log
 
 COLUMNS = (
@@ -83,7 +82,7 @@ def plain(block: Block, margin: float, pool_name: str, verifier: str) -> list[Ro
 
 
 def check(block: Block, policies: list[Sample], thresholds: list[int]) -> None:
-    outcomes = replay_block(block, policies)
+    outcomes = Evaluator(block, policies).outcomes()
     for number in thresholds:
         stop, done = policies[number].stop, outcomes[number]
         rows = np.array(plain(block, stop.margin, "n15", "strong"))  # type: ignore[attr-defined]
@@ -112,7 +111,7 @@ def main() -> None:
     for _ in range(5):
         fresh = block.slice(0, len(block.examples))
         start = time.perf_counter()
-        replay_block(fresh, policies)
+        Evaluator(fresh, policies).outcomes()
         engine.append(time.perf_counter() - start)
     best, median = min(engine), float(np.median(engine))
     shape = f"{options.thresholds:,} thresholds x {options.examples:,} examples x 15 traces"

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from replay.data.conditions import examples_of, matching, refuse_overlap
-from replay.policies.base import Policy
+from replay.policies.base import Policy, errors_of
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.learning import learnt_on
 from replay.runs.result import Result
@@ -161,10 +161,8 @@ def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None
         for learnt in learnt_on(policy):
             first.setdefault(learnt, policy)
     for (key, condition), policy in first.items():
-        try:
+        with errors_of(policy.name):
             refuse_overlap(log, matching(log, condition, key), ids, key, condition, (whom, three))
-        except ThinkbackError as error:
-            raise policy.refuse(str(error)) from None
     gates = gate_files(policies)
     if not gates:
         return

@@ -7,8 +7,9 @@ What a policy may see (answers, costs, scores) and what it may not (`judged`, `c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -28,13 +29,6 @@ class Scores:
     candidates: np.ndarray  # (E, T), 0: not listwise
     costs: Mapping[str, np.ndarray]  # SCORE_COSTS (and price): (E, T), unlogged counted as 0
     lacking: Mapping[str, np.ndarray] = field(default_factory=dict)  # SCORE_COSTS that some call lacks: bool (E, T)
-
-    def slice(self, start: int, stop: int) -> Scores:
-        """The examples from `start` up to `stop`, as views."""
-        cut = np.s_[start:stop]
-        costs = {name: values[cut] for name, values in self.costs.items()}
-        lacking = {name: values[cut] for name, values in self.lacking.items()}
-        return Scores(self.score[cut], self.candidates[cut], costs, lacking)
 
     @cached_property
     def listwise(self) -> np.ndarray:
@@ -65,24 +59,7 @@ class Pool:
     scores: Mapping[str, Scores]
     signals: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of traces that gates read: (E, T)
     features: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of `features`: (E, T)
-
-    def slice(self, start: int, stop: int) -> Pool:
-        """The examples from `start` up to `stop`, as views."""
-        cut = np.s_[start:stop]
-        return replace(
-            self,
-            size=self.size[cut],
-            behind_gap=self.behind_gap[cut],
-            code=self.code[cut],
-            word=self.word[cut],
-            costs={name: values[cut] for name, values in self.costs.items()},
-            judged=self.judged[cut],
-            credit=self.credit[cut],
-            reads=self.reads[cut],
-            scores={name: scores.slice(start, stop) for name, scores in self.scores.items()},
-            signals={name: values[cut] for name, values in self.signals.items()},
-            features={name: values[cut] for name, values in self.features.items()},
-        )
+    whole: bool = False  # replayed whole or not at all
 
     @cached_property
     def words(self) -> np.ndarray:
@@ -110,7 +87,7 @@ class Block:
 
     def slice(self, start: int, stop: int) -> Block:
         """The examples from `start` up to `stop`, as views."""
-        pools = {name: pool.slice(start, stop) for name, pool in self.pools.items()}
+        pools = _rows(self.pools, slice(start, stop))
         inside = self.outside[(self.outside[:, 0] >= start) & (self.outside[:, 0] < stop)]
         return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside - (start, 0))
 
@@ -118,3 +95,12 @@ class Block:
     def hashes(self) -> np.ndarray:
         """Hashes of the example ids for the random orders: uint64 (E,)."""
         return example_hashes(self.examples["example_id"].to_list())
+
+
+def _rows(value: Any, rows: slice) -> Any:
+    """Some rows of an array, as a view, or of all arrays that a mapping or a dataclass holds."""
+    if isinstance(value, Mapping):
+        return {name: _rows(held, rows) for name, held in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: _rows(getattr(value, field.name), rows) for field in fields(value)})
+    return value[rows] if isinstance(value, np.ndarray) else value

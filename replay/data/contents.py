@@ -34,6 +34,11 @@ class Contents:
         if pool not in self.pools:
             raise ThinkbackError(f"the log has no pool `{pool}` of first attempts; {suggest(pool, self.pools)}")
 
+    def require_action(self, action: str) -> None:
+        """An action, of which the log has revisions."""
+        if action not in self.actions:
+            raise ThinkbackError(f"the log has no action `{action}`; {suggest(action, self.actions)}")
+
     def require_verifier(self, verifier: str, reader: str = "") -> None:
         """A verifier; `reader` says who wants it."""
         if verifier not in self.verifiers:

@@ -41,11 +41,11 @@ def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
     words = pl.DataFrame({"answer": vocabulary, "word": np.arange(len(vocabulary), dtype=np.int32)})
     traces = traces.join(words, on="answer", how="left", maintain_order="left")
     scores = _read_scores(log, traces, within, request)
-    pools = {}
-    for name in sorted(traces["slice"].unique().to_list()):
-        pools[name] = _pool(name, len(examples), traces.filter(pl.col("slice") == name), scores, request)
-    for name in sorted((request.needs.pools | set(request.needs.slices.values())) - set(pools)):
-        pools[name] = _pool(name, len(examples), traces.clear(), scores, request)
+    whole = log.pools_without_prefix()
+    pools = {
+        name: _pool(name, len(examples), traces.filter(pl.col("slice") == name), scores, request, name in whole)
+        for name in sorted(request.needs.pools | set(request.needs.slices.values()))
+    }
     if request.measure is not None:
         _measured_alike(examples, pools.values(), request.measure)
     actions = {name: action for action, name in request.needs.slices.items()}
@@ -85,8 +85,7 @@ def _read_traces(
     wanted += ["correct", "credit", "prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used"]
     wanted += ["latency_s", "device_s", "opaque", "reads", *([request.measure] if request.measure else [])]
     wanted += [*sorted(request.needs.trace_columns), *(["token_logprobs"] if request.needs.suffixes else [])]
-    names = request.needs.pools | {base for _, base, _ in request.needs.actions}
-    solves = (pl.col("action") == "solve") & pl.col("pool").is_in(sorted(names))
+    solves = (pl.col("action") == "solve") & pl.col("pool").is_in(sorted(request.needs.pools))
     revisions = pl.col("action").is_in(sorted({action for action, _, _ in request.needs.actions}))
     scan = log.scan("traces", list(dict.fromkeys(wanted))).filter(within & (solves | revisions))
     frame = _up_to_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
@@ -116,6 +115,7 @@ def _read_traces(
         (pl.col("finish_reason") == "length").cast(pl.Float64).alias("truncated"),
         pl.col("finalizer_used").cast(pl.Float64).alias("finalizers"),
         pl.col(request.measure or "correct").cast(pl.Float64).alias("judged"),
+        pl.when(pl.col("action") == "solve").then(0).otherwise(pl.col("reads").fill_null(1)).alias("reads"),
         *(pl.col(c).cast(pl.Float64) for c in ("credit", *TRACE_COSTS[2:], *sorted(request.needs.trace_columns))),
         *(_suffix(tokens).alias(suffix_name(tokens)) for tokens in sorted(request.needs.suffixes)),
     )
@@ -164,19 +164,10 @@ def _valid_answers(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
 def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: Request) -> pl.DataFrame:
     """Verifications of the block's traces with columns slice, verifier, e, s, and which costs each lacks."""
     names = sorted({verifier for _, verifier in request.needs.scores})
-    columns = [
-        "trace_id",
-        "verifier",
-        "example_id",
-        "score",
-        "candidates",
-        "prompt_tokens",
-        "completion_tokens",
-    ]
-    columns += ["latency_s", "device_s"]
+    columns = ["trace_id", "verifier", "example_id", "score", "candidates", "prompt_tokens", "completion_tokens"]
     place = traces.select("trace_id", "slice", "e", "s").lazy()
     scan = (
-        log.scan("verifications", columns)
+        log.scan("verifications", [*columns, "latency_s", "device_s"])
         .filter(within & pl.col("verifier").is_in(names))
         .join(place, on="trace_id", how="inner")
         .with_columns(
@@ -201,65 +192,57 @@ def _lacks(cost: str) -> str:
     return f"lacks {cost}"
 
 
-def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: Request) -> Pool:
+def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: Request, whole: bool) -> Pool:
     """Spread the rows of one slice over (E, T)."""
     if request.prices:
         _all_priced(traces, "model", request.prices)
         traces = traces.with_columns(request.prices.expr("model").alias("price"))
     row, column = traces["e"].to_numpy(), traces["s"].to_numpy()
     shape = (examples, int(column.max(initial=0)) + 1)
-
-    def spread(values: pl.Series, fill: float, dtype: type) -> np.ndarray:
-        out: np.ndarray = np.full(shape, fill, dtype=dtype)
-        out[row, column] = values.fill_null(fill).to_numpy()
-        return out
-
-    costs = {c: spread(traces[c], np.nan, np.float64) for c in TRACE_COSTS + (("price",) if request.prices else ())}
-    judged = spread(traces["judged"], np.nan, np.float64)
+    costs = TRACE_COSTS + (("price",) if request.prices else ())
+    judged, word = _spread(traces, "judged", shape), _spread(traces, "word", shape, -1, np.int32)
     if request.measure is not None and ((judged < 0) | (judged > 1)).any():
         raise ThinkbackError(f"measure `{request.measure}` of traces has values outside 0 to 1")
-    word = spread(traces["word"], -1, np.int32)
-    first = traces["action"] == "solve"
     behind_gap = np.zeros(examples, dtype=np.int32)
     behind_gap[row] = traces["behind_gap"].to_numpy()
-    verifiers = {}
-    for verifier in request.needs.verifiers(name):
-        verifiers[verifier] = _scores(
-            scores.filter((pl.col("slice") == name) & (pl.col("verifier") == verifier)), shape, request
-        )
     return Pool(
         name=name,
         size=np.bincount(row, minlength=examples).astype(np.int32),
         behind_gap=behind_gap,
         code=_codes(row, column, word),
         word=word,
-        costs=costs,
+        costs={cost: _spread(traces, cost, shape) for cost in costs},
         judged=judged,
-        credit=spread(traces["credit"], np.nan, np.float64),
-        reads=np.where(spread(first.cast(pl.Int32), 1, np.int32) > 0, 0, spread(traces["reads"], 1, np.int32)),
-        scores=verifiers,
-        signals={c: spread(traces[c], np.nan, np.float64) for c in signal_columns(request)},
-        features={
-            name: spread(traces[f"feature {name}"], np.nan, np.float64) for name in sorted(request.needs.features)
+        credit=_spread(traces, "credit", shape),
+        reads=_spread(traces, "reads", shape, 0, np.int32),
+        scores={
+            one: _scores(scores.filter((pl.col("slice") == name) & (pl.col("verifier") == one)), shape, request)
+            for one in request.needs.verifiers(name)
         },
+        signals={signal: _spread(traces, signal, shape) for signal in signal_columns(request)},
+        features={one: _spread(traces, f"feature {one}", shape) for one in sorted(request.needs.features)},
+        whole=whole,
     )
 
 
 def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: Request) -> Scores:
-    row, column = frame["e"].to_numpy(), frame["s"].to_numpy()
-
-    def spread(values: pl.Series, fill: float, dtype: type = np.float64) -> np.ndarray:
-        out: np.ndarray = np.full(shape, fill, dtype=dtype)
-        out[row, column] = values.to_numpy()
-        return out
-
     names = SCORE_COSTS + (("price",) if request.prices else ())
+    lacking = [cost for cost in SCORE_COSTS if frame[_lacks(cost)].any()]
     return Scores(
-        score=spread(frame["score"], np.nan),
-        candidates=spread(frame["candidates"], 0),
-        costs={c: spread(frame[c], 0.0) for c in names},
-        lacking={c: spread(frame[_lacks(c)], False, bool) for c in SCORE_COSTS if frame[_lacks(c)].any()},
+        score=_spread(frame, "score", shape),
+        candidates=_spread(frame, "candidates", shape, 0),
+        costs={cost: _spread(frame, cost, shape, 0.0) for cost in names},
+        lacking={cost: _spread(frame, _lacks(cost), shape, False, bool) for cost in lacking},
     )
+
+
+def _spread(
+    frame: pl.DataFrame, column: str, shape: tuple[int, int], fill: float = np.nan, dtype: type = np.float64
+) -> np.ndarray:
+    """A column of rows with their example `e` and sample `s` as an array (E, T); `fill` where there is no value."""
+    out: np.ndarray = np.full(shape, fill, dtype=dtype)
+    out[frame["e"].to_numpy(), frame["s"].to_numpy()] = frame[column].fill_null(fill).to_numpy()
+    return out
 
 
 def _codes(row: np.ndarray, column: np.ndarray, word: np.ndarray) -> np.ndarray:

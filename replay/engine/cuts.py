@@ -50,7 +50,7 @@ def cut(trajectory: Trajectory, how: Cut) -> Stopped:
     """Cut a walk where a policy stops."""
     step, ending = _stop(trajectory, how)
     called = _listwise_called(trajectory, how) if trajectory.listwise.any() else None
-    return Stopped(step, ending, partial(trajectory, how, step, called), called)
+    return Stopped(step, ending, why_partial(trajectory, how, step, called), called)
 
 
 def reasons(pool: str | None, verifier: str | None, cap: int, features: tuple[str, ...]) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def reasons(pool: str | None, verifier: str | None, cap: int, features: tuple[st
     )
 
 
-def partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.ndarray | None) -> np.ndarray:
+def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.ndarray | None) -> np.ndarray:
     """Why each example (E,) is partial; 0 where it is served. Without a valid trace nothing is verified."""
     size = trajectory.pool.size
     reason = np.zeros(len(size), dtype=np.int16)

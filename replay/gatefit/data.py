@@ -15,7 +15,7 @@ from replay.engine.signals import SERVED, SIGNALS, GateInput
 from replay.kinds.act import Act
 from replay.kinds.sample import Sample
 from replay.kinds.when import When
-from replay.policies.evaluator import Evaluator
+from replay.policies.base import Evaluator
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import Threshold
 from replay.runs.passes import Plan, blocks, widest
@@ -66,8 +66,7 @@ def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> 
     log = open_log(log) if isinstance(log, str) else log
     check_log(log)
     contents = read_contents(log)
-    if action not in contents.actions:
-        raise ThinkbackError(f"the log has no action `{action}`; {suggest(action, contents.actions)}")
+    contents.require_action(action)
     bases = contents.bases(action)
     if base is None and len(bases) != 1:
         revised = listed(bases) or "no pool's first trace"
@@ -176,7 +175,7 @@ def read_data(
     values, repair, names, lost, unread = [], [], [], 0, 0
     empty = np.zeros(len(features), np.int64)
     for block in blocks(plan, [policy], chunk_size(1, widest(at.contents, [policy]))):
-        evaluator = Evaluator(block, [policy], at.contents.whole)
+        evaluator = Evaluator(block, [policy])
         act, base = evaluator.path(policy.then).outcome, evaluator.path(policy.base)
         label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
         read = np.stack([feature.read(block, base).value for feature in features], axis=1)

@@ -36,7 +36,7 @@ class OracleRule:
     """Whether it ranks all examples of a run."""
     says: ClassVar[str] = "an oracle looks at all of `of`"
 
-    def choose(self, block: Block, base: str | None, of: Sequence[str], whole_pools: frozenset[str]) -> PolicyPath:
+    def choose(self, block: Block, base: str | None, of: Sequence[str]) -> PolicyPath:
         """What it chooses of the pools and actions in `of`."""
         raise NotImplementedError
 
@@ -69,7 +69,7 @@ class AnyRight(OracleRule):
 
     single = True
 
-    def choose(self, block: Block, base: str | None, of: Sequence[str], whole_pools: frozenset[str]) -> PolicyPath:
+    def choose(self, block: Block, base: str | None, of: Sequence[str]) -> PolicyPath:
         """The chosen trace of each example."""
         examples = len(block.examples)
         rows = np.arange(examples)
@@ -83,7 +83,7 @@ class AnyRight(OracleRule):
         bill = _bill(block, base, of, names)
         for number, (name, needed) in enumerate(bill.items()):
             pool = block.pools[name]
-            lacks = (pool.size < needed) | (pool.behind_gap > 0 if name in whole_pools else False)
+            lacks = (pool.size < needed) | (pool.whole & (pool.behind_gap > 0))
             reason = np.where(lacks & (reason == 0), number + 1, reason).astype(np.int16)
             paid = np.where(name in names, pool.size, needed)
             costs += _paid(pool.code, pool.costs, paid)
@@ -137,7 +137,7 @@ class BestAction(OracleRule):
     together: ClassVar[bool] = False
     """Whether a pool or action is one candidate, by its mean, and not each of its traces."""
 
-    def choose(self, block: Block, base: str | None, of: Sequence[str], whole_pools: frozenset[str]) -> PolicyPath:
+    def choose(self, block: Block, base: str | None, of: Sequence[str]) -> PolicyPath:
         """The best candidate of each example."""
         first = str(base)
         names = dict(zip(of, slice_names(block, base, of), strict=True))
@@ -146,7 +146,7 @@ class BestAction(OracleRule):
             name = names.get(entry, entry)
             pool = block.pools[name]
             short = block.pools[first].size < pool.reads.max(axis=1, initial=0) if name != entry else False
-            lacks = (pool.size == 0) | short | (pool.behind_gap > 0 if name in whole_pools else False)
+            lacks = (pool.size == 0) | short | (pool.whole & (pool.behind_gap > 0))
             reasons.append(f"`{name}` {LACKS}")
             reason = np.where(lacks & (reason == 0), len(reasons) - 1, reason).astype(np.int16)
         candidates = [_candidate(block, first, first, [0], True)]

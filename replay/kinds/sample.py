@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from replay.data.block import Block
 from replay.data.contents import Contents
 from replay.data.needs import Needs
 from replay.engine.calls import ChosenTraces, PolicyPath, Realization
-from replay.engine.cuts import Cut, cut, paid_segment, partial, reasons
+from replay.engine.cuts import Cut, cut, paid_segment, reasons, why_partial
 from replay.engine.expectation import expected_outcome
 from replay.engine.outcome import Outcome, RunSums
 from replay.engine.sets import SET_COLUMNS
@@ -23,12 +23,12 @@ from replay.kinds.sample_conformal import fit_conformal, with_prediction_sets
 from replay.kinds.sample_remarks import outside_remarks, rows_left_out, sum_remarks
 from replay.learning.calibration import fit_calibration
 from replay.learning.prior import fit_prior
-from replay.policies.base import Learner, Policy, Reader, Replayed, Stage
+from replay.policies.base import Evaluator, Fit, Policy, Stage, errors_of
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.known import ORDERS, SELECTS
 from replay.sampling.learned import Calibration, Conformal, Learned, Prior
 from replay.sampling.orders import Generation, Order, RandomOrder
-from replay.sampling.own_stops import stop_rule
+from replay.sampling.own_stops import stop_from, stop_rule
 from replay.sampling.prefix import SCORES, VOTES, Prefix
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
@@ -69,33 +69,27 @@ class Sample(Policy):
     ridge: float = setting(1.0, above=0)
     forgetting: float = setting(1.0, above=0, high=1)
     bonus: float = setting(0.0, low=0)
-    prior: Prior | None = None
-    calibration: Calibration | None = None
-    conformal: Conformal | None = None
+    prior: Prior | None = setting(None, read=partial(from_table, Prior))
+    calibration: Calibration | None = setting(None, read=partial(from_table, Calibration))
+    conformal: Conformal | None = setting(None, read=partial(from_table, Conformal))
     kind: ClassVar[str] = "sample"
     lists: ClassVar[frozenset[str]] = frozenset({"features"})
+    last_step: ClassVar[bool] = True
 
     # ---- settings ----
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], reader: Reader) -> Self:
-        """From its keys; `stop` and what is learnt are tables of their own."""
-        made = dict(table)
-        if "stop" in made:
-            made["stop"] = reader.stop(made["stop"])
-        for learned in LEARNED:
-            if learned.key in made:
-                made[learned.key] = from_table(learned, made[learned.key], learned.key)
-        return from_table(cls, made)
+    def from_table(cls, table: Mapping[str, Any], own: Mapping[str, type]) -> Self:
+        """From its keys; `stop` may be a rule of the user's own."""
+        stop = {"stop": stop_from(table["stop"], own)} if "stop" in table else {}
+        return super().from_table({**table, **stop}, own)
 
     def __post_init__(self) -> None:
         given: Any = self.features
         object.__setattr__(self, "features", (given,) if isinstance(given, str) else given)
         super().__post_init__()
-        try:
+        with errors_of(self.name):
             object.__setattr__(self, "stop", stop_rule(self.stop))
-        except ThinkbackError as error:
-            raise self.refuse(error) from None
         self._check_learned()
         self._check_combination()
 
@@ -130,11 +124,6 @@ class Sample(Policy):
     def single(self) -> bool:
         """One order."""
         return self.orders is None and not self.expected
-
-    @property
-    def last_step(self) -> bool:
-        """A walk ends in a step."""
-        return True
 
     @property
     def first_attempt(self) -> str | None:
@@ -206,14 +195,12 @@ class Sample(Policy):
                     f"the log has {len(contents.pools)} pools, so it needs `pool`; {suggest('', contents.pools)}"
                 )
             return replace(self, pool=next(iter(contents.pools))).resolve(contents)
-        try:
+        with errors_of(self.name):
             contents.require_pool(self.pool)
             if self.verifies:
                 contents.require_verifier(str(self.verifier))
             for name in self.ordering.features:
                 contents.require_feature(name, f"the {self.order}")
-        except ThinkbackError as error:
-            raise self.refuse(error) from None
         if self.pool in contents.opaque and VOTES in self.reads:
             raise self.refuse(
                 f"pool `{self.pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean "
@@ -240,30 +227,26 @@ class Sample(Policy):
         """Its pool."""
         return frozenset([str(self.pool)])
 
-    def learn(self, learner: Learner) -> Self:
+    def learn(self, fit: Fit) -> Self:
         """With prior, calibration and conformal thresholds fitted, each on top of those before."""
         pool, verifier, made = str(self.pool), str(self.verifier), self
-        if self.conformal is not None:
-            for settings in (self.prior, self.calibration):
-                if settings is not None:
-                    learner.refuse_reuse(self, settings, self.conformal)
-        same = (pool, verifier)
         if made.prior is not None:
-            prior = learner.learn(
-                made, made.prior, (*same, made.features),
+            prior = fit(
+                made, made.prior, (pool, verifier, made.features),
                 lambda block, one: fit_prior(block.pools[pool], verifier, self.features, one),
             )  # fmt: skip
             made = replace(made, prior=prior)
         if made.calibration is not None:
-            calibration = learner.learn(
-                made, made.calibration, same, lambda block, one: fit_calibration(block.pools[pool], verifier, one)
-            )
+            calibration = fit(
+                made, made.calibration, (pool, verifier),
+                lambda block, one: fit_calibration(block.pools[pool], verifier, one),
+            )  # fmt: skip
             made = replace(made, calibration=calibration)
         if made.conformal is not None:
             plain = replace(made, conformal=None)
-            conformal = learner.learn(
+            conformal = fit(
                 made, made.conformal, (plain.cache_key,),
-                lambda block, one: fit_conformal(block, plain.walks()[0], plain.cutting(learner.whole_pools), one),
+                lambda block, one: fit_conformal(block, plain.walks()[0], plain.cutting(block), one),
             )  # fmt: skip
             made = replace(made, conformal=conformal)
         return made
@@ -289,14 +272,14 @@ class Sample(Policy):
             for repetition in range(self.orders or 1)
         ]
 
-    def cutting(self, whole_pools: frozenset[str]) -> Cut:
+    def cutting(self, block: Block) -> Cut:
         """Where it stops, and what the log must have for that."""
         return Cut(
             stop=self.stop,
             cap=self.max_traces,
             width=self.width,
             all_scores=self.ordering.all_scores or self.expected,
-            whole=self.pool in whole_pools,
+            whole=block.pools[str(self.pool)].whole,
             shrinks=self.on_missing == "use_available",
         )
 
@@ -304,7 +287,7 @@ class Sample(Policy):
         return reasons(self.pool, self.verifier, self.max_traces, self.features)
 
     @classmethod
-    def prepare(cls, policies: Sequence[Self], on: Replayed) -> None:
+    def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
         """Walk every order once, and cut it for all policies that share it."""
         walked = {policy.cache_key: policy for policy in policies if not policy.expected}
         caps: dict[Walk, int] = {}
@@ -322,7 +305,7 @@ class Sample(Policy):
             at_end = listwise_costs(trajectory) if trajectory.listwise.any() else None
             for key in keys:
                 policy = walked[key]
-                found = cut(trajectory, policy.cutting(on.whole_pools))
+                found = cut(trajectory, policy.cutting(on.block))
                 extra = None if at_end is None or found.called is None else at_end * found.called[:, None]
                 sums[key].add(trajectory, policy.selector, found.step, found.ending, found.reason, extra)
                 if policy.conformal is not None:
@@ -332,14 +315,14 @@ class Sample(Policy):
         for key, policy in walked.items():
             on.keep(policy, with_sets.get(key) or sums[key].outcome())
 
-    def outcome(self, on: Replayed) -> Outcome:
+    def outcome(self, on: Evaluator) -> Outcome:
         """The exact mean over all orders; other outcomes are kept when walks are prepared."""
         trajectory = walk_block(on.block, replace(self.walks()[0], order=Generation()))
         called = np.zeros(len(trajectory.limit), dtype=bool)
-        reason = partial(trajectory, self.cutting(on.whole_pools), trajectory.limit, called)
+        reason = why_partial(trajectory, self.cutting(on.block), trajectory.limit, called)
         return expected_outcome(trajectory, self.stop.verification_budget or 0, reason, self._reasons())
 
-    def path(self, on: Replayed) -> PolicyPath:
+    def path(self, on: Evaluator) -> PolicyPath:
         """A realization for each of its orders."""
         outcome = on.outcome(self)
         made, chosen = [], None
@@ -355,7 +338,7 @@ class Sample(Policy):
                 chosen = ChosenTraces((walk.pool,), np.zeros(len(step), dtype=np.int64), sample)
         return PolicyPath(outcome, tuple(made), chosen, {}, self.orders)
 
-    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """Its steps up to the stop, in one of its orders."""
         walks = self.walks()
         if not 0 <= repetition < len(walks):
@@ -363,7 +346,7 @@ class Sample(Policy):
         walk = replace(walks[repetition], order=RandomOrder()) if self.expected else walks[repetition]
         title = f"`{self.name}`" + (f", order {repetition} of {self.orders}" if self.orders else "")
         trajectory = walk_block(on.block, walk)
-        rows = sample_steps.step_table(on.block, trajectory, self.cutting(on.whole_pools), self.selector)
+        rows = sample_steps.step_table(on.block, trajectory, self.cutting(on.block), self.selector)
         yield Stage(title, rows)
 
     def ending(self, ending: str) -> str:

@@ -255,10 +255,10 @@ class AllOf(_Combined):
 COMBINED: Mapping[str, type[_Combined]] = {one.key: one for one in (AnyOf, AllOf)}
 
 
-def gate_from(table: object) -> Gate:
+def gate_from(table: object, place: str = "gate") -> Gate:
     """A gate from its table in a policy file."""
     if not isinstance(table, Mapping):
-        raise ThinkbackError(f"`gate` takes {GATE_TABLE}")
+        raise ThinkbackError(f"`{place}` takes {GATE_TABLE}")
     combined = [key for key in COMBINED if key in table]
     if combined:
         key, parts = combined[0], table[combined[0]]

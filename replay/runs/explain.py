@@ -14,8 +14,7 @@ from replay.data.read import Request, read_block
 from replay.engine.costs import COSTS, derived
 from replay.engine.mixing import predicted
 from replay.engine.outcome import ENDINGS, MIXED, SERVED, Outcome
-from replay.policies.base import Policy, Stage, needs_of
-from replay.policies.evaluator import Evaluator
+from replay.policies.base import Evaluator, Policy, Stage, needs_of
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.learning import fit_policies
 from replay.runs.lookahead import check_rules
@@ -71,7 +70,7 @@ def explain(
         raise ThinkbackError(f"the log has no example `{example}`; {suggest(example, known['example_id'])}")
     block = read_block(log, row, Request(needs, file.measure, file.prices))
     check_rules(block, [chosen])
-    evaluator = Evaluator(block, [chosen], contents.whole)
+    evaluator = Evaluator(block, [chosen])
     outcome = evaluator.outcome(chosen)
     stages = tuple(chosen.explain(evaluator, repetition))
     marked = ("simulated log: a model's numbers, not a system's",) if log.simulated else ()

@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 
 from replay.kinds.when import ALL_ALONE, SweptGate
-from replay.policies.base import Policy, nested
-from replay.policies.evaluator import Evaluator
+from replay.policies.base import Evaluator, Policy, nested
 from replay.runs.passes import Plan, blocks, widest
 from replay.runs.store import chunk_size, outcome_values, resampling_units
 from toolkit.columns import find
@@ -97,7 +96,7 @@ def gather(plan: Plan, gate: SweptGate) -> Branches:
     fired: list[dict[str, np.ndarray]] = []
     signals, ids, left_out = [], [], 0
     for block in blocks(plan, pair[:1], chunk_size(1, widest(plan.contents, pair[:1]))):
-        evaluator = Evaluator(block, pair, plan.contents.whole)
+        evaluator = Evaluator(block, pair)
         never, always = (evaluator.outcome(one) for one in pair)
         keep = (never.reason == 0) & (always.reason == 0)
         left_out += int((~keep).sum())

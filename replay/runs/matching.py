@@ -9,8 +9,7 @@ from math import floor
 import numpy as np
 
 from replay.data.block import Block
-from replay.policies.base import Policy
-from replay.policies.evaluator import Evaluator
+from replay.policies.base import Evaluator, Policy
 
 
 @dataclass
@@ -22,9 +21,9 @@ class MatchedRates:
     gains: dict[str, list[np.ndarray]] = field(default_factory=dict)
     tokens: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
-    def add(self, block: Block, whole_pools: frozenset[str], keep: np.ndarray) -> None:
+    def add(self, block: Block, keep: np.ndarray) -> None:
         """The examples of a block where `keep` (E,) is true."""
-        evaluator = Evaluator(block, self.policies, whole_pools)
+        evaluator = Evaluator(block, self.policies)
         ids = block.examples["example_id"].to_list()
         self.ids += [ids[e] for e in np.flatnonzero(keep)]
         for policy in self.policies:
@@ -41,6 +40,6 @@ class MatchedRates:
             tokens = np.concatenate(self.tokens.get(policy.name, [np.zeros(0)]))
             first = np.nan_to_num(-gained, nan=np.inf)
             order = np.lexsort((place, np.nan_to_num(tokens, nan=np.inf), first))
-            count = floor(policy.share * len(self.ids) + 0.5)
+            count = floor((policy.share or 0.0) * len(self.ids) + 0.5)
             chosen[policy.name] = frozenset(self.ids[e] for e in order[:count])
         return chosen

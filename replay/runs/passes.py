@@ -12,8 +12,7 @@ from replay.data.block import Block
 from replay.data.contents import Contents
 from replay.data.prices import Prices
 from replay.data.read import Request, read_block
-from replay.policies.base import Policy, needs_of
-from replay.policies.evaluator import NO_CHOICES, replay_block
+from replay.policies.base import Evaluator, Policy, needs_of
 from replay.runs.coverage import Coverage, unserved
 from replay.runs.lookahead import check_rules
 from replay.runs.matching import MatchedRates
@@ -61,9 +60,7 @@ def blocks(plan: Plan, policies: Sequence[Policy], chunk: int) -> Iterator[Block
 
 def widest(contents: Contents, policies: Sequence[Policy]) -> int:
     """Traces per example that the policies read at most, over all their pools."""
-    needs = needs_of(policies, contents)
-    pools = needs.pools | {base for _, base, _ in needs.actions}
-    return max(sum(contents.sizes.get(pool, 1) for pool in pools), 1)
+    return max(sum(contents.sizes.get(pool, 1) for pool in needs_of(policies, contents).pools), 1)
 
 
 def replay_all(plan: Plan, policies: tuple[Policy, ...], folder: Path, strict: bool) -> Coverage:
@@ -91,13 +88,11 @@ def replay_all(plan: Plan, policies: tuple[Policy, ...], folder: Path, strict: b
 
 
 def _replay_once(plan: Plan, policies: tuple[Policy, ...], folder: Path) -> Coverage:
-    ranking = [policy for policy in policies if policy.sees_all]
-    choices = {}
+    ranking = [policy for policy in policies if policy.share is not None]
+    rates = MatchedRates(ranking)
     if ranking:  # whom they choose depends on all examples that are compared
-        rates = MatchedRates(ranking)
-        _replay_pass(plan, policies, folder, NO_CHOICES, rates)
-        choices = rates.choices()
-    return _replay_pass(plan, policies, folder, choices, None)
+        _replay_pass(plan, policies, folder, {}, rates)
+    return _replay_pass(plan, policies, folder, rates.choices(), None)
 
 
 def _replay_pass(
@@ -113,10 +108,10 @@ def _replay_pass(
     for number, block in enumerate(blocks(plan, policies, chunk)):
         if number == 0:
             check_rules(block, policies)
-        outcomes = replay_block(block, policies, plan.contents.whole, choices)
+        outcomes = Evaluator(block, policies, choices).outcomes()
         keep = coverage.add(block, outcomes)
         if rates is not None:
-            rates.add(block, plan.contents.whole, keep)
+            rates.add(block, keep)
             continue
         ids = block.examples["example_id"]
         store.append(chunk_frame(policies, outcomes, ids, block.vocabulary, keep, store.numbers))

@@ -203,7 +203,7 @@ def test_thresholds_by_hand() -> None:
     pool = Pool("n8", ones, 0 * ones, code, code, costs, zero + 1, zero, 0 * ones, {"lora": scores}, {})
     block = Block(examples, pl.Series(["A"]), {"n8": pool}, {}, np.zeros((0, 2), dtype=int))
     policy = sample(max_traces=1, stop=replay.Never())
-    walk, cutting = policy.walks()[0], policy.cutting(frozenset())
+    walk, cutting = policy.walks()[0], policy.cutting(block)
     assert fit_conformal(block, walk, cutting, Conformal(0.25, DEV)).fit == pytest.approx({"A": 0.2})
     assert fit_conformal(block, walk, cutting, Conformal(0.05, DEV)).fit == {"A": -np.inf}
 
