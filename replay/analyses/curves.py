@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block, Pool, Scores
+from replay.data.block import LogBlock, LoggedPool, Scores
 from replay.data.contents import Contents, read_contents
 from replay.data.needs import Needs, scores_on, together
-from replay.data.read import Request, read_block
+from replay.data.read import BlockRequest, read_block
 from replay.engine.expectation import winner_probabilities
 from replay.runs.store import resampling_units
 from replay.sampling.orders import by_falling_score, random_keys
@@ -124,7 +124,7 @@ def _pool_curves(
     examples = collect(own_examples, log).sort("example_id")
     asked = [verifier] if verifier is not None else sorted(contents.verifiers)
     scored_by = together(scores_on([pool], name) for name in asked)
-    wanted = Request(Needs(pools=frozenset([pool])) | scored_by)
+    wanted = BlockRequest(Needs(pools=frozenset([pool])) | scored_by)
     steps = _powers(most)
     plan = [Curve(m, k) for m in ("avg", "pass") for k in steps]
     plan += [Curve("majority", k) for k in steps] if pool not in contents.opaque else []
@@ -154,7 +154,7 @@ def _powers(most: int) -> list[int]:
 
 
 def _measure(
-    log: Log, examples: pl.DataFrame, wanted: Request, pool: str, plan: Sequence[Curve], subsets: int, seed: int
+    log: Log, examples: pl.DataFrame, wanted: BlockRequest, pool: str, plan: Sequence[Curve], subsets: int, seed: int
 ) -> np.ndarray:
     """Every curve's value on every example (curves, E)."""
     parts = []
@@ -166,7 +166,7 @@ def _measure(
     return np.concatenate(parts, axis=1)
 
 
-def _values(block: Block, pool: Pool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
+def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
     """Value of each curve on the examples of a block: float (E,), NaN where a verifier did not score."""
     there = np.arange(pool.code.shape[1]) < pool.size[:, None]
     right = np.where(there, pool.judged, 0.0)
@@ -190,7 +190,7 @@ def pass_at(size: np.ndarray, right: np.ndarray, k: int) -> np.ndarray:
     return 1 - none
 
 
-def best_of(pool: Pool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray:
+def best_of(pool: LoggedPool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray:
     """Mean correctness of the best-scored valid trace of a random subset of k (E,); NaN where a score lacks."""
     valid = pool.code >= 0
     ranked, _ = by_falling_score(pool.code, scores.score)
@@ -200,7 +200,9 @@ def best_of(pool: Pool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray
     return np.where((valid & np.isnan(scores.score)).any(axis=1), np.nan, mean)
 
 
-def majority_votes(block: Block, pool: Pool, sizes: Sequence[int], subsets: int, seed: int) -> dict[int, np.ndarray]:
+def majority_votes(
+    block: LogBlock, pool: LoggedPool, sizes: Sequence[int], subsets: int, seed: int
+) -> dict[int, np.ndarray]:
     """Mean correctness (E,) of the majority answer over seeded subsets of each size, kept in the log's order.
 
     Subset j is the first k of the random order of repetition j; tie: the answer of the earliest trace.
@@ -215,7 +217,7 @@ def majority_votes(block: Block, pool: Pool, sizes: Sequence[int], subsets: int,
     return {k: total / subsets for k, total in totals.items()}
 
 
-def _vote(pool: Pool, seen: np.ndarray) -> np.ndarray:
+def _vote(pool: LoggedPool, seen: np.ndarray) -> np.ndarray:
     """Correctness of the majority answer among the traces seen (E,); 0 when none is valid."""
     rows, columns = np.nonzero(seen & (pool.code >= 0))
     code = pool.code[rows, columns]

@@ -11,7 +11,7 @@ import polars as pl
 
 from replay.data.conditions import examples_of, matching
 from replay.data.contents import read_contents
-from replay.data.read import Request, read_block
+from replay.data.read import BlockRequest, read_block
 from replay.engine.trajectory import NEVER_MISSING, Trajectory, gather_features, walk_block
 from replay.kinds.sample import Sample
 from replay.policies.base import needs_of
@@ -40,7 +40,7 @@ def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | Non
     if where is not None:
         frame = examples_of(log, matching(log, where, "where"))
     made = fit_policies(log, contents, [plain], frame["example_id"])[0]
-    block = read_block(log, frame, Request(needs_of([made], contents)))
+    block = read_block(log, frame, BlockRequest(needs_of([made], contents)))
     walked = walk_block(block, made.walks()[0])
     pool, scores = walked.pool, walked.scores
     code = np.where(

@@ -44,7 +44,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Pool:
+class LoggedPool:
     """One pool of traces of a block, up to the first gap in each example's sample indices."""
 
     name: str
@@ -76,16 +76,16 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Block:
+class LogBlock:
     """A slice of the log: examples in example_id order, and their pools."""
 
     examples: pl.DataFrame
     vocabulary: pl.Series  # (V,) the answers that `word` and `outside` number
-    pools: Mapping[str, Pool]
+    pools: Mapping[str, LoggedPool]
     actions: Mapping[str, Action]  # what the slices of revisions among the pools hold
     outside: np.ndarray  # (N, 2) example's row and answer's number of each trace whose label is outside the space
 
-    def slice(self, start: int, stop: int) -> Block:
+    def slice(self, start: int, stop: int) -> LogBlock:
         """The examples from `start` up to `stop`, as views."""
         pools = _rows(self.pools, slice(start, stop))
         inside = self.outside[(self.outside[:, 0] >= start) & (self.outside[:, 0] < stop)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.data.block import SCORE_COSTS, TRACE_COSTS, Block, Pool, Scores
+from replay.data.block import SCORE_COSTS, TRACE_COSTS, LogBlock, LoggedPool, Scores
 from replay.data.needs import Needs
 from replay.data.prices import Prices
 from toolkit.errors import ThinkbackError
@@ -19,7 +19,7 @@ OUTSIDE = "answer outside"
 
 
 @dataclass(frozen=True)
-class Request:
+class BlockRequest:
     """What is read of a log, the column that judges in place of `correct`, and the prices of calls."""
 
     needs: Needs
@@ -27,7 +27,7 @@ class Request:
     prices: Prices | None = None
 
 
-def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
+def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBlock:
     """Read the traces and verifications of `examples` (sorted by id) that `request` names.
 
     `examples` has example_id and labels. Raises ThinkbackError when a measure is not within [0, 1] or a
@@ -49,7 +49,7 @@ def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
     if request.measure is not None:
         _measured_alike(examples, pools.values(), request.measure)
     actions = {name: action for action, name in request.needs.slices.items()}
-    return Block(examples, vocabulary, pools, actions, _outside(traces, words))
+    return LogBlock(examples, vocabulary, pools, actions, _outside(traces, words))
 
 
 def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> np.ndarray:
@@ -62,7 +62,7 @@ def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> np.ndarray:
     return found.to_numpy().reshape(-1, 2)
 
 
-def _measured_alike(examples: pl.DataFrame, pools: Iterable[Pool], measure: str) -> None:
+def _measured_alike(examples: pl.DataFrame, pools: Iterable[LoggedPool], measure: str) -> None:
     """Raise where a measure is given for some traces of an example and not for others."""
     known, missing = np.zeros(len(examples), dtype=bool), np.zeros(len(examples), dtype=bool)
     for pool in pools:
@@ -78,7 +78,7 @@ def _measured_alike(examples: pl.DataFrame, pools: Iterable[Pool], measure: str)
 
 
 def _read_traces(
-    log: Log, examples: pl.DataFrame, rows: pl.LazyFrame, within: pl.Expr, request: Request
+    log: Log, examples: pl.DataFrame, rows: pl.LazyFrame, within: pl.Expr, request: BlockRequest
 ) -> pl.DataFrame:
     """Traces of the block with columns e, slice, s, valid answers, costs and judgement; sorted by slice, e, s."""
     wanted = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "answer", "model"]
@@ -121,13 +121,13 @@ def _read_traces(
     )
 
 
-def signal_columns(request: Request) -> list[str]:
-    """Columns of traces that gates read, as they are called in `Pool.signals`."""
+def signal_columns(request: BlockRequest) -> list[str]:
+    """Columns of traces that gates read, as they are called in `LoggedPool.signals`."""
     return [*sorted(request.needs.trace_columns), *(suffix_name(k) for k in sorted(request.needs.suffixes))]
 
 
 def suffix_name(tokens: int) -> str:
-    """Name of the sum of the last log-probabilities in `Pool.signals`."""
+    """Name of the sum of the last log-probabilities in `LoggedPool.signals`."""
     return f"last {tokens}"
 
 
@@ -161,7 +161,7 @@ def _valid_answers(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
     return moved.drop("labels")
 
 
-def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: Request) -> pl.DataFrame:
+def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: BlockRequest) -> pl.DataFrame:
     """Verifications of the block's traces with columns slice, verifier, e, s, and which costs each lacks."""
     names = sorted({verifier for _, verifier in request.needs.scores})
     columns = ["trace_id", "verifier", "example_id", "score", "candidates", "prompt_tokens", "completion_tokens"]
@@ -192,7 +192,9 @@ def _lacks(cost: str) -> str:
     return f"lacks {cost}"
 
 
-def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: Request, whole: bool) -> Pool:
+def _pool(
+    name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: BlockRequest, whole: bool
+) -> LoggedPool:
     """Spread the rows of one slice over (E, T)."""
     if request.prices:
         _all_priced(traces, "model", request.prices)
@@ -205,7 +207,7 @@ def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, 
         raise ThinkbackError(f"measure `{request.measure}` of traces has values outside 0 to 1")
     behind_gap = np.zeros(examples, dtype=np.int32)
     behind_gap[row] = traces["behind_gap"].to_numpy()
-    return Pool(
+    return LoggedPool(
         name=name,
         size=np.bincount(row, minlength=examples).astype(np.int32),
         behind_gap=behind_gap,
@@ -225,7 +227,7 @@ def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, 
     )
 
 
-def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: Request) -> Scores:
+def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: BlockRequest) -> Scores:
     names = SCORE_COSTS + (("price",) if request.prices else ())
     lacking = [cost for cost in SCORE_COSTS if frame[_lacks(cost)].any()]
     return Scores(

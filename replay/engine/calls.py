@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replay.data.block import Block, Pool
+from replay.data.block import LogBlock, LoggedPool
 from replay.engine.costs import AT, CHARGED, COSTS
 from replay.engine.outcome import Outcome
 
@@ -80,7 +80,7 @@ class ChosenTraces:
     slice: np.ndarray
     sample: np.ndarray
 
-    def read(self, block: Block, values: Mapping[str, np.ndarray | None]) -> np.ndarray:
+    def read(self, block: LogBlock, values: Mapping[str, np.ndarray | None]) -> np.ndarray:
         """One column of the chosen traces (E,), from (E, T) by slice; NaN where the slice has none or no trace."""
         out = np.full(len(self.sample), np.nan)
         for number, name in enumerate(self.slices):
@@ -131,7 +131,7 @@ def beyond(calls: Calls, known: Calls) -> Calls:
     return {key: certain(paid.among * (1 - known[key].among)) if key in known else paid for key, paid in calls.items()}
 
 
-def extra_cost(block: Block, segments: Sequence[CallSegment], known: Sequence[Calls]) -> np.ndarray:
+def extra_cost(block: LogBlock, segments: Sequence[CallSegment], known: Sequence[Calls]) -> np.ndarray:
     """Costs (E, C) of a path's segments beyond the calls that are `known` already, each paid once."""
     total = np.zeros((len(block.examples), len(COSTS)))
     before = list(known)
@@ -141,7 +141,7 @@ def extra_cost(block: Block, segments: Sequence[CallSegment], known: Sequence[Ca
     return total
 
 
-def extra_tokens(block: Block, mine: Calls, known: Calls) -> np.ndarray:
+def extra_tokens(block: LogBlock, mine: Calls, known: Calls) -> np.ndarray:
     """Expected tokens (E,) of the calls in `mine` that are not `known`."""
     tokens = np.zeros(len(block.examples))
     for (name, verifier), paid in mine.items():
@@ -165,7 +165,7 @@ def weighed(probability: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(probability > 0, probability * values, 0.0)
 
 
-def _segment_cost(block: Block, segment: CallSegment, known: Calls) -> np.ndarray:
+def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.ndarray:
     costs = np.zeros((len(block.examples), len(COSTS)))
     for (name, verifier), paid in segment.calls.items():
         pool, new = block.pools[name], probability_new((name, verifier), paid, known)
@@ -185,14 +185,14 @@ def _segment_cost(block: Block, segment: CallSegment, known: Calls) -> np.ndarra
     return costs
 
 
-def _add_traces(costs: np.ndarray, pool: Pool, new: np.ndarray) -> None:
+def _add_traces(costs: np.ndarray, pool: LoggedPool, new: np.ndarray) -> None:
     costs[:, AT["traces"]] += new.sum(axis=1)
     costs[:, AT["valid_traces"]] += (new * (pool.code >= 0)).sum(axis=1)
     for name, values in pool.costs.items():
         costs[:, AT["generation_s" if name == "latency_s" else name]] += weighed(new, values).sum(axis=1)
 
 
-def _seconds(pool: Pool, segment: CallSegment, new: np.ndarray) -> np.ndarray:
+def _seconds(pool: LoggedPool, segment: CallSegment, new: np.ndarray) -> np.ndarray:
     """Seconds (E,) of the traces that are new: each block as long as its slowest of them."""
     seconds = weighed(new, pool.costs["latency_s"])
     if segment.width == 1 or segment.place is None or segment.count is None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.engine.calls import Calls, ChosenTraces, PolicyPath, Realization, calls_of, extra_tokens, union
 from replay.engine.outcome import MIXED, Outcome
 
@@ -87,7 +87,7 @@ def needs_both(base: Outcome, then: Outcome) -> tuple[np.ndarray, tuple[str, ...
     return np.where(base.reason > 0, base.reason, later).astype(np.int16), (*base.reasons, *then.reasons[1:])
 
 
-def gain(block: Block, base: PolicyPath, then: PolicyPath) -> tuple[np.ndarray, np.ndarray]:
+def gain(block: LogBlock, base: PolicyPath, then: PolicyPath) -> tuple[np.ndarray, np.ndarray]:
     """Gain in mean correctness (E,) of `then` over `base`, and its action tokens (E,)."""
     known = paid(base)
     tokens = np.zeros(len(base.outcome.correct))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.engine import outcome as ends
 from replay.engine.calls import Calls, CallSegment, Realization, certain, extra_cost
 from replay.engine.costs import COSTS
@@ -14,7 +14,7 @@ from replay.engine.outcome import Outcome
 from replay.engine.trajectory import judged_unless_null
 
 
-def revision(block: Block, base: str, name: str, number: int) -> CallSegment:
+def revision(block: LogBlock, base: str, name: str, number: int) -> CallSegment:
     """The calls of revision `number` of slice `name`: the base traces that it read, and itself."""
     pool, revised = block.pools[base], block.pools[name]
     inside = number < revised.code.shape[1]
@@ -27,7 +27,7 @@ def revision(block: Block, base: str, name: str, number: int) -> CallSegment:
     return CallSegment({(base, None): certain(before), (name, None): certain(own)})
 
 
-def first_attempt(block: Block, base: str) -> Calls:
+def first_attempt(block: LogBlock, base: str) -> Calls:
     """The call of sample 0 of a pool, where there is one."""
     pool = block.pools[base]
     own = np.zeros(pool.code.shape)
@@ -36,7 +36,7 @@ def first_attempt(block: Block, base: str) -> Calls:
 
 
 def mean_of(
-    block: Block,
+    block: LogBlock,
     traces: Sequence[tuple[str, int]],
     realizations: Sequence[Realization],
     reason: np.ndarray,

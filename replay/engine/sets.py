@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory
 from toolkit.errors import ThinkbackError
@@ -31,7 +31,7 @@ def label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.n
     return best
 
 
-def by_label(block: Block, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
+def by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
     """The same by label (E, L)."""
     best = label_scores(trajectory, step, trajectory.pool.answers)
     place = {word: i for i, word in enumerate(block.vocabulary.to_list())}
@@ -44,7 +44,7 @@ def by_label(block: Block, trajectory: Trajectory, step: np.ndarray, labels: lis
 
 
 def measure_sets(
-    block: Block,
+    block: LogBlock,
     trajectory: Trajectory,
     step: np.ndarray,
     thresholds: Mapping[str, float],
@@ -80,7 +80,7 @@ def measure_sets(
     )
 
 
-def shared_labels(block: Block) -> list[str]:
+def shared_labels(block: LogBlock) -> list[str]:
     """The one label space of the block's examples."""
     spaces = block.examples["labels"].unique().to_list()
     if len(spaces) != 1 or not spaces[0]:

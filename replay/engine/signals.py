@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs, scores_on
 from replay.data.read import suffix_name
@@ -57,7 +57,7 @@ class GateInput:
         if self.source == "signal" and SIGNALS[self.name].of_answers:
             _refuse_opaque(self.name, contents, slices)
 
-    def read(self, block: Block, path: PolicyPath) -> Signal:
+    def read(self, block: LogBlock, path: PolicyPath) -> Signal:
         """Its value on the chosen traces of a path."""
         return SOURCES[self.source].read(self, block, path)
 
@@ -81,7 +81,7 @@ class InputSource(ABC):
         """Raise where the log lacks it."""
 
     @abstractmethod
-    def read(self, wanted: GateInput, block: Block, path: PolicyPath) -> Signal:
+    def read(self, wanted: GateInput, block: LogBlock, path: PolicyPath) -> Signal:
         """Read it."""
 
 
@@ -92,7 +92,7 @@ class _Verifier(InputSource):
     def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
         contents.require_verifier(wanted.name, f" for {reader}")
 
-    def read(self, wanted: GateInput, block: Block, path: PolicyPath) -> Signal:
+    def read(self, wanted: GateInput, block: LogBlock, path: PolicyPath) -> Signal:
         return _score(block, path, wanted.name)
 
 
@@ -103,7 +103,7 @@ class _Feature(InputSource):
     def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
         contents.require_feature(wanted.name, reader)
 
-    def read(self, wanted: GateInput, block: Block, path: PolicyPath) -> Signal:
+    def read(self, wanted: GateInput, block: LogBlock, path: PolicyPath) -> Signal:
         return Signal(_chosen(block, path, {k: pool.features[wanted.name] for k, pool in block.pools.items()}), {})
 
 
@@ -115,7 +115,7 @@ class _OfBase(InputSource):
         if SIGNALS[wanted.name].of_votes:
             _refuse_opaque(wanted.name, contents, slices)
 
-    def read(self, wanted: GateInput, block: Block, path: PolicyPath) -> Signal:
+    def read(self, wanted: GateInput, block: LogBlock, path: PolicyPath) -> Signal:
         return Signal(SIGNALS[wanted.name].read(block, path, wanted.parameter), {})
 
 
@@ -133,7 +133,7 @@ class BaseSignal:
     column of traces that tells whether a log has it; None: it always has.
     """
 
-    read: Callable[[Block, PolicyPath, Parameter], np.ndarray]
+    read: Callable[[LogBlock, PolicyPath, Parameter], np.ndarray]
     column: str | None = None
     example_column: str | None = None
     of_votes: bool = False
@@ -154,42 +154,42 @@ class BaseSignal:
         )
 
 
-def _chosen(block: Block, path: PolicyPath, values: Mapping[str, np.ndarray]) -> np.ndarray:
+def _chosen(block: LogBlock, path: PolicyPath, values: Mapping[str, np.ndarray]) -> np.ndarray:
     if path.chosen is None:
         raise ValueError("a gate's base has one chosen trace")
     return path.chosen.read(block, {name: values.get(name) for name in path.chosen.slices})
 
 
-def _cost(block: Block, path: PolicyPath, name: str) -> np.ndarray:
+def _cost(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
     return _chosen(block, path, {key: pool.costs[name] for key, pool in block.pools.items()})
 
 
-def _column(block: Block, path: PolicyPath, name: str) -> np.ndarray:
+def _column(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
     return _chosen(block, path, {key: pool.signals[name] for key, pool in block.pools.items() if name in pool.signals})
 
 
-def _near_limit(block: Block, path: PolicyPath, fraction: Parameter) -> np.ndarray:
+def _near_limit(block: LogBlock, path: PolicyPath, fraction: Parameter) -> np.ndarray:
     tokens, limit = _cost(block, path, "completion_tokens"), _column(block, path, "max_tokens")
     finalizer = _cost(block, path, "finalizers")
     near = (tokens >= float(fraction or 0) * limit) | (finalizer > 0)
     return np.where(np.isnan(tokens) | np.isnan(limit) | np.isnan(finalizer), np.nan, near)
 
 
-def _invalid(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+def _invalid(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     return _chosen(block, path, {key: (pool.code < 0).astype(float) for key, pool in block.pools.items()})
 
 
-def _answer_length(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     lengths = np.append(block.vocabulary.str.len_chars().to_numpy().astype(float), 0.0)
     word = _chosen(block, path, {name: pool.word.astype(float) for name, pool in block.pools.items()})
     return np.where(np.isnan(word), np.nan, lengths[np.nan_to_num(word, nan=-1.0).astype(int)])
 
 
-def _question_length(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+def _question_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     return block.examples["question"].str.len_chars().cast(pl.Float64).to_numpy()
 
 
-def _vote_share(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     """Votes of the prediction / valid traces seen, after a sample policy's last step (E,)."""
     ((walk, step),) = path.outcome.runs
     trajectory = walk_block(block, walk)
@@ -203,7 +203,7 @@ def _vote_share(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
     return np.where((total > 0) & (word >= 0), votes / np.maximum(total, 1), np.nan)
 
 
-def _margin(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+def _margin(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     """Lead in verifier score after a sample policy's last step (E,); 1 with one answer."""
     ((walk, step),) = path.outcome.runs
     seen, rows, at = walk_block(block, walk).prefix, np.arange(len(step)), np.maximum(step, 1) - 1
@@ -211,11 +211,11 @@ def _margin(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
     return np.where((step > 0) & (seen.verified[rows, at] > 0), lead, np.nan)
 
 
-def _suffix_logprob(block: Block, path: PolicyPath, tokens: Parameter) -> np.ndarray:
+def _suffix_logprob(block: LogBlock, path: PolicyPath, tokens: Parameter) -> np.ndarray:
     return _column(block, path, suffix_name(int(tokens or 0)))
 
 
-def _of_cost(name: str) -> Callable[[Block, PolicyPath, Parameter], np.ndarray]:
+def _of_cost(name: str) -> Callable[[LogBlock, PolicyPath, Parameter], np.ndarray]:
     return lambda block, path, _: _cost(block, path, name)
 
 
@@ -244,7 +244,7 @@ GATED = tuple(name for name, signal in SIGNALS.items() if signal.gated)
 SERVED = tuple(name for name, signal in SIGNALS.items() if signal.served)
 
 
-def _score(block: Block, path: PolicyPath, verifier: str) -> Signal:
+def _score(block: LogBlock, path: PolicyPath, verifier: str) -> Signal:
     """The score of the chosen trace. One that ranks traces together was called on exactly those that are paid."""
     chosen = path.chosen
     if chosen is None:

@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from replay.data.block import Block, Pool, Scores
+from replay.data.block import LogBlock, LoggedPool, Scores
 from replay.engine.costs import AT, CHARGED, COSTS
 from replay.sampling.learned import Calibration
-from replay.sampling.orders import Generated, Order, Steps, random_keys, random_permutation
+from replay.sampling.orders import GeneratedTraces, Order, WalkSteps, random_keys, random_permutation
 from replay.sampling.prefix import NONE, Prefix, Revealed
 from replay.sampling.selects import Select
 from replay.sampling.stops import CrossingRule
@@ -62,10 +62,10 @@ class Trajectory:
     """
 
     walk: Walk
-    pool: Pool
+    pool: LoggedPool
     place: np.ndarray
     generated: np.ndarray
-    steps: Steps
+    steps: WalkSteps
     costs: np.ndarray
     generation: np.ndarray  # (E, S, C) cumulative costs of generation alone, by place
     missing: np.ndarray
@@ -189,7 +189,7 @@ def _counts(values: np.ndarray) -> np.ndarray:
     return np.nan_to_num(values).astype(np.int32)
 
 
-def walk_block(block: Block, walk: Walk) -> Trajectory:
+def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     """Walk one pool of a block."""
     pool = block.pools[walk.pool]
     scores = pool.scores[walk.verifier] if walk.verifier is not None else None
@@ -227,7 +227,9 @@ def walk_block(block: Block, walk: Walk) -> Trajectory:
     )
 
 
-def _generated(pool: Pool, scores: Scores | None, walk: Walk, place: np.ndarray, keys: np.ndarray | None) -> Generated:
+def _generated(
+    pool: LoggedPool, scores: Scores | None, walk: Walk, place: np.ndarray, keys: np.ndarray | None
+) -> GeneratedTraces:
     """The traces of a walk in the order of generation."""
     count = np.minimum(pool.size, walk.cap)
     there = np.arange(place.shape[1]) < count[:, None]
@@ -236,17 +238,17 @@ def _generated(pool: Pool, scores: Scores | None, walk: Walk, place: np.ndarray,
     if scores is not None:
         score = np.where(code >= 0, np.take_along_axis(scores.score, place, axis=1), np.nan)
     drawn = np.take_along_axis(keys, place, axis=1) if keys is not None and walk.order.drawn else None
-    return Generated(code, score, drawn, gather_features(pool, walk.order.features, place), count)
+    return GeneratedTraces(code, score, drawn, gather_features(pool, walk.order.features, place), count)
 
 
-def gather_features(pool: Pool, names: tuple[str, ...], place: np.ndarray) -> np.ndarray:
+def gather_features(pool: LoggedPool, names: tuple[str, ...], place: np.ndarray) -> np.ndarray:
     """Features (F, E, T) in the order of generation."""
     if not names:
         return np.zeros((0, *place.shape))
     return np.stack([np.take_along_axis(pool.features[name], place, axis=1) for name in names])
 
 
-def _generation_places(pool: Pool, keys: np.ndarray | None, cap: int) -> np.ndarray:
+def _generation_places(pool: LoggedPool, keys: np.ndarray | None, cap: int) -> np.ndarray:
     """Sample index at each place of the order of generation: int32 (E, min(cap, T))."""
     steps = min(cap, pool.code.shape[1])
     if keys is None:
@@ -254,7 +256,7 @@ def _generation_places(pool: Pool, keys: np.ndarray | None, cap: int) -> np.ndar
     return random_permutation(keys, pool.size)[:, :steps]
 
 
-def _generation_costs(pool: Pool, place: np.ndarray, there: np.ndarray, width: int) -> np.ndarray:
+def _generation_costs(pool: LoggedPool, place: np.ndarray, there: np.ndarray, width: int) -> np.ndarray:
     """Cumulative costs of generating (E, S, C), the verification columns zero."""
     costs = np.zeros((*place.shape, len(COSTS)))
     costs[..., AT["traces"]] = np.arange(1, place.shape[1] + 1)

@@ -18,7 +18,7 @@ from replay.kinds.when import When
 from replay.policies.base import Evaluator
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import Threshold
-from replay.runs.passes import Plan, blocks, widest
+from replay.runs.passes import ReplayPlan, blocks, widest
 from replay.runs.reuse import question_hashes
 from replay.runs.run import select_examples
 from replay.runs.store import chunk_size
@@ -27,7 +27,7 @@ from toolkit.log import Log, check_log, open_log
 
 
 @dataclass(frozen=True)
-class Setting:
+class GateSetting:
     """Which base attempts and which revisions a gate stands between."""
 
     log: Log
@@ -50,7 +50,7 @@ class Setting:
 class GateData:
     """Base attempts: `values` (N, F), `repair` (N,) the mean label over rollouts, `questions` their hashes."""
 
-    plan: Plan
+    plan: ReplayPlan
     features: tuple[GateInput, ...]
     ids: pl.Series
     questions: tuple[str, ...]
@@ -61,7 +61,7 @@ class GateData:
     lacking: Mapping[str, int]  # input -> examples that lack it, of those with a revision
 
 
-def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> Setting:
+def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> GateSetting:
     """Open a log for fitting. Raises ThinkbackError where the action revises no base, or several and none is named."""
     log = open_log(log) if isinstance(log, str) else log
     check_log(log)
@@ -75,10 +75,10 @@ def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> 
     contents.revision_pool(action, name, pool)
     first = Sample(name="base", pool=name, max_traces=1, select="first")
     act = Act(name=action, action=action, base=name, pool=pool)
-    return Setting(log, contents, first.resolve(contents), act.resolve(contents))
+    return GateSetting(log, contents, first.resolve(contents), act.resolve(contents))
 
 
-def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: str | None = None) -> Setting:
+def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: str | None = None) -> GateSetting:
     """Open a log for a fitted gate; of several pools of revisions, that which it was fitted on.
 
     `base` and `pool` are the names that the gate's pools have in this log, where they are others. Raises
@@ -103,20 +103,20 @@ def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: st
     return setting(log, gate.action, own, pool or (gate.pool if several else None))
 
 
-def available_features(at: Setting) -> tuple[GateInput, ...]:
+def available_features(at: GateSetting) -> tuple[GateInput, ...]:
     """Every signal that a server sees, and every column of `features`."""
     signals = [GateInput("signal", name) for name in SERVED if _logged(name, at)]
     return (*signals, *(GateInput("feature", name) for name in sorted(at.contents.features)))
 
 
-def _logged(name: str, at: Setting) -> bool:
+def _logged(name: str, at: GateSetting) -> bool:
     signal = SIGNALS[name]
     if signal.of_answers and at.base.pool in at.contents.opaque:
         return False
     return signal.logged_as is None or signal.logged_as in at.contents.trace_columns
 
 
-def parse_features(names: Sequence[str], at: Setting) -> tuple[GateInput, ...]:
+def parse_features(names: Sequence[str], at: GateSetting) -> tuple[GateInput, ...]:
     """Features by name: a signal, `feature:NAME` or `verifier:NAME`; a bare name may be a column of `features`."""
     found = []
     for name in names:
@@ -141,7 +141,7 @@ def parse_features(names: Sequence[str], at: Setting) -> tuple[GateInput, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def probe(features: tuple[GateInput, ...], at: Setting) -> GateFile:
+def probe(features: tuple[GateInput, ...], at: GateSetting) -> GateFile:
     """A gate that reads some features and has no model yet."""
     content: dict[str, Any] = {
         "action": at.act.action,
@@ -153,14 +153,14 @@ def probe(features: tuple[GateInput, ...], at: Setting) -> GateFile:
     return GateFile("the gate", repr(features), "score", features, 0.0, content)
 
 
-def plan_of(at: Setting, where: str | None, prices: Prices | None = None) -> Plan:
+def plan_of(at: GateSetting, where: str | None, prices: Prices | None = None) -> ReplayPlan:
     """A plan over the examples of a condition, with their questions."""
     examples = select_examples(at.log, at.contents, frozenset([str(at.base.pool)]), where, ["question"])
-    return Plan(at.log, at.contents, examples, None, prices, None)
+    return ReplayPlan(at.log, at.contents, examples, None, prices, None)
 
 
 def read_data(
-    at: Setting,
+    at: GateSetting,
     where: str | None,
     features: tuple[GateInput, ...],
     ids: pl.Series | None = None,
@@ -204,7 +204,7 @@ def told_lacking(lacking: Mapping[str, int]) -> str:
     return f" ({', '.join(f'`{name}`: {count:,}' for name, count in lacking.items())})" if lacking else ""
 
 
-def known_features(at: Setting, conditions: Sequence[str | None]) -> tuple[tuple[GateInput, ...], tuple[str, ...]]:
+def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[tuple[GateInput, ...], tuple[str, ...]]:
     """The inputs that every example of some conditions with a judged revision has, and notes on those left out."""
     inputs = available_features(at)
     lacking: dict[str, int] = {}

@@ -13,7 +13,7 @@ from replay.data.conditions import matching
 from replay.engine.signals import GateInput
 from replay.gatefit.data import (
     GateData,
-    Setting,
+    GateSetting,
     available_features,
     known_features,
     parse_features,
@@ -190,7 +190,7 @@ def _out_of_fold(data: GateData, kind: str, count: int, seed: int) -> np.ndarray
     return scores
 
 
-def _branches(at: Setting, tuned: GateData, draft: Mapping[str, Any], below: bool) -> Branches:
+def _branches(at: GateSetting, tuned: GateData, draft: Mapping[str, Any], below: bool) -> Branches:
     """Both branches on the tuned examples."""
     gate = gate_of({**draft, "sha256": content_hash(draft)}, "the gate")
     found = gather(tuned.plan, at.when(gate, below).one_gate)
@@ -202,7 +202,7 @@ def _branches(at: Setting, tuned: GateData, draft: Mapping[str, Any], below: boo
 
 
 def _document(
-    at: Setting, kind: str, inputs: tuple[GateInput, ...], model: Mapping[str, Any], below: bool,
+    at: GateSetting, kind: str, inputs: tuple[GateInput, ...], model: Mapping[str, Any], below: bool,
     fitted: GateData | None, tuned: GateData, asked: tuple[str | None, str | None, int | None],
 ) -> dict[str, Any]:  # fmt: skip
     on, tune, n_folds = asked
@@ -223,7 +223,7 @@ def _document(
     }
 
 
-def _seen(at: Setting, data: GateData | None, where: str | None) -> dict[str, Any]:
+def _seen(at: GateSetting, data: GateData | None, where: str | None) -> dict[str, Any]:
     if data is None:
         return {"log": None, "where": None, "examples": 0, "repairs": 0.0, "ids": [], "questions": []}
     return {

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 import polars as pl
 
-from replay.data.block import Pool
+from replay.data.block import LoggedPool
 from replay.data.contents import Contents
 from replay.data.needs import Needs, revisions, slice_name
 from replay.engine.calls import ChosenTraces, PolicyPath, Realization, calls_of, extra_tokens
@@ -108,17 +108,17 @@ class Act(Policy):
         chosen = ChosenTraces((name,), none, np.full(examples, numbers[0])) if self.single else None
         return PolicyPath(outcome, tuple(made), chosen, {})
 
-    def _rollouts(self, revised: Pool) -> list[int]:
+    def _rollouts(self, revised: LoggedPool) -> list[int]:
         """Their numbers; one at least."""
         if self.rollouts != MEAN:
             return [int(self.rollouts)]
         return list(range(max(int(revised.size.max(initial=1)), 1)))
 
-    def _weight(self, revised: Pool, number: int) -> np.ndarray:
+    def _weight(self, revised: LoggedPool, number: int) -> np.ndarray:
         there = number < revised.size
         return there / np.maximum(revised.size, 1) if self.rollouts == MEAN else there.astype(float)
 
-    def _reason(self, base: Pool, revised: Pool) -> np.ndarray:
+    def _reason(self, base: LoggedPool, revised: LoggedPool) -> np.ndarray:
         used = np.arange(revised.code.shape[1]) < revised.size[:, None]
         if self.rollouts != MEAN:
             used = used & (np.arange(revised.code.shape[1]) == self.rollouts)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.needs import slice_name
 from replay.engine import outcome as ends
 from replay.engine.calls import CallMask, CallSegment, ChosenTraces, PolicyPath, Realization, certain, extra_cost
@@ -36,7 +36,7 @@ class OracleRule:
     """Whether it ranks all examples of a run."""
     says: ClassVar[str] = "an oracle looks at all of `of`"
 
-    def choose(self, block: Block, base: str | None, of: Sequence[str]) -> PolicyPath:
+    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """What it chooses of the pools and actions in `of`."""
         raise NotImplementedError
 
@@ -44,7 +44,7 @@ class OracleRule:
         """Both paths together; `chosen` (E,): the examples on which it intervenes."""
         raise NotImplementedError
 
-    def rows(self, block: Block, base: object, of: Sequence[str]) -> pl.DataFrame:
+    def rows(self, block: LogBlock, base: object, of: Sequence[str]) -> pl.DataFrame:
         """Every trace that it looks at on the one example of a block."""
         names = [
             *([str(base)] if self.needs_base else []),
@@ -55,7 +55,7 @@ class OracleRule:
         return pl.DataFrame(rows, schema=schema)
 
 
-def slice_names(block: Block, base: str | None, of: Sequence[str]) -> tuple[str, ...]:
+def slice_names(block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[str, ...]:
     """The block's slices behind `of`, in its order: a pool's own name, or an action's with its base."""
     return tuple(name if name in block.pools else slice_name(name, str(base)) for name in of)
 
@@ -69,7 +69,7 @@ class AnyRight(OracleRule):
 
     single = True
 
-    def choose(self, block: Block, base: str | None, of: Sequence[str]) -> PolicyPath:
+    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """The chosen trace of each example."""
         examples = len(block.examples)
         rows = np.arange(examples)
@@ -137,7 +137,7 @@ class BestAction(OracleRule):
     together: ClassVar[bool] = False
     """Whether a pool or action is one candidate, by its mean, and not each of its traces."""
 
-    def choose(self, block: Block, base: str | None, of: Sequence[str]) -> PolicyPath:
+    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """The best candidate of each example."""
         first = str(base)
         names = dict(zip(of, slice_names(block, base, of), strict=True))
@@ -163,7 +163,12 @@ class BestAction(OracleRule):
         return self._chosen(block, candidates, best, reason, tuple(reasons))
 
     def _chosen(
-        self, block: Block, candidates: list[Candidate], best: np.ndarray, reason: np.ndarray, reasons: tuple[str, ...]
+        self,
+        block: LogBlock,
+        candidates: list[Candidate],
+        best: np.ndarray,
+        reason: np.ndarray,
+        reasons: tuple[str, ...],
     ) -> PolicyPath:
         traces: list[tuple[str, int]] = []
         made: list[Realization] = []
@@ -228,7 +233,7 @@ RULES: Mapping[str, OracleRule] = {
 }
 
 
-def _candidate(block: Block, base: str, name: str, samples: list[int], first_attempts: bool) -> Candidate:
+def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_attempts: bool) -> Candidate:
     """The traces `samples` of a slice as one candidate."""
     pool, made = block.pools[name], []
     value, tokens = np.zeros(len(block.examples)), np.zeros(len(block.examples))
@@ -253,7 +258,7 @@ def _candidate(block: Block, base: str, name: str, samples: list[int], first_att
     return Candidate([(name, sample) for sample in samples], made, mean, np.nan_to_num(cost, nan=np.inf))
 
 
-def _bill(block: Block, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
+def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
     """How many traces (E,) each slice must have: one of each in `of`, and of the base what the revisions read."""
     needed = {name: np.ones(len(block.examples), dtype=np.int32) for name in names}
     if base is not None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs
 from replay.engine.calls import ChosenTraces, PolicyPath, Realization
@@ -272,7 +272,7 @@ class Sample(Policy):
             for repetition in range(self.orders or 1)
         ]
 
-    def cutting(self, block: Block) -> Cut:
+    def cutting(self, block: LogBlock) -> Cut:
         """Where it stops, and what the log must have for that."""
         return Cut(
             stop=self.stop,
@@ -353,7 +353,7 @@ class Sample(Policy):
         """In words."""
         return sample_steps.WHY.get(ending, ending)
 
-    def remarks(self, block: Block) -> Iterator[Remark]:
+    def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """Verifications that count as free, and scores that do not mean what the policy takes them for."""
         pool = block.pools[str(self.pool)]
         if not self.verifies:
@@ -365,14 +365,14 @@ class Sample(Policy):
         raw_margin = self.stop.raw_scores and self.calibration is None
         yield from outside_remarks(verifier, scores, self.ordering.predicts, raw_margin)
 
-    def may_pay(self, block: Block) -> Iterator[tuple[str, str, np.ndarray]]:
+    def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
         """The verifications (pool, verifier, (E, T)) that it may pay: of valid traces, within its cap."""
         if self.verifies:
             pool = block.pools[str(self.pool)]
             most = self.max_traces if self.orders is None else pool.code.shape[1]  # orders are of the whole pool
             yield str(self.pool), str(self.verifier), (np.arange(pool.code.shape[1]) < most) & (pool.code >= 0)
 
-    def untrusted_rules(self, block: Block) -> Iterator[tuple[StopRule, Prefix]]:
+    def untrusted_rules(self, block: LogBlock) -> Iterator[tuple[StopRule, Prefix]]:
         """Its stop, unless that is built in."""
         if not self.stop.trusted:
             yield self.stop, walk_block(block, self.walks()[0]).prefix

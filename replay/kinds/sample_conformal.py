@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.engine.cuts import Cut, cut
 from replay.engine.outcome import Outcome
 from replay.engine.sets import by_label, measure_sets, shared_labels
@@ -16,7 +16,7 @@ from replay.sampling.learned import Conformal
 from toolkit.errors import ThinkbackError
 
 
-def fit_conformal(block: Block, walk: Walk, how: Cut, conformal: Conformal) -> Conformal:
+def fit_conformal(block: LogBlock, walk: Walk, how: Cut, conformal: Conformal) -> Conformal:
     """`conformal` with the thresholds of every class, from the examples of a block that the log can serve."""
     labels = shared_labels(block)
     trajectory = walk_block(block, walk)
@@ -27,7 +27,7 @@ def fit_conformal(block: Block, walk: Walk, how: Cut, conformal: Conformal) -> C
 
 
 def with_prediction_sets(
-    block: Block, trajectory: Trajectory, step: np.ndarray, conformal: Conformal, plain: Outcome
+    block: LogBlock, trajectory: Trajectory, step: np.ndarray, conformal: Conformal, plain: Outcome
 ) -> Outcome:
     """The outcome of stopping at `step` (E,), with the prediction sets of fitted thresholds."""
     if conformal.fit is None:

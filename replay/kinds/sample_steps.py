@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.engine.costs import COSTS, derived
 from replay.engine.cuts import Cut, cut
 from replay.engine.trajectory import Trajectory
@@ -20,7 +20,7 @@ WHY = {
 }
 
 
-def step_table(block: Block, trajectory: Trajectory, how: Cut, select: Select) -> pl.DataFrame:
+def step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select) -> pl.DataFrame:
     """One row for each step up to the one at which the policy stops, on the only example of a block."""
     stopped = int(cut(trajectory, how).step[0])
     last = min(stopped, int(trajectory.steps.count[0]))  # a lazy walk may end in a step that verifies nothing
@@ -55,6 +55,6 @@ def step_table(block: Block, trajectory: Trajectory, how: Cut, select: Select) -
     return pl.DataFrame(columns, nan_to_null=True)[:last]
 
 
-def answers(block: Block, words: np.ndarray) -> pl.Series:
+def answers(block: LogBlock, words: np.ndarray) -> pl.Series:
     """Answers by their numbers in the block's vocabulary, null for -1."""
     return pl.Series([block.vocabulary[int(word)] if word >= 0 else None for word in words], dtype=pl.String)

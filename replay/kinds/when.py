@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.contents import Contents, longest_suffix
 from replay.data.needs import Needs
 from replay.engine.calls import (
@@ -270,7 +270,7 @@ class When(Policy):
         if fires[0]:
             yield from self.then.explain(on, repetition)
 
-    def may_pay(self, block: Block) -> Iterator[tuple[str, str, np.ndarray]]:
+    def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
         """Whatever its gate reads of the base's chosen trace."""
         wanted = {one.name for each in self.gate.thresholds() for one in each.inputs if one.source == "verifier"}
         for name, pool in block.pools.items():

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs
 from replay.engine.calls import PolicyPath
@@ -49,7 +49,7 @@ def errors_of(policy: str) -> Iterator[None]:
         raise PolicyError(f"policy `{policy}`: {error}") from None
 
 
-Fit = Callable[["Policy", Any, tuple[Hashable, ...], Callable[[Block, Any], Any]], Any]
+Fit = Callable[["Policy", Any, tuple[Hashable, ...], Callable[[LogBlock, Any], Any]], Any]
 """Fits a policy's settings on the examples where their condition `on` holds, once for all that share a key: takes the
 policy, the settings, the key, and what makes of a block and the settings the fitted ones."""
 
@@ -239,15 +239,15 @@ class Policy(ABC):
         """Why it ended, in words."""
         return ending
 
-    def remarks(self, block: Block) -> Iterator[Remark]:
+    def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """What must be said about a block beside its numbers, by itself."""
         yield from ()
 
-    def may_pay(self, block: Block) -> Iterator[tuple[str, str, np.ndarray]]:
+    def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
         """The verifications of a block that it may pay by itself: slice, verifier, and which traces (E, T) bool."""
         yield from ()
 
-    def untrusted_rules(self, block: Block) -> Iterator[tuple[StopRule, Prefix]]:
+    def untrusted_rules(self, block: LogBlock) -> Iterator[tuple[StopRule, Prefix]]:
         """Its own stopping rules that may look ahead, with what they see on a block."""
         yield from ()
 
@@ -303,7 +303,7 @@ class Evaluator:
     """
 
     def __init__(
-        self, block: Block, policies: Sequence[Policy], choices: Mapping[str, frozenset[str]] | None = None
+        self, block: LogBlock, policies: Sequence[Policy], choices: Mapping[str, frozenset[str]] | None = None
     ) -> None:
         self.block, self.policies, self.choices = block, policies, choices or {}
         self._made: dict[Hashable, Any] = {}

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs, together
 from replay.engine.calls import PolicyPath, union
@@ -56,7 +56,7 @@ class Gate(ABC):
             example_columns=frozenset(["question"] if any(each.file for each in self.thresholds()) else [])
         )
 
-    def read(self, block: Block, path: PolicyPath) -> Signals:
+    def read(self, block: LogBlock, path: PolicyPath) -> Signals:
         """Every signal that it reads of a base's path, by threshold without value."""
         return {key: key.signal_on(block, path) for key in (one.unset() for one in self.thresholds())}
 
@@ -156,7 +156,7 @@ class Threshold(Gate):
         for one in self.inputs if self.file is None else ():
             one.require(contents, slices, "the gate")
 
-    def signal_on(self, block: Block, path: PolicyPath) -> Signal:
+    def signal_on(self, block: LogBlock, path: PolicyPath) -> Signal:
         """Its signal on the chosen traces of a path."""
         found = [one.read(block, path) for one in self.inputs]
         if self.file is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.needs import Action
 from replay.engine.outcome import EXHAUSTED, SERVED, Outcome
 from replay.policies.base import Policy, nested
@@ -56,7 +56,7 @@ class Coverage:
         self.counts = np.zeros(len(self.policies), dtype=np.int64)
         self.why = [Counter() for _ in self.policies]
 
-    def add(self, block: Block, outcomes: Sequence[Outcome]) -> np.ndarray:
+    def add(self, block: LogBlock, outcomes: Sequence[Outcome]) -> np.ndarray:
         """Count one chunk; returns which of its examples (E,) every policy serves."""
         served = np.stack([o.reason == SERVED for o in outcomes])
         self.counts += served.sum(axis=1)
@@ -85,7 +85,7 @@ class Coverage:
             self.excluded[str(ids[int(e)])] = reason
         return keep
 
-    def _observe(self, policy: Policy, block: Block, keep: np.ndarray) -> None:
+    def _observe(self, policy: Policy, block: LogBlock, keep: np.ndarray) -> None:
         """What a policy, or a part of one, remarks on, and which calls that it may pay count as free."""
         for remark in policy.remarks(block):
             self.remarks.setdefault(remark.kind, Counter())[remark.subject] += remark.count
@@ -95,7 +95,7 @@ class Coverage:
             lacking = frozenset(cost for cost, lacks in scores.lacking.items() if (lacks & paid).any())
             self.free[verifier] = self.free.get(verifier, frozenset()) | lacking
 
-    def _count_answers(self, block: Block) -> None:
+    def _count_answers(self, block: LogBlock) -> None:
         """Valid answers of each pool that has traces, and the answers outside the label space, once a trace."""
         self.actions |= block.actions
         for name, pool in block.pools.items():

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.contents import read_contents
-from replay.data.read import Request, read_block
+from replay.data.read import BlockRequest, read_block
 from replay.engine.costs import COSTS, derived
 from replay.engine.mixing import predicted
 from replay.engine.outcome import ENDINGS, MIXED, SERVED, Outcome
@@ -68,7 +68,7 @@ def explain(
     if row.is_empty():
         known = collect(log.scan("examples", ["example_id"]).select("example_id"), log)
         raise ThinkbackError(f"the log has no example `{example}`; {suggest(example, known['example_id'])}")
-    block = read_block(log, row, Request(needs, file.measure, file.prices))
+    block = read_block(log, row, BlockRequest(needs, file.measure, file.prices))
     check_rules(block, [chosen])
     evaluator = Evaluator(block, [chosen])
     outcome = evaluator.outcome(chosen)

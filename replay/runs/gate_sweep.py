@@ -14,7 +14,7 @@ import polars as pl
 
 from replay.kinds.when import ALL_ALONE, SweptGate
 from replay.policies.base import Evaluator, Policy, nested
-from replay.runs.passes import Plan, blocks, widest
+from replay.runs.passes import ReplayPlan, blocks, widest
 from replay.runs.store import chunk_size, outcome_values, resampling_units
 from toolkit.columns import find
 from toolkit.errors import ThinkbackError
@@ -89,7 +89,7 @@ def swept(policy: Policy) -> SweptGate | None:
     return policy.swept_gate
 
 
-def gather(plan: Plan, gate: SweptGate) -> Branches:
+def gather(plan: ReplayPlan, gate: SweptGate) -> Branches:
     """Evaluate both branches of a `when` (resolved) on the examples of a plan."""
     pair = gate.never_and_always()
     kept: list[dict[str, np.ndarray]] = []
@@ -216,7 +216,7 @@ class Sweeps:
         return pl.concat(curves, how="diagonal"), pl.concat(found)
 
 
-def expand_all(plan: Plan, policies: Iterable[Policy]) -> Sweeps:
+def expand_all(plan: ReplayPlan, policies: Iterable[Policy]) -> Sweeps:
     """Replace policies with the threshold `all` by those of a sweep over the signal's distinct values."""
     made: list[Policy] = []
     found = []

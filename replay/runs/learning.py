@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.conditions import examples_of, matching, refuse_overlap, refuse_reuse
 from replay.data.contents import Contents
-from replay.data.read import Request, read_block
+from replay.data.read import BlockRequest, read_block
 from replay.policies.base import Policy, errors_of, needs_of, nested
 from replay.sampling.learned import Learned
 from toolkit.log import Log
@@ -41,7 +41,7 @@ class Fitter:
         self._splits: dict[str, pl.DataFrame] = {}
 
     def fit(
-        self, policy: Policy, settings: Learned, same: tuple[Hashable, ...], fit: Callable[[Block, Any], Any]
+        self, policy: Policy, settings: Learned, same: tuple[Hashable, ...], fit: Callable[[LogBlock, Any], Any]
     ) -> Any:
         """`settings` with what `fit` found, once for policies that share `same`."""
         key = (settings.key, settings, *same)
@@ -57,14 +57,14 @@ class Fitter:
                 with errors_of(policy.name):
                     refuse_reuse(self.log, (f"{learnt.key}.on", learnt.on), (f"{settings.key}.on", settings.on))
 
-    def _rows(self, policy: Policy, settings: Learned) -> Block:
+    def _rows(self, policy: Policy, settings: Learned) -> LogBlock:
         condition = settings.on
         if condition not in self._splits:
             ids = matching(self.log, condition, f"{settings.key}.on")
             refuse_overlap(self.log, ids, self.reported, f"{settings.key}.on", condition)
             self._splits[condition] = examples_of(self.log, ids)
         needs = needs_of([policy], self.contents)
-        return read_block(self.log, self._splits[condition], Request(needs, self.measure))
+        return read_block(self.log, self._splits[condition], BlockRequest(needs, self.measure))
 
 
 def learnt_on(policy: Policy) -> list[tuple[str, str]]:

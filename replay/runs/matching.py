@@ -8,7 +8,7 @@ from math import floor
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.policies.base import Evaluator, Policy
 
 
@@ -21,7 +21,7 @@ class MatchedRates:
     gains: dict[str, list[np.ndarray]] = field(default_factory=dict)
     tokens: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
-    def add(self, block: Block, keep: np.ndarray) -> None:
+    def add(self, block: LogBlock, keep: np.ndarray) -> None:
         """The examples of a block where `keep` (E,) is true."""
         evaluator = Evaluator(block, self.policies)
         ids = block.examples["example_id"].to_list()

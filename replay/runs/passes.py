@@ -8,10 +8,10 @@ from pathlib import Path
 
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.prices import Prices
-from replay.data.read import Request, read_block
+from replay.data.read import BlockRequest, read_block
 from replay.policies.base import Evaluator, Policy, needs_of
 from replay.runs.coverage import Coverage, unserved
 from replay.runs.lookahead import check_rules
@@ -26,7 +26,7 @@ BLOCK_CELLS = 2**21
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReplayPlan:
     """What all passes over the log share."""
 
     log: Log
@@ -36,15 +36,15 @@ class Plan:
     prices: Prices | None
     block_examples: int | None
 
-    def among(self, ids: pl.Series) -> Plan:
+    def among(self, ids: pl.Series) -> ReplayPlan:
         """The same over some of its examples, by their ids."""
         kept = self.examples.frame.filter(pl.col("example_id").is_in(ids.implode()))
         return replace(self, examples=replace(self.examples, frame=kept))
 
 
-def blocks(plan: Plan, policies: Sequence[Policy], chunk: int) -> Iterator[Block]:
+def blocks(plan: ReplayPlan, policies: Sequence[Policy], chunk: int) -> Iterator[LogBlock]:
     """Chunks of examples, read in blocks of whole chunks that hold at most about BLOCK_CELLS cells."""
-    wanted = Request(needs_of(policies, plan.contents), plan.measure, plan.prices)
+    wanted = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices)
     examples = plan.examples.frame
     bound = max(BLOCK_CELLS // widest(plan.contents, policies) // chunk, 1) * chunk
     outer = max((plan.block_examples or bound) // chunk, 1) * chunk
@@ -63,7 +63,7 @@ def widest(contents: Contents, policies: Sequence[Policy]) -> int:
     return max(sum(contents.sizes.get(pool, 1) for pool in needs_of(policies, contents).pools), 1)
 
 
-def replay_all(plan: Plan, policies: tuple[Policy, ...], folder: Path, strict: bool) -> Coverage:
+def replay_all(plan: ReplayPlan, policies: tuple[Policy, ...], folder: Path, strict: bool) -> Coverage:
     """Replay, drop the policies that too few examples can serve, and replay the others again if any was dropped."""
     coverage = _replay_once(plan, policies, folder)
     dropped = unserved(coverage)
@@ -87,7 +87,7 @@ def replay_all(plan: Plan, policies: tuple[Policy, ...], folder: Path, strict: b
     return again.with_dropped(dropped).check_served(plan.log.address)
 
 
-def _replay_once(plan: Plan, policies: tuple[Policy, ...], folder: Path) -> Coverage:
+def _replay_once(plan: ReplayPlan, policies: tuple[Policy, ...], folder: Path) -> Coverage:
     ranking = [policy for policy in policies if policy.share is not None]
     rates = MatchedRates(ranking)
     if ranking:  # whom they choose depends on all examples that are compared
@@ -96,7 +96,7 @@ def _replay_once(plan: Plan, policies: tuple[Policy, ...], folder: Path) -> Cove
 
 
 def _replay_pass(
-    plan: Plan,
+    plan: ReplayPlan,
     policies: tuple[Policy, ...],
     folder: Path,
     choices: Mapping[str, frozenset[str]],

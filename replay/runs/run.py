@@ -17,7 +17,7 @@ from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.coverage import Coverage
 from replay.runs.gate_sweep import expand_all
 from replay.runs.learning import fit_policies
-from replay.runs.passes import Plan, replay_all
+from replay.runs.passes import ReplayPlan, replay_all
 from replay.runs.provenance import describe_policy, versions
 from replay.runs.result import Result, Scratch
 from replay.runs.reuse import check_reuse
@@ -68,7 +68,7 @@ def run(
     contents = read_contents(log)
     by, measure, scratch = tuple(dict.fromkeys(by)), measure or file.measure, Scratch()
     chosen, examples, reused = _prepared(log, contents, file, measure, where, by)
-    plan = Plan(log, contents, examples, measure, file.prices, block_examples)
+    plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
     sweeps = expand_all(plan, chosen)
     served = _served(plan, sweeps.policies, scratch, strict, baseline)
     columns = with_columns(columns_of(served.policies))
@@ -136,7 +136,9 @@ def _prepared(
     return fitted, examples, reused
 
 
-def _served(plan: Plan, policies: tuple[Policy, ...], scratch: Scratch, strict: bool, baseline: str | None) -> Coverage:
+def _served(
+    plan: ReplayPlan, policies: tuple[Policy, ...], scratch: Scratch, strict: bool, baseline: str | None
+) -> Coverage:
     names = [p.name for p in policies]
     if baseline is not None and baseline not in names:
         raise ThinkbackError(f"no policy is named `{baseline}`; {suggest(baseline, names)}")

@@ -63,7 +63,7 @@ def _word(number: int) -> np.uint64:
 
 
 @dataclass(frozen=True)
-class Generated:
+class GeneratedTraces:
     """The traces of a walk in the order of generation, (E, T) each, up to the cap.
 
     `code`: answers, -1 invalid or not generated; `score`: the verifier's, NaN for none; `keys`: of the random order,
@@ -78,7 +78,7 @@ class Generated:
 
 
 @dataclass(frozen=True)
-class Steps:
+class WalkSteps:
     """The steps of a walk when no rule ends it; S of them.
 
     `at` int (E, S): place in the order of generation of the trace that each step reveals. `count` (E,): steps that
@@ -127,7 +127,7 @@ class Order(ABC):
         return False
 
     @abstractmethod
-    def steps(self, traces: Generated) -> Steps:
+    def steps(self, traces: GeneratedTraces) -> WalkSteps:
         """The steps of the walk."""
 
 
@@ -139,10 +139,10 @@ class Generation(Order):
     reads: ClassVar[frozenset[str]] = frozenset()
     verifies_later: ClassVar[bool] = False
 
-    def steps(self, traces: Generated) -> Steps:
+    def steps(self, traces: GeneratedTraces) -> WalkSteps:
         """A trace a step."""
         at = np.broadcast_to(np.arange(traces.code.shape[1], dtype=np.int32), traces.code.shape)
-        return Steps(at, traces.count, traces.count)
+        return WalkSteps(at, traces.count, traces.count)
 
 
 def by_falling_score(code: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -165,13 +165,13 @@ class GenerateFirst(Order):
     reads: ClassVar[frozenset[str]] = frozenset({SCORES})
 
     @abstractmethod
-    def arranged(self, traces: Generated) -> tuple[np.ndarray, np.ndarray]:
+    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         """Places of the valid traces in the order in which they are verified (E, T), and how many (E,)."""
 
-    def steps(self, traces: Generated) -> Steps:
+    def steps(self, traces: GeneratedTraces) -> WalkSteps:
         """A verification a step, of each valid trace."""
         at, count = self.arranged(traces)
-        return Steps(at, count, count, np.broadcast_to(traces.count[:, None], (len(at), at.shape[1] + 1)))
+        return WalkSteps(at, count, count, np.broadcast_to(traces.count[:, None], (len(at), at.shape[1] + 1)))
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class RandomOrder(GenerateFirst):
     name: ClassVar[str] = "random"
     drawn: ClassVar[bool] = True
 
-    def arranged(self, traces: Generated) -> tuple[np.ndarray, np.ndarray]:
+    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         """By the keys of the random order."""
         if traces.keys is None:
             raise ValueError("a random order needs its keys")
@@ -196,6 +196,6 @@ class ByScore(GenerateFirst):
     diagnostic: ClassVar[str] = "sees all scores before it pays for one"
     all_scores: ClassVar[bool] = True
 
-    def arranged(self, traces: Generated) -> tuple[np.ndarray, np.ndarray]:
+    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         """The highest score first."""
         return by_falling_score(traces.code, traces.score)

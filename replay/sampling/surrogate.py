@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from replay.sampling.learned import Prior
-from replay.sampling.orders import Generated, Order, Steps
+from replay.sampling.orders import GeneratedTraces, Order, WalkSteps
 from replay.sampling.prefix import FEATURES, SCORES, VOTES
 
 MODES = ("lazy", "pool")
@@ -57,7 +57,7 @@ class Surrogate(Order):
         """A lazy one generates one trace a step."""
         return self.lazy
 
-    def steps(self, traces: Generated) -> Steps:
+    def steps(self, traces: GeneratedTraces) -> WalkSteps:
         """A verification a step, picked by the prediction.
 
         In the mode `lazy` a last step follows in which nothing is verified: it stands for ending without a rule, when
@@ -65,7 +65,7 @@ class Surrogate(Order):
         """
         picks = pick(traces.code, traces.score, traces.features, traces.count, self)
         limit = picks.count + (1 if self.lazy else 0)
-        return Steps(picks.at, picks.count, limit, picks.generated, picks.final, picks.unread, picks.seconds)
+        return WalkSteps(picks.at, picks.count, limit, picks.generated, picks.final, picks.unread, picks.seconds)
 
 
 @dataclass(frozen=True)
