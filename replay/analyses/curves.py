@@ -168,8 +168,7 @@ def _measure(
 
 def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
     """Value of each curve on the examples of a block: float (E,), NaN where a verifier did not score."""
-    there = np.arange(pool.code.shape[1]) < pool.size[:, None]
-    right = np.where(there, pool.judged, 0.0)
+    right = np.where(pool.there, pool.judged, 0.0)
     votes = majority_votes(block, pool, [c.k for c in plan if c.metric == "majority"], subsets, seed)
     for curve in plan:
         if curve.metric == "avg":
@@ -207,13 +206,12 @@ def majority_votes(
 
     Subset j is the first k of the random order of repetition j; tie: the answer of the earliest trace.
     """
-    there = np.arange(pool.code.shape[1]) < pool.size[:, None]
     totals = {k: np.zeros(len(pool.size)) for k in sizes}
     for repetition in range(subsets if totals else 0):
         keys = random_keys(block.hashes, seed, repetition, pool.code.shape[1])
-        ranks = np.argsort(np.argsort(np.where(there, keys >> np.uint64(1), np.uint64(2**63)), axis=1), axis=1)
+        ranks = np.argsort(np.argsort(np.where(pool.there, keys >> np.uint64(1), np.uint64(2**63)), axis=1), axis=1)
         for k, total in totals.items():
-            total += _vote(pool, there & (ranks < k))
+            total += _vote(pool, pool.there & (ranks < k))
     return {k: total / subsets for k, total in totals.items()}
 
 

@@ -62,6 +62,16 @@ class LoggedPool:
     whole: bool = False  # replayed whole or not at all
 
     @cached_property
+    def there(self) -> np.ndarray:
+        """Where there is a trace: bool (E, T)."""
+        return np.arange(self.code.shape[1]) < self.size[:, None]
+
+    @cached_property
+    def judgement(self) -> np.ndarray:
+        """What each trace is worth as the answer (E, T)."""
+        return judged_unless_null(self.judged, self.code >= 0)
+
+    @cached_property
     def words(self) -> np.ndarray:
         """Vocabulary number of each answer code: int32 (E, A)."""
         words = np.full((len(self.code), max(self.answers, 1)), -1, dtype=np.int32)
@@ -73,6 +83,11 @@ class LoggedPool:
     def answers(self) -> int:
         """How many answer codes there are at most."""
         return int(self.code.max(initial=-1)) + 1
+
+
+def judged_unless_null(judged: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """A null prediction is wrong, whatever is measured of its trace; unjudged (NaN) where the example is."""
+    return np.where(predicted | np.isnan(judged), judged, 0.0)
 
 
 @dataclass(frozen=True)

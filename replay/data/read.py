@@ -66,9 +66,8 @@ def _measured_alike(examples: pl.DataFrame, pools: Iterable[LoggedPool], measure
     """Raise where a measure is given for some traces of an example and not for others."""
     known, missing = np.zeros(len(examples), dtype=bool), np.zeros(len(examples), dtype=bool)
     for pool in pools:
-        there = np.arange(pool.judged.shape[1]) < pool.size[:, None]
-        known |= (there & ~np.isnan(pool.judged)).any(axis=1)
-        missing |= (there & np.isnan(pool.judged)).any(axis=1)
+        known |= (pool.there & ~np.isnan(pool.judged)).any(axis=1)
+        missing |= (pool.there & np.isnan(pool.judged)).any(axis=1)
     if (known & missing).any():
         name = examples["example_id"][int((known & missing).argmax())]
         raise ThinkbackError(

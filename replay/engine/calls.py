@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from replay.data.block import LogBlock, LoggedPool
-from replay.engine.costs import AT, CHARGED, COSTS
+from replay.engine.costs import AT, COSTS, GENERATED, charged
 from replay.engine.outcome import Outcome
 
 
@@ -107,6 +107,11 @@ def certain(among: np.ndarray) -> CallMask:
     return CallMask(among, among.sum(axis=1))
 
 
+def one_trace(pool: LoggedPool, number: int) -> CallMask:
+    """Trace `number` of each example that has it."""
+    return certain(((np.arange(pool.code.shape[1]) == number) & pool.there).astype(float))
+
+
 def union(calls: Iterable[Calls]) -> Calls:
     """All of them together."""
     found: dict[tuple[str, str | None], CallMask] = {}
@@ -154,6 +159,15 @@ def extra_tokens(block: LogBlock, mine: Calls, known: Calls) -> np.ndarray:
     return tokens
 
 
+def expected_tokens(block: LogBlock, realizations: Iterable[Realization], known: Calls) -> np.ndarray:
+    """Expected tokens (E,) of the calls that realizations make and that are not `known`, by their weights."""
+    tokens = np.zeros(len(block.examples))
+    for one in realizations:
+        extra = extra_tokens(block, calls_of(one.segments), known)
+        tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
+    return tokens
+
+
 def probability_new(key: tuple[str, str | None], paid: CallMask, known: Calls) -> np.ndarray:
     """Probability (E, T) that a call is paid and was not known."""
     other = known.get(key)
@@ -178,10 +192,8 @@ def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.nda
             scores = pool.scores[verifier]
             number = np.where(scores.listwise, (new > 0).any(axis=1), new.sum(axis=1))
             costs[:, AT["verifications"]] += number
-            for column, targets in CHARGED.items():
-                if column in scores.costs:
-                    for target in targets:
-                        costs[:, AT[target]] += weighed(new, scores.costs[column]).sum(axis=1)
+            for column, values in charged(scores.costs):
+                costs[:, column] += weighed(new, values).sum(axis=1)
     return costs
 
 
@@ -189,7 +201,7 @@ def _add_traces(costs: np.ndarray, pool: LoggedPool, new: np.ndarray) -> None:
     costs[:, AT["traces"]] += new.sum(axis=1)
     costs[:, AT["valid_traces"]] += (new * (pool.code >= 0)).sum(axis=1)
     for name, values in pool.costs.items():
-        costs[:, AT["generation_s" if name == "latency_s" else name]] += weighed(new, values).sum(axis=1)
+        costs[:, AT[GENERATED.get(name, name)]] += weighed(new, values).sum(axis=1)
 
 
 def _seconds(pool: LoggedPool, segment: CallSegment, new: np.ndarray) -> np.ndarray:

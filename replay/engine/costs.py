@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -30,6 +30,13 @@ CHARGED = {
     "price": ("price",),
 }
 """The columns that each cost of a verification is added to."""
+GENERATED = {"latency_s": "generation_s"}
+"""The column that a cost of a trace is added to, where it has another name."""
+
+
+def charged(costs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+    """Costs of verifications (E, T), each with the number of every column that it is added to."""
+    yield from ((AT[column], costs[name]) for name, columns in CHARGED.items() if name in costs for column in columns)
 
 
 def derived(costs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -6,10 +6,11 @@ from math import comb
 
 import numpy as np
 
+from replay.data.block import judged_unless_null
 from replay.engine import outcome as ends
 from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome
-from replay.engine.trajectory import Trajectory, judged_unless_null
+from replay.engine.trajectory import Trajectory
 from replay.sampling.orders import by_falling_score
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from replay.data.block import LogBlock
-from replay.engine.calls import CallMask, Calls, PolicyPath, Realization, calls_of, extra_tokens, union
-from replay.engine.outcome import Against, against
+from replay.engine.calls import CallMask, Calls, PolicyPath, Realization, calls_of, certain, extra_tokens, union
+from replay.engine.outcome import Against
 
 
 def compare(block: LogBlock, mine: PolicyPath, theirs: PolicyPath) -> Against:
@@ -25,7 +25,7 @@ def compare(block: LogBlock, mine: PolicyPath, theirs: PolicyPath) -> Against:
         tokens, any_call = _own_calls(block, a, b, mine.gate)
         action += np.where(weight > 0, weight * tokens, 0.0)
         own += weight * any_call
-    return against(theirs.outcome.correct, mine.outcome.correct, own, action)
+    return Against(theirs.outcome.correct, mine.outcome.correct, own, action)
 
 
 def _own_calls(block: LogBlock, mine: Realization, theirs: Realization, gate: Calls) -> tuple[np.ndarray, np.ndarray]:
@@ -33,9 +33,7 @@ def _own_calls(block: LogBlock, mine: Realization, theirs: Realization, gate: Ca
     calls, known = calls_of(mine.segments), union([*(one.calls for one in theirs.segments), gate])
     none = np.ones(len(block.examples))
     for call, paid in calls.items():
-        none *= _probability_within(
-            paid, known.get(call, CallMask(np.zeros_like(paid.among), np.zeros_like(paid.count)))
-        )
+        none *= _probability_within(paid, known.get(call, certain(np.zeros_like(paid.among))))
     return extra_tokens(block, calls, known), 1 - none
 
 

@@ -22,12 +22,10 @@ SET_COLUMNS = ("set_size", "covered", "answered", "answered_correct")
 
 def label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.ndarray:
     """Best verified score of each answer code by the step (E,) at which the policy stopped: (E, A), -inf unseen."""
+    code, score = trajectory.code, trajectory.score
+    row, at = np.nonzero((code >= 0) & (np.arange(code.shape[1]) < step[:, None]) & ~np.isnan(score))
     best = np.full((len(step), max(answers, 1)), -np.inf)
-    rows = np.arange(len(step))
-    for s in range(trajectory.code.shape[1]):
-        on = (trajectory.code[:, s] >= 0) & (s < step) & ~np.isnan(trajectory.score[:, s])
-        row, code = rows[on], trajectory.code[on, s]
-        best[row, code] = np.maximum(best[row, code], trajectory.score[on, s])
+    np.maximum.at(best, (row, code[row, at]), score[row, at])
     return best
 
 

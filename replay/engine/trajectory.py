@@ -7,13 +7,13 @@ time is then the first true step of a rule, and an outcome a gather at that step
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from replay.data.block import LogBlock, LoggedPool, Scores
-from replay.engine.costs import AT, CHARGED, COSTS
+from replay.data.block import LogBlock, LoggedPool, Scores, judged_unless_null
+from replay.engine.costs import AT, COSTS, GENERATED, charged
 from replay.sampling.learned import Calibration
 from replay.sampling.orders import GeneratedTraces, Order, WalkSteps, random_keys, random_permutation
 from replay.sampling.prefix import NONE, Prefix, Revealed
@@ -47,11 +47,6 @@ class Results:
     code: np.ndarray
 
 
-def judged_unless_null(judged: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """A null prediction is wrong, whatever is measured of its trace; unjudged (NaN) where the example is."""
-    return np.where(predicted | np.isnan(judged), judged, 0.0)
-
-
 @dataclass(frozen=True)
 class Trajectory:
     """One walk over one block. Steps are traces (generation order) or verifications (other orders).
@@ -71,6 +66,9 @@ class Trajectory:
     missing: np.ndarray
     revealed: Revealed
     listwise: np.ndarray  # (E,) verified in one call by a listwise verifier
+    _chosen: dict[Select, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+    _highest: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+    _results: dict[Select, Results] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def limit(self) -> np.ndarray:
@@ -171,18 +169,6 @@ class Trajectory:
             )
         return self._results[select]
 
-    @cached_property
-    def _chosen(self) -> dict[Select, np.ndarray]:
-        return {}
-
-    @cached_property
-    def _highest(self) -> dict[Hashable, np.ndarray]:
-        return {}
-
-    @cached_property
-    def _results(self) -> dict[Select, Results]:
-        return {}
-
 
 def _counts(values: np.ndarray) -> np.ndarray:
     """Float counts as int32; the padding beyond a pool's end, NaN, as 0."""
@@ -263,8 +249,7 @@ def _generation_costs(pool: LoggedPool, place: np.ndarray, there: np.ndarray, wi
     valid = there & (np.take_along_axis(pool.code, place, axis=1) >= 0)
     costs[..., AT["valid_traces"]] = np.cumsum(valid, axis=1)
     for name, values in pool.costs.items():
-        column = AT["generation_s" if name == "latency_s" else name]
-        costs[..., column] = np.cumsum(np.take_along_axis(values, place, axis=1), axis=1)
+        costs[..., AT[GENERATED.get(name, name)]] = np.cumsum(np.take_along_axis(values, place, axis=1), axis=1)
     seconds = np.take_along_axis(pool.costs["latency_s"], place, axis=1)
     costs[..., AT["latency_s"]] = _elapsed(seconds, width)
     return costs
@@ -288,11 +273,8 @@ def _verification_costs(scores: Scores, place: np.ndarray, verified: np.ndarray,
     costs = np.zeros((*place.shape, len(COSTS)))
     on = verified & ~listwise[:, None]
     costs[..., AT["verifications"]] = np.cumsum(on, axis=1)
-    for name, columns in CHARGED.items():
-        if name in scores.costs:
-            paid = np.cumsum(np.where(on, np.take_along_axis(scores.costs[name], place, axis=1), 0.0), axis=1)
-            for column in columns:
-                costs[..., AT[column]] = paid
+    for column, values in charged(scores.costs):
+        costs[..., column] = np.cumsum(np.where(on, np.take_along_axis(values, place, axis=1), 0.0), axis=1)
     return costs
 
 
@@ -303,10 +285,8 @@ def listwise_costs(trajectory: Trajectory) -> np.ndarray:
     if scores is None or not on.any():
         return costs
     costs[on, AT["verifications"]] = 1
-    for name, columns in CHARGED.items():
-        if name in scores.costs:
-            for column in columns:
-                costs[on, AT[column]] = scores.costs[name][on].sum(axis=1)
+    for column, values in charged(scores.costs):
+        costs[on, column] = values[on].sum(axis=1)
     return costs
 
 

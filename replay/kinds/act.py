@@ -12,10 +12,9 @@ import polars as pl
 from replay.data.block import LoggedPool
 from replay.data.contents import Contents
 from replay.data.needs import Needs, revisions, slice_name
-from replay.engine.calls import ChosenTraces, PolicyPath, Realization, calls_of, extra_tokens
-from replay.engine.outcome import against
-from replay.engine.revisions import first_attempt, mean_of, revision
-from replay.engine.trajectory import judged_unless_null
+from replay.engine.calls import ChosenTraces, PolicyPath, Realization, expected_tokens, one_trace
+from replay.engine.outcome import Against
+from replay.engine.revisions import mean_of, revision
 from replay.kinds.trace_rows import trace_rows
 from replay.policies.base import Evaluator, Policy, Stage, errors_of
 from toolkit.errors import shown
@@ -98,12 +97,9 @@ class Act(Policy):
         )
         reason = self._reason(base, revised)
         outcome = mean_of(block, [(name, n) for n in numbers], made, reason, reasons)
-        tokens, attempt = np.zeros(examples), first_attempt(block, self.base)
-        for one in made:
-            extra = extra_tokens(block, calls_of(one.segments), attempt)
-            tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
-        before = judged_unless_null(base.judged[:, 0], base.code[:, 0] >= 0)
-        outcome = replace(outcome, against=against(before, outcome.correct, np.ones(examples), tokens))
+        tokens = expected_tokens(block, made, {(self.base, None): one_trace(base, 0)})
+        compared = Against(base.judgement[:, 0], outcome.correct, np.ones(examples), tokens)
+        outcome = replace(outcome, against=compared)
         none = np.zeros(examples, dtype=np.int64)
         chosen = ChosenTraces((name,), none, np.full(examples, numbers[0])) if self.single else None
         return PolicyPath(outcome, tuple(made), chosen, {})
@@ -119,7 +115,7 @@ class Act(Policy):
         return there / np.maximum(revised.size, 1) if self.rollouts == MEAN else there.astype(float)
 
     def _reason(self, base: LoggedPool, revised: LoggedPool) -> np.ndarray:
-        used = np.arange(revised.code.shape[1]) < revised.size[:, None]
+        used = revised.there
         if self.rollouts != MEAN:
             used = used & (np.arange(revised.code.shape[1]) == self.rollouts)
         reads = np.where(used, np.maximum(revised.reads, 1), 0).max(axis=1, initial=0)

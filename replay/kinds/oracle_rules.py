@@ -12,12 +12,20 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.data.needs import slice_name
 from replay.engine import outcome as ends
-from replay.engine.calls import CallMask, CallSegment, ChosenTraces, PolicyPath, Realization, certain, extra_cost
+from replay.engine.calls import (
+    CallMask,
+    CallSegment,
+    ChosenTraces,
+    PolicyPath,
+    Realization,
+    certain,
+    extra_cost,
+    one_trace,
+)
 from replay.engine.costs import COSTS
 from replay.engine.mixing import choose, mixture, needs_both
 from replay.engine.outcome import Outcome
 from replay.engine.revisions import mean_of, revision
-from replay.engine.trajectory import judged_unless_null
 from replay.kinds.trace_rows import trace_rows
 
 LACKS = "has no trace, fewer than a revision read, or a gap"
@@ -90,9 +98,8 @@ class AnyRight(OracleRule):
             calls[name, None] = certain((np.arange(pool.code.shape[1]) < paid[:, None]).astype(float))
             if name not in names:
                 continue
-            there = np.arange(pool.judged.shape[1]) < pool.size[:, None]
-            judgement = judged_unless_null(pool.judged, pool.code >= 0)
-            value = np.where(there & ~np.isnan(judgement), judgement, -1.0)
+            judgement = pool.judgement
+            value = np.where(pool.there & ~np.isnan(judgement), judgement, -1.0)
             first = value.argmax(axis=1)
             take = value[rows, first] > highest
             highest = np.where(take, value[rows, first], highest)
@@ -241,17 +248,14 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
     for sample in samples:
         on = pool.size > sample
         if first_attempts:
-            own = np.zeros(pool.code.shape)
-            own[:, sample] = on
-            segment = CallSegment({(name, None): certain(own)})
+            segment = CallSegment({(name, None): one_trace(pool, sample)})
         else:
             segment = revision(block, base, name, sample)
         made.append(Realization(on / np.maximum(count, 1), (segment,)))
         costs = extra_cost(block, [segment], [])
         paid = costs[:, COSTS.index("prompt_tokens")] + costs[:, COSTS.index("completion_tokens")]
         tokens += np.where(on, paid, 0.0)
-        judged = judged_unless_null(pool.judged[:, sample], pool.code[:, sample] >= 0)
-        value += np.where(on, np.nan_to_num(judged, nan=-1.0), 0.0)
+        value += np.where(on, np.nan_to_num(pool.judgement[:, sample], nan=-1.0), 0.0)
     known = count > 0
     mean = np.where(known, value / np.maximum(count, 1), -1.0)
     cost = np.where(known, tokens / np.maximum(count, 1), np.inf)

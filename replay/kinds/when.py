@@ -24,7 +24,7 @@ from replay.engine.calls import (
     union,
 )
 from replay.engine.mixing import either, paid, pick, predicted
-from replay.engine.outcome import Outcome, against
+from replay.engine.outcome import Against, Outcome
 from replay.engine.signals import SIGNALS
 from replay.policies.base import Evaluator, Policy, Stage, errors_of, nested
 from replay.policies.gate_file import GateFile
@@ -224,7 +224,7 @@ class When(Policy):
             reason=np.where(base.reason > 0, base.reason, reason).astype(np.int16),
             reasons=reasons,
             costs=np.where(fires[:, None], parts.fired, parts.kept),
-            against=against(base.correct, done.correct, fires.astype(float), tokens),
+            against=Against(base.correct, done.correct, fires.astype(float), tokens),
         ), fires
 
     def outcome(self, on: Evaluator) -> Outcome:

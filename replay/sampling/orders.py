@@ -85,7 +85,7 @@ class WalkSteps:
     reveal one; `limit` (E,): the last step. `generated` (E, S + 1): traces generated when the walk ends in step 0 to S;
     None: one a step. `final` (E,): traces generated when no rule ends it. `unread` (E,): first step whose choice reads
     a feature that is null; None: no feature is read. `seconds`: wall-clock that the order itself took, None: nothing
-    worth telling.
+    worth telling. `weights` (E, S, d): a surrogate's after each step, if they are kept.
     """
 
     at: np.ndarray
@@ -95,6 +95,7 @@ class WalkSteps:
     final: np.ndarray | None = None
     unread: np.ndarray | None = None
     seconds: float | None = None
+    weights: np.ndarray | None = None
 
 
 class Order(ABC):
