@@ -55,3 +55,9 @@ def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
     hint = f"did you mean `{near[0]}`? " if near else ""
     there = "there are:" if len(names) > 1 else "there is only"
     return f"{hint}{there} {listed(names[:limit])}{more}"
+
+
+def require_known(name: str, known: Iterable[str], lacking: str) -> None:
+    """Raise ThinkbackError, `lacking` with a suggestion, unless a name is known."""
+    if name not in known:
+        raise ThinkbackError(f"{lacking}; {suggest(name, known)}")

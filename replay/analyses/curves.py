@@ -16,14 +16,14 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock, LoggedPool, Scores
-from replay.data.contents import Contents, read_contents
+from replay.data.contents import Contents, opened
 from replay.data.needs import Needs, scores_on, together
 from replay.data.read import BlockRequest, read_block
 from replay.engine.expectation import winner_probabilities
 from replay.runs.store import resampling_units
 from replay.sampling.orders import by_falling_score, random_keys
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, check_log, collect, open_log
+from toolkit.log import Log, collect
 from toolkit.progress import progress
 from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
 
@@ -65,9 +65,7 @@ def curves(
     """
     if subsets < 1:
         raise ThinkbackError(f"`subsets` is {subsets}; give at least 1")
-    log = open_log(log) if isinstance(log, str | Path) else log
-    check_log(log)
-    contents = read_contents(log)
+    log, contents = opened(log)
     _known(contents, pool, verifier)
     settings = Settings(resamples=resamples, level=level, seed=seed)
     sizes = _sizes(log)

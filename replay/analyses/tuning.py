@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from replay.data.conditions import examples_of, matching, refuse_overlap
+from replay.data.contents import opened
 from replay.policies.base import Policy, errors_of
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.learning import learnt_on
@@ -19,8 +20,8 @@ from replay.runs.result import Result
 from replay.runs.reuse import first_ids, gate_files, seen_by
 from replay.runs.run import run
 from toolkit.columns import COLUMNS
-from toolkit.errors import ThinkbackError, suggest
-from toolkit.log import Log, check_log, open_log
+from toolkit.errors import ThinkbackError, require_known
+from toolkit.log import Log
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _GOAL = re.compile(r'^\s*(min|max)\s+("[^"]+"|[^\s"]+)(?:\s+subject\s+to\s+(.+?))?\s*$', re.IGNORECASE)
@@ -129,8 +130,7 @@ def tune(
     """
     if "where" in asked:
         raise ThinkbackError("`where` has no place here: `on` and `report` name the examples")
-    log = open_log(log) if isinstance(log, str | Path) else log
-    check_log(log)
+    log, _ = opened(log)
     wanted = read_goal(goal) if isinstance(goal, str) else goal
     file = load_policies(policies, rules)
     if baseline is None and any(limit.relative for limit in wanted.limits):
@@ -188,8 +188,7 @@ def _known_metrics(goal: Goal, result: Result) -> None:
     for metric in (goal.metric, *(limit.metric for limit in goal.limits)):
         if metric not in known and any(column.cost and column.metric == metric for column in COLUMNS):
             raise ThinkbackError(f"`goal` names `{metric}`, which the log does not have: its calls do not tell it")
-        if metric not in known:
-            raise ThinkbackError(f"`goal` names an unknown metric `{metric}`; {suggest(metric, known)}")
+        require_known(metric, known, f"`goal` names an unknown metric `{metric}`")
 
 
 def _choose(goal: Goal, result: Result, baseline: str | None) -> pl.DataFrame:

@@ -39,7 +39,7 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
     traces = _read_traces(log, examples, rows, within, request)
     vocabulary = pl.concat([traces["answer"], traces[OUTSIDE]]).unique().drop_nulls().sort()
     words = pl.DataFrame({"answer": vocabulary, "word": np.arange(len(vocabulary), dtype=np.int32)})
-    traces = traces.join(words, on="answer", how="left", maintain_order="left")
+    traces = _numbered(traces.join(words, on="answer", how="left", maintain_order="left"))
     scores = _read_scores(log, traces, within, request)
     whole = log.pools_without_prefix()
     pools = {
@@ -50,6 +50,13 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
         _measured_alike(examples, pools.values(), request.measure)
     actions = {name: action for action, name in request.needs.slices.items()}
     return LogBlock(examples, vocabulary, pools, actions, _outside(traces, words))
+
+
+def _numbered(traces: pl.DataFrame) -> pl.DataFrame:
+    """With `code`: the number of each valid answer among its slice and example's, by first appearance."""
+    valid, owner = pl.col("word").is_not_null(), ("slice", "e")
+    first = traces.with_columns(code=pl.when(valid).then(pl.col("s").min().over(*owner, "word")))
+    return first.with_columns(code=pl.col("code").rank("dense").over(*owner).cast(pl.Int32) - 1)
 
 
 def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> np.ndarray:
@@ -201,7 +208,7 @@ def _pool(
     row, column = traces["e"].to_numpy(), traces["s"].to_numpy()
     shape = (examples, int(column.max(initial=0)) + 1)
     costs = TRACE_COSTS + (("price",) if request.prices else ())
-    judged, word = _spread(traces, "judged", shape), _spread(traces, "word", shape, -1, np.int32)
+    judged = _spread(traces, "judged", shape)
     if request.measure is not None and ((judged < 0) | (judged > 1)).any():
         raise ThinkbackError(f"measure `{request.measure}` of traces has values outside 0 to 1")
     behind_gap = np.zeros(examples, dtype=np.int32)
@@ -210,8 +217,8 @@ def _pool(
         name=name,
         size=np.bincount(row, minlength=examples).astype(np.int32),
         behind_gap=behind_gap,
-        code=_codes(row, column, word),
-        word=word,
+        code=_spread(traces, "code", shape, -1, np.int32),
+        word=_spread(traces, "word", shape, -1, np.int32),
         costs={cost: _spread(traces, cost, shape) for cost in costs},
         judged=judged,
         credit=_spread(traces, "credit", shape),
@@ -244,24 +251,6 @@ def _spread(
     out: np.ndarray = np.full(shape, fill, dtype=dtype)
     out[frame["e"].to_numpy(), frame["s"].to_numpy()] = frame[column].fill_null(fill).to_numpy()
     return out
-
-
-def _codes(row: np.ndarray, column: np.ndarray, word: np.ndarray) -> np.ndarray:
-    """Number the valid answers of each example by first appearance: int32 (E, T), -1 where invalid."""
-    codes = np.full(word.shape, -1, dtype=np.int32)
-    words = word[row, column]
-    row, column, words = row[words >= 0].astype(np.int64), column[words >= 0], words[words >= 0]
-    if not len(row):
-        return codes
-    key = row * (int(words.max()) + 1) + words
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    by_appearance = np.argsort(first, kind="stable")
-    owner = row[first[by_appearance]]
-    start = np.searchsorted(owner, owner, side="left")
-    number = np.empty(len(first), dtype=np.int32)
-    number[by_appearance] = np.arange(len(first)) - start
-    codes[row, column] = number[inverse]
-    return codes
 
 
 def _all_priced(frame: pl.DataFrame, column: str, prices: Prices) -> None:

@@ -1,7 +1,7 @@
 """What a gate can read of a base's outcome on a block. Correctness is nowhere in reach.
 
-A `GateInput` is one signal of the base attempt, a column of `features`, or a verifier's score. It says what it needs of
-a log, whether the log has it, and reads it.
+A `GateInput` is one signal of the base attempt, a column of `features`, or a verifier's score. Each says what
+it needs of a log, whether the log has it, and reads it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -34,92 +35,86 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class GateInput:
-    """One input of a gate: `source` is `signal`, `feature` or `verifier`; `parameter` is that of some signals."""
+class GateInput(ABC):
+    """One input of a gate, by its source and its name; `parameter` is that of some signals."""
 
-    source: str
+    source: ClassVar[str]
     name: str
     parameter: Parameter = None
 
     def __str__(self) -> str:
-        return self.name if self.source == "signal" else f"{self.source}:{self.name}"
+        return f"{self.source}:{self.name}"
 
+    @abstractmethod
     def needs(self, slices: Collection[str]) -> Needs:
         """What it reads of a log, of traces in some slices."""
-        return SOURCES[self.source].needs(self, slices)
 
+    @abstractmethod
     def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
         """Raise ThinkbackError where the log lacks it, or it means nothing on one of the slices."""
-        SOURCES[self.source].require(self, contents, slices, reader)
 
-    def require_answers(self, contents: Contents, slices: Collection[str]) -> None:
+    def require_answers(self, contents: Contents, slices: Collection[str]) -> None:  # noqa: B027 -- most need none
         """Raise ThinkbackError where it is of the answer itself, and a slice has verdicts but no answers."""
-        if self.source == "signal" and SIGNALS[self.name].of_answers:
-            _refuse_opaque(self.name, contents, slices)
 
+    @abstractmethod
     def read(self, block: LogBlock, path: PolicyPath) -> Signal:
         """Its value on the chosen traces of a path."""
-        return SOURCES[self.source].read(self, block, path)
 
 
-def _refuse_opaque(signal: str, contents: Contents, slices: Collection[str]) -> None:
-    for pool in sorted(contents.opaque & set(slices)):
-        raise ThinkbackError(
-            f"pool `{pool}` has verdicts but no answers (opaque), so the signal `{signal}` means nothing there"
-        )
+class _Verifier(GateInput):
+    source = "verifier"
+
+    def needs(self, slices: Collection[str]) -> Needs:
+        return scores_on(slices, self.name)
+
+    def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
+        contents.require_verifier(self.name, f" for {reader}")
+
+    def read(self, block: LogBlock, path: PolicyPath) -> Signal:
+        return _score(block, path, self.name)
 
 
-class InputSource(ABC):
-    """Where an input of a gate comes from."""
+class _Feature(GateInput):
+    source = "feature"
 
-    @abstractmethod
-    def needs(self, wanted: GateInput, slices: Collection[str]) -> Needs:
-        """What it reads of a log."""
+    def needs(self, slices: Collection[str]) -> Needs:
+        return Needs(features=frozenset([self.name]))
 
-    @abstractmethod
-    def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
-        """Raise where the log lacks it."""
+    def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
+        contents.require_feature(self.name, reader)
 
-    @abstractmethod
-    def read(self, wanted: GateInput, block: LogBlock, path: PolicyPath) -> Signal:
-        """Read it."""
+    def read(self, block: LogBlock, path: PolicyPath) -> Signal:
+        return Signal(_chosen(block, path, {k: pool.features[self.name] for k, pool in block.pools.items()}), {})
 
 
-class _Verifier(InputSource):
-    def needs(self, wanted: GateInput, slices: Collection[str]) -> Needs:
-        return scores_on(slices, wanted.name)
+class _OfBase(GateInput):
+    source = "signal"
 
-    def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
-        contents.require_verifier(wanted.name, f" for {reader}")
+    def __str__(self) -> str:
+        return self.name
 
-    def read(self, wanted: GateInput, block: LogBlock, path: PolicyPath) -> Signal:
-        return _score(block, path, wanted.name)
+    def needs(self, slices: Collection[str]) -> Needs:
+        return SIGNALS[self.name].needs(self.parameter)
 
+    def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
+        self._refuse_opaque(SIGNALS[self.name].of_votes, contents, slices)
 
-class _Feature(InputSource):
-    def needs(self, wanted: GateInput, slices: Collection[str]) -> Needs:
-        return Needs(features=frozenset([wanted.name]))
+    def require_answers(self, contents: Contents, slices: Collection[str]) -> None:
+        self._refuse_opaque(SIGNALS[self.name].of_answers, contents, slices)
 
-    def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
-        contents.require_feature(wanted.name, reader)
+    def _refuse_opaque(self, of_them: bool, contents: Contents, slices: Collection[str]) -> None:
+        for pool in sorted(contents.opaque & set(slices)) if of_them else ():
+            raise ThinkbackError(
+                f"pool `{pool}` has verdicts but no answers (opaque), so the signal `{self.name}` means nothing there"
+            )
 
-    def read(self, wanted: GateInput, block: LogBlock, path: PolicyPath) -> Signal:
-        return Signal(_chosen(block, path, {k: pool.features[wanted.name] for k, pool in block.pools.items()}), {})
-
-
-class _OfBase(InputSource):
-    def needs(self, wanted: GateInput, slices: Collection[str]) -> Needs:
-        return SIGNALS[wanted.name].needs(wanted.parameter)
-
-    def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
-        if SIGNALS[wanted.name].of_votes:
-            _refuse_opaque(wanted.name, contents, slices)
-
-    def read(self, wanted: GateInput, block: LogBlock, path: PolicyPath) -> Signal:
-        return Signal(SIGNALS[wanted.name].read(block, path, wanted.parameter), {})
+    def read(self, block: LogBlock, path: PolicyPath) -> Signal:
+        return Signal(SIGNALS[self.name].read(block, path, self.parameter), {})
 
 
-SOURCES: Mapping[str, InputSource] = {"signal": _OfBase(), "feature": _Feature(), "verifier": _Verifier()}
+def gate_input(source: str, name: str, parameter: Parameter = None) -> GateInput:
+    """An input by its source, which is `signal`, `feature` or `verifier`."""
+    return next(kind for kind in (_OfBase, _Feature, _Verifier) if kind.source == source)(name, parameter)
 
 
 @dataclass(frozen=True)

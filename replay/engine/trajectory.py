@@ -51,15 +51,14 @@ class Results:
 class Trajectory:
     """One walk over one block. Steps are traces (generation order) or verifications (other orders).
 
-    `place` int (E, T): the sample index at each place of the order of generation. `generated` (E,): traces
-    that the cap allows and the log has. `costs` (E, S + 1, C): cumulative, NaN where not logged. `missing` (E,): the
-    first step whose verification, or whose feature, the log lacks.
+    `place` int (E, T): the sample index at each place of the order of generation. `costs` (E, S + 1, C): cumulative,
+    NaN where not logged. `missing` (E,): the first step whose verification, or whose feature, the log lacks.
     """
 
     walk: Walk
     pool: LoggedPool
     place: np.ndarray
-    generated: np.ndarray
+    traces: GeneratedTraces
     steps: WalkSteps
     costs: np.ndarray
     generation: np.ndarray  # (E, S, C) cumulative costs of generation alone, by place
@@ -69,6 +68,11 @@ class Trajectory:
     _chosen: dict[Select, np.ndarray] = field(default_factory=dict, init=False, repr=False)
     _highest: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
     _results: dict[Select, Results] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def generated(self) -> np.ndarray:
+        """Traces that the cap allows and the log has (E,)."""
+        return self.traces.count
 
     @property
     def limit(self) -> np.ndarray:
@@ -118,8 +122,7 @@ class Trajectory:
         open_ = (np.arange(self.place.shape[1]) < generated) & (np.take_along_axis(self.pool.code, self.place, 1) >= 0)
         row, before = np.nonzero(number < np.minimum(step - 1, steps.count)[:, None])
         open_[row, steps.at[row, before]] = False
-        null = np.isnan(gather_features(self.pool, self.walk.order.features, self.place))
-        return (null & open_).any(axis=-1)
+        return (np.isnan(self.traces.features) & open_).any(axis=-1)
 
     @cached_property
     def prefix(self) -> Prefix:
@@ -201,7 +204,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         walk=walk,
         pool=pool,
         place=place,
-        generated=traces.count,
+        traces=traces,
         steps=steps,
         costs=costs,
         generation=generation,
@@ -224,14 +227,8 @@ def _generated(
     if scores is not None:
         score = np.where(code >= 0, np.take_along_axis(scores.score, place, axis=1), np.nan)
     drawn = np.take_along_axis(keys, place, axis=1) if keys is not None and walk.order.drawn else None
-    return GeneratedTraces(code, score, drawn, gather_features(pool, walk.order.features, place), count)
-
-
-def gather_features(pool: LoggedPool, names: tuple[str, ...], place: np.ndarray) -> np.ndarray:
-    """Features (F, E, T) in the order of generation."""
-    if not names:
-        return np.zeros((0, *place.shape))
-    return np.stack([np.take_along_axis(pool.features[name], place, axis=1) for name in names])
+    read = [np.take_along_axis(pool.features[name], place, axis=1) for name in walk.order.features]
+    return GeneratedTraces(code, score, drawn, np.stack(read) if read else np.zeros((0, *place.shape)), count)
 
 
 def _generation_places(pool: LoggedPool, keys: np.ndarray | None, cap: int) -> np.ndarray:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.contents import Contents, read_contents
+from replay.data.contents import Contents, opened, read_contents
 from replay.data.prices import Prices
-from replay.engine.signals import SERVED, SIGNALS, GateInput
+from replay.engine.signals import SERVED, SIGNALS, GateInput, gate_input
 from replay.kinds.act import Act
 from replay.kinds.sample import Sample
 from replay.kinds.when import When
@@ -22,8 +22,8 @@ from replay.runs.passes import ReplayPlan, blocks, widest
 from replay.runs.reuse import question_hashes
 from replay.runs.run import select_examples
 from replay.runs.store import chunk_size
-from toolkit.errors import ThinkbackError, listed, suggest
-from toolkit.log import Log, check_log, open_log
+from toolkit.errors import ThinkbackError, listed, require_known
+from toolkit.log import Log, open_log
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,7 @@ class GateData:
 
 def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> GateSetting:
     """Open a log for fitting. Raises ThinkbackError where the action revises no base, or several and none is named."""
-    log = open_log(log) if isinstance(log, str) else log
-    check_log(log)
-    contents = read_contents(log)
+    log, contents = opened(log)
     contents.require_action(action)
     bases = contents.bases(action)
     if base is None and len(bases) != 1:
@@ -86,11 +84,8 @@ def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: st
     """
     log = open_log(log) if isinstance(log, str) else log
     contents = read_contents(log)
-    if gate.action not in contents.actions:
-        raise ThinkbackError(
-            f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which the log lacks; "
-            f"{suggest(gate.action, contents.actions)}"
-        )
+    lacking = f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which the log lacks"
+    require_known(gate.action, contents.actions, lacking)
     bases = contents.bases(gate.action)
     own = base or gate.base
     if base is None and own not in bases:
@@ -105,8 +100,8 @@ def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: st
 
 def available_features(at: GateSetting) -> tuple[GateInput, ...]:
     """Every signal that a server sees, and every column of `features`."""
-    signals = [GateInput("signal", name) for name in SERVED if _logged(name, at)]
-    return (*signals, *(GateInput("feature", name) for name in sorted(at.contents.features)))
+    signals = [gate_input("signal", name) for name in SERVED if _logged(name, at)]
+    return (*signals, *(gate_input("feature", name) for name in sorted(at.contents.features)))
 
 
 def _logged(name: str, at: GateSetting) -> bool:
@@ -123,34 +118,23 @@ def parse_features(names: Sequence[str], at: GateSetting) -> tuple[GateInput, ..
         source, mark, rest = name.partition(":")
         if mark and source in ("feature", "verifier"):
             known = at.contents.features if source == "feature" else at.contents.verifiers
-            if rest not in known:
-                raise ThinkbackError(f"the log has no {source} `{rest}`; {suggest(rest, known)}")
-            found.append(GateInput(source, rest))
+            require_known(rest, known, f"the log has no {source} `{rest}`")
+            found.append(gate_input(source, rest))
         elif name in SERVED:
-            found.append(GateInput("signal", name))
+            found.append(gate_input("signal", name))
             found[-1].require_answers(at.contents, [str(at.base.pool)])
         elif name in at.contents.features:
-            found.append(GateInput("feature", name))
+            found.append(gate_input("feature", name))
         else:
-            names_known = [
-                *SERVED,
-                *at.contents.features,
-                *(f"verifier:{v}" for v in at.contents.verifiers),
-            ]
-            raise ThinkbackError(f"no gate input is called `{name}`; {suggest(name, names_known)}")
+            every = [*SERVED, *at.contents.features, *(f"verifier:{v}" for v in at.contents.verifiers)]
+            require_known(name, every, f"no gate input is called `{name}`")
     return tuple(dict.fromkeys(found))
 
 
 def probe(features: tuple[GateInput, ...], at: GateSetting) -> GateFile:
     """A gate that reads some features and has no model yet."""
-    content: dict[str, Any] = {
-        "action": at.act.action,
-        "base": at.base.pool,
-        "model": {},
-        "fitted_on": {},
-        "tuned_on": {},
-    }
-    return GateFile("the gate", repr(features), "score", features, 0.0, content)
+    untold: dict[str, Any] = {"model": {}, "fitted_on": {}, "tuned_on": {}}
+    return GateFile("the gate", repr(features), "score", features, 0.0, untold, at.act.action, str(at.base.pool))
 
 
 def plan_of(at: GateSetting, where: str | None, prices: Prices | None = None) -> ReplayPlan:

@@ -15,7 +15,7 @@ from replay.engine.mixing import gain
 from replay.kinds.oracle_rules import RULES, OracleRule
 from replay.kinds.sample import Sample
 from replay.policies.base import Evaluator, Policy, Stage, errors_of
-from toolkit.errors import shown, suggest
+from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.settings import setting
 
 
@@ -56,11 +56,8 @@ class Oracle(Policy):
             raise self.refuse("`of` takes a list of names of pools and actions")
         if len(set(self.of)) != len(self.of):
             raise self.refuse("`of` names the same pool or action twice")
-        for key in ("then", "rate"):
-            if getattr(self, key) is not None:
-                raise self.refuse(
-                    f"`{key}` belongs to the rules `matched_rate` and `matched_random`, not to `{self.rule}`"
-                )
+        for key in (key for key in ("then", "rate") if getattr(self, key) is not None):
+            raise self.refuse(f"`{key}` belongs to the rules `matched_rate` and `matched_random`, not to `{self.rule}`")
         if self.base is None and self.choosing.needs_base:
             raise self.refuse(f"rule `{self.rule}` needs `base`, the pool whose sample 0 is the base attempt")
         if self.base is not None and not isinstance(self.base, str):
@@ -108,19 +105,18 @@ class Oracle(Policy):
         """With its parts resolved; the log must have what `of` and `base` name."""
         if self.parts:
             return super().resolve(contents)
-        known = contents.pools | contents.actions
-        for name in self.of:
-            if name not in known:
-                raise self.refuse(f"the log has no pool or action `{name}`; {suggest(name, known)}")
-            if name in contents.pools and name in contents.actions:
-                raise self.refuse(f"`{name}` is both a pool and an action of the log")
-            if name not in contents.pools and self.base is None:
-                raise self.refuse(
-                    f"`{name}` is an action, so it needs `base`, the pool whose sample 0 it revises; "
-                    f"{suggest('', contents.pools)}"
-                )
-        if self.base is not None:
-            with errors_of(self.name):
+        with errors_of(self.name):
+            for name in self.of:
+                known = contents.pools | contents.actions
+                require_known(name, known, f"the log has no pool or action `{name}`")
+                if name in contents.pools and name in contents.actions:
+                    raise ThinkbackError(f"`{name}` is both a pool and an action of the log")
+                if name not in contents.pools and self.base is None:
+                    raise ThinkbackError(
+                        f"`{name}` is an action, so it needs `base`, the pool whose sample 0 it revises; "
+                        f"{suggest('', contents.pools)}"
+                    )
+            if self.base is not None:
                 contents.require_pool(str(self.base))
         return self
 

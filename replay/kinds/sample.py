@@ -230,25 +230,17 @@ class Sample(Policy):
     def learn(self, fit: Fit) -> Self:
         """With prior, calibration and conformal thresholds fitted, each on top of those before."""
         pool, verifier, made = str(self.pool), str(self.verifier), self
-        if made.prior is not None:
-            prior = fit(
-                made, made.prior, (pool, verifier, made.features),
-                lambda block, one: fit_prior(block.pools[pool], verifier, self.features, one),
-            )  # fmt: skip
-            made = replace(made, prior=prior)
-        if made.calibration is not None:
-            calibration = fit(
-                made, made.calibration, (pool, verifier),
-                lambda block, one: fit_calibration(block.pools[pool], verifier, one),
-            )  # fmt: skip
-            made = replace(made, calibration=calibration)
-        if made.conformal is not None:
+        shared = {"prior": (pool, verifier, self.features), "calibration": (pool, verifier)}
+        fits = {
+            "prior": lambda block, one, plain: fit_prior(block.pools[pool], verifier, self.features, one),
+            "calibration": lambda block, one, plain: fit_calibration(block.pools[pool], verifier, one),
+            "conformal": lambda block, one, plain: fit_conformal(block, plain.walks()[0], plain.cutting(block), one),
+        }
+        for settings in self.learns:
             plain = replace(made, conformal=None)
-            conformal = fit(
-                made, made.conformal, (plain.cache_key,),
-                lambda block, one: fit_conformal(block, plain.walks()[0], plain.cutting(block), one),
-            )  # fmt: skip
-            made = replace(made, conformal=conformal)
+            key = shared.get(settings.key, (plain.cache_key,))
+            found = fit(made, settings, key, partial(fits[settings.key], plain=plain))
+            made = replace(made, **{settings.key: found})
         return made
 
     # ---- a block ----

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from replay.data.contents import Contents
-from replay.engine.signals import GateInput
+from replay.engine.signals import GateInput, gate_input
 from toolkit.errors import ThinkbackError, argument
 
 FORMAT = "thinkback-gate"
@@ -38,27 +38,14 @@ class GateFile:
     features: tuple[GateInput, ...] = field(compare=False)
     threshold: float = field(compare=False)
     content: Mapping[str, Any] = field(compare=False, repr=False)
-
-    @property
-    def action(self) -> str:
-        """The action whose repairs it predicts."""
-        return str(self.content["action"])
-
-    @property
-    def base(self) -> str:
-        """The pool of the base attempts."""
-        return str(self.content["base"])
-
-    @property
-    def pool(self) -> str | None:
-        """The pool of the revisions that it was fitted on; None where the file does not say."""
-        named = self.content.get("pool")
-        return None if named is None else str(named)
-
-    @property
-    def direction(self) -> str:
-        """`at_least` or `below`: which side of the threshold fires."""
-        return str(self.content.get("direction", "at_least"))
+    action: str = field(compare=False)
+    """The action whose repairs it predicts."""
+    base: str = field(compare=False)
+    """The pool of the base attempts."""
+    pool: str | None = field(compare=False, default=None)
+    """The pool of the revisions that it was fitted on; None where the file does not say."""
+    direction: str = field(compare=False, default="at_least")
+    """`at_least` or `below`: which side of the threshold fires."""
 
     def require(self, contents: Contents, base: str) -> None:
         """Raise unless the log has every input that the gate reads, of first attempts in pool `base`."""
@@ -233,6 +220,7 @@ def gate_of(document: Any, path: str) -> GateFile:
         )
     if "learner" in document["model"]:
         import_xgboost(f"gate file `{path}`", document["model"]["version"])
-    features = tuple(GateInput(one["source"], one["name"]) for one in document["features"])
+    features = tuple(gate_input(one["source"], one["name"]) for one in document["features"])
     threshold = _read_threshold(document["threshold"], document.get("direction") == "below")
-    return GateFile(path, document["sha256"], document["kind"], features, threshold, document)
+    told = {name: document[name] for name in ("action", "base", "pool", "direction") if name in document}
+    return GateFile(path, document["sha256"], document["kind"], features, threshold, document, **told)

@@ -18,9 +18,9 @@ from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs, together
 from replay.engine.calls import PolicyPath, union
-from replay.engine.signals import GATED, SIGNALS, GateInput, Signal
+from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
 from replay.policies.gate_file import GateFile, load_gate
-from toolkit.errors import ThinkbackError, listed, shown, suggest
+from toolkit.errors import ThinkbackError, listed, require_known, shown
 from toolkit.settings import check, from_table, of_kind, setting
 
 SOURCES = ("verifier", "feature", "file", "signal")
@@ -123,7 +123,7 @@ class Threshold(Gate):
         if self.file is not None:
             return self.file.features
         parameter = self.fraction if self.fraction is not None else self.tokens
-        return (GateInput(self.source, str(getattr(self, self.source)), parameter),)
+        return (gate_input(self.source, str(getattr(self, self.source)), parameter),)
 
     def describe(self) -> str:
         """What it reads, in words."""
@@ -271,8 +271,7 @@ def gate_from(table: object, place: str = "gate") -> Gate:
     values = dict(table)
     known = [*Threshold.__dataclass_fields__, *COMBINED]
     for key in values:
-        if key not in known:
-            raise ThinkbackError(f"unknown key `{key}` of a gate; {suggest(str(key), known)}")
+        require_known(str(key), known, f"unknown key `{key}` of a gate")
     if "file" in values:
         if not isinstance(values["file"], str):
             raise ThinkbackError(f"`file` is {shown(values['file'])}; it takes the address of a gate file")

@@ -13,7 +13,7 @@ from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.sweeps import expand
 from replay.sampling.own_stops import own_rules
-from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.literal_float import LiteralFloat
 
 
@@ -62,8 +62,7 @@ def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
         raise ThinkbackError(f"{name} is not valid TOML: {error}") from None
     try:
         for key in document:
-            if key not in ("policy", "measure", "prices"):
-                raise ThinkbackError(f"unknown key `{key}`; {suggest(key, ('policy', 'measure', 'prices'))}")
+            require_known(key, ("policy", "measure", "prices"), f"unknown key `{key}`")
         tables = document.get("policy")
         if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):
             raise ThinkbackError("it has no policy; write each one as a table under `[[policy]]`")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from replay.data.contents import read_contents
+from replay.data.contents import opened
 from replay.data.read import BlockRequest, read_block
 from replay.engine.costs import COSTS, derived
 from replay.engine.mixing import predicted
@@ -18,8 +18,8 @@ from replay.policies.base import Evaluator, Policy, Stage, needs_of
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.learning import fit_policies
 from replay.runs.lookahead import check_rules
-from toolkit.errors import ThinkbackError, suggest
-from toolkit.log import Log, check_log, collect, open_log
+from toolkit.errors import ThinkbackError, require_known, suggest
+from toolkit.log import Log, collect
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,9 @@ def explain(
     Raises ThinkbackError when the log has no such example, or the file no such policy.
     """
     file = load_policies(policies, rules)
-    log = open_log(log) if isinstance(log, str | Path) else log
-    check_log(log)
-    contents = read_contents(log)
+    log, contents = opened(log)
     found = {one.name: one for one in file.policies}
-    if policy not in found:
-        raise ThinkbackError(f"no policy is named `{policy}`; {suggest(policy, found)}")
+    require_known(policy, found, f"no policy is named `{policy}`")
     chosen = replace(found[policy], against=None).resolve(contents)
     chosen.check_log(log, contents)
     chosen = fit_policies(log, contents, [chosen], pl.Series([example]), file.measure)[0]
