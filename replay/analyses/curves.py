@@ -236,14 +236,9 @@ def _table(
     summary = summarise(partial(iter, [block]), names, settings=settings).summary
     accuracy = summary.filter(pl.col("metric") == "accuracy")
     keys = pl.DataFrame(
-        {
-            "policy": names,
-            "pool": [pool] * len(plan),
-            "verifier": [curve.verifier for curve in plan],
-            "curve": [curve.metric for curve in plan],
-            "k": [curve.k for curve in plan],
-        },
-        schema_overrides={"verifier": pl.String, "k": pl.Int64},
+        [(name, pool, curve.verifier, curve.metric, curve.k) for name, curve in zip(names, plan, strict=True)],
+        schema=dict.fromkeys(("policy", "pool", "verifier", "curve"), pl.String) | {"k": pl.Int64},
+        orient="row",
     )
     joined = keys.join(accuracy, on="policy", how="left", maintain_order="left")
     return joined.select("pool", "verifier", pl.col("curve").alias("metric"), "k", "estimate", "low", "high", "n").cast(

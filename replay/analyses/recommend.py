@@ -151,7 +151,7 @@ class _Judge:
             cheaper = saved.high is not None and saved.high < 0
             cost = "costs fewer tokens" if cheaper else "is not shown to cost fewer tokens"
             sentence = (
-                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_number(saved)} per example; it "
+                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_shown(saved, 1, 0)} per example; it "
                 f"{self._loss(gained)}, and {cost}"
             )
             if best != base[0]:
@@ -244,10 +244,6 @@ def _all_of(needs: Sequence[int | None]) -> int | None:
 def _points(found: PairedInterval) -> str:
     """A difference of shares in points, with its interval and p-value."""
     return _shown(found, 100.0, 2) + " points" + (f" (p {found.p_value:.4f})" if found.p_value is not None else "")
-
-
-def _number(found: PairedInterval) -> str:
-    return _shown(found, 1.0, 0)
 
 
 def _shown(found: PairedInterval, scale: float, decimals: int) -> str:

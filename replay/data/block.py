@@ -71,6 +71,10 @@ class LoggedPool:
         """What each trace is worth as the answer (E, T)."""
         return judged_unless_null(self.judged, self.code >= 0)
 
+    def scored(self, verifier: str) -> np.ndarray:
+        """The valid traces with a score of a verifier: bool (E, T)."""
+        return (self.code >= 0) & ~np.isnan(self.scores[verifier].score)
+
     @cached_property
     def words(self) -> np.ndarray:
         """Vocabulary number of each answer code: int32 (E, A)."""

@@ -32,11 +32,9 @@ class Prices:
 
     def expr(self, name: str) -> pl.Expr:
         """Price of a call, from its tokens and the model or verifier in column `name` (unpriced: null)."""
-        prompt = pl.col(name).replace_strict(
-            {k: v[0] for k, v in self.per_million.items()}, default=None, return_dtype=pl.Float64
-        )
-        completion = pl.col(name).replace_strict(
-            {k: v[1] for k, v in self.per_million.items()}, default=None, return_dtype=pl.Float64
+        parts = ({name: both[side] for name, both in self.per_million.items()} for side in (0, 1))
+        prompt, completion = (
+            pl.col(name).replace_strict(side, default=None, return_dtype=pl.Float64) for side in sides
         )
         return (pl.col("prompt_tokens") * prompt + pl.col("completion_tokens") * completion) / 1e6
 

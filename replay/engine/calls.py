@@ -6,7 +6,7 @@ the same entry wherever it is paid, so that a combination pays it once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,11 +80,11 @@ class ChosenTraces:
     slice: np.ndarray
     sample: np.ndarray
 
-    def read(self, block: LogBlock, values: Mapping[str, np.ndarray | None]) -> np.ndarray:
-        """One column of the chosen traces (E,), from (E, T) by slice; NaN where the slice has none or no trace."""
+    def read(self, block: LogBlock, of: Callable[[LoggedPool], np.ndarray | None]) -> np.ndarray:
+        """One column of the chosen traces (E,), from (E, T) of a slice; NaN where it has none or there is no trace."""
         out = np.full(len(self.sample), np.nan)
         for number, name in enumerate(self.slices):
-            column = values[name]
+            column = of(block.pools[name])
             on = np.flatnonzero((self.slice == number) & (self.sample < block.pools[name].size))
             if column is not None and len(on):
                 out[on] = column[on, self.sample[on]]

@@ -1,7 +1,7 @@
 """Split-conformal prediction sets with a threshold for each class (Vovk 2012: Mondrian), and abstention.
 
 A label's score on an example is the best score among the verified traces that gave it when the policy stopped. A set
-holds the labels that reach their thresholds, which `replay.learning.conformal` fits.
+holds the labels that reach their thresholds, which `replay.kinds.sample_conformal` fits.
 """
 
 from __future__ import annotations

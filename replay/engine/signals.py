@@ -14,11 +14,11 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from replay.data.block import LogBlock
+from replay.data.block import LogBlock, LoggedPool
 from replay.data.contents import Contents
 from replay.data.needs import Needs, scores_on
 from replay.data.read import suffix_name
-from replay.engine.calls import CallMask, Calls, PolicyPath, certain, union
+from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certain, union
 from replay.engine.mixing import predicted
 from replay.engine.trajectory import walk_block
 from toolkit.errors import ThinkbackError
@@ -84,7 +84,7 @@ class _Feature(GateInput):
         contents.require_feature(self.name, reader)
 
     def read(self, block: LogBlock, path: PolicyPath) -> Signal:
-        return Signal(_chosen(block, path, {k: pool.features[self.name] for k, pool in block.pools.items()}), {})
+        return Signal(_chosen(block, path, lambda pool: pool.features[self.name]), {})
 
 
 class _OfBase(GateInput):
@@ -149,18 +149,22 @@ class BaseSignal:
         )
 
 
-def _chosen(block: LogBlock, path: PolicyPath, values: Mapping[str, np.ndarray]) -> np.ndarray:
+def _chosen_traces(path: PolicyPath) -> ChosenTraces:
     if path.chosen is None:
         raise ValueError("a gate's base has one chosen trace")
-    return path.chosen.read(block, {name: values.get(name) for name in path.chosen.slices})
+    return path.chosen
+
+
+def _chosen(block: LogBlock, path: PolicyPath, of: Callable[[LoggedPool], np.ndarray | None]) -> np.ndarray:
+    return _chosen_traces(path).read(block, of)
 
 
 def _cost(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
-    return _chosen(block, path, {key: pool.costs[name] for key, pool in block.pools.items()})
+    return _chosen(block, path, lambda pool: pool.costs[name])
 
 
 def _column(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
-    return _chosen(block, path, {key: pool.signals[name] for key, pool in block.pools.items() if name in pool.signals})
+    return _chosen(block, path, lambda pool: pool.signals.get(name))
 
 
 def _near_limit(block: LogBlock, path: PolicyPath, fraction: Parameter) -> np.ndarray:
@@ -171,12 +175,12 @@ def _near_limit(block: LogBlock, path: PolicyPath, fraction: Parameter) -> np.nd
 
 
 def _invalid(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
-    return _chosen(block, path, {key: (pool.code < 0).astype(float) for key, pool in block.pools.items()})
+    return _chosen(block, path, lambda pool: (pool.code < 0).astype(float))
 
 
 def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     lengths = np.append(block.vocabulary.str.len_chars().to_numpy().astype(float), 0.0)
-    word = _chosen(block, path, {name: pool.word.astype(float) for name, pool in block.pools.items()})
+    word = _chosen(block, path, lambda pool: pool.word.astype(float))
     return np.where(np.isnan(word), np.nan, lengths[np.nan_to_num(word, nan=-1.0).astype(int)])
 
 
@@ -241,9 +245,7 @@ SERVED = tuple(name for name, signal in SIGNALS.items() if signal.served)
 
 def _score(block: LogBlock, path: PolicyPath, verifier: str) -> Signal:
     """The score of the chosen trace. One that ranks traces together was called on exactly those that are paid."""
-    chosen = path.chosen
-    if chosen is None:
-        raise ValueError("a gate's base has one chosen trace")
+    chosen = _chosen_traces(path)
     value = np.full(len(block.examples), np.nan)
     calls: dict[tuple[str, str | None], CallMask] = {}
     paid = union(segment.calls for one in path.realizations for segment in one.segments)

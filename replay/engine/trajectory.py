@@ -119,7 +119,7 @@ class Trajectory:
         number = np.arange(steps.at.shape[1])
         step = np.minimum(steps.unread, len(number))
         generated = np.take_along_axis(steps.generated, step[:, None], axis=1)
-        open_ = (np.arange(self.place.shape[1]) < generated) & (np.take_along_axis(self.pool.code, self.place, 1) >= 0)
+        open_ = (np.arange(self.place.shape[1]) < generated) & (self.traces.code >= 0)
         row, before = np.nonzero(number < np.minimum(step - 1, steps.count)[:, None])
         open_[row, steps.at[row, before]] = False
         return (np.isnan(self.traces.features) & open_).any(axis=-1)
@@ -187,8 +187,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         keys = random_keys(block.hashes, walk.seed, walk.repetition, pool.code.shape[1])
     place = _generation_places(pool, keys if walk.permuted else None, walk.cap)
     traces = _generated(pool, scores, walk, place, keys)
-    there = np.arange(place.shape[1]) < traces.count[:, None]
-    generation = _generation_costs(pool, place, there, walk.width)
+    generation = _generation_costs(pool, place, traces.code >= 0, walk.width)
     listwise = scores.listwise if scores is not None else np.zeros(len(place), dtype=bool)
     steps = walk.order.steps(traces)
     looked_at = np.arange(steps.at.shape[1]) < steps.count[:, None]
@@ -239,11 +238,10 @@ def _generation_places(pool: LoggedPool, keys: np.ndarray | None, cap: int) -> n
     return random_permutation(keys, pool.size)[:, :steps]
 
 
-def _generation_costs(pool: LoggedPool, place: np.ndarray, there: np.ndarray, width: int) -> np.ndarray:
-    """Cumulative costs of generating (E, S, C), the verification columns zero."""
+def _generation_costs(pool: LoggedPool, place: np.ndarray, valid: np.ndarray, width: int) -> np.ndarray:
+    """Cumulative costs of generating (E, S, C), the verification columns zero; `valid` (E, S): the valid traces."""
     costs = np.zeros((*place.shape, len(COSTS)))
     costs[..., AT["traces"]] = np.arange(1, place.shape[1] + 1)
-    valid = there & (np.take_along_axis(pool.code, place, axis=1) >= 0)
     costs[..., AT["valid_traces"]] = np.cumsum(valid, axis=1)
     for name, values in pool.costs.items():
         costs[..., AT[GENERATED.get(name, name)]] = np.cumsum(np.take_along_axis(values, place, axis=1), axis=1)

@@ -79,14 +79,8 @@ class AnyRight(OracleRule):
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """The chosen trace of each example."""
-        examples = len(block.examples)
-        rows = np.arange(examples)
-        names = slice_names(block, base, of)
-        judged = np.full(examples, np.nan)
-        credit, word = np.full(examples, np.nan), np.full(examples, -1, dtype=np.int32)
-        highest, reason = np.full(examples, -np.inf), np.zeros(examples, dtype=np.int16)
-        slice_number, sample = np.zeros(examples, dtype=np.int64), np.zeros(examples, dtype=np.int64)
-        costs = np.zeros((examples, len(COSTS)))
+        examples, names = len(block.examples), slice_names(block, base, of)
+        reason, costs = np.zeros(examples, dtype=np.int16), np.zeros((examples, len(COSTS)))
         calls: dict[tuple[str, str | None], CallMask] = {}
         bill = _bill(block, base, of, names)
         for number, (name, needed) in enumerate(bill.items()):
@@ -96,31 +90,28 @@ class AnyRight(OracleRule):
             paid = np.where(name in names, pool.size, needed)
             costs += _paid(pool.code, pool.costs, paid)
             calls[name, None] = certain((np.arange(pool.code.shape[1]) < paid[:, None]).astype(float))
-            if name not in names:
-                continue
-            judgement = pool.judgement
-            value = np.where(pool.there & ~np.isnan(judgement), judgement, -1.0)
-            first = value.argmax(axis=1)
-            take = value[rows, first] > highest
-            highest = np.where(take, value[rows, first], highest)
-            judged = np.where(take, judgement[rows, first], judged)
-            credit = np.where(take, pool.credit[rows, first], credit)
-            word = np.where(take, pool.word[rows, first], word).astype(np.int32)
-            slice_number = np.where(take, names.index(name), slice_number)
-            sample = np.where(take, first, sample)
+        pools = [block.pools[name] for name in names]
+        slice_number = np.repeat(np.arange(len(pools)), [pool.code.shape[1] for pool in pools])
+        sample = np.concatenate([np.arange(pool.code.shape[1]) for pool in pools])
+        judged, credit, word, there = (
+            np.concatenate([getattr(pool, name) for pool in pools], axis=1)
+            for name in ("judgement", "credit", "word", "there")
+        )
+        best = np.where(there & ~np.isnan(judged), judged, -1.0).argmax(axis=1)
+        at = np.arange(examples), best
         outcome = Outcome(
             reason=reason,
             reasons=("served", *(f"`{name}` {LACKS}" for name in bill)),
             costs=costs,
-            correct=judged,
-            credit=credit,
-            words=word[None, :],
+            correct=judged[at],
+            credit=credit[at],
+            words=word[at][None, :],
             shares=None,
             rows=np.ones(examples, dtype=np.int64),
             ending=np.full(examples, ends.CAP, dtype=np.int8),
         )
         made = Realization(np.ones(examples), (CallSegment(calls),))
-        return PolicyPath(outcome, (made,), ChosenTraces(names, slice_number, sample), {})
+        return PolicyPath(outcome, (made,), ChosenTraces(names, slice_number[best], sample[best]), {})
 
 
 @dataclass(frozen=True)

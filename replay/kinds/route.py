@@ -13,8 +13,8 @@ from replay.data.contents import Contents
 from replay.data.needs import Needs
 from replay.engine.calls import PolicyPath
 from replay.engine.mixing import choose
-from replay.policies.base import Evaluator, Policy, Stage
-from toolkit.errors import ThinkbackError, shown, suggest
+from replay.policies.base import Evaluator, Policy, Stage, errors_of
+from toolkit.errors import ThinkbackError, errors_begin, require_known, shown
 from toolkit.settings import check, from_table, setting
 
 TABLE = 'a table such as { column = "router_score", at_least = 0.5 }'
@@ -29,10 +29,8 @@ class Router:
     below: float | None = setting(None, what="a number or a list of them")
 
     def __post_init__(self) -> None:
-        try:
+        with errors_begin("`route`: "):
             check(self)
-        except ThinkbackError as error:
-            raise ThinkbackError(f"`route`: {error}") from None
         if (self.at_least is None) == (self.below is None):
             raise ThinkbackError("`route` needs one threshold, `at_least` or `below`")
 
@@ -73,10 +71,8 @@ class Route(Policy):
     def resolve(self, contents: Contents) -> Self:
         """With its branches resolved; the router's column must be a number of each example."""
         column = self.route.column
-        if column not in contents.example_columns:
-            raise self.refuse(
-                f"examples have no column `{column}` to route by; {suggest(column, contents.example_columns)}"
-            )
+        with errors_of(self.name):
+            require_known(column, contents.example_columns, f"examples have no column `{column}` to route by")
         dtype = contents.example_columns[column]
         if not (dtype.is_numeric() or dtype == pl.Boolean):
             raise self.refuse(f"column `{column}` of examples holds {dtype}; a router's score is a number")

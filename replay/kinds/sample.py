@@ -175,7 +175,7 @@ class Sample(Policy):
             )
         if order.verifies_later and SCORES not in select.reads:
             raise self.refuse(f'`order = "{self.order}"` goes with `select` `best` or `weighted`, not `{self.select}`')
-        if order.one_by_one and self.width != 1:
+        if order.lazy and self.width != 1:
             raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
         if self.expected:
             if not (order.drawn and select.by_score and stop.verification_budget is not None):
@@ -206,7 +206,7 @@ class Sample(Policy):
                 f"pool `{self.pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean "
                 "nothing; use select `first` or `best` with no stop or a budget"
             )
-        cuts = self.ordering.cuts or (not self.ordering.verifies_later and self.stop.cuts)
+        cuts = self.ordering.lazy or (not self.ordering.verifies_later and self.stop.cuts)
         if self.pool in contents.whole and (self.orders is not None or cuts):
             raise self.refuse(
                 f"pool `{self.pool}` depends on how many traces there were (prefix: false), so it is replayed whole "

@@ -35,22 +35,16 @@ def fit_prior(pool: LoggedPool, verifier: str, features: tuple[str, ...], prior:
 def development_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Features (n, F) and scores (n,) of the scored, valid traces without a null feature, example by example."""
     columns = np.stack([pool.features[name] for name in features], axis=-1)  # (E, T, F)
-    known = _scored(pool, verifier) & ~np.isnan(columns).any(axis=-1)
+    known = pool.scored(verifier) & ~np.isnan(columns).any(axis=-1)
     return columns[known], pool.scores[verifier].score[known]
 
 
 def null_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> NullRows:
     """What `development_rows` leaves out for a null feature."""
-    scored = _scored(pool, verifier)
-    null = {name: scored & np.isnan(pool.features[name]) for name in features}
+    null = {name: pool.scored(verifier) & np.isnan(pool.features[name]) for name in features}
     lost = np.any(list(null.values()), axis=0)  # (E, T)
     named = tuple(name for name, where in null.items() if where.any())
     return NullRows(int(lost.sum()), int(lost.any(axis=1).sum()), len(lost), named)
-
-
-def _scored(pool: LoggedPool, verifier: str) -> np.ndarray:
-    """The scored, valid traces (E, T)."""
-    return (pool.code >= 0) & ~np.isnan(pool.scores[verifier].score)
 
 
 def _linear(features: np.ndarray, scores: np.ndarray) -> Predictor:

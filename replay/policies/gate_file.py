@@ -20,7 +20,7 @@ import numpy as np
 
 from replay.data.contents import Contents
 from replay.engine.signals import GateInput, gate_input
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import ThinkbackError, argument, errors_begin
 
 FORMAT = "thinkback-gate"
 VERSIONS = {"logistic": 1, "trees": 2, "score": 1}
@@ -56,10 +56,8 @@ class GateFile:
                 raise ThinkbackError(
                     f"gate file `{self.path}` cannot be read here: {error}; fit one without it ({argument('features')})"
                 ) from None
-            try:
+            with errors_begin(f"gate file `{self.path}` reads {one.source} `{one.name}`: "):
                 one.require(contents, [base], "the gate file")
-            except ThinkbackError as error:
-                raise ThinkbackError(f"gate file `{self.path}` reads {one.source} `{one.name}`: {error}") from None
 
     def record(self) -> dict[str, Any]:
         """What tells the file from others, as plain data."""

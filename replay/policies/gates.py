@@ -20,7 +20,7 @@ from replay.data.needs import Needs, together
 from replay.engine.calls import PolicyPath, union
 from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
 from replay.policies.gate_file import GateFile, load_gate
-from toolkit.errors import ThinkbackError, listed, require_known, shown
+from toolkit.errors import ThinkbackError, errors_begin, listed, require_known, shown
 from toolkit.settings import check, from_table, of_kind, setting
 
 SOURCES = ("verifier", "feature", "file", "signal")
@@ -85,10 +85,8 @@ class Threshold(Gate):
         if len(given) != 1:
             has = listed(given).replace(", ", " and ") if given else "none"
             raise ThinkbackError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
-        try:
+        with errors_begin("gate: "):
             check(self)
-        except ThinkbackError as error:
-            raise ThinkbackError(f"gate: {error}") from None
         if self.file is not None and self.below is None and self.at_least is None:
             object.__setattr__(self, self.file.direction, self.file.threshold)
         self._check_threshold()

@@ -11,7 +11,7 @@ from typing import Any
 from replay.data.prices import Prices, prices_from
 from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
-from replay.policies.sweeps import expand
+from replay.policies.sweeps import copied, expand
 from replay.sampling.own_stops import own_rules
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.literal_float import LiteralFloat
@@ -82,7 +82,7 @@ def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
 
 def _named(made: Mapping[str, Any], stops: Mapping[str, type], table: Mapping[str, Any], size: int) -> Policy:
     """A policy of a sweep, which knows the name of the table that made it and how many there are."""
-    policy = read_policy(_plain(made), made.get("name", ""), stops)
+    policy = read_policy(copied(made, _plain), made.get("name", ""), stops)
     written = str(table.get("name", ""))
     return policy if policy.name == written else replace(policy, sweep=written, sweep_size=size)
 
@@ -106,11 +106,5 @@ def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of the file as ordinary floats, once they are spelt in names."""
-    if isinstance(value, LiteralFloat):
-        return float(value)
-    if isinstance(value, list):
-        return [_plain(v) for v in value]
-    if isinstance(value, Mapping):
-        return {key: _plain(v) for key, v in value.items()}
-    return value
+    """A number of the file as an ordinary float, once it is spelt in names."""
+    return float(value) if isinstance(value, LiteralFloat) else value

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import floor
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
@@ -15,7 +17,6 @@ from replay.data.read import BlockRequest, read_block
 from replay.policies.base import Evaluator, Policy, needs_of
 from replay.runs.coverage import Coverage, unserved
 from replay.runs.lookahead import check_rules
-from replay.runs.matching import MatchedRates
 from replay.runs.store import ExampleSet, OutcomeStore, chunk_frame, chunk_size
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
@@ -117,3 +118,35 @@ def _replay_pass(
         store.append(chunk_frame(policies, outcomes, ids, block.vocabulary, keep, store.numbers))
     store.close()
     return coverage
+
+
+@dataclass
+class MatchedRates:
+    """Gathers, block by block, what each example compared would gain under each policy that ranks them all."""
+
+    policies: Sequence[Policy]
+    ids: list[str] = field(default_factory=list)
+    gains: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    tokens: dict[str, list[np.ndarray]] = field(default_factory=dict)
+
+    def add(self, block: LogBlock, keep: np.ndarray) -> None:
+        """The examples of a block where `keep` (E,) is true."""
+        evaluator = Evaluator(block, self.policies)
+        self.ids += block.examples["example_id"].filter(pl.Series(keep)).to_list()
+        for policy in self.policies:
+            gained, tokens = policy.gain(evaluator)
+            self.gains.setdefault(policy.name, []).append(gained[keep])
+            self.tokens.setdefault(policy.name, []).append(tokens[keep])
+
+    def choices(self) -> dict[str, frozenset[str]]:
+        """Ids by policy: floor(r n + 0.5) of the n examples by gain; ties: fewer action tokens, then example_id."""
+        chosen = {}
+        place = np.argsort(np.argsort(np.array([name.encode() for name in self.ids], dtype=object)))
+        for policy in self.policies:
+            gained = np.concatenate(self.gains.get(policy.name, [np.zeros(0)]))
+            tokens = np.concatenate(self.tokens.get(policy.name, [np.zeros(0)]))
+            first = np.nan_to_num(-gained, nan=np.inf)
+            order = np.lexsort((place, np.nan_to_num(tokens, nan=np.inf), first))
+            count = floor((policy.share or 0.0) * len(self.ids) + 0.5)
+            chosen[policy.name] = frozenset(self.ids[e] for e in order[:count])
+        return chosen

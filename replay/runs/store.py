@@ -47,8 +47,7 @@ class ExampleSet:
         """Gold of each example as an index into the labels, -1 where it has none."""
         if self.labels is None:
             return None
-        codes = kept["gold"].replace_strict(list(self.labels), range(len(self.labels)), default=-1)
-        return codes.fill_null(-1).cast(pl.Int32).to_numpy()
+        return kept.select(_label_codes("gold", self.labels)).to_series().fill_null(-1).cast(pl.Int32).to_numpy()
 
 
 def resampling_units(examples: pl.DataFrame) -> pl.Series:
@@ -216,12 +215,17 @@ class OutcomeStore:
         )
 
 
+def _label_codes(column: str, labels: Sequence[str]) -> pl.Expr:
+    """A column of answers as indices into the labels, null for any other."""
+    return pl.col(column).replace_strict(list(labels), range(len(labels)), default=None, return_dtype=pl.Int64)
+
+
 def _label_shares(frame: pl.DataFrame, labels: tuple[str, ...] | None, policies: int) -> np.ndarray | None:
     """Share of each label among the predictions: float (P, E, L)."""
     if labels is None:
         return None
     shares = np.zeros((len(frame), len(labels)))
-    codes = frame["answer"].replace_strict(list(labels), range(len(labels)), default=None, return_dtype=pl.Int64)
+    codes = frame.select(_label_codes("answer", labels)).to_series()
     on = np.flatnonzero(codes.is_not_null().to_numpy())
     shares[on, codes.drop_nulls().to_numpy()] = 1.0
     lists = (
@@ -230,9 +234,7 @@ def _label_shares(frame: pl.DataFrame, labels: tuple[str, ...] | None, policies:
         .drop_nulls("answers")
         .explode("answers")
         .unnest("answers")
-        .with_columns(
-            code=pl.col("answer").replace_strict(list(labels), range(len(labels)), default=None, return_dtype=pl.Int64)
-        )
+        .with_columns(code=_label_codes("answer", labels))
         .drop_nulls("code")
     )
     np.add.at(shares, (lists["row"].to_numpy(), lists["code"].to_numpy()), lists["share"].to_numpy())

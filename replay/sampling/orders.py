@@ -118,13 +118,8 @@ class Order(ABC):
     """Columns of `features` that it reads."""
 
     @property
-    def cuts(self) -> bool:
-        """Whether it may generate fewer traces than the cap, whatever the rule."""
-        return False
-
-    @property
-    def one_by_one(self) -> bool:
-        """Whether it generates trace by trace, so that several at a time mean nothing."""
+    def lazy(self) -> bool:
+        """Whether it generates trace by trace as it goes, and may end before the cap, whatever the rule."""
         return False
 
     @abstractmethod

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from replay.sampling.prefix import SCORES, VOTES, Prefix
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, errors_begin
 from toolkit.settings import check, setting
 
 TOLERANCE = 1e-9
@@ -50,10 +50,8 @@ class StopRule(ABC):
     """Whether it is known not to look ahead; every other rule is checked at the start of a run."""
 
     def __post_init__(self) -> None:
-        try:
+        with errors_begin(f"stop `{self.name}`: "):
             check(self)
-        except ThinkbackError as error:
-            raise ThinkbackError(f"stop `{self.name}`: {error}") from None
 
     @property
     def verification_budget(self) -> int | None:

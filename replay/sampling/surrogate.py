@@ -44,18 +44,8 @@ class Surrogate(Order):
 
     @property
     def lazy(self) -> bool:
-        """Whether it generates as it goes."""
+        """It generates one trace a step, and may find nothing left to verify before the cap."""
         return self.mode == "lazy"
-
-    @property
-    def cuts(self) -> bool:
-        """A lazy one may find nothing left to verify before the cap."""
-        return self.lazy
-
-    @property
-    def one_by_one(self) -> bool:
-        """A lazy one generates one trace a step."""
-        return self.lazy
 
     def steps(self, traces: GeneratedTraces) -> WalkSteps:
         """A verification a step, picked by the prediction.
