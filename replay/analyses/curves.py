@@ -66,7 +66,12 @@ def curves(
     if subsets < 1:
         raise ThinkbackError(f"`subsets` is {subsets}; give at least 1")
     log, contents = opened(log)
-    _known(contents, pool, verifier)
+    if pool is not None:
+        contents.require_pool(pool)
+    if pool in contents.whole:
+        raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so subsets of it mean nothing")
+    if verifier is not None:
+        contents.require_verifier(verifier)
     settings = Settings(resamples=resamples, level=level, seed=seed)
     sizes = _sizes(log)
     names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
@@ -78,15 +83,6 @@ def curves(
     if not frames:
         raise ThinkbackError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
     return pl.concat(frames)
-
-
-def _known(contents: Contents, pool: str | None, verifier: str | None) -> None:
-    if pool is not None:
-        contents.require_pool(pool)
-    if pool in contents.whole:
-        raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so subsets of it mean nothing")
-    if verifier is not None:
-        contents.require_verifier(verifier)
 
 
 def _sizes(log: Log) -> pl.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -40,10 +41,8 @@ def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | Non
     made = fit_policies(log, contents, [plain], frame["example_id"])[0]
     block = read_block(log, frame, BlockRequest(needs_of([made], contents)))
     walked = walk_block(block, made.walks()[0])
-    traces, settings = walked.traces, made.ordering
-    if not isinstance(settings, Surrogate):
-        raise TypeError("a fitted policy keeps its order")
-    picks = pick(traces.code, traces.score, traces.features, traces.count, settings, keep_weights=True)
+    traces, order = walked.traces, cast(Surrogate, made.ordering)
+    picks = pick(traces.code, traces.score, traces.features, traces.count, order, keep_weights=True)
     row, step = np.nonzero(np.arange(picks.at.shape[1]) < np.where(_read(walked, policy), picks.count, 0)[:, None])
     at = picks.at[row, step]
     columns = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -193,27 +192,22 @@ def _known_metrics(goal: Goal, result: Result) -> None:
 
 def _choose(goal: Goal, result: Result, baseline: str | None) -> pl.DataFrame:
     """The best feasible setting of every family, diagnostics left out."""
-    value = {(p, m): e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows()}
+    estimates = result.summary.select("policy", "metric", "estimate").drop_nulls("estimate")
+    value = {(p, m): e for p, m, e in estimates.iter_rows()}
     bounds = [limit.bound(value.get((baseline or "", limit.metric))) for limit in goal.limits]
     families: dict[str, list[str]] = {}
     for policy in result.policies:
         if not policy.diagnostic:
             families.setdefault(policy.sweep, []).append(policy.name)
-    rows = []
+    rows, sign = [], 1 if goal.smallest else -1
     for family, members in families.items():
         feasible = [
             name
             for name in members
-            if value.get((name, goal.metric)) is not None
+            if (name, goal.metric) in value
             and all(x.holds(value.get((name, x.metric)), bound) for x, bound in zip(goal.limits, bounds, strict=True))
         ]
-        best = min(feasible, key=lambda name: _rank(goal, value[name, goal.metric]), default=None)
-        rows.append((family, len(members), len(feasible), best, None if best is None else value[best, goal.metric]))
+        best = min(feasible, key=lambda name: sign * value[name, goal.metric], default=None)
+        rows.append((family, len(members), len(feasible), best, value.get((best, goal.metric))))
     schema = {"family": pl.String, "tried": pl.Int64, "feasible": pl.Int64, "policy": pl.String, "value": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _rank(goal: Goal, value: float | None) -> float:
-    if value is None:
-        return math.inf
-    return value if goal.smallest else -value

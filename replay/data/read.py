@@ -159,12 +159,12 @@ def _valid_answers(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
         return frame.with_columns(**{OUTSIDE: pl.lit(None, pl.String)})
     if len(spaces) == 1:
         inside = pl.col("answer").is_in(spaces[0]) | opaque
-        return frame.with_columns(answer=pl.when(inside).then("answer"), **{OUTSIDE: pl.when(~inside).then("answer")})
-    labels = examples.select("example_id", "labels")
-    inside = pl.col("labels").list.len().fill_null(0).eq(0) | pl.col("labels").list.contains(pl.col("answer")) | opaque
-    joined = frame.join(labels, on="example_id", how="left", maintain_order="left")
-    moved = joined.with_columns(answer=pl.when(inside).then("answer"), **{OUTSIDE: pl.when(~inside).then("answer")})
-    return moved.drop("labels")
+    else:
+        frame = frame.join(examples.select("example_id", "labels"), on="example_id", how="left", maintain_order="left")
+        labels = pl.col("labels")
+        inside = labels.list.len().fill_null(0).eq(0) | labels.list.contains(pl.col("answer")) | opaque
+    moved = {"answer": pl.when(inside).then("answer"), OUTSIDE: pl.when(~inside).then("answer")}
+    return frame.with_columns(**moved).drop("labels", strict=False)
 
 
 def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: BlockRequest) -> pl.DataFrame:

@@ -7,20 +7,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 COSTS = (
-    "traces",
-    "valid_traces",
-    "finalizers",
-    "truncated",
-    "prompt_tokens",
-    "completion_tokens",
-    "generation_s",
-    "latency_s",
-    "device_s",
-    "verifications",
-    "verification_tokens",
-    "verification_s",
-    "price",
-)
+    "traces", "valid_traces", "finalizers", "truncated", "prompt_tokens", "completion_tokens",
+    "generation_s", "latency_s", "device_s", "verifications", "verification_tokens", "verification_s", "price",
+)  # fmt: skip
 AT = {name: i for i, name in enumerate(COSTS)}
 
 CHARGED = {

@@ -193,9 +193,7 @@ def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     ((walk, step),) = path.outcome.runs
     trajectory = walk_block(block, walk)
     pool = trajectory.pool
-    seen = np.zeros(pool.code.shape, dtype=bool)
-    there = np.arange(trajectory.place.shape[1]) < trajectory.paid_traces(step)[:, None]
-    np.put_along_axis(seen, trajectory.place, there, axis=1)
+    seen = trajectory.among_first(trajectory.place, trajectory.paid_traces(step))
     valid, word = seen & (pool.code >= 0), predicted(path.outcome)
     votes = (valid & (pool.word == word[:, None]) & (word >= 0)[:, None]).sum(axis=1)
     total = valid.sum(axis=1)

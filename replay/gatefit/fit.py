@@ -88,7 +88,7 @@ def fit_gate(
     if not features:
         inputs, left_out = known_features(at, [on, tune] if n_folds is None else [on])
     fitted = read_data(at, on, inputs) if kind != "score" else None
-    tuned = read_data(at, tune, inputs) if n_folds is None else _needed(fitted)
+    tuned = fitted if fitted is not None and n_folds is not None else read_data(at, tune, inputs)
     if fitted is not None and n_folds is None:
         _check_apart(fitted, tuned)
     if fitted is not None:
@@ -137,12 +137,6 @@ def _check_settings(
         )
     if n_folds is not None and n_folds < 2:
         raise ThinkbackError(f"{argument('n_folds')} is {n_folds}; give at least 2")
-
-
-def _needed(data: GateData | None) -> GateData:
-    if data is None:
-        raise ThinkbackError(f"folds need examples to fit on: give {argument('on')}")
-    return data
 
 
 def _check_apart(fitted: GateData, tuned: GateData) -> None:

@@ -21,21 +21,20 @@ def _negative(verifiers: Counts) -> list[str]:
     return [f"negative scores count against an answer in a weighted vote: {listed(sorted(verifiers))}"]
 
 
-def _clipped(verifiers: Counts) -> list[str]:
+def _outside(verifiers: Counts) -> str:
     several = len(verifiers) > 1
+    return f"verifier{'s' if several else ''} {listed(sorted(verifiers))} score{'' if several else 's'} outside [0, 1]"
+
+
+def _clipped(verifiers: Counts) -> list[str]:
     return [
-        f"verifier{'s' if several else ''} {listed(sorted(verifiers))} score{'' if several else 's'} outside [0, 1]. "
-        "The surrogate clips its predictions to [0, 1]; where all are clipped, traces are verified in generation order "
-        "(with `bonus`: by uncertainty)"
+        f"{_outside(verifiers)}. The surrogate clips its predictions to [0, 1]; where all are clipped, traces are "
+        "verified in generation order (with `bonus`: by uncertainty)"
     ]
 
 
 def _raw_margin(verifiers: Counts) -> list[str]:
-    several = len(verifiers) > 1
-    return [
-        f"verifier{'s' if several else ''} {listed(sorted(verifiers))} score{'' if several else 's'} outside [0, 1]; "
-        "the stop `margin` is in units of these raw scores"
-    ]
+    return [f"{_outside(verifiers)}; the stop `margin` is in units of these raw scores"]
 
 
 NEGATIVE = RemarkKind("negative_weights", _negative, Severity.WARNING)

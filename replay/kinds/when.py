@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import inf
 from typing import ClassVar, Self
 
 import numpy as np
@@ -63,8 +64,8 @@ class SweptGate:
 
     def never_and_always(self) -> tuple[When, When]:
         """The policy that never, and the one that always intervenes, where the signal is known."""
-        never, always = self.threshold.never_and_always()
-        return replace(self.policy, gate=never), replace(self.policy, gate=always)
+        low, high = self.at(-inf), self.at(inf)
+        return (low, high) if self.threshold.falling else (high, low)
 
     def signal(self, on: Evaluator) -> np.ndarray:
         """The signal on a block (E,), NaN where it is not logged."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -132,10 +131,6 @@ class Threshold(Gate):
     def at(self, value: float) -> Threshold:
         """The same signal with another threshold."""
         return replace(self, below=float(value)) if self.falling else replace(self, at_least=float(value))
-
-    def never_and_always(self) -> tuple[Threshold, Threshold]:
-        """With the thresholds at which it never and always fires, where the signal is known."""
-        return (self.at(-inf), self.at(inf)) if self.falling else (self.at(inf), self.at(-inf))
 
     def unset(self) -> Threshold:
         """The signal without a threshold of its own: what thresholds of one signal share."""

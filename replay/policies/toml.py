@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from replay.data.prices import Prices, prices_from
+from replay.data.prices import Prices, prices_from, text_of
 from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.sweeps import copied, expand
@@ -48,11 +48,7 @@ def load_policies(
 def _text(source: str | Path) -> tuple[str, str]:
     if isinstance(source, str) and "\n" in source:
         return source, "policies"
-    try:
-        return Path(source).read_text(encoding="utf-8"), str(source)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ThinkbackError(f"cannot read the policies in {source}: {reason}") from None
+    return text_of(source, "policies"), str(source)
 
 
 def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:

@@ -29,7 +29,8 @@ class Coverage:
     """Counts, chunk by chunk, which examples each policy can serve.
 
     `excluded` maps the id of each example that is partial for some policy to the first reason. `free`: by verifier the
-    costs that some verification lacks which a policy may pay. `remarks`: what policies remarked on, by kind and
+    costs that some verification lacks which a policy may pay. `dropped`: policies that an earlier pass dropped, with
+    the reason. `remarks`: what policies remarked on, by kind and
     subject.
     """
 
@@ -109,11 +110,6 @@ class Coverage:
         """Seconds that replay spent on each policy's surrogate, walked to its end, per example and random order."""
         return {name: total / max(self.replayed, 1) for name, total in self.order_s.items()}
 
-    def with_dropped(self, dropped: Mapping[str, str]) -> Coverage:
-        """The same with the policies that an earlier pass dropped."""
-        self.dropped = dropped
-        return self
-
     def check_served(self, address: str) -> Coverage:
         """Itself, or an error when no example is left."""
         if not self.kept:
@@ -130,8 +126,7 @@ class Coverage:
         yield from coverage_notes.left_out(self.excluded, examples)
         yield from coverage_notes.without_answers(self.valid, self.actions)
         yield from coverage_notes.outside_labels(self.outside)
-        yield from coverage_notes.reasons_left_out(self.excluded)
-        yield from coverage_notes.dropped(self.dropped)
+        yield from coverage_notes.unserved(self.excluded, self.dropped)
         found = dict(self.remarks)
         for policy in self.policies:
             for part in nested(policy):
@@ -139,9 +134,7 @@ class Coverage:
                     found.setdefault(kind, Counter())[policy.sweep] += 1
         for kind, counts in found.items():
             yield from kind.notes(counts)
-        yield from coverage_notes.free(self.free)
-        yield from coverage_notes.exhausted(self.exhausted)
-        yield from coverage_notes.behind_gaps(self.behind_gaps)
+        yield from coverage_notes.underestimated(self.free, self.exhausted, self.behind_gaps)
 
 
 def unserved(coverage: Coverage) -> dict[str, str]:

@@ -85,7 +85,8 @@ def replay_all(plan: ReplayPlan, policies: tuple[Policy, ...], folder: Path, str
         name, why = next(iter(dropped.items()))
         raise ThinkbackError(f"no policy can be served by {plan.log.address}; `{name}`: {why}")
     again = _replay_once(plan, left, folder)
-    return again.with_dropped(dropped).check_served(plan.log.address)
+    again.dropped = dropped
+    return again.check_served(plan.log.address)
 
 
 def _replay_once(plan: ReplayPlan, policies: tuple[Policy, ...], folder: Path) -> Coverage:

@@ -99,7 +99,8 @@ class CrossingRule(StopRule):
     @property
     def statistic(self) -> Hashable:
         """Everything about the rule but its threshold."""
-        return type(self), *(getattr(self, f.name) for f in fields(self) if f.name != self.reached)  # type: ignore[arg-type]
+        others = (field.name for field in fields(self) if field.name != self.reached)  # type: ignore[arg-type]
+        return type(self), self.reached, *(getattr(self, name) for name in others)
 
     @abstractmethod
     def strength(self, seen: Prefix) -> np.ndarray:
