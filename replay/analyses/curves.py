@@ -75,11 +75,8 @@ def curves(
     settings = Settings(resamples=resamples, level=level, seed=seed)
     sizes = _sizes(log)
     names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
-    frames = []
-    for name in names:
-        frame = _pool_curves(log, contents, name, verifier, max_traces, subsets, settings, sizes, pool is None)
-        if frame is not None:
-            frames.append(frame)
+    asked = verifier, max_traces, subsets, settings, sizes, pool is None
+    frames = [frame for name in names if (frame := _pool_curves(log, contents, name, *asked)) is not None]
     if not frames:
         raise ThinkbackError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
     return pl.concat(frames)

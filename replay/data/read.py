@@ -177,14 +177,12 @@ def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: Block
         .filter(within & pl.col("verifier").is_in(names))
         .join(place, on="trace_id", how="inner")
         .with_columns(
-            (pl.col("prompt_tokens").fill_null(0) + pl.col("completion_tokens").fill_null(0)).alias(
-                "verification_tokens"
-            ),
             pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens").is_null()).alias(_lacks(SCORE_COSTS[0])),
             *(pl.col(name).is_null().alias(_lacks(name)) for name in SCORE_COSTS[1:]),
             pl.col("candidates").fill_null(0),
             pl.col("latency_s", "device_s").cast(pl.Float64).fill_null(0.0),
             *([request.prices.expr("verifier").alias("price")] if request.prices else []),
+            verification_tokens=pl.col("prompt_tokens").fill_null(0) + pl.col("completion_tokens").fill_null(0),
         )
     )
     frame = collect(scan, log)

@@ -28,10 +28,11 @@ def charged(costs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, np.ndarray]]
     yield from ((AT[column], costs[name]) for name, columns in CHARGED.items() if name in costs for column in columns)
 
 
-def derived(costs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Columns that follow from others: operations, calls, total_tokens."""
-    return {
-        "operations": costs["traces"] + costs["verifications"],
-        "calls": costs["traces"] + costs["finalizers"],
-        "total_tokens": costs["prompt_tokens"] + costs["completion_tokens"] + costs["verification_tokens"],
+def by_name(costs: np.ndarray) -> dict[str, np.ndarray]:
+    """Costs (..., C) by name, with those that follow from others: operations, calls, total_tokens."""
+    named = {name: costs[..., at] for name, at in AT.items()}
+    return named | {
+        "operations": named["traces"] + named["verifications"],
+        "calls": named["traces"] + named["finalizers"],
+        "total_tokens": named["prompt_tokens"] + named["completion_tokens"] + named["verification_tokens"],
     }

@@ -22,7 +22,7 @@ SET_COLUMNS = ("set_size", "covered", "answered", "answered_correct")
 
 def label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.ndarray:
     """Best verified score of each answer code by the step (E,) at which the policy stopped: (E, A), -inf unseen."""
-    code, score = trajectory.code, trajectory.score
+    code, score = trajectory.revealed.code, trajectory.revealed.score
     row, at = np.nonzero((code >= 0) & (np.arange(code.shape[1]) < step[:, None]) & ~np.isnan(score))
     best = np.full((len(step), max(answers, 1)), -np.inf)
     np.maximum.at(best, (row, code[row, at]), score[row, at])

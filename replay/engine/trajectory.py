@@ -75,21 +75,6 @@ class Trajectory:
         return self.traces.count
 
     @property
-    def limit(self) -> np.ndarray:
-        """The last step (E,)."""
-        return self.steps.limit
-
-    @property
-    def code(self) -> np.ndarray:
-        """Answer revealed by each step (E, S), -1: none."""
-        return self.revealed.code
-
-    @property
-    def score(self) -> np.ndarray:
-        """Score revealed by each step (E, S), NaN: none."""
-        return self.revealed.score
-
-    @property
     def sample_index(self) -> np.ndarray:
         """Sample index of the trace that each step reveals (E, S)."""
         return np.take_along_axis(self.place, self.steps.at, axis=1)
@@ -98,7 +83,7 @@ class Trajectory:
     def ran_empty(self) -> np.ndarray:
         """Examples (E,) on which the order, unless a rule stops it, has nothing left to look at before its cap."""
         if self.steps.final is None:
-            return np.zeros(len(self.limit), dtype=bool)
+            return np.zeros(len(self.steps.limit), dtype=bool)
         return self.steps.final < self.generated
 
     @property
@@ -122,7 +107,7 @@ class Trajectory:
         """Features (F, E) that are null for a trace open to the order at its first choice that cannot be read."""
         steps = self.steps
         if steps.unread is None or steps.generated is None:
-            return np.zeros((0, len(self.limit)), dtype=bool)
+            return np.zeros((0, len(self.steps.limit)), dtype=bool)
         number = np.arange(steps.at.shape[1])
         step = np.minimum(steps.unread, len(number))
         generated = np.take_along_axis(steps.generated, step[:, None], axis=1)
@@ -137,7 +122,7 @@ class Trajectory:
         votes, best, paid = self.revealed.votes, self.revealed.best, self.costs[:, 1:]
         prompt, completion, checks = (AT[c] for c in ("prompt_tokens", "completion_tokens", "verification_tokens"))
         calibration = self.walk.calibration
-        decides = best if calibration is None else self.revealed.best_by(calibration.apply(self.score))
+        decides = best if calibration is None else self.revealed.best_by(calibration.apply(self.revealed.score))
         return Prefix(
             traces=_counts(paid[..., AT["traces"]]),
             valid=_counts(paid[..., AT["valid_traces"]]),
@@ -149,7 +134,7 @@ class Trajectory:
             verified_answers=best.verified_answers,
             best_score=best.best_score,
             lead=decides.lead,
-            last_score=self.score,
+            last_score=self.revealed.score,
             tokens=paid[..., prompt] + paid[..., completion] + paid[..., checks],
         )
 
@@ -282,7 +267,7 @@ def _verification_costs(scores: Scores, place: np.ndarray, verified: np.ndarray,
 
 def listwise_costs(trajectory: Trajectory) -> np.ndarray:
     """Costs (E, C) of the one call of a listwise verifier, zero for the other examples."""
-    costs = np.zeros((len(trajectory.limit), len(COSTS)))
+    costs = np.zeros((len(trajectory.steps.limit), len(COSTS)))
     scores, on = trajectory.scores, trajectory.listwise
     if scores is None or not on.any():
         return costs

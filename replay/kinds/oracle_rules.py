@@ -152,40 +152,21 @@ class BestAction(OracleRule):
             samples = list(range(block.pools[names[entry]].code.shape[1]))
             for group in [samples] if self.together else [[sample] for sample in samples]:
                 candidates.append(_candidate(block, first, names[entry], group, names[entry] == entry))
-        best = np.zeros(len(block.examples), dtype=np.int64)
-        value, tokens = candidates[0].value, np.full(len(best), -np.inf)
-        for number, candidate in enumerate(candidates[1:], 1):
-            take = (candidate.value > value) | ((candidate.value == value) & (candidate.tokens < tokens))
-            best = np.where(take, number, best)
-            value, tokens = np.where(take, candidate.value, value), np.where(take, candidate.tokens, tokens)
-        return self._chosen(block, candidates, best, reason, tuple(reasons))
-
-    def _chosen(
-        self,
-        block: LogBlock,
-        candidates: list[Candidate],
-        best: np.ndarray,
-        reason: np.ndarray,
-        reasons: tuple[str, ...],
-    ) -> PolicyPath:
+        tokens = np.stack([np.full(len(reason), -np.inf), *(one.tokens for one in candidates[1:])])
+        best = np.lexsort((tokens, -np.stack([one.value for one in candidates])), axis=0)[0]
         traces: list[tuple[str, int]] = []
         made: list[Realization] = []
-        for number, candidate in enumerate(candidates):
-            here = best == number
-            if here.any():
-                traces += candidate.traces
-                made += [
-                    Realization(one.weight * here, tuple(s.where(here) for s in one.segments))
-                    for one in candidate.realizations
-                ]
-        outcome = mean_of(block, traces, made, reason, reasons)
+        for number in np.unique(best):
+            traces += candidates[number].traces
+            made += [one.where(best == number) for one in candidates[number].realizations]
+        outcome = mean_of(block, traces, made, reason, tuple(reasons))
         chosen = None
         if self.single:
-            names = tuple(dict.fromkeys(name for name, _ in traces))
+            slices = tuple(dict.fromkeys(name for name, _ in traces))
             where, which = np.zeros(len(best), dtype=np.int64), np.zeros(len(best), dtype=np.int64)
             for (name, index), one in zip(traces, made, strict=True):
-                where[one.weight > 0], which[one.weight > 0] = names.index(name), index
-            chosen = ChosenTraces(names, where, which)
+                where[one.weight > 0], which[one.weight > 0] = slices.index(name), index
+            chosen = ChosenTraces(slices, where, which)
         return PolicyPath(outcome, tuple(made), chosen, {})
 
 

@@ -310,8 +310,8 @@ class Sample(Policy):
     def outcome(self, on: Evaluator) -> Outcome:
         """The exact mean over all orders; other outcomes are kept when walks are prepared."""
         trajectory = walk_block(on.block, replace(self.walks()[0], order=Generation()))
-        called = np.zeros(len(trajectory.limit), dtype=bool)
-        reason = why_partial(trajectory, self.cutting(on.block), trajectory.limit, called)
+        called = np.zeros(len(trajectory.steps.limit), dtype=bool)
+        reason = why_partial(trajectory, self.cutting(on.block), trajectory.steps.limit, called)
         return expected_outcome(trajectory, self.stop.verification_budget or 0, reason, self._reasons())
 
     def path(self, on: Evaluator) -> PolicyPath:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.engine.costs import COSTS, derived
+from replay.engine.costs import by_name
 from replay.engine.cuts import Cut, cut
 from replay.engine.trajectory import Trajectory
 from replay.sampling.selects import Select
@@ -32,12 +32,12 @@ def step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select
     chosen = trajectory.chosen(select)[0, 1 : limit + 1]
     now = np.where(chosen >= 0, trajectory.pool.word[0, trajectory.place[0, np.maximum(chosen, 0)]], -1)
     at = trajectory.sample_index[0, :limit]
-    costs = {name: trajectory.costs[0, 1 : limit + 1, i] for i, name in enumerate(COSTS)}
+    costs = by_name(trajectory.costs[0, 1 : limit + 1])
     columns: dict[str, pl.Series | np.ndarray] = {
         "step": np.arange(1, limit + 1),
         "sample": at,
         "answer": answers(block, trajectory.pool.word[0, at]),
-        "score": trajectory.score[0, :limit],
+        "score": trajectory.revealed.score[0, :limit],
         "votes": seen.votes[0],
         "second_votes": seen.second_votes[0],
         "lead": seen.lead[0],
@@ -50,8 +50,7 @@ def step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select
             "threshold": np.full(limit, threshold),
         }
     columns |= {"holds": holds, "answer_now": answers(block, now)}
-    columns |= {name: derived(costs)[name] for name in ("total_tokens", "operations")}
-    columns["latency_s"] = costs["latency_s"]
+    columns |= {name: costs[name] for name in ("total_tokens", "operations", "latency_s")}
     return pl.DataFrame(columns, nan_to_null=True)[:last]
 
 

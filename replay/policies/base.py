@@ -154,7 +154,7 @@ class Policy(ABC):
 
     @property
     def swept_gate(self) -> Any:
-        """Its gate, where the threshold stands for every value of the signal; None where it does not."""
+        """Its gate, where the threshold is every value of the signal; None where it does not."""
         return None
 
     @property

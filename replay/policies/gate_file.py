@@ -184,7 +184,7 @@ def load_gate(path: str | Path) -> GateFile:
     except OSError as error:
         raise ThinkbackError(f"cannot read gate file `{path}`: {error.strerror}") from None
     except ValueError as error:
-        raise ThinkbackError(f"gate file `{path}` is no JSON: {str(error).splitlines()[0]}") from None
+        raise ThinkbackError(f"gate file `{path}` is not JSON: {str(error).splitlines()[0]}") from None
     return gate_of(document, str(path))
 
 
@@ -204,7 +204,7 @@ def _read_threshold(written: Any, below: bool) -> float:
 def gate_of(document: Any, path: str) -> GateFile:
     """A gate from its document; `path` is its name in messages."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ThinkbackError(f"`{path}` is no gate file; write one with `thinkback fit-gate`")
+        raise ThinkbackError(f"`{path}` is not a gate file; write one with `thinkback fit-gate`")
     kind, version = document.get("kind"), document.get("version")
     if version not in range(1, VERSIONS.get(str(kind), 0) + 1):
         raise ThinkbackError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -37,8 +37,8 @@ class Coverage:
     policies: tuple[Policy, ...]
     store: OutcomeStore
     by_some: int = 0
-    counts: np.ndarray = field(init=False)
-    why: list[Counter[str]] = field(init=False)
+    counts: Counter[str] = field(default_factory=Counter)
+    why: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     excluded: dict[str, str] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
     free: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -53,14 +53,9 @@ class Coverage:
     replayed: int = 0
     order_s: dict[str, float] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.counts = np.zeros(len(self.policies), dtype=np.int64)
-        self.why = [Counter() for _ in self.policies]
-
     def add(self, block: LogBlock, outcomes: Sequence[Outcome]) -> np.ndarray:
         """Count one chunk; returns which of its examples (E,) every policy serves."""
         served = np.stack([o.reason == SERVED for o in outcomes])
-        self.counts += served.sum(axis=1)
         self.replayed += len(block.examples)
         self.by_some += int(served.any(axis=0).sum())
         keep: np.ndarray = np.all(served, axis=0)
@@ -68,6 +63,10 @@ class Coverage:
         self.judged += int(np.isfinite(outcomes[0].correct[keep]).sum())
         self._count_answers(block)
         for policy, outcome in zip(self.policies, outcomes, strict=True):
+            self.counts[policy.name] += int((outcome.reason == SERVED).sum())
+            for code, count in zip(*np.unique(outcome.reason, return_counts=True), strict=True):
+                if code != SERVED:
+                    self.why[policy.name][outcome.reasons[code]] += int(count)
             self.exhausted[policy.name] += int((outcome.ending[keep] == EXHAUSTED).sum())
             if outcome.order_s is not None:
                 self.order_s[policy.name] = self.order_s.get(policy.name, 0.0) + outcome.order_s
@@ -75,10 +74,6 @@ class Coverage:
                 self._observe(part, block, keep)
         self.behind_gaps += sum(int(pool.behind_gap.sum()) for pool in block.pools.values())
         ids = block.examples["example_id"]
-        for p, outcome in enumerate(outcomes):
-            for code, count in zip(*np.unique(outcome.reason, return_counts=True), strict=True):
-                if code != SERVED:
-                    self.why[p][outcome.reasons[code]] += int(count)
         first = (~served).argmax(axis=0)
         for e in np.flatnonzero(~keep):
             outcome = outcomes[first[e]]
@@ -141,10 +136,11 @@ def unserved(coverage: Coverage) -> dict[str, str]:
     """Policies that serve less than nine tenths of the examples that some policy serves, with the reason."""
     share, of = MIN_SERVED
     dropped = {}
-    for policy, count, why in zip(coverage.policies, coverage.counts, coverage.why, strict=True):
-        if coverage.by_some == 0 or int(count) * of < share * coverage.by_some:
+    for policy in coverage.policies:
+        count, why = coverage.counts[policy.name], coverage.why[policy.name]
+        if coverage.by_some == 0 or count * of < share * coverage.by_some:
             main = _counted(why) if why else "no example"
-            few = f"the log covers {int(count):,} of the {coverage.by_some:,} examples covered for at least one policy"
+            few = f"the log covers {count:,} of the {coverage.by_some:,} examples covered for at least one policy"
             dropped[policy.name] = f"{few} ({main})" if coverage.by_some else f"the log covers no example ({main})"
     return dropped
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from replay.data.contents import opened
 from replay.data.read import BlockRequest, read_block
-from replay.engine.costs import COSTS, derived
+from replay.engine.costs import by_name
 from replay.engine.mixing import predicted
 from replay.engine.outcome import ENDINGS, MIXED, SERVED, Outcome
 from replay.policies.base import Evaluator, Policy, Stage, needs_of
@@ -87,9 +87,9 @@ def _header(row: pl.DataFrame, policy: Policy) -> tuple[str, ...]:
 def _ending(vocabulary: pl.Series, policy: Policy, outcome: Outcome) -> str:
     if outcome.reason[0] != SERVED:
         return f"partial, so left out of a run: {outcome.reasons[outcome.reason[0]]}"
-    costs = {name: outcome.costs[:, i] for i, name in enumerate(COSTS)}
-    total = derived(costs)["total_tokens"][0]
-    paid = f"{costs['traces'][0]:g} traces, {costs['verifications'][0]:g} verifications"
+    costs = by_name(outcome.costs[0])
+    total = costs["total_tokens"]
+    paid = f"{costs['traces']:g} traces, {costs['verifications']:g} verifications"
     paid += f", {total:,.0f} tokens" if not np.isnan(total) else ", tokens not logged"
     right = outcome.correct[0]
     judged = "unjudged" if np.isnan(right) else {0.0: "wrong", 1.0: "right"}.get(float(right), f"right {right:.1%}")
