@@ -116,7 +116,7 @@ def _pool_curves(
     asked = [verifier] if verifier is not None else sorted(contents.verifiers)
     scored_by = together(scores_on([pool], name) for name in asked)
     wanted = BlockRequest(Needs(pools=frozenset([pool])) | scored_by)
-    steps = _powers(most)
+    steps = sorted({2**i for i in range(most.bit_length())} | {most})
     plan = [Curve(m, k) for m in ("avg", "pass") for k in steps]
     plan += [Curve("majority", k) for k in steps] if pool not in contents.opaque else []
     plan += [Curve("best", k, name) for name in asked for k in steps]
@@ -137,11 +137,6 @@ def _cap(sizes: pl.Series) -> int:
         return 0
     ordered = np.sort(sizes.to_numpy())
     return int(ordered[int(np.floor((1 - ENOUGH) * len(ordered)))])
-
-
-def _powers(most: int) -> list[int]:
-    """1, 2, 4 ... and `most` itself."""
-    return sorted({2**i for i in range(most.bit_length()) if 2**i <= most} | {most})
 
 
 def _measure(

@@ -116,6 +116,7 @@ def _read_traces(
             )
         )
     frame = pl.concat(parts).sort("slice", "e", "sample_index")
+    logprobs = pl.col("token_logprobs").cast(pl.List(pl.Float64))  # not logged: null; the sum of none: 0
     return _valid_answers(frame, examples).with_columns(
         pl.col("sample_index").alias("s"),
         (pl.col("finish_reason") == "length").cast(pl.Float64).alias("truncated"),
@@ -123,7 +124,7 @@ def _read_traces(
         pl.col(request.measure or "correct").cast(pl.Float64).alias("judged"),
         pl.when(pl.col("action") == "solve").then(0).otherwise(pl.col("reads").fill_null(1)).alias("reads"),
         *(pl.col(c).cast(pl.Float64) for c in ("credit", *TRACE_COSTS[2:], *sorted(request.needs.trace_columns))),
-        *(_suffix(tokens).alias(suffix_name(tokens)) for tokens in sorted(request.needs.suffixes)),
+        *(logprobs.list.tail(k).list.sum().alias(suffix_name(k)) for k in sorted(request.needs.suffixes)),
     )
 
 
@@ -135,11 +136,6 @@ def signal_columns(request: BlockRequest) -> list[str]:
 def suffix_name(tokens: int) -> str:
     """Name of the sum of the last log-probabilities in `LoggedPool.signals`."""
     return f"last {tokens}"
-
-
-def _suffix(tokens: int) -> pl.Expr:
-    """Sum of the last log-probabilities in float64; 0 of none, null where they are not logged."""
-    return pl.col("token_logprobs").cast(pl.List(pl.Float64)).list.tail(tokens).list.sum()
 
 
 def _up_to_gaps(frame: pl.DataFrame) -> pl.DataFrame:

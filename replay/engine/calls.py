@@ -126,11 +126,6 @@ def union(calls: Iterable[Calls]) -> Calls:
     return found
 
 
-def calls_of(segments: Iterable[CallSegment]) -> Calls:
-    """All calls of some segments together."""
-    return union(segment.calls for segment in segments)
-
-
 def beyond(calls: Calls, known: Calls) -> Calls:
     """The calls (all certain) that are not known (certain, too)."""
     return {key: certain(paid.among * (1 - known[key].among)) if key in known else paid for key, paid in calls.items()}
@@ -163,7 +158,7 @@ def expected_tokens(block: LogBlock, realizations: Iterable[Realization], known:
     """Expected tokens (E,) of the calls that realizations make and that are not `known`, by their weights."""
     tokens = np.zeros(len(block.examples))
     for one in realizations:
-        extra = extra_tokens(block, calls_of(one.segments), known)
+        extra = extra_tokens(block, union(segment.calls for segment in one.segments), known)
         tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
     return tokens
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from replay.data.block import LogBlock
-from replay.engine.calls import CallMask, Calls, PolicyPath, Realization, calls_of, certain, extra_tokens, union
+from replay.engine.calls import CallMask, Calls, PolicyPath, Realization, certain, extra_tokens, union
 from replay.engine.outcome import Against
 
 
@@ -30,7 +30,10 @@ def compare(block: LogBlock, mine: PolicyPath, theirs: PolicyPath) -> Against:
 
 def _own_calls(block: LogBlock, mine: Realization, theirs: Realization, gate: Calls) -> tuple[np.ndarray, np.ndarray]:
     """Expected tokens (E,) of the calls in `mine`, not in `theirs` or a gate's; and the probability of any (E,)."""
-    calls, known = calls_of(mine.segments), union([*(one.calls for one in theirs.segments), gate])
+    calls, known = (
+        union(segment.calls for segment in mine.segments),
+        union([*(one.calls for one in theirs.segments), gate]),
+    )
     none = np.ones(len(block.examples))
     for call, paid in calls.items():
         none *= _probability_within(paid, known.get(call, certain(np.zeros_like(paid.among))))

@@ -103,7 +103,10 @@ def fit_gate(
     branches = replace(_branches(at, tuned, draft, below), signal=scores)
     table = curve(branches)
     found = calibration(scores, tuned.repair)
-    document = _finished(draft, table, _frozen(table, below), found, below)
+    best = best_threshold(table, below)
+    if below and best == table["threshold"].min():  # no score was seen below it, whatever scores come elsewhere
+        best = -np.inf
+    document = _finished(draft, table, best, found, below)
     gate = gate_of(document, "the gate")
     kept = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
     return FittedGate(
@@ -246,12 +249,6 @@ def _finished(
         },
     }
     return done | {"sha256": content_hash(done)}
-
-
-def _frozen(table: pl.DataFrame, below: bool) -> float:
-    """The threshold to freeze; one below which no score was seen is never, whatever scores come elsewhere."""
-    best = best_threshold(table, below)
-    return -np.inf if below and best == table["threshold"].min() else best
 
 
 def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:

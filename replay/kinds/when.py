@@ -19,9 +19,8 @@ from replay.engine.calls import (
     PolicyPath,
     Realization,
     beyond,
-    calls_of,
+    expected_tokens,
     extra_cost,
-    extra_tokens,
     union,
 )
 from replay.engine.mixing import either, paid, pick, predicted
@@ -198,16 +197,12 @@ class When(Policy):
         gate = beyond(union(signal.calls for signal in signals.values()), before)
         known = [before, gate]
         kept = base.outcome.costs + extra_cost(block, [CallSegment(gate)], [])
-        fired, tokens = np.zeros_like(kept), np.zeros(len(kept))
+        fired, tokens = np.zeros_like(kept), expected_tokens(block, then.realizations, union(known))
         calls = {key for one in then.realizations for segment in one.segments for key in segment.calls}
         apart = not set(union(known)) & calls
-        for one in then.realizations:
-            here = one.weight > 0
-            extra = extra_tokens(block, calls_of(one.segments), union(known))
-            tokens += np.where(here, one.weight * extra, 0.0)
-            if not apart:
-                cost = extra_cost(block, one.segments, known)
-                fired += np.where(here[:, None], one.weight[:, None] * cost, 0.0)
+        for one in () if apart else then.realizations:
+            cost = extra_cost(block, one.segments, known)
+            fired += np.where((one.weight > 0)[:, None], one.weight[:, None] * cost, 0.0)
         return GatedParts(base, then, signals, gate, kept, kept + (then.outcome.costs if apart else fired), tokens)
 
     def _decided(self, parts: GatedParts) -> tuple[Outcome, np.ndarray]:

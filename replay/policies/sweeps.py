@@ -39,7 +39,9 @@ def expand(
     if not swept:
         yield dict(table), 1
         return
-    plain = _without(table, {path for path, _ in swept})
+    plain = copied(table)
+    for path, _ in swept:  # so that no copy carries the lists; keys keep their order
+        _put(plain, path, None)
     for choice in itertools.product(*(values for _, values in swept)):
         made = copied(plain)
         labels = []
@@ -74,14 +76,6 @@ def _swept(
                 yield from _swept((*path, key, str(place)), part, lists, tables)
         elif isinstance(value, list) and (key not in lists | tables or any(isinstance(v, list) for v in value)):
             yield (*path, key), value
-
-
-def _without(table: Mapping[str, Any], swept: set[tuple[str, ...]]) -> dict[str, Any]:
-    """The table without the values that are swept, so that no copy of it carries their lists; keys keep their order."""
-    made = copied(table)
-    for path in swept:
-        _put(made, path, None)
-    return made
 
 
 def _put(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

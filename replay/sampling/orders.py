@@ -39,7 +39,7 @@ def random_keys(hashes: np.ndarray, seed: int, repetition: int, traces: int) -> 
 
     The key is mix(mix(mix(H + seed) + repetition) + sample_index) modulo 2^64.
     """
-    base = mix(mix(hashes + _word(seed)) + _word(repetition))
+    base = mix(mix(hashes + np.uint64(seed % 2**64)) + np.uint64(repetition))
     return mix(base[:, None] + np.arange(traces, dtype=np.uint64)[None, :])
 
 
@@ -56,10 +56,6 @@ def _argsort(keys: np.ndarray, usable: np.ndarray) -> np.ndarray:
     by_key = np.argsort(keys, axis=1, kind="stable")
     late = ~np.take_along_axis(usable, by_key, axis=1)
     return np.take_along_axis(by_key, np.argsort(late, axis=1, kind="stable"), axis=1).astype(np.int32)
-
-
-def _word(number: int) -> np.uint64:
-    return np.uint64(number % 2**64)
 
 
 @dataclass(frozen=True)
