@@ -128,11 +128,6 @@ def _read_traces(
     )
 
 
-def signal_columns(request: BlockRequest) -> list[str]:
-    """Columns of traces that gates read, as they are called in `LoggedPool.signals`."""
-    return [*sorted(request.needs.trace_columns), *(suffix_name(k) for k in sorted(request.needs.suffixes))]
-
-
 def suffix_name(tokens: int) -> str:
     """Name of the sum of the last log-probabilities in `LoggedPool.signals`."""
     return f"last {tokens}"
@@ -202,6 +197,7 @@ def _pool(
     row, column = traces["e"].to_numpy(), traces["s"].to_numpy()
     shape = (examples, int(column.max(initial=0)) + 1)
     costs = TRACE_COSTS + (("price",) if request.prices else ())
+    signals = [*sorted(request.needs.trace_columns), *(suffix_name(k) for k in sorted(request.needs.suffixes))]
     judged = _spread(traces, "judged", shape)
     if request.measure is not None and ((judged < 0) | (judged > 1)).any():
         raise ThinkbackError(f"measure `{request.measure}` of traces has values outside 0 to 1")
@@ -221,7 +217,7 @@ def _pool(
             one: _scores(scores.filter((pl.col("slice") == name) & (pl.col("verifier") == one)), shape, request)
             for one in request.needs.verifiers(name)
         },
-        signals={signal: _spread(traces, signal, shape) for signal in signal_columns(request)},
+        signals={signal: _spread(traces, signal, shape) for signal in signals},
         features={one: _spread(traces, f"feature {one}", shape) for one in sorted(request.needs.features)},
         whole=whole,
     )

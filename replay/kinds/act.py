@@ -87,7 +87,8 @@ class Act(Policy):
         block, name = on.block, self.slice
         base, revised, examples = block.pools[self.base], block.pools[name], len(block.examples)
         numbers = self._rollouts(revised)
-        made = [Realization(self._weight(revised, n), (revision(block, self.base, name, n),)) for n in numbers]
+        share = 1.0 if self.single else 1 / np.maximum(revised.size, 1)
+        made = [Realization((n < revised.size) * share, (revision(block, self.base, name, n),)) for n in numbers]
         which = f" with rollout {self.rollouts}" if self.single else ""
         reasons = (
             "served",
@@ -109,10 +110,6 @@ class Act(Policy):
         if self.rollouts != MEAN:
             return [int(self.rollouts)]
         return list(range(max(int(revised.size.max(initial=1)), 1)))
-
-    def _weight(self, revised: LoggedPool, number: int) -> np.ndarray:
-        there = number < revised.size
-        return there / np.maximum(revised.size, 1) if self.rollouts == MEAN else there.astype(float)
 
     def _reason(self, base: LoggedPool, revised: LoggedPool) -> np.ndarray:
         used = revised.there

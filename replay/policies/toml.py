@@ -40,15 +40,10 @@ def load_policies(
     if isinstance(source, Policy):
         return PolicyFile(checked((source,)))
     if isinstance(source, str | Path):
-        text, name = _text(source)
-        return _parse(text, name, own_rules(rules))
+        inline = isinstance(source, str) and "\n" in source
+        text = str(source) if inline else text_of(source, "policies")
+        return _parse(text, "policies" if inline else str(source), own_rules(rules))
     return PolicyFile(checked(tuple(source)))
-
-
-def _text(source: str | Path) -> tuple[str, str]:
-    if isinstance(source, str) and "\n" in source:
-        return source, "policies"
-    return text_of(source, "policies"), str(source)
 
 
 def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
