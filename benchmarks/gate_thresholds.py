@@ -20,20 +20,20 @@ from replay import Act, Sample, Threshold, When
 from replay.data.contents import read_contents
 from replay.kinds.when import SweptGate
 from replay.runs.gate_sweep import Branches, band_table, curve, gather
-from replay.runs.passes import Plan
+from replay.runs.passes import ReplayPlan
 from replay.runs.run import select_examples
 from toolkit.log import Log, open_log
 from toolkit.stats import Settings
 
 
-def plan_and_gate(log: Log) -> tuple[Plan, SweptGate]:
+def plan_and_gate(log: Log) -> tuple[ReplayPlan, SweptGate]:
     first = Sample(name="first", pool="short", max_traces=1, select="first")
     act = Act(name="act", action="active_verify", base="short")
     gate = Threshold(feature="constraint_density", at_least="all")
     contents = read_contents(log)
     policy = When(name="gated", base=first, gate=gate, then=act).resolve(contents)
     universe = select_examples(log, contents, frozenset(["short"]), None, [])
-    return Plan(log, contents, universe, None, None, None), SweptGate(policy, gate)
+    return ReplayPlan(log, contents, universe, None, None, None), SweptGate(policy, gate)
 
 
 def check(branches: Branches, table: pl.DataFrame, thresholds: list[int]) -> None:

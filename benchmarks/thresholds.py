@@ -16,11 +16,10 @@ import polars as pl
 
 from generate.simulation.grid import simulate
 from replay import Margin, Sample
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.contents import read_contents
-from replay.data.read import Request, read_block
-from replay.policies.base import needs_of
-from replay.policies.evaluator import replay_block
+from replay.data.read import BlockRequest, read_block
+from replay.policies.base import Evaluator, needs_of
 from toolkit.log import open_log
 
 COLUMNS = (
@@ -30,17 +29,17 @@ COLUMNS = (
 Row = tuple[float, ...]
 
 
-def load(examples: int, traces: int, policies: list[Sample]) -> Block:
+def load(examples: int, traces: int, policies: list[Sample]) -> LogBlock:
     with tempfile.TemporaryDirectory() as folder:
         simulate(Path(folder) / "log", examples=examples, traces=traces, labels=3, seed=0)
         log = open_log(Path(folder) / "log")
         contents = read_contents(log)
         rows = log.scan("examples", ["example_id", "labels", "gold", "cluster"]).sort("example_id").collect()
         needs = needs_of([policy.resolve(contents) for policy in policies], contents)
-        return read_block(log, rows, Request(needs, None, None))
+        return read_block(log, rows, BlockRequest(needs, None, None))
 
 
-def plain(block: Block, margin: float, pool_name: str, verifier: str) -> list[Row]:
+def plain(block: LogBlock, margin: float, pool_name: str, verifier: str) -> list[Row]:
     """Outcome of each example (correct, then COLUMNS), by walking its traces in turn."""
     pool, scores = block.pools[pool_name], block.pools[pool_name].scores[verifier]
     code, judged, score = (a.tolist() for a in (pool.code, pool.judged, scores.score))
@@ -82,8 +81,8 @@ def plain(block: Block, margin: float, pool_name: str, verifier: str) -> list[Ro
     return rows
 
 
-def check(block: Block, policies: list[Sample], thresholds: list[int]) -> None:
-    outcomes = replay_block(block, policies)
+def check(block: LogBlock, policies: list[Sample], thresholds: list[int]) -> None:
+    outcomes = Evaluator(block, policies).outcomes()
     for number in thresholds:
         stop, done = policies[number].stop, outcomes[number]
         rows = np.array(plain(block, stop.margin, "n15", "strong"))  # type: ignore[attr-defined]
@@ -112,7 +111,7 @@ def main() -> None:
     for _ in range(5):
         fresh = block.slice(0, len(block.examples))
         start = time.perf_counter()
-        replay_block(fresh, policies)
+        Evaluator(fresh, policies).outcomes()
         engine.append(time.perf_counter() - start)
     best, median = min(engine), float(np.median(engine))
     shape = f"{options.thresholds:,} thresholds x {options.examples:,} examples x 15 traces"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 _ARGUMENT = re.compile("\ue000(.*?)\ue001")
 """How an error's text marks the name of an argument; the signs are of Unicode's private use area."""
@@ -65,3 +66,18 @@ def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
     hint = f"did you mean `{near[0]}`? " if near else ""
     there = "there are:" if len(names) > 1 else "there is only"
     return f"{hint}{there} {listed(names[:limit])}{more}"
+
+
+def require_known(name: str, known: Iterable[str], lacking: str) -> None:
+    """Raise ThinkbackError, `lacking` with a suggestion, unless a name is known."""
+    if name not in known:
+        raise ThinkbackError(f"{lacking}; {suggest(name, known)}")
+
+
+@contextmanager
+def errors_begin(prefix: str) -> Iterator[None]:
+    """Let the lines of errors within begin with a prefix."""
+    try:
+        yield
+    except ThinkbackError as error:
+        raise ThinkbackError(f"{prefix}{error}") from None

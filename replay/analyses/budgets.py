@@ -79,23 +79,13 @@ def budgets(
     if not ks or min(ks) < 1 or max(ks) > max_traces:
         raise ThinkbackError(f"budgets lie between 1 and the pool's {max_traces} traces, not {ks}")
     policies = []
+    shared: dict[str, Any] = {"pool": pool, "max_traces": max_traces, "verifier": verifier}
     for name, keys in orders.items():
-        own: dict[str, Any] = {**keys}
+        own = {**shared, "seed": random_seed, **keys}
         if own["order"] == "surrogate":
             own = {"features": tuple(features), **(settings or {}), **own}
-        for k in ks:
-            policies.append(
-                Sample(
-                    name=f"{name}, k = {k}",
-                    pool=pool,
-                    max_traces=max_traces,
-                    verifier=verifier,
-                    stop=Budget(verifications=k),
-                    seed=random_seed,
-                    **own,
-                )
-            )
-    best = Sample(name=BEST, pool=pool, max_traces=max_traces, verifier=verifier)
+        policies += [Sample(name=f"{name}, k = {k}", stop=Budget(verifications=k), **own) for k in ks]
+    best = Sample(name=BEST, **shared)
     result = run(log, [*policies, best, every_example(pool)], **asked)
     named = list(orders)
     return Budgets(

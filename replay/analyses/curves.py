@@ -15,15 +15,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block, Pool, Scores
-from replay.data.contents import Contents, read_contents
+from replay.data.block import LogBlock, LoggedPool, Scores
+from replay.data.contents import Contents, opened
 from replay.data.needs import Needs, scores_on, together
-from replay.data.read import Request, read_block
+from replay.data.read import BlockRequest, read_block
 from replay.engine.expectation import winner_probabilities
 from replay.runs.store import resampling_units
 from replay.sampling.orders import by_falling_score, random_keys
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, check_log, collect, open_log
+from toolkit.log import Log, collect
 from toolkit.progress import progress
 from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
 
@@ -65,30 +65,21 @@ def curves(
     """
     if subsets < 1:
         raise ThinkbackError(f"`subsets` is {subsets}; give at least 1")
-    log = open_log(log) if isinstance(log, str | Path) else log
-    check_log(log)
-    contents = read_contents(log)
-    _known(contents, pool, verifier)
-    settings = Settings(resamples=resamples, level=level, seed=seed)
-    sizes = _sizes(log)
-    names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
-    frames = []
-    for name in names:
-        frame = _pool_curves(log, contents, name, verifier, max_traces, subsets, settings, sizes, pool is None)
-        if frame is not None:
-            frames.append(frame)
-    if not frames:
-        raise ThinkbackError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
-    return pl.concat(frames)
-
-
-def _known(contents: Contents, pool: str | None, verifier: str | None) -> None:
+    log, contents = opened(log)
     if pool is not None:
         contents.require_pool(pool)
     if pool in contents.whole:
         raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so subsets of it mean nothing")
     if verifier is not None:
         contents.require_verifier(verifier)
+    settings = Settings(resamples=resamples, level=level, seed=seed)
+    sizes = _sizes(log)
+    names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
+    asked = verifier, max_traces, subsets, settings, sizes, pool is None
+    frames = [frame for name in names if (frame := _pool_curves(log, contents, name, *asked)) is not None]
+    if not frames:
+        raise ThinkbackError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
+    return pl.concat(frames)
 
 
 def _sizes(log: Log) -> pl.DataFrame:
@@ -124,8 +115,8 @@ def _pool_curves(
     examples = collect(own_examples, log).sort("example_id")
     asked = [verifier] if verifier is not None else sorted(contents.verifiers)
     scored_by = together(scores_on([pool], name) for name in asked)
-    wanted = Request(Needs(pools=frozenset([pool])) | scored_by)
-    steps = _powers(most)
+    wanted = BlockRequest(Needs(pools=frozenset([pool])) | scored_by)
+    steps = sorted({2**i for i in range(most.bit_length())} | {most})
     plan = [Curve(m, k) for m in ("avg", "pass") for k in steps]
     plan += [Curve("majority", k) for k in steps] if pool not in contents.opaque else []
     plan += [Curve("best", k, name) for name in asked for k in steps]
@@ -148,13 +139,8 @@ def _cap(sizes: pl.Series) -> int:
     return int(ordered[int(np.floor((1 - ENOUGH) * len(ordered)))])
 
 
-def _powers(most: int) -> list[int]:
-    """1, 2, 4 ... and `most` itself."""
-    return sorted({2**i for i in range(most.bit_length()) if 2**i <= most} | {most})
-
-
 def _measure(
-    log: Log, examples: pl.DataFrame, wanted: Request, pool: str, plan: Sequence[Curve], subsets: int, seed: int
+    log: Log, examples: pl.DataFrame, wanted: BlockRequest, pool: str, plan: Sequence[Curve], subsets: int, seed: int
 ) -> np.ndarray:
     """Every curve's value on every example (curves, E)."""
     parts = []
@@ -166,10 +152,9 @@ def _measure(
     return np.concatenate(parts, axis=1)
 
 
-def _values(block: Block, pool: Pool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
+def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
     """Value of each curve on the examples of a block: float (E,), NaN where a verifier did not score."""
-    there = np.arange(pool.code.shape[1]) < pool.size[:, None]
-    right = np.where(there, pool.judged, 0.0)
+    right = np.where(pool.there, pool.judged, 0.0)
     votes = majority_votes(block, pool, [c.k for c in plan if c.metric == "majority"], subsets, seed)
     for curve in plan:
         if curve.metric == "avg":
@@ -190,7 +175,7 @@ def pass_at(size: np.ndarray, right: np.ndarray, k: int) -> np.ndarray:
     return 1 - none
 
 
-def best_of(pool: Pool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray:
+def best_of(pool: LoggedPool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray:
     """Mean correctness of the best-scored valid trace of a random subset of k (E,); NaN where a score lacks."""
     valid = pool.code >= 0
     ranked, _ = by_falling_score(pool.code, scores.score)
@@ -200,22 +185,23 @@ def best_of(pool: Pool, scores: Scores, right: np.ndarray, k: int) -> np.ndarray
     return np.where((valid & np.isnan(scores.score)).any(axis=1), np.nan, mean)
 
 
-def majority_votes(block: Block, pool: Pool, sizes: Sequence[int], subsets: int, seed: int) -> dict[int, np.ndarray]:
+def majority_votes(
+    block: LogBlock, pool: LoggedPool, sizes: Sequence[int], subsets: int, seed: int
+) -> dict[int, np.ndarray]:
     """Mean correctness (E,) of the majority answer over seeded subsets of each size, kept in the log's order.
 
     Subset j is the first k of the random order of repetition j; tie: the answer of the earliest trace.
     """
-    there = np.arange(pool.code.shape[1]) < pool.size[:, None]
     totals = {k: np.zeros(len(pool.size)) for k in sizes}
     for repetition in range(subsets if totals else 0):
         keys = random_keys(block.hashes, seed, repetition, pool.code.shape[1])
-        ranks = np.argsort(np.argsort(np.where(there, keys >> np.uint64(1), np.uint64(2**63)), axis=1), axis=1)
+        ranks = np.argsort(np.argsort(np.where(pool.there, keys >> np.uint64(1), np.uint64(2**63)), axis=1), axis=1)
         for k, total in totals.items():
-            total += _vote(pool, there & (ranks < k))
+            total += _vote(pool, pool.there & (ranks < k))
     return {k: total / subsets for k, total in totals.items()}
 
 
-def _vote(pool: Pool, seen: np.ndarray) -> np.ndarray:
+def _vote(pool: LoggedPool, seen: np.ndarray) -> np.ndarray:
     """Correctness of the majority answer among the traces seen (E,); 0 when none is valid."""
     rows, columns = np.nonzero(seen & (pool.code >= 0))
     code = pool.code[rows, columns]
@@ -238,14 +224,9 @@ def _table(
     summary = summarise(partial(iter, [block]), names, settings=settings).summary
     accuracy = summary.filter(pl.col("metric") == "accuracy")
     keys = pl.DataFrame(
-        {
-            "policy": names,
-            "pool": [pool] * len(plan),
-            "verifier": [curve.verifier for curve in plan],
-            "curve": [curve.metric for curve in plan],
-            "k": [curve.k for curve in plan],
-        },
-        schema_overrides={"verifier": pl.String, "k": pl.Int64},
+        [(name, pool, curve.verifier, curve.metric, curve.k) for name, curve in zip(names, plan, strict=True)],
+        schema=dict.fromkeys(("policy", "pool", "verifier", "curve"), pl.String) | {"k": pl.Int64},
+        orient="row",
     )
     joined = keys.join(accuracy, on="policy", how="left", maintain_order="left")
     return joined.select("pool", "verifier", pl.col("curve").alias("metric"), "k", "estimate", "low", "high", "n").cast(

@@ -5,19 +5,20 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import polars as pl
 
 from replay.data.conditions import examples_of, matching
-from replay.data.contents import read_contents
-from replay.data.read import Request, read_block
-from replay.engine.trajectory import NEVER_MISSING, Trajectory, gather_features, walk_block
+from replay.data.contents import opened
+from replay.data.read import BlockRequest, read_block
+from replay.engine.trajectory import NEVER_MISSING, Trajectory, walk_block
 from replay.kinds.sample import Sample
 from replay.policies.base import needs_of
 from replay.runs.learning import fit_policies
 from replay.sampling.surrogate import STATE, Surrogate, pick
-from toolkit.log import Log, check_log, collect, open_log
+from toolkit.log import Log, collect
 
 
 def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | None = None) -> pl.DataFrame:
@@ -30,39 +31,27 @@ def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | Non
     Examples on which the log lacks a score or a feature that the surrogate reads are left out, with a warning that
     counts them. Raises ThinkbackError for a policy of another order, and where no example is left.
     """
-    log = open_log(log) if isinstance(log, str | Path) else log
-    check_log(log)
+    log, contents = opened(log)
     if not isinstance(policy.ordering, Surrogate):
         raise policy.refuse(f'its order is `{policy.order}`; only `order = "surrogate"` has weights')
-    contents = read_contents(log)
     plain = replace(policy, calibration=None, conformal=None).resolve(contents)
     frame = collect(log.scan("examples", ["example_id", "labels", "gold"]), log).sort("example_id")
     if where is not None:
         frame = examples_of(log, matching(log, where, "where"))
     made = fit_policies(log, contents, [plain], frame["example_id"])[0]
-    block = read_block(log, frame, Request(needs_of([made], contents)))
+    block = read_block(log, frame, BlockRequest(needs_of([made], contents)))
     walked = walk_block(block, made.walks()[0])
-    pool, scores = walked.pool, walked.scores
-    code = np.where(
-        np.arange(walked.place.shape[1]) < walked.generated[:, None],
-        np.take_along_axis(pool.code, walked.place, axis=1),
-        -1,
-    )
-    score = np.take_along_axis(scores.score if scores is not None else code * np.nan, walked.place, axis=1)
-    features = gather_features(pool, made.features, walked.place)
-    settings = made.ordering
-    if not isinstance(settings, Surrogate):
-        raise TypeError("a fitted policy keeps its order")
-    picks = pick(code, score, features, walked.generated, settings, keep_weights=True)
+    traces, order = walked.traces, cast(Surrogate, made.ordering)
+    picks = pick(traces.code, traces.score, traces.features, traces.count, order, keep_weights=True)
     row, step = np.nonzero(np.arange(picks.at.shape[1]) < np.where(_read(walked, policy), picks.count, 0)[:, None])
     at = picks.at[row, step]
     columns = {
         "example_id": block.examples["example_id"].gather(row),
         "step": step + 1,
         "sample_index": walked.place[row, at],
-        "score": score[row, at],
+        "score": traces.score[row, at],
     }
-    weights = picks.weights if picks.weights is not None else np.zeros((len(code), 0, 0))
+    weights = picks.weights if picks.weights is not None else np.zeros((len(traces.code), 0, 0))
     names = (*made.features, *STATE)
     return pl.DataFrame(columns | {name: weights[row, step, i] for i, name in enumerate(names)})
 

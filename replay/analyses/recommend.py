@@ -33,7 +33,7 @@ POWER = 0.8
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ComparisonEvidence:
     """One comparison that was looked at: what it says, and whether it decides for its verdict."""
 
     verdict: str
@@ -51,7 +51,7 @@ class Recommendation:
     sentences: tuple[str, ...]
     disable: tuple[str, ...]
     examples_needed: int | None
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[ComparisonEvidence, ...]
 
 
 def recommend(
@@ -135,7 +135,7 @@ class _Judge:
 
     def tuning(
         self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes
-    ) -> Iterator[Evidence]:
+    ) -> Iterator[ComparisonEvidence]:
         pairs = [
             pair
             for pool in budgets.values()
@@ -151,7 +151,7 @@ class _Judge:
             cheaper = saved.high is not None and saved.high < 0
             cost = "costs fewer tokens" if cheaper else "is not shown to cost fewer tokens"
             sentence = (
-                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_number(saved)} per example; it "
+                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_shown(saved, 1, 0)} per example; it "
                 f"{self._loss(gained)}, and {cost}"
             )
             if best != base[0]:
@@ -161,11 +161,11 @@ class _Judge:
                 self.needed(kept, -self.margin, above=True),
             ]  # fmt: skip
             holds = not_worse and cheaper and no_loss
-            yield Evidence(TUNE, name, f"{sentence}{_together(len(budgets))}.", holds, _all_of(needs))
+            yield ComparisonEvidence(TUNE, name, f"{sentence}{_together(len(budgets))}.", holds, _all_of(needs))
 
     def intervening(
         self, selective: Mapping[str, Outcomes], budget: tuple[str, Outcomes], longer: bool
-    ) -> Iterator[Evidence]:
+    ) -> Iterator[ComparisonEvidence]:
         name_of, pool = budget
         rival, whose = ("the best budget", "the budget's") if longer else ("the base attempt", "its")
         flipping = bool(np.nansum(pool["flip"]) > 0)
@@ -189,7 +189,9 @@ class _Judge:
             told = self._halving(beats, fewer, kept, flipping)
             known = [n for n in needs if n is not None]
             sentence = f"{sentence}: {told}{_together(len(pairs))}."
-            yield Evidence(INTERVENE, name, sentence, beats or (fewer and kept), min(known) if known else None)
+            yield ComparisonEvidence(
+                INTERVENE, name, sentence, beats or (fewer and kept), min(known) if known else None
+            )
 
     def _halving(self, beats: bool, fewer: bool, kept: bool, flipping: bool) -> str:
         """What a gated policy was shown to do; where it halves flips and may lose accuracy, that it decides nothing."""
@@ -202,7 +204,7 @@ class _Judge:
             "neither more accuracy nor half the flips is shown" if flipping else "it is not shown to be more accurate"
         )
 
-    def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[Evidence]:
+    def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[ComparisonEvidence]:
         found = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
         for (name, policy), worse in zip(actions.items(), found, strict=True):
             holds = worse.low is not None and worse.low > 0
@@ -213,7 +215,7 @@ class _Judge:
                 f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse)}: its {told}"
                 f"{_together(len(actions))}."
             )
-            yield Evidence(DISABLE, name, sentence, holds, self.needed(worse, 0.0, above=True))
+            yield ComparisonEvidence(DISABLE, name, sentence, holds, self.needed(worse, 0.0, above=True))
 
     def _margin(self) -> str:
         shown = f"{100 * self.margin:g}"
@@ -242,10 +244,6 @@ def _all_of(needs: Sequence[int | None]) -> int | None:
 def _points(found: PairedInterval) -> str:
     """A difference of shares in points, with its interval and p-value."""
     return _shown(found, 100.0, 2) + " points" + (f" (p {found.p_value:.4f})" if found.p_value is not None else "")
-
-
-def _number(found: PairedInterval) -> str:
-    return _shown(found, 1.0, 0)
 
 
 def _shown(found: PairedInterval, scale: float, decimals: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,15 +11,16 @@ from typing import Any
 import polars as pl
 
 from replay.data.conditions import examples_of, matching, refuse_overlap
-from replay.policies.base import Policy
+from replay.data.contents import opened
+from replay.policies.base import Policy, errors_of
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.learning import learnt_on
 from replay.runs.result import Result
 from replay.runs.reuse import first_ids, gate_files, seen_by
 from replay.runs.run import run
 from toolkit.columns import COLUMNS
-from toolkit.errors import ThinkbackError, suggest
-from toolkit.log import Log, check_log, open_log
+from toolkit.errors import ThinkbackError, require_known
+from toolkit.log import Log
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _GOAL = re.compile(r'^\s*(min|max)\s+("[^"]+"|[^\s"]+)(?:\s+subject\s+to\s+(.+?))?\s*$', re.IGNORECASE)
@@ -129,8 +129,7 @@ def tune(
     """
     if "where" in asked:
         raise ThinkbackError("`where` has no place here: `on` and `report` name the examples")
-    log = open_log(log) if isinstance(log, str | Path) else log
-    check_log(log)
+    log, _ = opened(log)
     wanted = read_goal(goal) if isinstance(goal, str) else goal
     file = load_policies(policies, rules)
     if baseline is None and any(limit.relative for limit in wanted.limits):
@@ -161,10 +160,8 @@ def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None
         for learnt in learnt_on(policy):
             first.setdefault(learnt, policy)
     for (key, condition), policy in first.items():
-        try:
+        with errors_of(policy.name):
             refuse_overlap(log, matching(log, condition, key), ids, key, condition, (whom, three))
-        except ThinkbackError as error:
-            raise policy.refuse(str(error)) from None
     gates = gate_files(policies)
     if not gates:
         return
@@ -190,33 +187,27 @@ def _known_metrics(goal: Goal, result: Result) -> None:
     for metric in (goal.metric, *(limit.metric for limit in goal.limits)):
         if metric not in known and any(column.cost and column.metric == metric for column in COLUMNS):
             raise ThinkbackError(f"`goal` names `{metric}`, which the log does not have: its calls do not tell it")
-        if metric not in known:
-            raise ThinkbackError(f"`goal` names an unknown metric `{metric}`; {suggest(metric, known)}")
+        require_known(metric, known, f"`goal` names an unknown metric `{metric}`")
 
 
 def _choose(goal: Goal, result: Result, baseline: str | None) -> pl.DataFrame:
     """The best feasible setting of every family, diagnostics left out."""
-    value = {(p, m): e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows()}
+    estimates = result.summary.select("policy", "metric", "estimate").drop_nulls("estimate")
+    value = {(p, m): e for p, m, e in estimates.iter_rows()}
     bounds = [limit.bound(value.get((baseline or "", limit.metric))) for limit in goal.limits]
     families: dict[str, list[str]] = {}
     for policy in result.policies:
         if not policy.diagnostic:
             families.setdefault(policy.sweep, []).append(policy.name)
-    rows = []
+    rows, sign = [], 1 if goal.smallest else -1
     for family, members in families.items():
         feasible = [
             name
             for name in members
-            if value.get((name, goal.metric)) is not None
+            if (name, goal.metric) in value
             and all(x.holds(value.get((name, x.metric)), bound) for x, bound in zip(goal.limits, bounds, strict=True))
         ]
-        best = min(feasible, key=lambda name: _rank(goal, value[name, goal.metric]), default=None)
-        rows.append((family, len(members), len(feasible), best, None if best is None else value[best, goal.metric]))
+        best = min(feasible, key=lambda name: sign * value[name, goal.metric], default=None)
+        rows.append((family, len(members), len(feasible), best, value.get((best, goal.metric))))
     schema = {"family": pl.String, "tried": pl.Int64, "feasible": pl.Int64, "policy": pl.String, "value": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _rank(goal: Goal, value: float | None) -> float:
-    if value is None:
-        return math.inf
-    return value if goal.smallest else -value

@@ -7,8 +7,9 @@ What a policy may see (answers, costs, scores) and what it may not (`judged`, `c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -29,13 +30,6 @@ class Scores:
     costs: Mapping[str, np.ndarray]  # SCORE_COSTS (and price): (E, T), unlogged counted as 0
     lacking: Mapping[str, np.ndarray] = field(default_factory=dict)  # SCORE_COSTS that some call lacks: bool (E, T)
 
-    def slice(self, start: int, stop: int) -> Scores:
-        """The examples from `start` up to `stop`, as views."""
-        cut = np.s_[start:stop]
-        costs = {name: values[cut] for name, values in self.costs.items()}
-        lacking = {name: values[cut] for name, values in self.lacking.items()}
-        return Scores(self.score[cut], self.candidates[cut], costs, lacking)
-
     @cached_property
     def listwise(self) -> np.ndarray:
         """Examples whose traces were ranked against each other in one call: bool (E,)."""
@@ -50,7 +44,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Pool:
+class LoggedPool:
     """One pool of traces of a block, up to the first gap in each example's sample indices."""
 
     name: str
@@ -65,24 +59,21 @@ class Pool:
     scores: Mapping[str, Scores]
     signals: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of traces that gates read: (E, T)
     features: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of `features`: (E, T)
+    whole: bool = False  # replayed whole or not at all
 
-    def slice(self, start: int, stop: int) -> Pool:
-        """The examples from `start` up to `stop`, as views."""
-        cut = np.s_[start:stop]
-        return replace(
-            self,
-            size=self.size[cut],
-            behind_gap=self.behind_gap[cut],
-            code=self.code[cut],
-            word=self.word[cut],
-            costs={name: values[cut] for name, values in self.costs.items()},
-            judged=self.judged[cut],
-            credit=self.credit[cut],
-            reads=self.reads[cut],
-            scores={name: scores.slice(start, stop) for name, scores in self.scores.items()},
-            signals={name: values[cut] for name, values in self.signals.items()},
-            features={name: values[cut] for name, values in self.features.items()},
-        )
+    @cached_property
+    def there(self) -> np.ndarray:
+        """Where there is a trace: bool (E, T)."""
+        return np.arange(self.code.shape[1]) < self.size[:, None]
+
+    @cached_property
+    def judgement(self) -> np.ndarray:
+        """What each trace is worth as the answer (E, T)."""
+        return judged_unless_null(self.judged, self.code >= 0)
+
+    def scored(self, verifier: str) -> np.ndarray:
+        """The valid traces with a score of a verifier: bool (E, T)."""
+        return (self.code >= 0) & ~np.isnan(self.scores[verifier].score)
 
     @cached_property
     def words(self) -> np.ndarray:
@@ -98,19 +89,24 @@ class Pool:
         return int(self.code.max(initial=-1)) + 1
 
 
+def judged_unless_null(judged: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """A null prediction is wrong, whatever is measured of its trace; unjudged (NaN) where the example is."""
+    return np.where(predicted | np.isnan(judged), judged, 0.0)
+
+
 @dataclass(frozen=True)
-class Block:
+class LogBlock:
     """A slice of the log: examples in example_id order, and their pools."""
 
     examples: pl.DataFrame
     vocabulary: pl.Series  # (V,) the answers that `word` and `outside` number
-    pools: Mapping[str, Pool]
+    pools: Mapping[str, LoggedPool]
     actions: Mapping[str, Action]  # what the slices of revisions among the pools hold
     outside: np.ndarray  # (N, 2) example's row and answer's number of each trace whose label is outside the space
 
-    def slice(self, start: int, stop: int) -> Block:
+    def slice(self, start: int, stop: int) -> LogBlock:
         """The examples from `start` up to `stop`, as views."""
-        pools = {name: pool.slice(start, stop) for name, pool in self.pools.items()}
+        pools = _rows(self.pools, slice(start, stop))
         inside = self.outside[(self.outside[:, 0] >= start) & (self.outside[:, 0] < stop)]
         return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside - (start, 0))
 
@@ -118,3 +114,12 @@ class Block:
     def hashes(self) -> np.ndarray:
         """Hashes of the example ids for the random orders: uint64 (E,)."""
         return example_hashes(self.examples["example_id"].to_list())
+
+
+def _rows(value: Any, rows: slice) -> Any:
+    """Some rows of an array, as a view, or of all arrays that a mapping or a dataclass holds."""
+    if isinstance(value, Mapping):
+        return {name: _rows(held, rows) for name, held in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: _rows(getattr(value, field.name), rows) for field in fields(value)})
+    return value[rows] if isinstance(value, np.ndarray) else value

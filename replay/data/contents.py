@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, listed, suggest
-from toolkit.log import Log, collect
+from toolkit.errors import ThinkbackError, listed, require_known, suggest
+from toolkit.log import Log, check_log, collect, open_log
 
 
 @dataclass(frozen=True)
@@ -31,27 +32,25 @@ class Contents:
 
     def require_pool(self, pool: str) -> None:
         """A pool of first attempts."""
-        if pool not in self.pools:
-            raise ThinkbackError(f"the log has no pool `{pool}` of first attempts; {suggest(pool, self.pools)}")
+        require_known(pool, self.pools, f"the log has no pool `{pool}` of first attempts")
+
+    def require_action(self, action: str) -> None:
+        """An action, of which the log has revisions."""
+        require_known(action, self.actions, f"the log has no action `{action}`")
 
     def require_verifier(self, verifier: str, reader: str = "") -> None:
         """A verifier; `reader` says who wants it."""
-        if verifier not in self.verifiers:
-            raise ThinkbackError(f"the log has no verifier `{verifier}`{reader}; {suggest(verifier, self.verifiers)}")
+        require_known(verifier, self.verifiers, f"the log has no verifier `{verifier}`{reader}")
 
     def require_feature(self, name: str, reader: str) -> None:
         """A column of features that holds numbers."""
-        if name not in self.features:
-            raise ThinkbackError(f"the log has no feature `{name}` for {reader}; {suggest(name, self.features)}")
+        require_known(name, self.features, f"the log has no feature `{name}` for {reader}")
         if not self.features[name].is_numeric():
             raise ThinkbackError(f"feature `{name}` holds {self.features[name]}; {reader} reads numbers")
 
     def require_measure(self, measure: str) -> None:
         """A column of traces that may take the place of `correct`."""
-        if measure not in self.trace_columns:
-            raise ThinkbackError(
-                f"traces have no column `{measure}` to measure; {suggest(measure, self.trace_columns)}"
-            )
+        require_known(measure, self.trace_columns, f"traces have no column `{measure}` to measure")
         dtype = self.trace_columns[measure]
         if not (dtype == pl.Boolean or dtype.is_float()):
             raise ThinkbackError(
@@ -60,8 +59,7 @@ class Contents:
 
     def require_groups(self, by: str) -> None:
         """A column of examples whose values make groups."""
-        if by not in self.example_columns:
-            raise ThinkbackError(f"examples have no column `{by}` for `by`; {suggest(by, self.example_columns)}")
+        require_known(by, self.example_columns, f"examples have no column `{by}` for `by`")
         if isinstance(self.example_columns[by], pl.List | pl.Array | pl.Struct):
             raise ThinkbackError(f"`by` takes columns of single values; `{by}` of examples holds lists")
 
@@ -88,9 +86,16 @@ class Contents:
                 f"action `{action}` of pool `{base}` has several pools of revisions ({listed(own)}); "
                 "name one with `pool`"
             )
-        if pool is not None and pool not in own:
-            raise ThinkbackError(f"`{action}` has no pool `{pool}` of revisions; {suggest(pool, own)}")
+        if pool is not None:
+            require_known(pool, own, f"`{action}` has no pool `{pool}` of revisions")
         return None if len(own) == 1 else pool
+
+
+def opened(log: Log | str | Path) -> tuple[Log, Contents]:
+    """A log, which may be given by its address, once it is checked, and what it has."""
+    log = log if isinstance(log, Log) else open_log(log)
+    check_log(log)
+    return log, read_contents(log)
 
 
 def read_contents(log: Log) -> Contents:

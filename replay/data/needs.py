@@ -15,9 +15,9 @@ Action = tuple[str, str, str | None]
 class Needs:
     """What is read of a log. `needs | needs` is what both read.
 
-    `pools`: of first attempts. `actions`: revisions of sample 0 of a pool. `scores`: (slice, verifier), a slice being a
-    pool or `slice_name` of an action. `trace_columns`, `features`, `example_columns`: further columns of these tables.
-    `suffixes`: of so many last tokens the log-probabilities are added up.
+    `pools`: of first attempts. `actions`: revisions of sample 0 of one of these. `scores`: (slice, verifier), a slice
+    being a pool or `slice_name` of an action. `trace_columns`, `features`, `example_columns`: further columns of these
+    tables. `suffixes`: of so many last tokens the log-probabilities are added up.
     """
 
     pools: frozenset[str] = frozenset()

@@ -32,12 +32,9 @@ class Prices:
 
     def expr(self, name: str) -> pl.Expr:
         """Price of a call, from its tokens and the model or verifier in column `name` (unpriced: null)."""
-        prompt = pl.col(name).replace_strict(
-            {k: v[0] for k, v in self.per_million.items()}, default=None, return_dtype=pl.Float64
-        )
-        completion = pl.col(name).replace_strict(
-            {k: v[1] for k, v in self.per_million.items()}, default=None, return_dtype=pl.Float64
-        )
+        prompts, completions = ({k: v[side] for k, v in self.per_million.items()} for side in (0, 1))
+        prompt = pl.col(name).replace_strict(prompts, default=None, return_dtype=pl.Float64)
+        completion = pl.col(name).replace_strict(completions, default=None, return_dtype=pl.Float64)
         return (pl.col("prompt_tokens") * prompt + pl.col("completion_tokens") * completion) / 1e6
 
 
@@ -51,13 +48,20 @@ def prices_from(table: object) -> Prices | None:
     return Prices({name: (one.prompt, one.completion) for name, one in made.items()})
 
 
-def load_prices(path: str | Path) -> Prices:
-    """Prices alone, from the table `[prices]` of a TOML file. ThinkbackError where it has none."""
+def text_of(path: str | Path, what: str) -> str:
+    """The text of a file of the user's. ThinkbackError where it cannot be read."""
     try:
-        found = prices_from(tomllib.loads(Path(path).read_text(encoding="utf-8")).get("prices"))
+        return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ThinkbackError(f"cannot read the prices in {path}: {reason}") from None
+        raise ThinkbackError(f"cannot read the {what} in {path}: {reason}") from None
+
+
+def load_prices(path: str | Path) -> Prices:
+    """Prices alone, from the table `[prices]` of a TOML file. ThinkbackError where it has none."""
+    text = text_of(path, "prices")
+    try:
+        found = prices_from(tomllib.loads(text).get("prices"))
     except (tomllib.TOMLDecodeError, ThinkbackError) as error:
         raise ThinkbackError(f"{path}: {error}") from None
     if found is None:

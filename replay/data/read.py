@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.data.block import SCORE_COSTS, TRACE_COSTS, Block, Pool, Scores
+from replay.data.block import SCORE_COSTS, TRACE_COSTS, LogBlock, LoggedPool, Scores
 from replay.data.needs import Needs
 from replay.data.prices import Prices
 from toolkit.errors import ThinkbackError
@@ -19,7 +19,7 @@ OUTSIDE = "answer outside"
 
 
 @dataclass(frozen=True)
-class Request:
+class BlockRequest:
     """What is read of a log, the column that judges in place of `correct`, and the prices of calls."""
 
     needs: Needs
@@ -27,7 +27,7 @@ class Request:
     prices: Prices | None = None
 
 
-def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
+def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBlock:
     """Read the traces and verifications of `examples` (sorted by id) that `request` names.
 
     `examples` has example_id and labels. Raises ThinkbackError when a measure is not within [0, 1] or a
@@ -39,17 +39,24 @@ def read_block(log: Log, examples: pl.DataFrame, request: Request) -> Block:
     traces = _read_traces(log, examples, rows, within, request)
     vocabulary = pl.concat([traces["answer"], traces[OUTSIDE]]).unique().drop_nulls().sort()
     words = pl.DataFrame({"answer": vocabulary, "word": np.arange(len(vocabulary), dtype=np.int32)})
-    traces = traces.join(words, on="answer", how="left", maintain_order="left")
+    traces = _numbered(traces.join(words, on="answer", how="left", maintain_order="left"))
     scores = _read_scores(log, traces, within, request)
-    pools = {}
-    for name in sorted(traces["slice"].unique().to_list()):
-        pools[name] = _pool(name, len(examples), traces.filter(pl.col("slice") == name), scores, request)
-    for name in sorted((request.needs.pools | set(request.needs.slices.values())) - set(pools)):
-        pools[name] = _pool(name, len(examples), traces.clear(), scores, request)
+    whole = log.pools_without_prefix()
+    pools = {
+        name: _pool(name, len(examples), traces.filter(pl.col("slice") == name), scores, request, name in whole)
+        for name in sorted(request.needs.pools | set(request.needs.slices.values()))
+    }
     if request.measure is not None:
         _measured_alike(examples, pools.values(), request.measure)
     actions = {name: action for action, name in request.needs.slices.items()}
-    return Block(examples, vocabulary, pools, actions, _outside(traces, words))
+    return LogBlock(examples, vocabulary, pools, actions, _outside(traces, words))
+
+
+def _numbered(traces: pl.DataFrame) -> pl.DataFrame:
+    """With `code`: the number of each valid answer among its slice and example's, by first appearance."""
+    valid, owner = pl.col("word").is_not_null(), ("slice", "e")
+    first = traces.with_columns(code=pl.when(valid).then(pl.col("s").min().over(*owner, "word")))
+    return first.with_columns(code=pl.col("code").rank("dense").over(*owner).cast(pl.Int32) - 1)
 
 
 def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> np.ndarray:
@@ -62,13 +69,12 @@ def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> np.ndarray:
     return found.to_numpy().reshape(-1, 2)
 
 
-def _measured_alike(examples: pl.DataFrame, pools: Iterable[Pool], measure: str) -> None:
+def _measured_alike(examples: pl.DataFrame, pools: Iterable[LoggedPool], measure: str) -> None:
     """Raise where a measure is given for some traces of an example and not for others."""
     known, missing = np.zeros(len(examples), dtype=bool), np.zeros(len(examples), dtype=bool)
     for pool in pools:
-        there = np.arange(pool.judged.shape[1]) < pool.size[:, None]
-        known |= (there & ~np.isnan(pool.judged)).any(axis=1)
-        missing |= (there & np.isnan(pool.judged)).any(axis=1)
+        known |= (pool.there & ~np.isnan(pool.judged)).any(axis=1)
+        missing |= (pool.there & np.isnan(pool.judged)).any(axis=1)
     if (known & missing).any():
         name = examples["example_id"][int((known & missing).argmax())]
         raise ThinkbackError(
@@ -78,15 +84,14 @@ def _measured_alike(examples: pl.DataFrame, pools: Iterable[Pool], measure: str)
 
 
 def _read_traces(
-    log: Log, examples: pl.DataFrame, rows: pl.LazyFrame, within: pl.Expr, request: Request
+    log: Log, examples: pl.DataFrame, rows: pl.LazyFrame, within: pl.Expr, request: BlockRequest
 ) -> pl.DataFrame:
     """Traces of the block with columns e, slice, s, valid answers, costs and judgement; sorted by slice, e, s."""
     wanted = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "answer", "model"]
     wanted += ["correct", "credit", "prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used"]
     wanted += ["latency_s", "device_s", "opaque", "reads", *([request.measure] if request.measure else [])]
     wanted += [*sorted(request.needs.trace_columns), *(["token_logprobs"] if request.needs.suffixes else [])]
-    names = request.needs.pools | {base for _, base, _ in request.needs.actions}
-    solves = (pl.col("action") == "solve") & pl.col("pool").is_in(sorted(names))
+    solves = (pl.col("action") == "solve") & pl.col("pool").is_in(sorted(request.needs.pools))
     revisions = pl.col("action").is_in(sorted({action for action, _, _ in request.needs.actions}))
     scan = log.scan("traces", list(dict.fromkeys(wanted))).filter(within & (solves | revisions))
     frame = _up_to_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
@@ -111,29 +116,21 @@ def _read_traces(
             )
         )
     frame = pl.concat(parts).sort("slice", "e", "sample_index")
+    logprobs = pl.col("token_logprobs").cast(pl.List(pl.Float64))  # not logged: null; the sum of none: 0
     return _valid_answers(frame, examples).with_columns(
         pl.col("sample_index").alias("s"),
         (pl.col("finish_reason") == "length").cast(pl.Float64).alias("truncated"),
         pl.col("finalizer_used").cast(pl.Float64).alias("finalizers"),
         pl.col(request.measure or "correct").cast(pl.Float64).alias("judged"),
+        pl.when(pl.col("action") == "solve").then(0).otherwise(pl.col("reads").fill_null(1)).alias("reads"),
         *(pl.col(c).cast(pl.Float64) for c in ("credit", *TRACE_COSTS[2:], *sorted(request.needs.trace_columns))),
-        *(_suffix(tokens).alias(suffix_name(tokens)) for tokens in sorted(request.needs.suffixes)),
+        *(logprobs.list.tail(k).list.sum().alias(suffix_name(k)) for k in sorted(request.needs.suffixes)),
     )
 
 
-def signal_columns(request: Request) -> list[str]:
-    """Columns of traces that gates read, as they are called in `Pool.signals`."""
-    return [*sorted(request.needs.trace_columns), *(suffix_name(k) for k in sorted(request.needs.suffixes))]
-
-
 def suffix_name(tokens: int) -> str:
-    """Name of the sum of the last log-probabilities in `Pool.signals`."""
+    """Name of the sum of the last log-probabilities in `LoggedPool.signals`."""
     return f"last {tokens}"
-
-
-def _suffix(tokens: int) -> pl.Expr:
-    """Sum of the last log-probabilities in float64; 0 of none, null where they are not logged."""
-    return pl.col("token_logprobs").cast(pl.List(pl.Float64)).list.tail(tokens).list.sum()
 
 
 def _up_to_gaps(frame: pl.DataFrame) -> pl.DataFrame:
@@ -153,41 +150,30 @@ def _valid_answers(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
         return frame.with_columns(**{OUTSIDE: pl.lit(None, pl.String)})
     if len(spaces) == 1:
         inside = pl.col("answer").is_in(spaces[0]) | opaque
-        return frame.with_columns(answer=pl.when(inside).then("answer"), **{OUTSIDE: pl.when(~inside).then("answer")})
-    labels = examples.select("example_id", "labels")
-    inside = pl.col("labels").list.len().fill_null(0).eq(0) | pl.col("labels").list.contains(pl.col("answer")) | opaque
-    joined = frame.join(labels, on="example_id", how="left", maintain_order="left")
-    moved = joined.with_columns(answer=pl.when(inside).then("answer"), **{OUTSIDE: pl.when(~inside).then("answer")})
-    return moved.drop("labels")
+    else:
+        frame = frame.join(examples.select("example_id", "labels"), on="example_id", how="left", maintain_order="left")
+        labels = pl.col("labels")
+        inside = labels.list.len().fill_null(0).eq(0) | labels.list.contains(pl.col("answer")) | opaque
+    moved = {"answer": pl.when(inside).then("answer"), OUTSIDE: pl.when(~inside).then("answer")}
+    return frame.with_columns(**moved).drop("labels", strict=False)
 
 
-def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: Request) -> pl.DataFrame:
+def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: BlockRequest) -> pl.DataFrame:
     """Verifications of the block's traces with columns slice, verifier, e, s, and which costs each lacks."""
     names = sorted({verifier for _, verifier in request.needs.scores})
-    columns = [
-        "trace_id",
-        "verifier",
-        "example_id",
-        "score",
-        "candidates",
-        "prompt_tokens",
-        "completion_tokens",
-    ]
-    columns += ["latency_s", "device_s"]
+    columns = ["trace_id", "verifier", "example_id", "score", "candidates", "prompt_tokens", "completion_tokens"]
     place = traces.select("trace_id", "slice", "e", "s").lazy()
     scan = (
-        log.scan("verifications", columns)
+        log.scan("verifications", [*columns, "latency_s", "device_s"])
         .filter(within & pl.col("verifier").is_in(names))
         .join(place, on="trace_id", how="inner")
         .with_columns(
-            (pl.col("prompt_tokens").fill_null(0) + pl.col("completion_tokens").fill_null(0)).alias(
-                "verification_tokens"
-            ),
             pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens").is_null()).alias(_lacks(SCORE_COSTS[0])),
             *(pl.col(name).is_null().alias(_lacks(name)) for name in SCORE_COSTS[1:]),
             pl.col("candidates").fill_null(0),
             pl.col("latency_s", "device_s").cast(pl.Float64).fill_null(0.0),
             *([request.prices.expr("verifier").alias("price")] if request.prices else []),
+            verification_tokens=pl.col("prompt_tokens").fill_null(0) + pl.col("completion_tokens").fill_null(0),
         )
     )
     frame = collect(scan, log)
@@ -201,83 +187,60 @@ def _lacks(cost: str) -> str:
     return f"lacks {cost}"
 
 
-def _pool(name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: Request) -> Pool:
+def _pool(
+    name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: BlockRequest, whole: bool
+) -> LoggedPool:
     """Spread the rows of one slice over (E, T)."""
     if request.prices:
         _all_priced(traces, "model", request.prices)
         traces = traces.with_columns(request.prices.expr("model").alias("price"))
     row, column = traces["e"].to_numpy(), traces["s"].to_numpy()
     shape = (examples, int(column.max(initial=0)) + 1)
-
-    def spread(values: pl.Series, fill: float, dtype: type) -> np.ndarray:
-        out: np.ndarray = np.full(shape, fill, dtype=dtype)
-        out[row, column] = values.fill_null(fill).to_numpy()
-        return out
-
-    costs = {c: spread(traces[c], np.nan, np.float64) for c in TRACE_COSTS + (("price",) if request.prices else ())}
-    judged = spread(traces["judged"], np.nan, np.float64)
+    costs = TRACE_COSTS + (("price",) if request.prices else ())
+    signals = [*sorted(request.needs.trace_columns), *(suffix_name(k) for k in sorted(request.needs.suffixes))]
+    judged = _spread(traces, "judged", shape)
     if request.measure is not None and ((judged < 0) | (judged > 1)).any():
         raise ThinkbackError(f"measure `{request.measure}` of traces has values outside 0 to 1")
-    word = spread(traces["word"], -1, np.int32)
-    first = traces["action"] == "solve"
     behind_gap = np.zeros(examples, dtype=np.int32)
     behind_gap[row] = traces["behind_gap"].to_numpy()
-    verifiers = {}
-    for verifier in request.needs.verifiers(name):
-        verifiers[verifier] = _scores(
-            scores.filter((pl.col("slice") == name) & (pl.col("verifier") == verifier)), shape, request
-        )
-    return Pool(
+    return LoggedPool(
         name=name,
         size=np.bincount(row, minlength=examples).astype(np.int32),
         behind_gap=behind_gap,
-        code=_codes(row, column, word),
-        word=word,
-        costs=costs,
+        code=_spread(traces, "code", shape, -1, np.int32),
+        word=_spread(traces, "word", shape, -1, np.int32),
+        costs={cost: _spread(traces, cost, shape) for cost in costs},
         judged=judged,
-        credit=spread(traces["credit"], np.nan, np.float64),
-        reads=np.where(spread(first.cast(pl.Int32), 1, np.int32) > 0, 0, spread(traces["reads"], 1, np.int32)),
-        scores=verifiers,
-        signals={c: spread(traces[c], np.nan, np.float64) for c in signal_columns(request)},
-        features={
-            name: spread(traces[f"feature {name}"], np.nan, np.float64) for name in sorted(request.needs.features)
+        credit=_spread(traces, "credit", shape),
+        reads=_spread(traces, "reads", shape, 0, np.int32),
+        scores={
+            one: _scores(scores.filter((pl.col("slice") == name) & (pl.col("verifier") == one)), shape, request)
+            for one in request.needs.verifiers(name)
         },
+        signals={signal: _spread(traces, signal, shape) for signal in signals},
+        features={one: _spread(traces, f"feature {one}", shape) for one in sorted(request.needs.features)},
+        whole=whole,
     )
 
 
-def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: Request) -> Scores:
-    row, column = frame["e"].to_numpy(), frame["s"].to_numpy()
-
-    def spread(values: pl.Series, fill: float, dtype: type = np.float64) -> np.ndarray:
-        out: np.ndarray = np.full(shape, fill, dtype=dtype)
-        out[row, column] = values.to_numpy()
-        return out
-
+def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: BlockRequest) -> Scores:
     names = SCORE_COSTS + (("price",) if request.prices else ())
+    lacking = [cost for cost in SCORE_COSTS if frame[_lacks(cost)].any()]
     return Scores(
-        score=spread(frame["score"], np.nan),
-        candidates=spread(frame["candidates"], 0),
-        costs={c: spread(frame[c], 0.0) for c in names},
-        lacking={c: spread(frame[_lacks(c)], False, bool) for c in SCORE_COSTS if frame[_lacks(c)].any()},
+        score=_spread(frame, "score", shape),
+        candidates=_spread(frame, "candidates", shape, 0),
+        costs={cost: _spread(frame, cost, shape, 0.0) for cost in names},
+        lacking={cost: _spread(frame, _lacks(cost), shape, False, bool) for cost in lacking},
     )
 
 
-def _codes(row: np.ndarray, column: np.ndarray, word: np.ndarray) -> np.ndarray:
-    """Number the valid answers of each example by first appearance: int32 (E, T), -1 where invalid."""
-    codes = np.full(word.shape, -1, dtype=np.int32)
-    words = word[row, column]
-    row, column, words = row[words >= 0].astype(np.int64), column[words >= 0], words[words >= 0]
-    if not len(row):
-        return codes
-    key = row * (int(words.max()) + 1) + words
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    by_appearance = np.argsort(first, kind="stable")
-    owner = row[first[by_appearance]]
-    start = np.searchsorted(owner, owner, side="left")
-    number = np.empty(len(first), dtype=np.int32)
-    number[by_appearance] = np.arange(len(first)) - start
-    codes[row, column] = number[inverse]
-    return codes
+def _spread(
+    frame: pl.DataFrame, column: str, shape: tuple[int, int], fill: float = np.nan, dtype: type = np.float64
+) -> np.ndarray:
+    """A column of rows with their example `e` and sample `s` as an array (E, T); `fill` where there is no value."""
+    out: np.ndarray = np.full(shape, fill, dtype=dtype)
+    out[frame["e"].to_numpy(), frame["s"].to_numpy()] = frame[column].fill_null(fill).to_numpy()
+    return out
 
 
 def _all_priced(frame: pl.DataFrame, column: str, prices: Prices) -> None:

@@ -6,13 +6,13 @@ the same entry wherever it is paid, so that a combination pays it once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from replay.data.block import Block, Pool
-from replay.engine.costs import AT, CHARGED, COSTS
+from replay.data.block import LogBlock, LoggedPool
+from replay.engine.costs import AT, COSTS, GENERATED, charged
 from replay.engine.outcome import Outcome
 
 
@@ -80,11 +80,11 @@ class ChosenTraces:
     slice: np.ndarray
     sample: np.ndarray
 
-    def read(self, block: Block, values: Mapping[str, np.ndarray | None]) -> np.ndarray:
-        """One column of the chosen traces (E,), from (E, T) by slice; NaN where the slice has none or no trace."""
+    def read(self, block: LogBlock, of: Callable[[LoggedPool], np.ndarray | None]) -> np.ndarray:
+        """One column of the chosen traces (E,), from (E, T) of a slice; NaN where it has none or there is no trace."""
         out = np.full(len(self.sample), np.nan)
         for number, name in enumerate(self.slices):
-            column = values[name]
+            column = of(block.pools[name])
             on = np.flatnonzero((self.slice == number) & (self.sample < block.pools[name].size))
             if column is not None and len(on):
                 out[on] = column[on, self.sample[on]]
@@ -107,6 +107,11 @@ def certain(among: np.ndarray) -> CallMask:
     return CallMask(among, among.sum(axis=1))
 
 
+def one_trace(pool: LoggedPool, number: int) -> CallMask:
+    """Trace `number` of each example that has it."""
+    return certain(((np.arange(pool.code.shape[1]) == number) & pool.there).astype(float))
+
+
 def union(calls: Iterable[Calls]) -> Calls:
     """All of them together."""
     found: dict[tuple[str, str | None], CallMask] = {}
@@ -121,17 +126,12 @@ def union(calls: Iterable[Calls]) -> Calls:
     return found
 
 
-def calls_of(segments: Iterable[CallSegment]) -> Calls:
-    """All calls of some segments together."""
-    return union(segment.calls for segment in segments)
-
-
 def beyond(calls: Calls, known: Calls) -> Calls:
     """The calls (all certain) that are not known (certain, too)."""
     return {key: certain(paid.among * (1 - known[key].among)) if key in known else paid for key, paid in calls.items()}
 
 
-def extra_cost(block: Block, segments: Sequence[CallSegment], known: Sequence[Calls]) -> np.ndarray:
+def extra_cost(block: LogBlock, segments: Sequence[CallSegment], known: Sequence[Calls]) -> np.ndarray:
     """Costs (E, C) of a path's segments beyond the calls that are `known` already, each paid once."""
     total = np.zeros((len(block.examples), len(COSTS)))
     before = list(known)
@@ -141,7 +141,7 @@ def extra_cost(block: Block, segments: Sequence[CallSegment], known: Sequence[Ca
     return total
 
 
-def extra_tokens(block: Block, mine: Calls, known: Calls) -> np.ndarray:
+def extra_tokens(block: LogBlock, mine: Calls, known: Calls) -> np.ndarray:
     """Expected tokens (E,) of the calls in `mine` that are not `known`."""
     tokens = np.zeros(len(block.examples))
     for (name, verifier), paid in mine.items():
@@ -151,6 +151,15 @@ def extra_tokens(block: Block, mine: Calls, known: Calls) -> np.ndarray:
         else:
             cost = pool.scores[verifier].costs["verification_tokens"]
         tokens += weighed(probability_new((name, verifier), paid, known), cost).sum(axis=1)
+    return tokens
+
+
+def expected_tokens(block: LogBlock, realizations: Iterable[Realization], known: Calls) -> np.ndarray:
+    """Expected tokens (E,) of the calls that realizations make and that are not `known`, by their weights."""
+    tokens = np.zeros(len(block.examples))
+    for one in realizations:
+        extra = extra_tokens(block, union(segment.calls for segment in one.segments), known)
+        tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
     return tokens
 
 
@@ -165,7 +174,7 @@ def weighed(probability: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(probability > 0, probability * values, 0.0)
 
 
-def _segment_cost(block: Block, segment: CallSegment, known: Calls) -> np.ndarray:
+def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.ndarray:
     costs = np.zeros((len(block.examples), len(COSTS)))
     for (name, verifier), paid in segment.calls.items():
         pool, new = block.pools[name], probability_new((name, verifier), paid, known)
@@ -178,21 +187,19 @@ def _segment_cost(block: Block, segment: CallSegment, known: Calls) -> np.ndarra
             scores = pool.scores[verifier]
             number = np.where(scores.listwise, (new > 0).any(axis=1), new.sum(axis=1))
             costs[:, AT["verifications"]] += number
-            for column, targets in CHARGED.items():
-                if column in scores.costs:
-                    for target in targets:
-                        costs[:, AT[target]] += weighed(new, scores.costs[column]).sum(axis=1)
+            for column, values in charged(scores.costs):
+                costs[:, column] += weighed(new, values).sum(axis=1)
     return costs
 
 
-def _add_traces(costs: np.ndarray, pool: Pool, new: np.ndarray) -> None:
+def _add_traces(costs: np.ndarray, pool: LoggedPool, new: np.ndarray) -> None:
     costs[:, AT["traces"]] += new.sum(axis=1)
     costs[:, AT["valid_traces"]] += (new * (pool.code >= 0)).sum(axis=1)
     for name, values in pool.costs.items():
-        costs[:, AT["generation_s" if name == "latency_s" else name]] += weighed(new, values).sum(axis=1)
+        costs[:, AT[GENERATED.get(name, name)]] += weighed(new, values).sum(axis=1)
 
 
-def _seconds(pool: Pool, segment: CallSegment, new: np.ndarray) -> np.ndarray:
+def _seconds(pool: LoggedPool, segment: CallSegment, new: np.ndarray) -> np.ndarray:
     """Seconds (E,) of the traces that are new: each block as long as its slowest of them."""
     seconds = weighed(new, pool.costs["latency_s"])
     if segment.width == 1 or segment.place is None or segment.count is None:

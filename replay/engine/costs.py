@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 COSTS = (
-    "traces",
-    "valid_traces",
-    "finalizers",
-    "truncated",
-    "prompt_tokens",
-    "completion_tokens",
-    "generation_s",
-    "latency_s",
-    "device_s",
-    "verifications",
-    "verification_tokens",
-    "verification_s",
-    "price",
-)
+    "traces", "valid_traces", "finalizers", "truncated", "prompt_tokens", "completion_tokens",
+    "generation_s", "latency_s", "device_s", "verifications", "verification_tokens", "verification_s", "price",
+)  # fmt: skip
 AT = {name: i for i, name in enumerate(COSTS)}
 
 CHARGED = {
@@ -30,12 +19,20 @@ CHARGED = {
     "price": ("price",),
 }
 """The columns that each cost of a verification is added to."""
+GENERATED = {"latency_s": "generation_s"}
+"""The column that a cost of a trace is added to, where it has another name."""
 
 
-def derived(costs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Columns that follow from others: operations, calls, total_tokens."""
-    return {
-        "operations": costs["traces"] + costs["verifications"],
-        "calls": costs["traces"] + costs["finalizers"],
-        "total_tokens": costs["prompt_tokens"] + costs["completion_tokens"] + costs["verification_tokens"],
+def charged(costs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+    """Costs of verifications (E, T), each with the number of every column that it is added to."""
+    yield from ((AT[column], costs[name]) for name, columns in CHARGED.items() if name in costs for column in columns)
+
+
+def by_name(costs: np.ndarray) -> dict[str, np.ndarray]:
+    """Costs (..., C) by name, with those that follow from others: operations, calls, total_tokens."""
+    named = {name: costs[..., at] for name, at in AT.items()}
+    return named | {
+        "operations": named["traces"] + named["verifications"],
+        "calls": named["traces"] + named["finalizers"],
+        "total_tokens": named["prompt_tokens"] + named["completion_tokens"] + named["verification_tokens"],
     }

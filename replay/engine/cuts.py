@@ -10,7 +10,7 @@ from replay.engine import outcome as ends
 from replay.engine.calls import CallMask, CallSegment, certain
 from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome
-from replay.engine.trajectory import NEVER_MISSING, Trajectory, listwise_fits
+from replay.engine.trajectory import NEVER_MISSING, Trajectory
 from replay.sampling.stops import StopRule
 
 EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, UNREAD = 1, 2, 3, 4, 5, 6
@@ -50,7 +50,7 @@ def cut(trajectory: Trajectory, how: Cut) -> Stopped:
     """Cut a walk where a policy stops."""
     step, ending = _stop(trajectory, how)
     called = _listwise_called(trajectory, how) if trajectory.listwise.any() else None
-    return Stopped(step, ending, partial(trajectory, how, step, called), called)
+    return Stopped(step, ending, why_partial(trajectory, how, step, called), called)
 
 
 def reasons(pool: str | None, verifier: str | None, cap: int, features: tuple[str, ...]) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def reasons(pool: str | None, verifier: str | None, cap: int, features: tuple[st
     )
 
 
-def partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.ndarray | None) -> np.ndarray:
+def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.ndarray | None) -> np.ndarray:
     """Why each example (E,) is partial; 0 where it is served. Without a valid trace nothing is verified."""
     size = trajectory.pool.size
     reason = np.zeros(len(size), dtype=np.int16)
@@ -92,7 +92,7 @@ def _stop(trajectory: Trajectory, how: Cut) -> tuple[np.ndarray, np.ndarray]:
     """Step at which the policy stops on each example (E,), and its ending (E,)."""
     generated = np.minimum(trajectory.generated, how.cap)
     later = trajectory.walk.order.verifies_later
-    step, ruled = how.stop.stop(trajectory, trajectory.limit if later else generated, 1 if later else how.width)
+    step, ruled = how.stop.stop(trajectory, trajectory.steps.limit if later else generated, 1 if later else how.width)
     capped = np.where(generated < how.cap, ends.EXHAUSTED, ends.CAP)
     capped = np.where(trajectory.ran_empty, ends.EMPTY, capped)
     return step, np.where(ruled, ends.RULE, capped).astype(np.int8)
@@ -100,17 +100,17 @@ def _stop(trajectory: Trajectory, how: Cut) -> tuple[np.ndarray, np.ndarray]:
 
 def _listwise_called(trajectory: Trajectory, how: Cut) -> np.ndarray:
     """Examples (E,) on which the policy makes the logged call of a listwise verifier."""
-    if trajectory.walk.order.verifies_later or how.stop.cuts:
+    if trajectory.scores is None or trajectory.walk.order.verifies_later or how.stop.cuts:
         return np.zeros(len(trajectory.listwise), dtype=bool)
-    return trajectory.listwise & listwise_fits(trajectory, np.minimum(trajectory.generated, how.cap))
+    generated = trajectory.among_first(trajectory.place, np.minimum(trajectory.generated, how.cap))
+    return trajectory.listwise & trajectory.scores.saw_exactly(generated, trajectory.pool.code >= 0)
 
 
 def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallSegment:
     """The calls that a walk had paid when it ended at `step` (E,)."""
     walk, generated = trajectory.walk, trajectory.paid_traces(step)
-    calls: dict[tuple[str, str | None], CallMask] = {
-        (walk.pool, None): certain(_until(trajectory, trajectory.place, generated))
-    }
+    traces = trajectory.among_first(trajectory.place, generated).astype(float)
+    calls: dict[tuple[str, str | None], CallMask] = {(walk.pool, None): certain(traces)}
     if walk.verifier is not None and trajectory.scores is not None:
         calls[walk.pool, walk.verifier] = _verified(trajectory, step, outcome)
     return CallSegment(calls, walk.width, trajectory.place, generated)
@@ -118,7 +118,8 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
 
 def _verified(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallMask:
     """The verifications paid by the time the walk stopped."""
-    verified = _until(trajectory, trajectory.sample_index, step) * (trajectory.pool.code >= 0)
+    first = trajectory.among_first(trajectory.sample_index, step)
+    verified = first.astype(float) * (trajectory.pool.code >= 0)
     scores = trajectory.scores
     if scores is not None and trajectory.listwise.any():
         called = trajectory.listwise & (outcome.cost("verifications") > 0)
@@ -126,11 +127,3 @@ def _verified(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> Cal
     if outcome.random_subset:
         return CallMask(verified, outcome.cost("verifications"))
     return certain(verified)
-
-
-def _until(trajectory: Trajectory, order: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """1.0 for the sample indices (E, T) among the first `steps` (E,) of an order (E, S)."""
-    mask = np.zeros(trajectory.pool.code.shape)
-    row, step = np.nonzero(np.arange(order.shape[1]) < steps[:, None])
-    mask[row, order[row, step]] = 1.0  # an order may repeat its last one beyond its end
-    return mask

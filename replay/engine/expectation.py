@@ -6,10 +6,11 @@ from math import comb
 
 import numpy as np
 
+from replay.data.block import judged_unless_null
 from replay.engine import outcome as ends
 from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome
-from replay.engine.trajectory import Trajectory, judged_unless_null
+from replay.engine.trajectory import Trajectory
 from replay.sampling.orders import by_falling_score
 
 
@@ -33,8 +34,8 @@ def expected_outcome(
     trajectory: Trajectory, verifications: int, reason: np.ndarray, reasons: tuple[str, ...]
 ) -> Outcome:
     """Mean over all orders of verifying so many traces at random, from the walk in order of generation."""
-    pool, example = trajectory.pool, np.arange(len(trajectory.limit))
-    ranked, valid = by_falling_score(trajectory.code, trajectory.score)
+    pool, example = trajectory.pool, np.arange(len(trajectory.steps.limit))
+    ranked, valid = by_falling_score(trajectory.revealed.code, trajectory.revealed.score)
     verified = np.minimum(verifications, valid)
     chance = winner_probabilities(verified, valid, ranked.shape[1])
     sample = np.take_along_axis(trajectory.place, ranked, axis=1)
@@ -52,18 +53,19 @@ def expected_outcome(
             ends.RULE,
             np.where(trajectory.generated < trajectory.walk.cap, ends.EXHAUSTED, ends.CAP),
         ).astype(np.int8),
-        runs=((trajectory.walk, trajectory.limit),),
+        runs=((trajectory.walk, trajectory.steps.limit),),
         random_subset=True,
     )
 
 
 def _expected_costs(trajectory: Trajectory, verified: np.ndarray, valid: np.ndarray) -> np.ndarray:
     """Everything generated is paid, and each verification with chance verified / valid: (E, C)."""
-    example = np.arange(len(trajectory.limit))
-    paid = trajectory.costs[example, trajectory.limit]
+    limit = trajectory.steps.limit
+    example = np.arange(len(limit))
+    paid = trajectory.costs[example, limit]
     share = np.where(valid > 0, verified / np.maximum(valid, 1), 0.0)
-    plain = trajectory.generation[example, np.maximum(trajectory.limit, 1) - 1]
-    plain = np.where((trajectory.limit > 0)[:, None], plain, 0.0)
+    plain = trajectory.generation[example, np.maximum(limit, 1) - 1]
+    plain = np.where((limit > 0)[:, None], plain, 0.0)
     expected = plain + (paid - plain) * share[:, None]
     expected[:, COSTS.index("verifications")] = verified
     return expected

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from replay.data.block import Block
-from replay.engine.calls import CallMask, Calls, PolicyPath, Realization, calls_of, extra_tokens, union
-from replay.engine.outcome import Against, against
+from replay.data.block import LogBlock
+from replay.engine.calls import CallMask, Calls, PolicyPath, Realization, certain, extra_tokens, union
+from replay.engine.outcome import Against
 
 
-def compare(block: Block, mine: PolicyPath, theirs: PolicyPath) -> Against:
+def compare(block: LogBlock, mine: PolicyPath, theirs: PolicyPath) -> Against:
     """Fix, flip, action tokens and whether there was any call of the policy's own, by example.
 
     fix = (1 - b) c and flip = b (1 - c) for the (mean) correctness b of the base and c of the policy, so that
@@ -25,17 +25,18 @@ def compare(block: Block, mine: PolicyPath, theirs: PolicyPath) -> Against:
         tokens, any_call = _own_calls(block, a, b, mine.gate)
         action += np.where(weight > 0, weight * tokens, 0.0)
         own += weight * any_call
-    return against(theirs.outcome.correct, mine.outcome.correct, own, action)
+    return Against(theirs.outcome.correct, mine.outcome.correct, own, action)
 
 
-def _own_calls(block: Block, mine: Realization, theirs: Realization, gate: Calls) -> tuple[np.ndarray, np.ndarray]:
+def _own_calls(block: LogBlock, mine: Realization, theirs: Realization, gate: Calls) -> tuple[np.ndarray, np.ndarray]:
     """Expected tokens (E,) of the calls in `mine`, not in `theirs` or a gate's; and the probability of any (E,)."""
-    calls, known = calls_of(mine.segments), union([*(one.calls for one in theirs.segments), gate])
+    calls, known = (
+        union(segment.calls for segment in mine.segments),
+        union([*(one.calls for one in theirs.segments), gate]),
+    )
     none = np.ones(len(block.examples))
     for call, paid in calls.items():
-        none *= _probability_within(
-            paid, known.get(call, CallMask(np.zeros_like(paid.among), np.zeros_like(paid.count)))
-        )
+        none *= _probability_within(paid, known.get(call, certain(np.zeros_like(paid.among))))
     return extra_tokens(block, calls, known), 1 - none
 
 

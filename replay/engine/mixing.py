@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from replay.data.block import Block
-from replay.engine.calls import Calls, ChosenTraces, PolicyPath, Realization, calls_of, extra_tokens, union
+from replay.data.block import LogBlock
+from replay.engine.calls import Calls, ChosenTraces, PolicyPath, Realization, expected_tokens, union
 from replay.engine.outcome import MIXED, Outcome
 
 
@@ -87,14 +87,9 @@ def needs_both(base: Outcome, then: Outcome) -> tuple[np.ndarray, tuple[str, ...
     return np.where(base.reason > 0, base.reason, later).astype(np.int16), (*base.reasons, *then.reasons[1:])
 
 
-def gain(block: Block, base: PolicyPath, then: PolicyPath) -> tuple[np.ndarray, np.ndarray]:
+def gain(block: LogBlock, base: PolicyPath, then: PolicyPath) -> tuple[np.ndarray, np.ndarray]:
     """Gain in mean correctness (E,) of `then` over `base`, and its action tokens (E,)."""
-    known = paid(base)
-    tokens = np.zeros(len(base.outcome.correct))
-    for one in then.realizations:
-        extra = extra_tokens(block, calls_of(one.segments), known)
-        tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
-    return then.outcome.correct - base.outcome.correct, tokens
+    return then.outcome.correct - base.outcome.correct, expected_tokens(block, then.realizations, paid(base))
 
 
 def paid(path: PolicyPath) -> Calls:

@@ -18,24 +18,22 @@ SERVED = 0
 
 @dataclass(frozen=True)
 class Against:
-    """A policy compared with another one: float (E,) each."""
+    """A policy compared with another one, from the correctness of both: float (E,) each."""
 
     base_correct: np.ndarray
+    correct: np.ndarray
     intervened: np.ndarray
-    fix: np.ndarray
-    flip: np.ndarray
     action_tokens: np.ndarray
 
+    @property
+    def fix(self) -> np.ndarray:
+        """The base wrong and the policy right."""
+        return (1 - self.base_correct) * self.correct
 
-def against(base: np.ndarray, policy: np.ndarray, intervened: np.ndarray, action_tokens: np.ndarray) -> Against:
-    """Fixes and flips from the correctness of both (E,)."""
-    return Against(
-        base_correct=base,
-        intervened=intervened,
-        fix=(1 - base) * policy,
-        flip=base * (1 - policy),
-        action_tokens=action_tokens,
-    )
+    @property
+    def flip(self) -> np.ndarray:
+        """The base right and the policy wrong."""
+        return self.base_correct * (1 - self.correct)
 
 
 @dataclass(frozen=True)

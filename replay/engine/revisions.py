@@ -6,37 +6,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.engine import outcome as ends
-from replay.engine.calls import Calls, CallSegment, Realization, certain, extra_cost
+from replay.engine.calls import CallSegment, Realization, certain, extra_cost, one_trace
 from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome
-from replay.engine.trajectory import judged_unless_null
 
 
-def revision(block: Block, base: str, name: str, number: int) -> CallSegment:
+def revision(block: LogBlock, base: str, name: str, number: int) -> CallSegment:
     """The calls of revision `number` of slice `name`: the base traces that it read, and itself."""
     pool, revised = block.pools[base], block.pools[name]
     inside = number < revised.code.shape[1]
     there = number < revised.size
     read = np.where(there, np.maximum(revised.reads[:, number], 1), 0) if inside else np.zeros(len(there), dtype=int)
     before = (np.arange(pool.code.shape[1]) < read[:, None]).astype(float)
-    own = np.zeros(revised.code.shape)
-    if inside:
-        own[:, number] = there
-    return CallSegment({(base, None): certain(before), (name, None): certain(own)})
-
-
-def first_attempt(block: Block, base: str) -> Calls:
-    """The call of sample 0 of a pool, where there is one."""
-    pool = block.pools[base]
-    own = np.zeros(pool.code.shape)
-    own[:, 0] = pool.size > 0
-    return {(base, None): certain(own)}
+    return CallSegment({(base, None): certain(before), (name, None): one_trace(revised, number)})
 
 
 def mean_of(
-    block: Block,
+    block: LogBlock,
     traces: Sequence[tuple[str, int]],
     realizations: Sequence[Realization],
     reason: np.ndarray,
@@ -49,8 +37,7 @@ def mean_of(
     for (name, sample), one in zip(traces, realizations, strict=True):
         pool, on = block.pools[name], one.weight > 0
         at = min(sample, pool.code.shape[1] - 1)
-        judged = judged_unless_null(pool.judged[:, at], pool.code[:, at] >= 0)
-        correct += np.where(on, judged, 0.0)
+        correct += np.where(on, pool.judgement[:, at], 0.0)
         credit += np.where(on, pool.credit[:, at], 0.0)
         costs += np.where(on[:, None], extra_cost(block, one.segments, []), 0.0)
         words.append(np.where(on, pool.word[:, at], -1))

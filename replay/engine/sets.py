@@ -1,7 +1,7 @@
 """Split-conformal prediction sets with a threshold for each class (Vovk 2012: Mondrian), and abstention.
 
 A label's score on an example is the best score among the verified traces that gave it when the policy stopped. A set
-holds the labels that reach their thresholds, which `replay.learning.conformal` fits.
+holds the labels that reach their thresholds, which `replay.kinds.sample_conformal` fits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory
 from toolkit.errors import ThinkbackError
@@ -22,16 +22,14 @@ SET_COLUMNS = ("set_size", "covered", "answered", "answered_correct")
 
 def label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.ndarray:
     """Best verified score of each answer code by the step (E,) at which the policy stopped: (E, A), -inf unseen."""
+    code, score = trajectory.revealed.code, trajectory.revealed.score
+    row, at = np.nonzero((code >= 0) & (np.arange(code.shape[1]) < step[:, None]) & ~np.isnan(score))
     best = np.full((len(step), max(answers, 1)), -np.inf)
-    rows = np.arange(len(step))
-    for s in range(trajectory.code.shape[1]):
-        on = (trajectory.code[:, s] >= 0) & (s < step) & ~np.isnan(trajectory.score[:, s])
-        row, code = rows[on], trajectory.code[on, s]
-        best[row, code] = np.maximum(best[row, code], trajectory.score[on, s])
+    np.maximum.at(best, (row, code[row, at]), score[row, at])
     return best
 
 
-def by_label(block: Block, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
+def by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
     """The same by label (E, L)."""
     best = label_scores(trajectory, step, trajectory.pool.answers)
     place = {word: i for i, word in enumerate(block.vocabulary.to_list())}
@@ -44,7 +42,7 @@ def by_label(block: Block, trajectory: Trajectory, step: np.ndarray, labels: lis
 
 
 def measure_sets(
-    block: Block,
+    block: LogBlock,
     trajectory: Trajectory,
     step: np.ndarray,
     thresholds: Mapping[str, float],
@@ -80,7 +78,7 @@ def measure_sets(
     )
 
 
-def shared_labels(block: Block) -> list[str]:
+def shared_labels(block: LogBlock) -> list[str]:
     """The one label space of the block's examples."""
     spaces = block.examples["labels"].unique().to_list()
     if len(spaces) != 1 or not spaces[0]:

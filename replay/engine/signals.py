@@ -1,7 +1,7 @@
 """What a gate can read of a base's outcome on a block. Correctness is nowhere in reach.
 
-A `GateInput` is one signal of the base attempt, a column of `features`, or a verifier's score. It says what it needs of
-a log, whether the log has it, and reads it.
+A `GateInput` is one signal of the base attempt, a column of `features`, or a verifier's score. Each says what
+it needs of a log, whether the log has it, and reads it.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock, LoggedPool
 from replay.data.contents import Contents
 from replay.data.needs import Needs, scores_on
 from replay.data.read import suffix_name
-from replay.engine.calls import CallMask, Calls, PolicyPath, certain, union
+from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certain, union
 from replay.engine.mixing import predicted
 from replay.engine.trajectory import walk_block
 from toolkit.errors import ThinkbackError
@@ -34,92 +35,86 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class GateInput:
-    """One input of a gate: `source` is `signal`, `feature` or `verifier`; `parameter` is that of some signals."""
+class GateInput(ABC):
+    """One input of a gate, by its source and its name; `parameter` is that of some signals."""
 
-    source: str
+    source: ClassVar[str]
     name: str
     parameter: Parameter = None
 
     def __str__(self) -> str:
-        return self.name if self.source == "signal" else f"{self.source}:{self.name}"
+        return f"{self.source}:{self.name}"
 
+    @abstractmethod
     def needs(self, slices: Collection[str]) -> Needs:
         """What it reads of a log, of traces in some slices."""
-        return SOURCES[self.source].needs(self, slices)
 
+    @abstractmethod
     def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
         """Raise ThinkbackError where the log lacks it, or it means nothing on one of the slices."""
-        SOURCES[self.source].require(self, contents, slices, reader)
+
+    def require_answers(self, contents: Contents, slices: Collection[str]) -> None:  # noqa: B027 -- most need none
+        """Raise ThinkbackError where it is of the answer itself, and a slice has verdicts but no answers."""
+
+    @abstractmethod
+    def read(self, block: LogBlock, path: PolicyPath) -> Signal:
+        """Its value on the chosen traces of a path."""
+
+
+class _Verifier(GateInput):
+    source = "verifier"
+
+    def needs(self, slices: Collection[str]) -> Needs:
+        return scores_on(slices, self.name)
+
+    def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
+        contents.require_verifier(self.name, f" for {reader}")
+
+    def read(self, block: LogBlock, path: PolicyPath) -> Signal:
+        return _score(block, path, self.name)
+
+
+class _Feature(GateInput):
+    source = "feature"
+
+    def needs(self, slices: Collection[str]) -> Needs:
+        return Needs(features=frozenset([self.name]))
+
+    def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
+        contents.require_feature(self.name, reader)
+
+    def read(self, block: LogBlock, path: PolicyPath) -> Signal:
+        return Signal(_chosen(block, path, lambda pool: pool.features[self.name]), {})
+
+
+class _OfBase(GateInput):
+    source = "signal"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def needs(self, slices: Collection[str]) -> Needs:
+        return SIGNALS[self.name].needs(self.parameter)
+
+    def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
+        self._refuse_opaque(SIGNALS[self.name].of_votes, contents, slices)
 
     def require_answers(self, contents: Contents, slices: Collection[str]) -> None:
-        """Raise ThinkbackError where it is of the answer itself, and a slice has verdicts but no answers."""
-        if self.source == "signal" and SIGNALS[self.name].of_answers:
-            _refuse_opaque(self.name, contents, slices)
+        self._refuse_opaque(SIGNALS[self.name].of_answers, contents, slices)
 
-    def read(self, block: Block, path: PolicyPath) -> Signal:
-        """Its value on the chosen traces of a path."""
-        return SOURCES[self.source].read(self, block, path)
+    def _refuse_opaque(self, of_them: bool, contents: Contents, slices: Collection[str]) -> None:
+        for pool in sorted(contents.opaque & set(slices)) if of_them else ():
+            raise ThinkbackError(
+                f"pool `{pool}` has verdicts but no answers (opaque), so the signal `{self.name}` means nothing there"
+            )
 
-
-def _refuse_opaque(signal: str, contents: Contents, slices: Collection[str]) -> None:
-    for pool in sorted(contents.opaque & set(slices)):
-        raise ThinkbackError(
-            f"pool `{pool}` has verdicts but no answers (opaque), so the signal `{signal}` means nothing there"
-        )
+    def read(self, block: LogBlock, path: PolicyPath) -> Signal:
+        return Signal(SIGNALS[self.name].read(block, path, self.parameter), {})
 
 
-class InputSource(ABC):
-    """Where an input of a gate comes from."""
-
-    @abstractmethod
-    def needs(self, wanted: GateInput, slices: Collection[str]) -> Needs:
-        """What it reads of a log."""
-
-    @abstractmethod
-    def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
-        """Raise where the log lacks it."""
-
-    @abstractmethod
-    def read(self, wanted: GateInput, block: Block, path: PolicyPath) -> Signal:
-        """Read it."""
-
-
-class _Verifier(InputSource):
-    def needs(self, wanted: GateInput, slices: Collection[str]) -> Needs:
-        return scores_on(slices, wanted.name)
-
-    def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
-        contents.require_verifier(wanted.name, f" for {reader}")
-
-    def read(self, wanted: GateInput, block: Block, path: PolicyPath) -> Signal:
-        return _score(block, path, wanted.name)
-
-
-class _Feature(InputSource):
-    def needs(self, wanted: GateInput, slices: Collection[str]) -> Needs:
-        return Needs(features=frozenset([wanted.name]))
-
-    def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
-        contents.require_feature(wanted.name, reader)
-
-    def read(self, wanted: GateInput, block: Block, path: PolicyPath) -> Signal:
-        return Signal(_chosen(block, path, {k: pool.features[wanted.name] for k, pool in block.pools.items()}), {})
-
-
-class _OfBase(InputSource):
-    def needs(self, wanted: GateInput, slices: Collection[str]) -> Needs:
-        return SIGNALS[wanted.name].needs(wanted.parameter)
-
-    def require(self, wanted: GateInput, contents: Contents, slices: Collection[str], reader: str) -> None:
-        if SIGNALS[wanted.name].of_votes:
-            _refuse_opaque(wanted.name, contents, slices)
-
-    def read(self, wanted: GateInput, block: Block, path: PolicyPath) -> Signal:
-        return Signal(SIGNALS[wanted.name].read(block, path, wanted.parameter), {})
-
-
-SOURCES: Mapping[str, InputSource] = {"signal": _OfBase(), "feature": _Feature(), "verifier": _Verifier()}
+def gate_input(source: str, name: str, parameter: Parameter = None) -> GateInput:
+    """An input by its source, which is `signal`, `feature` or `verifier`."""
+    return next(kind for kind in (_OfBase, _Feature, _Verifier) if kind.source == source)(name, parameter)
 
 
 @dataclass(frozen=True)
@@ -133,7 +128,7 @@ class BaseSignal:
     column of traces that tells whether a log has it; None: it always has.
     """
 
-    read: Callable[[Block, PolicyPath, Parameter], np.ndarray]
+    read: Callable[[LogBlock, PolicyPath, Parameter], np.ndarray]
     column: str | None = None
     example_column: str | None = None
     of_votes: bool = False
@@ -154,56 +149,58 @@ class BaseSignal:
         )
 
 
-def _chosen(block: Block, path: PolicyPath, values: Mapping[str, np.ndarray]) -> np.ndarray:
+def _chosen_traces(path: PolicyPath) -> ChosenTraces:
     if path.chosen is None:
         raise ValueError("a gate's base has one chosen trace")
-    return path.chosen.read(block, {name: values.get(name) for name in path.chosen.slices})
+    return path.chosen
 
 
-def _cost(block: Block, path: PolicyPath, name: str) -> np.ndarray:
-    return _chosen(block, path, {key: pool.costs[name] for key, pool in block.pools.items()})
+def _chosen(block: LogBlock, path: PolicyPath, of: Callable[[LoggedPool], np.ndarray | None]) -> np.ndarray:
+    return _chosen_traces(path).read(block, of)
 
 
-def _column(block: Block, path: PolicyPath, name: str) -> np.ndarray:
-    return _chosen(block, path, {key: pool.signals[name] for key, pool in block.pools.items() if name in pool.signals})
+def _cost(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
+    return _chosen(block, path, lambda pool: pool.costs[name])
 
 
-def _near_limit(block: Block, path: PolicyPath, fraction: Parameter) -> np.ndarray:
+def _column(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
+    return _chosen(block, path, lambda pool: pool.signals.get(name))
+
+
+def _near_limit(block: LogBlock, path: PolicyPath, fraction: Parameter) -> np.ndarray:
     tokens, limit = _cost(block, path, "completion_tokens"), _column(block, path, "max_tokens")
     finalizer = _cost(block, path, "finalizers")
     near = (tokens >= float(fraction or 0) * limit) | (finalizer > 0)
     return np.where(np.isnan(tokens) | np.isnan(limit) | np.isnan(finalizer), np.nan, near)
 
 
-def _invalid(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
-    return _chosen(block, path, {key: (pool.code < 0).astype(float) for key, pool in block.pools.items()})
+def _invalid(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
+    return _chosen(block, path, lambda pool: (pool.code < 0).astype(float))
 
 
-def _answer_length(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     lengths = np.append(block.vocabulary.str.len_chars().to_numpy().astype(float), 0.0)
-    word = _chosen(block, path, {name: pool.word.astype(float) for name, pool in block.pools.items()})
+    word = _chosen(block, path, lambda pool: pool.word.astype(float))
     return np.where(np.isnan(word), np.nan, lengths[np.nan_to_num(word, nan=-1.0).astype(int)])
 
 
-def _question_length(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+def _question_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     return block.examples["question"].str.len_chars().cast(pl.Float64).to_numpy()
 
 
-def _vote_share(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     """Votes of the prediction / valid traces seen, after a sample policy's last step (E,)."""
     ((walk, step),) = path.outcome.runs
     trajectory = walk_block(block, walk)
     pool = trajectory.pool
-    seen = np.zeros(pool.code.shape, dtype=bool)
-    there = np.arange(trajectory.place.shape[1]) < trajectory.paid_traces(step)[:, None]
-    np.put_along_axis(seen, trajectory.place, there, axis=1)
+    seen = trajectory.among_first(trajectory.place, trajectory.paid_traces(step))
     valid, word = seen & (pool.code >= 0), predicted(path.outcome)
     votes = (valid & (pool.word == word[:, None]) & (word >= 0)[:, None]).sum(axis=1)
     total = valid.sum(axis=1)
     return np.where((total > 0) & (word >= 0), votes / np.maximum(total, 1), np.nan)
 
 
-def _margin(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
+def _margin(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     """Lead in verifier score after a sample policy's last step (E,); 1 with one answer."""
     ((walk, step),) = path.outcome.runs
     seen, rows, at = walk_block(block, walk).prefix, np.arange(len(step)), np.maximum(step, 1) - 1
@@ -211,11 +208,11 @@ def _margin(block: Block, path: PolicyPath, _: Parameter) -> np.ndarray:
     return np.where((step > 0) & (seen.verified[rows, at] > 0), lead, np.nan)
 
 
-def _suffix_logprob(block: Block, path: PolicyPath, tokens: Parameter) -> np.ndarray:
+def _suffix_logprob(block: LogBlock, path: PolicyPath, tokens: Parameter) -> np.ndarray:
     return _column(block, path, suffix_name(int(tokens or 0)))
 
 
-def _of_cost(name: str) -> Callable[[Block, PolicyPath, Parameter], np.ndarray]:
+def _of_cost(name: str) -> Callable[[LogBlock, PolicyPath, Parameter], np.ndarray]:
     return lambda block, path, _: _cost(block, path, name)
 
 
@@ -244,11 +241,9 @@ GATED = tuple(name for name, signal in SIGNALS.items() if signal.gated)
 SERVED = tuple(name for name, signal in SIGNALS.items() if signal.served)
 
 
-def _score(block: Block, path: PolicyPath, verifier: str) -> Signal:
+def _score(block: LogBlock, path: PolicyPath, verifier: str) -> Signal:
     """The score of the chosen trace. One that ranks traces together was called on exactly those that are paid."""
-    chosen = path.chosen
-    if chosen is None:
-        raise ValueError("a gate's base has one chosen trace")
+    chosen = _chosen_traces(path)
     value = np.full(len(block.examples), np.nan)
     calls: dict[tuple[str, str | None], CallMask] = {}
     paid = union(segment.calls for one in path.realizations for segment in one.segments)

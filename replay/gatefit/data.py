@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.contents import Contents, read_contents
+from replay.data.contents import Contents, opened, read_contents
 from replay.data.prices import Prices
-from replay.engine.signals import SERVED, SIGNALS, GateInput
+from replay.engine.signals import SERVED, SIGNALS, GateInput, gate_input
 from replay.kinds.act import Act
 from replay.kinds.sample import Sample
 from replay.kinds.when import When
-from replay.policies.evaluator import Evaluator
+from replay.policies.base import Evaluator
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import Threshold
-from replay.runs.passes import Plan, blocks, widest
+from replay.runs.passes import ReplayPlan, blocks, widest
 from replay.runs.reuse import question_hashes
 from replay.runs.run import select_examples
 from replay.runs.store import chunk_size
-from toolkit.errors import ThinkbackError, listed, suggest
-from toolkit.log import Log, check_log, open_log
+from toolkit.errors import ThinkbackError, listed, require_known
+from toolkit.log import Log, open_log
 
 
 @dataclass(frozen=True)
-class Setting:
+class GateSetting:
     """Which base attempts and which revisions a gate stands between."""
 
     log: Log
@@ -50,7 +50,7 @@ class Setting:
 class GateData:
     """Base attempts: `values` (N, F), `repair` (N,) the mean label over rollouts, `questions` their hashes."""
 
-    plan: Plan
+    plan: ReplayPlan
     features: tuple[GateInput, ...]
     ids: pl.Series
     questions: tuple[str, ...]
@@ -61,13 +61,10 @@ class GateData:
     lacking: Mapping[str, int]  # input -> examples that lack it, of those with a revision
 
 
-def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> Setting:
+def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> GateSetting:
     """Open a log for fitting. Raises ThinkbackError where the action revises no base, or several and none is named."""
-    log = open_log(log) if isinstance(log, str) else log
-    check_log(log)
-    contents = read_contents(log)
-    if action not in contents.actions:
-        raise ThinkbackError(f"the log has no action `{action}`; {suggest(action, contents.actions)}")
+    log, contents = opened(log)
+    contents.require_action(action)
     bases = contents.bases(action)
     if base is None and len(bases) != 1:
         revised = listed(bases) or "no pool's first trace"
@@ -76,10 +73,10 @@ def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> 
     contents.revision_pool(action, name, pool)
     first = Sample(name="base", pool=name, max_traces=1, select="first")
     act = Act(name=action, action=action, base=name, pool=pool)
-    return Setting(log, contents, first.resolve(contents), act.resolve(contents))
+    return GateSetting(log, contents, first.resolve(contents), act.resolve(contents))
 
 
-def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: str | None = None) -> Setting:
+def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: str | None = None) -> GateSetting:
     """Open a log for a fitted gate; of several pools of revisions, that which it was fitted on.
 
     `base` and `pool` are the names that the gate's pools have in this log, where they are others. Raises
@@ -87,11 +84,8 @@ def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: st
     """
     log = open_log(log) if isinstance(log, str) else log
     contents = read_contents(log)
-    if gate.action not in contents.actions:
-        raise ThinkbackError(
-            f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which the log lacks; "
-            f"{suggest(gate.action, contents.actions)}"
-        )
+    lacking = f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which the log lacks"
+    require_known(gate.action, contents.actions, lacking)
     bases = contents.bases(gate.action)
     own = base or gate.base
     if base is None and own not in bases:
@@ -104,64 +98,53 @@ def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: st
     return setting(log, gate.action, own, pool or (gate.pool if several else None))
 
 
-def available_features(at: Setting) -> tuple[GateInput, ...]:
+def available_features(at: GateSetting) -> tuple[GateInput, ...]:
     """Every signal that a server sees, and every column of `features`."""
-    signals = [GateInput("signal", name) for name in SERVED if _logged(name, at)]
-    return (*signals, *(GateInput("feature", name) for name in sorted(at.contents.features)))
+    signals = [gate_input("signal", name) for name in SERVED if _logged(name, at)]
+    return (*signals, *(gate_input("feature", name) for name in sorted(at.contents.features)))
 
 
-def _logged(name: str, at: Setting) -> bool:
+def _logged(name: str, at: GateSetting) -> bool:
     signal = SIGNALS[name]
     if signal.of_answers and at.base.pool in at.contents.opaque:
         return False
     return signal.logged_as is None or signal.logged_as in at.contents.trace_columns
 
 
-def parse_features(names: Sequence[str], at: Setting) -> tuple[GateInput, ...]:
+def parse_features(names: Sequence[str], at: GateSetting) -> tuple[GateInput, ...]:
     """Features by name: a signal, `feature:NAME` or `verifier:NAME`; a bare name may be a column of `features`."""
     found = []
     for name in names:
         source, mark, rest = name.partition(":")
         if mark and source in ("feature", "verifier"):
             known = at.contents.features if source == "feature" else at.contents.verifiers
-            if rest not in known:
-                raise ThinkbackError(f"the log has no {source} `{rest}`; {suggest(rest, known)}")
-            found.append(GateInput(source, rest))
+            require_known(rest, known, f"the log has no {source} `{rest}`")
+            found.append(gate_input(source, rest))
         elif name in SERVED:
-            found.append(GateInput("signal", name))
+            found.append(gate_input("signal", name))
             found[-1].require_answers(at.contents, [str(at.base.pool)])
         elif name in at.contents.features:
-            found.append(GateInput("feature", name))
+            found.append(gate_input("feature", name))
         else:
-            names_known = [
-                *SERVED,
-                *at.contents.features,
-                *(f"verifier:{v}" for v in at.contents.verifiers),
-            ]
-            raise ThinkbackError(f"no gate input is called `{name}`; {suggest(name, names_known)}")
+            every = [*SERVED, *at.contents.features, *(f"verifier:{v}" for v in at.contents.verifiers)]
+            require_known(name, every, f"no gate input is called `{name}`")
     return tuple(dict.fromkeys(found))
 
 
-def probe(features: tuple[GateInput, ...], at: Setting) -> GateFile:
+def probe(features: tuple[GateInput, ...], at: GateSetting) -> GateFile:
     """A gate that reads some features and has no model yet."""
-    content: dict[str, Any] = {
-        "action": at.act.action,
-        "base": at.base.pool,
-        "model": {},
-        "fitted_on": {},
-        "tuned_on": {},
-    }
-    return GateFile("the gate", repr(features), "score", features, 0.0, content)
+    untold: dict[str, Any] = {"model": {}, "fitted_on": {}, "tuned_on": {}}
+    return GateFile("the gate", repr(features), "score", features, 0.0, untold, at.act.action, str(at.base.pool))
 
 
-def plan_of(at: Setting, where: str | None, prices: Prices | None = None) -> Plan:
+def plan_of(at: GateSetting, where: str | None, prices: Prices | None = None) -> ReplayPlan:
     """A plan over the examples of a condition, with their questions."""
     examples = select_examples(at.log, at.contents, frozenset([str(at.base.pool)]), where, ["question"])
-    return Plan(at.log, at.contents, examples, None, prices, None)
+    return ReplayPlan(at.log, at.contents, examples, None, prices, None)
 
 
 def read_data(
-    at: Setting,
+    at: GateSetting,
     where: str | None,
     features: tuple[GateInput, ...],
     ids: pl.Series | None = None,
@@ -176,7 +159,7 @@ def read_data(
     values, repair, names, lost, unread = [], [], [], 0, 0
     empty = np.zeros(len(features), np.int64)
     for block in blocks(plan, [policy], chunk_size(1, widest(at.contents, [policy]))):
-        evaluator = Evaluator(block, [policy], at.contents.whole)
+        evaluator = Evaluator(block, [policy])
         act, base = evaluator.path(policy.then).outcome, evaluator.path(policy.base)
         label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
         read = np.stack([feature.read(block, base).value for feature in features], axis=1)
@@ -205,7 +188,7 @@ def told_lacking(lacking: Mapping[str, int]) -> str:
     return f" ({', '.join(f'`{name}`: {count:,}' for name, count in lacking.items())})" if lacking else ""
 
 
-def known_features(at: Setting, conditions: Sequence[str | None]) -> tuple[tuple[GateInput, ...], tuple[str, ...]]:
+def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[tuple[GateInput, ...], tuple[str, ...]]:
     """The inputs that every example of some conditions with a judged revision has, and notes on those left out."""
     inputs = available_features(at)
     lacking: dict[str, int] = {}

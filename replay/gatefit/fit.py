@@ -13,7 +13,7 @@ from replay.data.conditions import matching
 from replay.engine.signals import GateInput
 from replay.gatefit.data import (
     GateData,
-    Setting,
+    GateSetting,
     available_features,
     known_features,
     parse_features,
@@ -88,7 +88,7 @@ def fit_gate(
     if not features:
         inputs, left_out = known_features(at, [on, tune] if n_folds is None else [on])
     fitted = read_data(at, on, inputs) if kind != "score" else None
-    tuned = read_data(at, tune, inputs) if n_folds is None else _needed(fitted)
+    tuned = fitted if fitted is not None and n_folds is not None else read_data(at, tune, inputs)
     if fitted is not None and n_folds is None:
         _check_apart(fitted, tuned)
     if fitted is not None:
@@ -103,7 +103,10 @@ def fit_gate(
     branches = replace(_branches(at, tuned, draft, below), signal=scores)
     table = curve(branches)
     found = calibration(scores, tuned.repair)
-    document = _finished(draft, table, _frozen(table, below), found, below)
+    best = best_threshold(table, below)
+    if below and best == table["threshold"].min():  # no score was seen below it, whatever scores come elsewhere
+        best = -np.inf
+    document = _finished(draft, table, best, found, below)
     gate = gate_of(document, "the gate")
     kept = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
     return FittedGate(
@@ -137,12 +140,6 @@ def _check_settings(
         )
     if n_folds is not None and n_folds < 2:
         raise ThinkbackError(f"{argument('n_folds')} is {n_folds}; give at least 2")
-
-
-def _needed(data: GateData | None) -> GateData:
-    if data is None:
-        raise ThinkbackError(f"folds need examples to fit on: give {argument('on')}")
-    return data
 
 
 def _check_apart(fitted: GateData, tuned: GateData) -> None:
@@ -190,7 +187,7 @@ def _out_of_fold(data: GateData, kind: str, count: int, seed: int) -> np.ndarray
     return scores
 
 
-def _branches(at: Setting, tuned: GateData, draft: Mapping[str, Any], below: bool) -> Branches:
+def _branches(at: GateSetting, tuned: GateData, draft: Mapping[str, Any], below: bool) -> Branches:
     """Both branches on the tuned examples."""
     gate = gate_of({**draft, "sha256": content_hash(draft)}, "the gate")
     found = gather(tuned.plan, at.when(gate, below).one_gate)
@@ -202,7 +199,7 @@ def _branches(at: Setting, tuned: GateData, draft: Mapping[str, Any], below: boo
 
 
 def _document(
-    at: Setting, kind: str, inputs: tuple[GateInput, ...], model: Mapping[str, Any], below: bool,
+    at: GateSetting, kind: str, inputs: tuple[GateInput, ...], model: Mapping[str, Any], below: bool,
     fitted: GateData | None, tuned: GateData, asked: tuple[str | None, str | None, int | None],
 ) -> dict[str, Any]:  # fmt: skip
     on, tune, n_folds = asked
@@ -223,7 +220,7 @@ def _document(
     }
 
 
-def _seen(at: Setting, data: GateData | None, where: str | None) -> dict[str, Any]:
+def _seen(at: GateSetting, data: GateData | None, where: str | None) -> dict[str, Any]:
     if data is None:
         return {"log": None, "where": None, "examples": 0, "repairs": 0.0, "ids": [], "questions": []}
     return {
@@ -252,12 +249,6 @@ def _finished(
         },
     }
     return done | {"sha256": content_hash(done)}
-
-
-def _frozen(table: pl.DataFrame, below: bool) -> float:
-    """The threshold to freeze; one below which no score was seen is never, whatever scores come elsewhere."""
-    best = best_threshold(table, below)
-    return -np.inf if below and best == table["threshold"].min() else best
 
 
 def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:

@@ -19,8 +19,8 @@ def predictions(
 ) -> list[dict[str, Any]]:
     """A row for each example that has the gate's inputs and its action, in example_id order.
 
-    `seen_by_gate` marks those whose question it was fitted or tuned on. `base` and `pool` name what stands in this
-    log for the pools that it was fitted on.
+    `seen_by_gate` marks those whose question it was fitted or tuned on. `base` and `pool` name the pools of
+    this log that take the place of those that it was fitted on.
     """
     at = setting_of(log, gate, base, pool)
     data = read_data(at, where, gate.features)

@@ -50,7 +50,7 @@ def transfer_report(
 ) -> GateReport:
     """Report a frozen gate on the examples of `where`, and of those only on `ids` where they are given.
 
-    `base` and `pool` name what stands in this log for the pools of attempts and of revisions that it was fitted on.
+    `base` and `pool` name the pools of this log that take the place of those that it was fitted on.
 
     Raises ThinkbackError where the log lacks what the gate reads, or the gate has seen some of the questions and
     `reuse` does not allow that.

@@ -9,16 +9,15 @@ from typing import ClassVar, Self
 import numpy as np
 import polars as pl
 
-from replay.data.block import Pool
+from replay.data.block import LoggedPool
 from replay.data.contents import Contents
 from replay.data.needs import Needs, revisions, slice_name
-from replay.engine.calls import ChosenTraces, PolicyPath, Realization, calls_of, extra_tokens
-from replay.engine.outcome import against
-from replay.engine.revisions import first_attempt, mean_of, revision
-from replay.engine.trajectory import judged_unless_null
+from replay.engine.calls import ChosenTraces, PolicyPath, Realization, expected_tokens, one_trace
+from replay.engine.outcome import Against
+from replay.engine.revisions import mean_of, revision
 from replay.kinds.trace_rows import trace_rows
-from replay.policies.base import Policy, Replayed, Stage
-from toolkit.errors import ThinkbackError, shown, suggest
+from replay.policies.base import Evaluator, Policy, Stage, errors_of
+from toolkit.errors import shown
 from toolkit.settings import of_kind, setting
 
 MEAN = "mean"
@@ -70,13 +69,10 @@ class Act(Policy):
 
     def resolve(self, contents: Contents) -> Self:
         """With the pool of its revisions."""
-        try:
+        with errors_of(self.name):
             contents.require_pool(self.base)
-            if self.action not in contents.actions:
-                raise ThinkbackError(f"the log has no action `{self.action}`; {suggest(self.action, contents.actions)}")
+            contents.require_action(self.action)
             return replace(self, pool=contents.revision_pool(self.action, self.base, self.pool))
-        except ThinkbackError as error:
-            raise self.refuse(error) from None
 
     def needs(self, contents: Contents) -> Needs:
         """Its revisions and their base."""
@@ -86,12 +82,13 @@ class Act(Policy):
         """Its revisions."""
         return frozenset([self.slice])
 
-    def path(self, on: Replayed) -> PolicyPath:
+    def path(self, on: Evaluator) -> PolicyPath:
         """A realization for each logged rollout, or for the one asked for."""
         block, name = on.block, self.slice
         base, revised, examples = block.pools[self.base], block.pools[name], len(block.examples)
         numbers = self._rollouts(revised)
-        made = [Realization(self._weight(revised, n), (revision(block, self.base, name, n),)) for n in numbers]
+        share = 1.0 if self.single else 1 / np.maximum(revised.size, 1)
+        made = [Realization((n < revised.size) * share, (revision(block, self.base, name, n),)) for n in numbers]
         which = f" with rollout {self.rollouts}" if self.single else ""
         reasons = (
             "served",
@@ -99,41 +96,34 @@ class Act(Policy):
             f"no revision by `{self.action}` of pool `{self.base}`{which}",
             f"pool `{self.base}` has fewer traces than `{self.action}` read, or is replayed whole",
         )
-        reason = self._reason(base, revised, self.base in on.whole_pools)
+        reason = self._reason(base, revised)
         outcome = mean_of(block, [(name, n) for n in numbers], made, reason, reasons)
-        tokens, attempt = np.zeros(examples), first_attempt(block, self.base)
-        for one in made:
-            extra = extra_tokens(block, calls_of(one.segments), attempt)
-            tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
-        before = judged_unless_null(base.judged[:, 0], base.code[:, 0] >= 0)
-        outcome = replace(outcome, against=against(before, outcome.correct, np.ones(examples), tokens))
+        tokens = expected_tokens(block, made, {(self.base, None): one_trace(base, 0)})
+        compared = Against(base.judgement[:, 0], outcome.correct, np.ones(examples), tokens)
+        outcome = replace(outcome, against=compared)
         none = np.zeros(examples, dtype=np.int64)
         chosen = ChosenTraces((name,), none, np.full(examples, numbers[0])) if self.single else None
         return PolicyPath(outcome, tuple(made), chosen, {})
 
-    def _rollouts(self, revised: Pool) -> list[int]:
+    def _rollouts(self, revised: LoggedPool) -> list[int]:
         """Their numbers; one at least."""
         if self.rollouts != MEAN:
             return [int(self.rollouts)]
         return list(range(max(int(revised.size.max(initial=1)), 1)))
 
-    def _weight(self, revised: Pool, number: int) -> np.ndarray:
-        there = number < revised.size
-        return there / np.maximum(revised.size, 1) if self.rollouts == MEAN else there.astype(float)
-
-    def _reason(self, base: Pool, revised: Pool, whole: bool) -> np.ndarray:
-        used = np.arange(revised.code.shape[1]) < revised.size[:, None]
+    def _reason(self, base: LoggedPool, revised: LoggedPool) -> np.ndarray:
+        used = revised.there
         if self.rollouts != MEAN:
             used = used & (np.arange(revised.code.shape[1]) == self.rollouts)
         reads = np.where(used, np.maximum(revised.reads, 1), 0).max(axis=1, initial=0)
         reason = np.where(base.size < reads, 3, 0).astype(np.int16)
-        if whole:
+        if base.whole:
             reason[(base.size > reads) | (base.behind_gap > 0)] = 3
         reason[~used.any(axis=1)] = 2
         reason[base.size == 0] = 1
         return reason
 
-    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """The base attempt, and each revision of it that counts."""
         revised = on.block.pools[self.slice]
         counted = [n for n in self._rollouts(revised) if n < revised.size[0]]

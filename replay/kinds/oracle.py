@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -14,9 +14,9 @@ from replay.engine.calls import PolicyPath
 from replay.engine.mixing import gain
 from replay.kinds.oracle_rules import RULES, OracleRule
 from replay.kinds.sample import Sample
-from replay.policies.base import Policy, Reader, Replayed, Stage
-from toolkit.errors import ThinkbackError, shown, suggest
-from toolkit.settings import from_table, setting
+from replay.policies.base import Evaluator, Policy, Stage, errors_of
+from toolkit.errors import ThinkbackError, require_known, shown, suggest
+from toolkit.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +37,8 @@ class Oracle(Policy):
     then: Policy | None = None
     rate: float | None = setting(None, what="a share from 0 to 1", low=0, high=1)
     kind: ClassVar[str] = "oracle"
+    inner: ClassVar[tuple[str, ...]] = ("base", "then")
     lists: ClassVar[frozenset[str]] = frozenset({"of"})
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any], reader: Reader) -> Self:
-        """From its tables; `base` may be a name."""
-        made = dict(table)
-        for key in ("base", "then"):
-            if isinstance(made.get(key), Mapping):
-                made[key] = reader.policy(made[key], f"{table.get('name', '')}: {key}")
-        return from_table(cls, made)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,11 +56,8 @@ class Oracle(Policy):
             raise self.refuse("`of` takes a list of names of pools and actions")
         if len(set(self.of)) != len(self.of):
             raise self.refuse("`of` names the same pool or action twice")
-        for key in ("then", "rate"):
-            if getattr(self, key) is not None:
-                raise self.refuse(
-                    f"`{key}` belongs to the rules `matched_rate` and `matched_random`, not to `{self.rule}`"
-                )
+        for key in (key for key in ("then", "rate") if getattr(self, key) is not None):
+            raise self.refuse(f"`{key}` belongs to the rules `matched_rate` and `matched_random`, not to `{self.rule}`")
         if self.base is None and self.choosing.needs_base:
             raise self.refuse(f"rule `{self.rule}` needs `base`, the pool whose sample 0 is the base attempt")
         if self.base is not None and not isinstance(self.base, str):
@@ -80,8 +69,7 @@ class Oracle(Policy):
         if isinstance(self.base, str):
             base = Sample(name=f"{self.name}: base", pool=self.base, max_traces=1, select="first")
             object.__setattr__(self, "base", base)
-        for key in ("base", "then"):
-            self.require_part(key)
+        self.require_parts()
         if self.rate is None:
             raise self.refuse("`rate` is missing; it takes a share from 0 to 1")
 
@@ -96,30 +84,20 @@ class Oracle(Policy):
         return "sees gold" if self.choosing.sees_gold else ""
 
     @property
-    def parts(self) -> tuple[Policy, ...]:
-        """Of the matched rules, base and then."""
-        return tuple(part for part in (self.base, self.then) if isinstance(part, Policy))
-
-    @property
     def single(self) -> bool:
         """Whether the rule chooses one trace."""
         return self.choosing.single
 
     @property
-    def sees_all(self) -> bool:
-        """Whether the rule ranks all examples of a run."""
-        return self.choosing.sees_all
-
-    @property
-    def share(self) -> float:
-        """Its rate."""
-        return float(self.rate or 0.0)
+    def share(self) -> float | None:
+        """The rate, where the rule ranks all examples of a run."""
+        return self.rate if self.choosing.sees_all else None
 
     @property
     def top_level_only(self) -> str:
         """A rule that ranks all examples belongs to a run."""
-        ranks = f"an oracle of rule `{self.rule}`, which chooses among all examples of a run" if self.sees_all else ""
-        return super().top_level_only or ranks
+        ranks = f"an oracle of rule `{self.rule}`, which chooses among all examples of a run"
+        return super().top_level_only or (ranks if self.choosing.sees_all else "")
 
     # ---- a log ----
 
@@ -127,22 +105,19 @@ class Oracle(Policy):
         """With its parts resolved; the log must have what `of` and `base` name."""
         if self.parts:
             return super().resolve(contents)
-        known = contents.pools | contents.actions
-        for name in self.of:
-            if name not in known:
-                raise self.refuse(f"the log has no pool or action `{name}`; {suggest(name, known)}")
-            if name in contents.pools and name in contents.actions:
-                raise self.refuse(f"`{name}` is both a pool and an action of the log")
-            if name not in contents.pools and self.base is None:
-                raise self.refuse(
-                    f"`{name}` is an action, so it needs `base`, the pool whose sample 0 it revises; "
-                    f"{suggest('', contents.pools)}"
-                )
-        if self.base is not None:
-            try:
+        with errors_of(self.name):
+            for name in self.of:
+                known = contents.pools | contents.actions
+                require_known(name, known, f"the log has no pool or action `{name}`")
+                if name in contents.pools and name in contents.actions:
+                    raise ThinkbackError(f"`{name}` is both a pool and an action of the log")
+                if name not in contents.pools and self.base is None:
+                    raise ThinkbackError(
+                        f"`{name}` is an action, so it needs `base`, the pool whose sample 0 it revises; "
+                        f"{suggest('', contents.pools)}"
+                    )
+            if self.base is not None:
                 contents.require_pool(str(self.base))
-            except ThinkbackError as error:
-                raise self.refuse(error) from None
         return self
 
     def needs(self, contents: Contents) -> Needs:
@@ -164,19 +139,19 @@ class Oracle(Policy):
 
     # ---- a block ----
 
-    def path(self, on: Replayed) -> PolicyPath:
+    def path(self, on: Evaluator) -> PolicyPath:
         """What its rule chooses."""
         if self.parts:
             base, then = (on.path(part) for part in self.parts)
-            return self.choosing.match(self.share, base, then, on.chosen_by(self))
-        return self.choosing.choose(on.block, None if self.base is None else str(self.base), self.of, on.whole_pools)
+            return self.choosing.match(float(self.rate or 0.0), base, then, on.chosen_by(self))
+        return self.choosing.choose(on.block, None if self.base is None else str(self.base), self.of)
 
-    def gain(self, on: Replayed) -> tuple[np.ndarray, np.ndarray]:
+    def gain(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
         """What each example (E,) would gain in mean correctness, and the action tokens (E,) of that."""
         base, then = (on.path(part) for part in self.parts)
         return gain(on.block, base, then)
 
-    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """Every trace that it looks at; or both of the policies that it chooses between."""
         if self.parts:
             yield from super().explain(on, repetition)

@@ -9,15 +9,23 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.needs import slice_name
 from replay.engine import outcome as ends
-from replay.engine.calls import CallMask, CallSegment, ChosenTraces, PolicyPath, Realization, certain, extra_cost
+from replay.engine.calls import (
+    CallMask,
+    CallSegment,
+    ChosenTraces,
+    PolicyPath,
+    Realization,
+    certain,
+    extra_cost,
+    one_trace,
+)
 from replay.engine.costs import COSTS
 from replay.engine.mixing import choose, mixture, needs_both
 from replay.engine.outcome import Outcome
 from replay.engine.revisions import mean_of, revision
-from replay.engine.trajectory import judged_unless_null
 from replay.kinds.trace_rows import trace_rows
 
 LACKS = "has no trace, fewer than a revision read, or a gap"
@@ -36,7 +44,7 @@ class OracleRule:
     """Whether it ranks all examples of a run."""
     says: ClassVar[str] = "an oracle looks at all of `of`"
 
-    def choose(self, block: Block, base: str | None, of: Sequence[str], whole_pools: frozenset[str]) -> PolicyPath:
+    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """What it chooses of the pools and actions in `of`."""
         raise NotImplementedError
 
@@ -44,7 +52,7 @@ class OracleRule:
         """Both paths together; `chosen` (E,): the examples on which it intervenes."""
         raise NotImplementedError
 
-    def rows(self, block: Block, base: object, of: Sequence[str]) -> pl.DataFrame:
+    def rows(self, block: LogBlock, base: object, of: Sequence[str]) -> pl.DataFrame:
         """Every trace that it looks at on the one example of a block."""
         names = [
             *([str(base)] if self.needs_base else []),
@@ -55,7 +63,7 @@ class OracleRule:
         return pl.DataFrame(rows, schema=schema)
 
 
-def slice_names(block: Block, base: str | None, of: Sequence[str]) -> tuple[str, ...]:
+def slice_names(block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[str, ...]:
     """The block's slices behind `of`, in its order: a pool's own name, or an action's with its base."""
     return tuple(name if name in block.pools else slice_name(name, str(base)) for name in of)
 
@@ -69,51 +77,41 @@ class AnyRight(OracleRule):
 
     single = True
 
-    def choose(self, block: Block, base: str | None, of: Sequence[str], whole_pools: frozenset[str]) -> PolicyPath:
+    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """The chosen trace of each example."""
-        examples = len(block.examples)
-        rows = np.arange(examples)
-        names = slice_names(block, base, of)
-        judged = np.full(examples, np.nan)
-        credit, word = np.full(examples, np.nan), np.full(examples, -1, dtype=np.int32)
-        highest, reason = np.full(examples, -np.inf), np.zeros(examples, dtype=np.int16)
-        slice_number, sample = np.zeros(examples, dtype=np.int64), np.zeros(examples, dtype=np.int64)
-        costs = np.zeros((examples, len(COSTS)))
+        examples, names = len(block.examples), slice_names(block, base, of)
+        reason, costs = np.zeros(examples, dtype=np.int16), np.zeros((examples, len(COSTS)))
         calls: dict[tuple[str, str | None], CallMask] = {}
         bill = _bill(block, base, of, names)
         for number, (name, needed) in enumerate(bill.items()):
             pool = block.pools[name]
-            lacks = (pool.size < needed) | (pool.behind_gap > 0 if name in whole_pools else False)
+            lacks = (pool.size < needed) | (pool.whole & (pool.behind_gap > 0))
             reason = np.where(lacks & (reason == 0), number + 1, reason).astype(np.int16)
             paid = np.where(name in names, pool.size, needed)
             costs += _paid(pool.code, pool.costs, paid)
             calls[name, None] = certain((np.arange(pool.code.shape[1]) < paid[:, None]).astype(float))
-            if name not in names:
-                continue
-            there = np.arange(pool.judged.shape[1]) < pool.size[:, None]
-            judgement = judged_unless_null(pool.judged, pool.code >= 0)
-            value = np.where(there & ~np.isnan(judgement), judgement, -1.0)
-            first = value.argmax(axis=1)
-            take = value[rows, first] > highest
-            highest = np.where(take, value[rows, first], highest)
-            judged = np.where(take, judgement[rows, first], judged)
-            credit = np.where(take, pool.credit[rows, first], credit)
-            word = np.where(take, pool.word[rows, first], word).astype(np.int32)
-            slice_number = np.where(take, names.index(name), slice_number)
-            sample = np.where(take, first, sample)
+        pools = [block.pools[name] for name in names]
+        slice_number = np.repeat(np.arange(len(pools)), [pool.code.shape[1] for pool in pools])
+        sample = np.concatenate([np.arange(pool.code.shape[1]) for pool in pools])
+        judged, credit, word, there = (
+            np.concatenate([getattr(pool, name) for pool in pools], axis=1)
+            for name in ("judgement", "credit", "word", "there")
+        )
+        best = np.where(there & ~np.isnan(judged), judged, -1.0).argmax(axis=1)
+        at = np.arange(examples), best
         outcome = Outcome(
             reason=reason,
             reasons=("served", *(f"`{name}` {LACKS}" for name in bill)),
             costs=costs,
-            correct=judged,
-            credit=credit,
-            words=word[None, :],
+            correct=judged[at],
+            credit=credit[at],
+            words=word[at][None, :],
             shares=None,
             rows=np.ones(examples, dtype=np.int64),
             ending=np.full(examples, ends.CAP, dtype=np.int8),
         )
         made = Realization(np.ones(examples), (CallSegment(calls),))
-        return PolicyPath(outcome, (made,), ChosenTraces(names, slice_number, sample), {})
+        return PolicyPath(outcome, (made,), ChosenTraces(names, slice_number[best], sample[best]), {})
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,7 @@ class BestAction(OracleRule):
     together: ClassVar[bool] = False
     """Whether a pool or action is one candidate, by its mean, and not each of its traces."""
 
-    def choose(self, block: Block, base: str | None, of: Sequence[str], whole_pools: frozenset[str]) -> PolicyPath:
+    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """The best candidate of each example."""
         first = str(base)
         names = dict(zip(of, slice_names(block, base, of), strict=True))
@@ -146,7 +144,7 @@ class BestAction(OracleRule):
             name = names.get(entry, entry)
             pool = block.pools[name]
             short = block.pools[first].size < pool.reads.max(axis=1, initial=0) if name != entry else False
-            lacks = (pool.size == 0) | short | (pool.behind_gap > 0 if name in whole_pools else False)
+            lacks = (pool.size == 0) | short | (pool.whole & (pool.behind_gap > 0))
             reasons.append(f"`{name}` {LACKS}")
             reason = np.where(lacks & (reason == 0), len(reasons) - 1, reason).astype(np.int16)
         candidates = [_candidate(block, first, first, [0], True)]
@@ -154,35 +152,21 @@ class BestAction(OracleRule):
             samples = list(range(block.pools[names[entry]].code.shape[1]))
             for group in [samples] if self.together else [[sample] for sample in samples]:
                 candidates.append(_candidate(block, first, names[entry], group, names[entry] == entry))
-        best = np.zeros(len(block.examples), dtype=np.int64)
-        value, tokens = candidates[0].value, np.full(len(best), -np.inf)
-        for number, candidate in enumerate(candidates[1:], 1):
-            take = (candidate.value > value) | ((candidate.value == value) & (candidate.tokens < tokens))
-            best = np.where(take, number, best)
-            value, tokens = np.where(take, candidate.value, value), np.where(take, candidate.tokens, tokens)
-        return self._chosen(block, candidates, best, reason, tuple(reasons))
-
-    def _chosen(
-        self, block: Block, candidates: list[Candidate], best: np.ndarray, reason: np.ndarray, reasons: tuple[str, ...]
-    ) -> PolicyPath:
+        tokens = np.stack([np.full(len(reason), -np.inf), *(one.tokens for one in candidates[1:])])
+        best = np.lexsort((tokens, -np.stack([one.value for one in candidates])), axis=0)[0]
         traces: list[tuple[str, int]] = []
         made: list[Realization] = []
-        for number, candidate in enumerate(candidates):
-            here = best == number
-            if here.any():
-                traces += candidate.traces
-                made += [
-                    Realization(one.weight * here, tuple(s.where(here) for s in one.segments))
-                    for one in candidate.realizations
-                ]
-        outcome = mean_of(block, traces, made, reason, reasons)
+        for number in np.unique(best):
+            traces += candidates[number].traces
+            made += [one.where(best == number) for one in candidates[number].realizations]
+        outcome = mean_of(block, traces, made, reason, tuple(reasons))
         chosen = None
         if self.single:
-            names = tuple(dict.fromkeys(name for name, _ in traces))
+            slices = tuple(dict.fromkeys(name for name, _ in traces))
             where, which = np.zeros(len(best), dtype=np.int64), np.zeros(len(best), dtype=np.int64)
             for (name, index), one in zip(traces, made, strict=True):
-                where[one.weight > 0], which[one.weight > 0] = names.index(name), index
-            chosen = ChosenTraces(names, where, which)
+                where[one.weight > 0], which[one.weight > 0] = slices.index(name), index
+            chosen = ChosenTraces(slices, where, which)
         return PolicyPath(outcome, tuple(made), chosen, {})
 
 
@@ -228,7 +212,7 @@ RULES: Mapping[str, OracleRule] = {
 }
 
 
-def _candidate(block: Block, base: str, name: str, samples: list[int], first_attempts: bool) -> Candidate:
+def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_attempts: bool) -> Candidate:
     """The traces `samples` of a slice as one candidate."""
     pool, made = block.pools[name], []
     value, tokens = np.zeros(len(block.examples)), np.zeros(len(block.examples))
@@ -236,24 +220,21 @@ def _candidate(block: Block, base: str, name: str, samples: list[int], first_att
     for sample in samples:
         on = pool.size > sample
         if first_attempts:
-            own = np.zeros(pool.code.shape)
-            own[:, sample] = on
-            segment = CallSegment({(name, None): certain(own)})
+            segment = CallSegment({(name, None): one_trace(pool, sample)})
         else:
             segment = revision(block, base, name, sample)
         made.append(Realization(on / np.maximum(count, 1), (segment,)))
         costs = extra_cost(block, [segment], [])
         paid = costs[:, COSTS.index("prompt_tokens")] + costs[:, COSTS.index("completion_tokens")]
         tokens += np.where(on, paid, 0.0)
-        judged = judged_unless_null(pool.judged[:, sample], pool.code[:, sample] >= 0)
-        value += np.where(on, np.nan_to_num(judged, nan=-1.0), 0.0)
+        value += np.where(on, np.nan_to_num(pool.judgement[:, sample], nan=-1.0), 0.0)
     known = count > 0
     mean = np.where(known, value / np.maximum(count, 1), -1.0)
     cost = np.where(known, tokens / np.maximum(count, 1), np.inf)
     return Candidate([(name, sample) for sample in samples], made, mean, np.nan_to_num(cost, nan=np.inf))
 
 
-def _bill(block: Block, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
+def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
     """How many traces (E,) each slice must have: one of each in `of`, and of the base what the revisions read."""
     needed = {name: np.ones(len(block.examples), dtype=np.int32) for name in names}
     if base is not None:

@@ -13,8 +13,8 @@ from replay.data.contents import Contents
 from replay.data.needs import Needs
 from replay.engine.calls import PolicyPath
 from replay.engine.mixing import choose
-from replay.policies.base import Policy, Reader, Replayed, Stage
-from toolkit.errors import ThinkbackError, shown, suggest
+from replay.policies.base import Evaluator, Policy, Stage, errors_of
+from toolkit.errors import ThinkbackError, errors_begin, require_known, shown
 from toolkit.settings import check, from_table, setting
 
 TABLE = 'a table such as { column = "router_score", at_least = 0.5 }'
@@ -29,10 +29,8 @@ class Router:
     below: float | None = setting(None, what="a number or a list of them")
 
     def __post_init__(self) -> None:
-        try:
+        with errors_begin("`route`: "):
             check(self)
-        except ThinkbackError as error:
-            raise ThinkbackError(f"`route`: {error}") from None
         if (self.at_least is None) == (self.below is None):
             raise ThinkbackError("`route` needs one threshold, `at_least` or `below`")
 
@@ -47,47 +45,34 @@ class Router:
         return {name: value for name, value in settings.items() if value is not None}
 
 
+def router_from(table: object, place: str) -> Router:
+    """A router from its table in a policy file."""
+    if not isinstance(table, Mapping) or "column" not in table:
+        raise ThinkbackError(f"`{place}` takes {TABLE}")
+    return from_table(Router, table, place)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Route(Policy):
     """Chooses between `then` and `else` before anything is solved; only the chosen one is paid."""
 
-    route: Router
+    route: Router = setting(read=router_from)
     then: Policy
     else_: Policy
     kind: ClassVar[str] = "route"
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any], reader: Reader) -> Self:
-        """From its tables."""
-        made = dict(table)
-        for key in ("then", "else"):
-            if key in made:
-                made[key] = reader.policy(made[key], f"{table.get('name', '')}: {key}")
-        if "route" in made:
-            if not isinstance(made["route"], Mapping) or "column" not in made["route"]:
-                raise ThinkbackError(f"`route` takes {TABLE}")
-            made["route"] = from_table(Router, made["route"], "route")
-        return from_table(cls, made)
+    inner: ClassVar[tuple[str, ...]] = ("then", "else_")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.route, Router):
             raise self.refuse(f"`route` is {shown(self.route)}; it takes {TABLE}")
-        for key in ("then", "else_"):
-            self.require_part(key)
-
-    @property
-    def parts(self) -> tuple[Policy, ...]:
-        """Both branches."""
-        return (self.then, self.else_)
+        self.require_parts()
 
     def resolve(self, contents: Contents) -> Self:
         """With its branches resolved; the router's column must be a number of each example."""
         column = self.route.column
-        if column not in contents.example_columns:
-            raise self.refuse(
-                f"examples have no column `{column}` to route by; {suggest(column, contents.example_columns)}"
-            )
+        with errors_of(self.name):
+            require_known(column, contents.example_columns, f"examples have no column `{column}` to route by")
         dtype = contents.example_columns[column]
         if not (dtype.is_numeric() or dtype == pl.Boolean):
             raise self.refuse(f"column `{column}` of examples holds {dtype}; a router's score is a number")
@@ -97,10 +82,10 @@ class Route(Policy):
         """The router's column."""
         return Needs(example_columns=frozenset([self.route.column]))
 
-    def _values(self, on: Replayed) -> np.ndarray:
+    def _values(self, on: Evaluator) -> np.ndarray:
         return on.block.examples[self.route.column].cast(pl.Float64).to_numpy().astype(float)
 
-    def path(self, on: Replayed) -> PolicyPath:
+    def path(self, on: Evaluator) -> PolicyPath:
         """`then` where the column says so, else `else`."""
         values = self._values(on)
         path = choose(self.route.chooses(values), on.path(self.then), on.path(self.else_))
@@ -108,7 +93,7 @@ class Route(Policy):
         reason = np.where(np.isnan(values), len(reasons) - 1, path.outcome.reason).astype(np.int16)
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
 
-    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """What the router read, and the branch that it chose."""
         value = float(self._values(on)[0])
         first = bool(self.route.chooses(np.array([value]))[0])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs
 from replay.engine.calls import ChosenTraces, PolicyPath, Realization
-from replay.engine.cuts import Cut, cut, paid_segment, partial, reasons
+from replay.engine.cuts import Cut, cut, paid_segment, reasons, why_partial
 from replay.engine.expectation import expected_outcome
 from replay.engine.outcome import Outcome, RunSums
 from replay.engine.sets import SET_COLUMNS
@@ -23,12 +23,12 @@ from replay.kinds.sample_conformal import fit_conformal, with_prediction_sets
 from replay.kinds.sample_remarks import outside_remarks, rows_left_out, sum_remarks
 from replay.learning.calibration import fit_calibration
 from replay.learning.prior import fit_prior
-from replay.policies.base import Learner, Policy, Reader, Replayed, Stage
+from replay.policies.base import Evaluator, Fit, Policy, Stage, errors_of
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.known import ORDERS, SELECTS
 from replay.sampling.learned import Calibration, Conformal, Learned, Prior
 from replay.sampling.orders import Generation, Order, RandomOrder
-from replay.sampling.own_stops import stop_rule
+from replay.sampling.own_stops import stop_from, stop_rule
 from replay.sampling.prefix import SCORES, VOTES, Prefix
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
@@ -69,33 +69,27 @@ class Sample(Policy):
     ridge: float = setting(1.0, above=0)
     forgetting: float = setting(1.0, above=0, high=1)
     bonus: float = setting(0.0, low=0)
-    prior: Prior | None = None
-    calibration: Calibration | None = None
-    conformal: Conformal | None = None
+    prior: Prior | None = setting(None, read=partial(from_table, Prior))
+    calibration: Calibration | None = setting(None, read=partial(from_table, Calibration))
+    conformal: Conformal | None = setting(None, read=partial(from_table, Conformal))
     kind: ClassVar[str] = "sample"
     lists: ClassVar[frozenset[str]] = frozenset({"features"})
+    last_step: ClassVar[bool] = True
 
     # ---- settings ----
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], reader: Reader) -> Self:
-        """From its keys; `stop` and what is learnt are tables of their own."""
-        made = dict(table)
-        if "stop" in made:
-            made["stop"] = reader.stop(made["stop"])
-        for learned in LEARNED:
-            if learned.key in made:
-                made[learned.key] = from_table(learned, made[learned.key], learned.key)
-        return from_table(cls, made)
+    def from_table(cls, table: Mapping[str, Any], own: Mapping[str, type]) -> Self:
+        """From its keys; `stop` may be a rule of the user's own."""
+        stop = {"stop": stop_from(table["stop"], own)} if "stop" in table else {}
+        return super().from_table({**table, **stop}, own)
 
     def __post_init__(self) -> None:
         given: Any = self.features
         object.__setattr__(self, "features", (given,) if isinstance(given, str) else given)
         super().__post_init__()
-        try:
+        with errors_of(self.name):
             object.__setattr__(self, "stop", stop_rule(self.stop))
-        except ThinkbackError as error:
-            raise self.refuse(error) from None
         self._check_learned()
         self._check_combination()
 
@@ -130,11 +124,6 @@ class Sample(Policy):
     def single(self) -> bool:
         """One order."""
         return self.orders is None and not self.expected
-
-    @property
-    def last_step(self) -> bool:
-        """A walk ends in a step."""
-        return True
 
     @property
     def first_attempt(self) -> str | None:
@@ -186,7 +175,7 @@ class Sample(Policy):
             )
         if order.verifies_later and SCORES not in select.reads:
             raise self.refuse(f'`order = "{self.order}"` goes with `select` `best` or `weighted`, not `{self.select}`')
-        if order.one_by_one and self.width != 1:
+        if order.lazy and self.width != 1:
             raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
         if self.expected:
             if not (order.drawn and select.by_score and stop.verification_budget is not None):
@@ -206,20 +195,18 @@ class Sample(Policy):
                     f"the log has {len(contents.pools)} pools, so it needs `pool`; {suggest('', contents.pools)}"
                 )
             return replace(self, pool=next(iter(contents.pools))).resolve(contents)
-        try:
+        with errors_of(self.name):
             contents.require_pool(self.pool)
             if self.verifies:
                 contents.require_verifier(str(self.verifier))
             for name in self.ordering.features:
                 contents.require_feature(name, f"the {self.order}")
-        except ThinkbackError as error:
-            raise self.refuse(error) from None
         if self.pool in contents.opaque and VOTES in self.reads:
             raise self.refuse(
                 f"pool `{self.pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean "
                 "nothing; use select `first` or `best` with no stop or a budget"
             )
-        cuts = self.ordering.cuts or (not self.ordering.verifies_later and self.stop.cuts)
+        cuts = self.ordering.lazy or (not self.ordering.verifies_later and self.stop.cuts)
         if self.pool in contents.whole and (self.orders is not None or cuts):
             raise self.refuse(
                 f"pool `{self.pool}` depends on how many traces there were (prefix: false), so it is replayed whole "
@@ -240,32 +227,20 @@ class Sample(Policy):
         """Its pool."""
         return frozenset([str(self.pool)])
 
-    def learn(self, learner: Learner) -> Self:
+    def learn(self, fit: Fit) -> Self:
         """With prior, calibration and conformal thresholds fitted, each on top of those before."""
         pool, verifier, made = str(self.pool), str(self.verifier), self
-        if self.conformal is not None:
-            for settings in (self.prior, self.calibration):
-                if settings is not None:
-                    learner.refuse_reuse(self, settings, self.conformal)
-        same = (pool, verifier)
-        if made.prior is not None:
-            prior = learner.learn(
-                made, made.prior, (*same, made.features),
-                lambda block, one: fit_prior(block.pools[pool], verifier, self.features, one),
-            )  # fmt: skip
-            made = replace(made, prior=prior)
-        if made.calibration is not None:
-            calibration = learner.learn(
-                made, made.calibration, same, lambda block, one: fit_calibration(block.pools[pool], verifier, one)
-            )
-            made = replace(made, calibration=calibration)
-        if made.conformal is not None:
+        shared = {"prior": (pool, verifier, self.features), "calibration": (pool, verifier)}
+        fits = {
+            "prior": lambda block, one, plain: fit_prior(block.pools[pool], verifier, self.features, one),
+            "calibration": lambda block, one, plain: fit_calibration(block.pools[pool], verifier, one),
+            "conformal": lambda block, one, plain: fit_conformal(block, plain.walks()[0], plain.cutting(block), one),
+        }
+        for settings in self.learns:
             plain = replace(made, conformal=None)
-            conformal = learner.learn(
-                made, made.conformal, (plain.cache_key,),
-                lambda block, one: fit_conformal(block, plain.walks()[0], plain.cutting(learner.whole_pools), one),
-            )  # fmt: skip
-            made = replace(made, conformal=conformal)
+            key = shared.get(settings.key, (plain.cache_key,))
+            found = fit(made, settings, key, partial(fits[settings.key], plain=plain))
+            made = replace(made, **{settings.key: found})
         return made
 
     # ---- a block ----
@@ -289,14 +264,14 @@ class Sample(Policy):
             for repetition in range(self.orders or 1)
         ]
 
-    def cutting(self, whole_pools: frozenset[str]) -> Cut:
+    def cutting(self, block: LogBlock) -> Cut:
         """Where it stops, and what the log must have for that."""
         return Cut(
             stop=self.stop,
             cap=self.max_traces,
             width=self.width,
             all_scores=self.ordering.all_scores or self.expected,
-            whole=self.pool in whole_pools,
+            whole=block.pools[str(self.pool)].whole,
             shrinks=self.on_missing == "use_available",
         )
 
@@ -304,7 +279,7 @@ class Sample(Policy):
         return reasons(self.pool, self.verifier, self.max_traces, self.features)
 
     @classmethod
-    def prepare(cls, policies: Sequence[Self], on: Replayed) -> None:
+    def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
         """Walk every order once, and cut it for all policies that share it."""
         walked = {policy.cache_key: policy for policy in policies if not policy.expected}
         caps: dict[Walk, int] = {}
@@ -322,7 +297,7 @@ class Sample(Policy):
             at_end = listwise_costs(trajectory) if trajectory.listwise.any() else None
             for key in keys:
                 policy = walked[key]
-                found = cut(trajectory, policy.cutting(on.whole_pools))
+                found = cut(trajectory, policy.cutting(on.block))
                 extra = None if at_end is None or found.called is None else at_end * found.called[:, None]
                 sums[key].add(trajectory, policy.selector, found.step, found.ending, found.reason, extra)
                 if policy.conformal is not None:
@@ -332,14 +307,14 @@ class Sample(Policy):
         for key, policy in walked.items():
             on.keep(policy, with_sets.get(key) or sums[key].outcome())
 
-    def outcome(self, on: Replayed) -> Outcome:
+    def outcome(self, on: Evaluator) -> Outcome:
         """The exact mean over all orders; other outcomes are kept when walks are prepared."""
         trajectory = walk_block(on.block, replace(self.walks()[0], order=Generation()))
-        called = np.zeros(len(trajectory.limit), dtype=bool)
-        reason = partial(trajectory, self.cutting(on.whole_pools), trajectory.limit, called)
+        called = np.zeros(len(trajectory.steps.limit), dtype=bool)
+        reason = why_partial(trajectory, self.cutting(on.block), trajectory.steps.limit, called)
         return expected_outcome(trajectory, self.stop.verification_budget or 0, reason, self._reasons())
 
-    def path(self, on: Replayed) -> PolicyPath:
+    def path(self, on: Evaluator) -> PolicyPath:
         """A realization for each of its orders."""
         outcome = on.outcome(self)
         made, chosen = [], None
@@ -355,7 +330,7 @@ class Sample(Policy):
                 chosen = ChosenTraces((walk.pool,), np.zeros(len(step), dtype=np.int64), sample)
         return PolicyPath(outcome, tuple(made), chosen, {}, self.orders)
 
-    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """Its steps up to the stop, in one of its orders."""
         walks = self.walks()
         if not 0 <= repetition < len(walks):
@@ -363,14 +338,14 @@ class Sample(Policy):
         walk = replace(walks[repetition], order=RandomOrder()) if self.expected else walks[repetition]
         title = f"`{self.name}`" + (f", order {repetition} of {self.orders}" if self.orders else "")
         trajectory = walk_block(on.block, walk)
-        rows = sample_steps.step_table(on.block, trajectory, self.cutting(on.whole_pools), self.selector)
+        rows = sample_steps.step_table(on.block, trajectory, self.cutting(on.block), self.selector)
         yield Stage(title, rows)
 
     def ending(self, ending: str) -> str:
         """In words."""
         return sample_steps.WHY.get(ending, ending)
 
-    def remarks(self, block: Block) -> Iterator[Remark]:
+    def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """Verifications that count as free, and scores that do not mean what the policy takes them for."""
         pool = block.pools[str(self.pool)]
         if not self.verifies:
@@ -382,14 +357,14 @@ class Sample(Policy):
         raw_margin = self.stop.raw_scores and self.calibration is None
         yield from outside_remarks(verifier, scores, self.ordering.predicts, raw_margin)
 
-    def may_pay(self, block: Block) -> Iterator[tuple[str, str, np.ndarray]]:
+    def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
         """The verifications (pool, verifier, (E, T)) that it may pay: of valid traces, within its cap."""
         if self.verifies:
             pool = block.pools[str(self.pool)]
             most = self.max_traces if self.orders is None else pool.code.shape[1]  # orders are of the whole pool
             yield str(self.pool), str(self.verifier), (np.arange(pool.code.shape[1]) < most) & (pool.code >= 0)
 
-    def untrusted_rules(self, block: Block) -> Iterator[tuple[StopRule, Prefix]]:
+    def untrusted_rules(self, block: LogBlock) -> Iterator[tuple[StopRule, Prefix]]:
         """Its stop, unless that is built in."""
         if not self.stop.trusted:
             yield self.stop, walk_block(block, self.walks()[0]).prefix

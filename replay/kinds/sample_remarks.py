@@ -17,30 +17,27 @@ SHOWN = 5
 """Policies that are named at most."""
 
 
-def _negative(verifiers: Counts) -> list[str]:
-    return [f"negative scores count against an answer in a weighted vote: {listed(sorted(verifiers))}"]
+def _outside(verifiers: Counts) -> str:
+    several = len(verifiers) > 1
+    return f"verifier{'s' if several else ''} {listed(sorted(verifiers))} score{'' if several else 's'} outside [0, 1]"
 
 
 def _clipped(verifiers: Counts) -> list[str]:
-    several = len(verifiers) > 1
     return [
-        f"verifier{'s' if several else ''} {listed(sorted(verifiers))} score{'' if several else 's'} outside [0, 1]. "
-        "The surrogate clips its predictions to [0, 1]; where all are clipped, traces are verified in generation order "
-        "(with `bonus`: by uncertainty)"
+        f"{_outside(verifiers)}. The surrogate clips its predictions to [0, 1]; where all are clipped, traces are "
+        "verified in generation order (with `bonus`: by uncertainty)"
     ]
 
 
-def _raw_margin(verifiers: Counts) -> list[str]:
-    several = len(verifiers) > 1
-    return [
-        f"verifier{'s' if several else ''} {listed(sorted(verifiers))} score{'' if several else 's'} outside [0, 1]; "
-        "the stop `margin` is in units of these raw scores"
-    ]
-
-
-NEGATIVE = RemarkKind("negative_weights", _negative, Severity.WARNING)
+NEGATIVE = RemarkKind(
+    "negative_weights",
+    lambda found: [f"negative scores count against an answer in a weighted vote: {listed(sorted(found))}"],
+    Severity.WARNING,
+)
 CLIPPED = RemarkKind("clipped_predictions", _clipped, Severity.WARNING)
-RAW_MARGIN = RemarkKind("raw_margin", _raw_margin)
+RAW_MARGIN = RemarkKind(
+    "raw_margin", lambda found: [f"{_outside(found)}; the stop `margin` is in units of these raw scores"]
+)
 
 
 def sum_remarks(verifier: str, scores: Scores) -> Iterator[Remark]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block
-from replay.engine.costs import COSTS, derived
+from replay.data.block import LogBlock
+from replay.engine.costs import by_name
 from replay.engine.cuts import Cut, cut
 from replay.engine.trajectory import Trajectory
 from replay.sampling.selects import Select
@@ -20,7 +20,7 @@ WHY = {
 }
 
 
-def step_table(block: Block, trajectory: Trajectory, how: Cut, select: Select) -> pl.DataFrame:
+def step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select) -> pl.DataFrame:
     """One row for each step up to the one at which the policy stops, on the only example of a block."""
     stopped = int(cut(trajectory, how).step[0])
     last = min(stopped, int(trajectory.steps.count[0]))  # a lazy walk may end in a step that verifies nothing
@@ -32,12 +32,12 @@ def step_table(block: Block, trajectory: Trajectory, how: Cut, select: Select) -
     chosen = trajectory.chosen(select)[0, 1 : limit + 1]
     now = np.where(chosen >= 0, trajectory.pool.word[0, trajectory.place[0, np.maximum(chosen, 0)]], -1)
     at = trajectory.sample_index[0, :limit]
-    costs = {name: trajectory.costs[0, 1 : limit + 1, i] for i, name in enumerate(COSTS)}
+    costs = by_name(trajectory.costs[0, 1 : limit + 1])
     columns: dict[str, pl.Series | np.ndarray] = {
         "step": np.arange(1, limit + 1),
         "sample": at,
         "answer": answers(block, trajectory.pool.word[0, at]),
-        "score": trajectory.score[0, :limit],
+        "score": trajectory.revealed.score[0, :limit],
         "votes": seen.votes[0],
         "second_votes": seen.second_votes[0],
         "lead": seen.lead[0],
@@ -50,11 +50,10 @@ def step_table(block: Block, trajectory: Trajectory, how: Cut, select: Select) -
             "threshold": np.full(limit, threshold),
         }
     columns |= {"holds": holds, "answer_now": answers(block, now)}
-    columns |= {name: derived(costs)[name] for name in ("total_tokens", "operations")}
-    columns["latency_s"] = costs["latency_s"]
+    columns |= {name: costs[name] for name in ("total_tokens", "operations", "latency_s")}
     return pl.DataFrame(columns, nan_to_null=True)[:last]
 
 
-def answers(block: Block, words: np.ndarray) -> pl.Series:
+def answers(block: LogBlock, words: np.ndarray) -> pl.Series:
     """Answers by their numbers in the block's vocabulary, null for -1."""
     return pl.Series([block.vocabulary[int(word)] if word >= 0 else None for word in words], dtype=pl.String)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 
 
-def trace_rows(block: Block, slice_: str, samples: Iterable[int], judged: bool = False) -> Iterator[dict[str, Any]]:
+def trace_rows(block: LogBlock, slice_: str, samples: Iterable[int], judged: bool = False) -> Iterator[dict[str, Any]]:
     """Sample index, answer and tokens of some traces of a slice; with `judged`, whether they are right."""
     pool = block.pools[slice_]
     for sample in samples:

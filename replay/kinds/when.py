@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from math import inf
+from typing import ClassVar, Self
 
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.contents import Contents, longest_suffix
 from replay.data.needs import Needs
 from replay.engine.calls import (
@@ -18,20 +19,19 @@ from replay.engine.calls import (
     PolicyPath,
     Realization,
     beyond,
-    calls_of,
+    expected_tokens,
     extra_cost,
-    extra_tokens,
     union,
 )
 from replay.engine.mixing import either, paid, pick, predicted
-from replay.engine.outcome import Outcome, against
+from replay.engine.outcome import Against, Outcome
 from replay.engine.signals import SIGNALS
-from replay.policies.base import Policy, Reader, Replayed, Stage, nested
+from replay.policies.base import Evaluator, Policy, Stage, errors_of, nested
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import ALL, Gate, Signals, Threshold, gate_from
 from toolkit.errors import ThinkbackError, listed, shown
 from toolkit.log import Log
-from toolkit.settings import from_table
+from toolkit.settings import setting
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ class SweptGate:
 
     def never_and_always(self) -> tuple[When, When]:
         """The policy that never, and the one that always intervenes, where the signal is known."""
-        never, always = self.threshold.never_and_always()
-        return replace(self.policy, gate=never), replace(self.policy, gate=always)
+        low, high = self.at(-inf), self.at(inf)
+        return (low, high) if self.threshold.falling else (high, low)
 
-    def signal(self, on: Replayed) -> np.ndarray:
+    def signal(self, on: Evaluator) -> np.ndarray:
         """The signal on a block (E,), NaN where it is not logged."""
         return self.policy.gated(on).signals[self.threshold.unset()].value
 
@@ -76,25 +76,14 @@ class When(Policy):
     """`base`, and where the gate fires on its outcome, the answer of `then` in its place."""
 
     base: Policy
-    gate: Gate
+    gate: Gate = setting(read=gate_from)
     then: Policy
     kind: ClassVar[str] = "when"
-
-    @classmethod
-    def from_table(cls, table: Mapping[str, Any], reader: Reader) -> Self:
-        """From its tables."""
-        made = dict(table)
-        for key in ("base", "then"):
-            if key in made:
-                made[key] = reader.policy(made[key], f"{table.get('name', '')}: {key}")
-        if "gate" in made:
-            made["gate"] = gate_from(made["gate"])
-        return from_table(cls, made)
+    inner: ClassVar[tuple[str, ...]] = ("base", "then")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in ("base", "then"):
-            self.require_part(key)
+        self.require_parts()
         if not isinstance(self.gate, Gate):
             raise self.refuse(f"`gate` is {shown(self.gate)}; it takes a `Threshold`, `AnyOf` or `AllOf`")
         if not self.base.single:
@@ -110,11 +99,6 @@ class When(Policy):
                 )
             if signal is not None and signal.verified and not self.base.verifies:
                 raise self.refuse(f"signal `{one.signal}` reads verifier scores, and its `base` verifies nothing")
-
-    @property
-    def parts(self) -> tuple[Policy, ...]:
-        """Base and then."""
-        return (self.base, self.then)
 
     @property
     def flips_against(self) -> str:
@@ -148,13 +132,11 @@ class When(Policy):
         """With its parts resolved; the log must have what the gate reads."""
         made = super().resolve(contents)
         slices = made.base.slices(contents)
-        for one in made.gate.thresholds():
-            try:
+        with errors_of(self.name):
+            for one in made.gate.thresholds():
                 one.require(contents, slices)
                 if one.file is not None:
                     made._check_file(one.file, contents)
-            except ThinkbackError as error:
-                raise self.refuse(error) from None
         return made
 
     def _check_file(self, gate: GateFile, contents: Contents) -> None:
@@ -203,28 +185,24 @@ class When(Policy):
 
     # ---- a block ----
 
-    def gated(self, on: Replayed) -> GatedParts:
+    def gated(self, on: Evaluator) -> GatedParts:
         """What it shares with others that differ in thresholds alone."""
         key = ("gated", self.base.cache_key, self.gate.shape(), self.then.cache_key)
         return on.once(key, lambda: self._gated(on))
 
-    def _gated(self, on: Replayed) -> GatedParts:
+    def _gated(self, on: Evaluator) -> GatedParts:
         block, base, then = on.block, on.path(self.base), on.path(self.then)
         signals = self.gate.read(block, base)
         before = paid(base)
         gate = beyond(union(signal.calls for signal in signals.values()), before)
         known = [before, gate]
         kept = base.outcome.costs + extra_cost(block, [CallSegment(gate)], [])
-        fired, tokens = np.zeros_like(kept), np.zeros(len(kept))
+        fired, tokens = np.zeros_like(kept), expected_tokens(block, then.realizations, union(known))
         calls = {key for one in then.realizations for segment in one.segments for key in segment.calls}
         apart = not set(union(known)) & calls
-        for one in then.realizations:
-            here = one.weight > 0
-            extra = extra_tokens(block, calls_of(one.segments), union(known))
-            tokens += np.where(here, one.weight * extra, 0.0)
-            if not apart:
-                cost = extra_cost(block, one.segments, known)
-                fired += np.where(here[:, None], one.weight[:, None] * cost, 0.0)
+        for one in () if apart else then.realizations:
+            cost = extra_cost(block, one.segments, known)
+            fired += np.where((one.weight > 0)[:, None], one.weight[:, None] * cost, 0.0)
         return GatedParts(base, then, signals, gate, kept, kept + (then.outcome.costs if apart else fired), tokens)
 
     def _decided(self, parts: GatedParts) -> tuple[Outcome, np.ndarray]:
@@ -242,14 +220,14 @@ class When(Policy):
             reason=np.where(base.reason > 0, base.reason, reason).astype(np.int16),
             reasons=reasons,
             costs=np.where(fires[:, None], parts.fired, parts.kept),
-            against=against(base.correct, done.correct, fires.astype(float), tokens),
+            against=Against(base.correct, done.correct, fires.astype(float), tokens),
         ), fires
 
-    def outcome(self, on: Replayed) -> Outcome:
+    def outcome(self, on: Evaluator) -> Outcome:
         """Its outcome, without the calls."""
         return self._decided(self.gated(on))[0]
 
-    def path(self, on: Replayed) -> PolicyPath:
+    def path(self, on: Evaluator) -> PolicyPath:
         """The base's calls and the gate's, and those of `then` where it fires."""
         parts = self.gated(on)
         outcome, fires = self._decided(parts)
@@ -264,7 +242,7 @@ class When(Policy):
         kept = tuple(one for one in made if one.weight.any())
         return PolicyPath(outcome, kept, chosen, union([base.gate, parts.gate]))
 
-    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """The base, what the gate read, and `then` where it fired."""
         parts = self.gated(on)
         _, fires = self._decided(parts)
@@ -288,7 +266,7 @@ class When(Policy):
         if fires[0]:
             yield from self.then.explain(on, repetition)
 
-    def may_pay(self, block: Block) -> Iterator[tuple[str, str, np.ndarray]]:
+    def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
         """Whatever its gate reads of the base's chosen trace."""
         wanted = {one.name for each in self.gate.thresholds() for one in each.inputs if one.source == "verifier"}
         for name, pool in block.pools.items():

@@ -7,16 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from replay.data.block import Pool
+from replay.data.block import LoggedPool
 from replay.sampling.learned import Calibration, Predictor
 from toolkit.errors import ThinkbackError
 
 
-def fit_calibration(pool: Pool, verifier: str, calibration: Calibration) -> Calibration:
+def fit_calibration(pool: LoggedPool, verifier: str, calibration: Calibration) -> Calibration:
     """The calibration fitted on every judged, valid, scored trace of a pool of the development split."""
-    score = pool.scores[verifier].score
-    known = (pool.code >= 0) & ~np.isnan(score) & ~np.isnan(pool.judged)
-    scores, right = score[known], pool.judged[known]
+    known = pool.scored(verifier) & ~np.isnan(pool.judged)
+    scores, right = pool.scores[verifier].score[known], pool.judged[known]
     if not ((right > 0).any() and (right < 1).any()):
         raise ThinkbackError(
             f"`calibration.on` ({calibration.on}) needs right and wrong traces with a score; it has "

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from replay.data.block import Pool
+from replay.data.block import LoggedPool
 from replay.sampling.learned import NullRows, Predictor, Prior
 from toolkit.errors import ThinkbackError
 
@@ -21,7 +21,7 @@ FEWEST = 20
 DECIMALS = 9
 
 
-def fit_prior(pool: Pool, verifier: str, features: tuple[str, ...], prior: Prior) -> Prior:
+def fit_prior(pool: LoggedPool, verifier: str, features: tuple[str, ...], prior: Prior) -> Prior:
     """The prior fitted on every scored, valid trace of a pool of the development split that has all features."""
     values, scores = development_rows(pool, verifier, features)
     if len(scores) < FEWEST:
@@ -32,25 +32,19 @@ def fit_prior(pool: Pool, verifier: str, features: tuple[str, ...], prior: Prior
     return replace(prior, fit=MODELS[prior.model](values, scores), left_out=null_rows(pool, verifier, features))
 
 
-def development_rows(pool: Pool, verifier: str, features: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+def development_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Features (n, F) and scores (n,) of the scored, valid traces without a null feature, example by example."""
     columns = np.stack([pool.features[name] for name in features], axis=-1)  # (E, T, F)
-    known = _scored(pool, verifier) & ~np.isnan(columns).any(axis=-1)
+    known = pool.scored(verifier) & ~np.isnan(columns).any(axis=-1)
     return columns[known], pool.scores[verifier].score[known]
 
 
-def null_rows(pool: Pool, verifier: str, features: tuple[str, ...]) -> NullRows:
+def null_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> NullRows:
     """What `development_rows` leaves out for a null feature."""
-    scored = _scored(pool, verifier)
-    null = {name: scored & np.isnan(pool.features[name]) for name in features}
+    null = {name: pool.scored(verifier) & np.isnan(pool.features[name]) for name in features}
     lost = np.any(list(null.values()), axis=0)  # (E, T)
     named = tuple(name for name, where in null.items() if where.any())
     return NullRows(int(lost.sum()), int(lost.any(axis=1).sum()), len(lost), named)
-
-
-def _scored(pool: Pool, verifier: str) -> np.ndarray:
-    """The scored, valid traces (E, T)."""
-    return (pool.code >= 0) & ~np.isnan(pool.scores[verifier].score)
 
 
 def _linear(features: np.ndarray, scores: np.ndarray) -> Predictor:

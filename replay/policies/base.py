@@ -1,29 +1,32 @@
 """What every kind of policy is asked: how it is read, what it needs of a log, how it replays, explains and notes.
 
-A kind is a frozen dataclass below `Policy`, in a module of `replay.kinds`. The engine asks it and never tests for it.
+A kind is a frozen dataclass below `Policy`, in a module of `replay.kinds`. The `Evaluator` asks it on a block of a log
+and never tests for it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs
 from replay.engine.calls import PolicyPath
+from replay.engine.flips import compare
 from replay.engine.outcome import Outcome
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.prefix import Prefix
 from replay.sampling.stops import StopRule
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError, shown
+from toolkit.errors import ThinkbackError, shown, suggest
 from toolkit.log import Log
 from toolkit.settings import check, from_table, setting
 
@@ -35,59 +38,20 @@ class PolicyError(ThinkbackError):
     """An error that names its policy."""
 
 
-class Reader(Protocol):
-    """Reads the parts of a policy's table."""
-
-    def policy(self, table: Any, name: str) -> Policy:
-        """A policy inside another one, which messages call by this name."""
-        ...
-
-    def stop(self, table: Any) -> Any:
-        """A stopping rule, one of the user's own among them."""
-        ...
-
-
-class Learner(Protocol):
-    """Fits what policies learn on development splits, each setting once."""
-
-    whole_pools: frozenset[str]
-
-    def learn(self, policy: Policy, settings: Any, same: tuple[Hashable, ...], fit: Callable[[Block, Any], Any]) -> Any:
-        """`settings` with what `fit` found on the examples of its condition `on`."""
-        ...
-
-    def refuse_reuse(self, policy: Policy, learnt: Any, calibrated: Any) -> None:
-        """Raise where examples are both learnt from and used to set thresholds of what was learnt."""
-        ...
+@contextmanager
+def errors_of(policy: str) -> Iterator[None]:
+    """Errors within are about a policy, and name it once."""
+    try:
+        yield
+    except PolicyError:
+        raise
+    except ThinkbackError as error:
+        raise PolicyError(f"policy `{policy}`: {error}") from None
 
 
-class Replayed(Protocol):
-    """Policies on one block, each evaluated once."""
-
-    block: Block
-    whole_pools: frozenset[str]
-    traced: frozenset[Hashable]
-    """Keys of the policies whose paths will be asked for."""
-
-    def outcome(self, policy: Policy) -> Outcome:
-        """Outcome of a policy by itself."""
-        ...
-
-    def path(self, policy: Policy) -> PolicyPath:
-        """Outcome of a policy, and what it paid."""
-        ...
-
-    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once for each key."""
-        ...
-
-    def keep(self, policy: Policy, outcome: Outcome) -> None:
-        """Keep an outcome that was made beforehand."""
-        ...
-
-    def chosen_by(self, policy: Policy) -> Any:
-        """The examples on which a policy that ranks them all intervenes: bool (E,); None before it is known."""
-        ...
+Fit = Callable[["Policy", Any, tuple[Hashable, ...], Callable[[LogBlock, Any], Any]], Any]
+"""Fits a policy's settings on the examples where their condition `on` holds, once for all that share a key: takes the
+policy, the settings, the key, and what makes of a block and the settings the fitted ones."""
 
 
 @dataclass(frozen=True)
@@ -110,22 +74,33 @@ class Policy(ABC):
     sweep_size: int = setting(1, key=False)
     """How many policies the sweep made."""
     kind: ClassVar[str]
+    inner: ClassVar[tuple[str, ...]] = ()
+    """Fields that hold the policies that it is made of; a key of a table is the field without a final `_`."""
     lists: ClassVar[frozenset[str]] = frozenset()
     """Keys whose value is a list by nature: there, a list of lists is the sweep."""
     single_by: ClassVar[str] = "leave out `orders` and `expected`"
     """How a policy of this kind comes to have one chosen trace."""
+    last_step: ClassVar[bool] = False
+    """Whether it ends in a step of a walk, of which signals tell."""
 
     # ---- settings ----
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], reader: Reader) -> Self:
-        """A policy from its table, whose inner tables `reader` reads. Raises ThinkbackError for anything wrong."""
-        return from_table(cls, table)
+    def from_table(cls, table: Mapping[str, Any], own: Mapping[str, type]) -> Self:
+        """A policy from its table; `own` are the user's stopping rules by class name.
+
+        Raises ThinkbackError for anything wrong.
+        """
+        made = dict(table)
+        for key in (name.rstrip("_") for name in cls.inner):
+            if isinstance(table.get(key), Mapping):
+                made[key] = read_policy(table[key], f"{table.get('name', '')}: {key}", own)
+        return from_table(cls, made)
 
     @property
     def parts(self) -> tuple[Policy, ...]:
         """Policies that it is made of."""
-        return ()
+        return tuple(part for name in self.inner if isinstance(part := getattr(self, name), Policy))
 
     @property
     def flips_against(self) -> str:
@@ -153,11 +128,6 @@ class Policy(ABC):
         return "`against`, which belongs to the whole policy" if self.against is not None else ""
 
     @property
-    def last_step(self) -> bool:
-        """Whether it ends in a step of a walk, of which signals tell."""
-        return False
-
-    @property
     def verifies(self) -> bool:
         """Whether it makes verifications of its own."""
         return False
@@ -173,14 +143,9 @@ class Policy(ABC):
         return None
 
     @property
-    def sees_all(self) -> bool:
-        """Whether it ranks all examples of a run, and intervenes on the `share` that gains most."""
-        return False
-
-    @property
-    def share(self) -> float:
-        """The share of examples on which a policy that ranks them intervenes."""
-        return 0.0
+    def share(self) -> float | None:
+        """The share of examples, those that gain most, on which it intervenes; None where it does not rank them."""
+        return None
 
     @property
     def gate_files(self) -> tuple[Any, ...]:
@@ -189,7 +154,7 @@ class Policy(ABC):
 
     @property
     def swept_gate(self) -> Any:
-        """Its gate, where the threshold stands for every value of the signal; None where it does not."""
+        """Its gate, where the threshold is every value of the signal; None where it does not."""
         return None
 
     @property
@@ -213,17 +178,18 @@ class Policy(ABC):
 
     def with_parts(self, make: Callable[[Policy], Policy]) -> Self:
         """The policy with `make` of each of its parts in that part's place."""
-        inner = {f.name: made for f in fields(self) if isinstance(made := getattr(self, f.name), Policy)}
+        inner = {name: part for name in self.inner if isinstance(part := getattr(self, name), Policy)}
         changed: dict[str, Any] = {name: make(part) for name, part in inner.items()}
         return replace(self, **changed) if changed else self
 
-    def require_part(self, key: str) -> None:
-        """Raise unless the field `key` holds a policy that can be part of another one."""
-        inner, name = getattr(self, key), key.rstrip("_")
-        if not isinstance(inner, Policy):
-            raise self.refuse(f"`{name}` is {shown(inner)}; it takes a policy, a table with its own `kind`")
-        if inner.top_level_only:
-            raise self.refuse(f"`{name}` has {inner.top_level_only}")
+    def require_parts(self) -> None:
+        """Raise unless every inner field holds a policy that can be part of another one."""
+        for name in self.inner:
+            inner, key = getattr(self, name), name.rstrip("_")
+            if not isinstance(inner, Policy):
+                raise self.refuse(f"`{key}` is {shown(inner)}; it takes a policy, a table with its own `kind`")
+            if inner.top_level_only:
+                raise self.refuse(f"`{key}` has {inner.top_level_only}")
 
     # ---- a log ----
 
@@ -242,29 +208,29 @@ class Policy(ABC):
         """Slices of a block in which its chosen trace may be."""
         return frozenset().union(*(part.slices(contents) for part in self.parts))
 
-    def learn(self, learner: Learner) -> Self:
+    def learn(self, fit: Fit) -> Self:
         """The policy with what it learns fitted, its parts' too."""
-        return self.with_parts(lambda part: part.learn(learner))
+        return self.with_parts(lambda part: part.learn(fit))
 
     # ---- a block ----
 
     @classmethod  # noqa: B027 -- most kinds share nothing
-    def prepare(cls, policies: Sequence[Self], on: Replayed) -> None:
+    def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
         """Work that policies of this kind share on a block, before any of them is asked for."""
 
     @abstractmethod
-    def path(self, on: Replayed) -> PolicyPath:
+    def path(self, on: Evaluator) -> PolicyPath:
         """Its outcome on a block, and what it paid."""
 
-    def gain(self, on: Replayed) -> tuple[np.ndarray, np.ndarray]:
+    def gain(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
         """Of a policy that ranks examples: what each (E,) would gain, and at how many action tokens (E,)."""
         raise NotImplementedError
 
-    def outcome(self, on: Replayed) -> Outcome:
+    def outcome(self, on: Evaluator) -> Outcome:
         """Its outcome alone, where that is less work."""
         return on.path(self).outcome
 
-    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """Its way on the one example of a block, stage by stage; `repetition` picks a random order."""
         for part in self.parts:
             yield from part.explain(on, repetition)
@@ -273,15 +239,15 @@ class Policy(ABC):
         """Why it ended, in words."""
         return ending
 
-    def remarks(self, block: Block) -> Iterator[Remark]:
+    def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """What must be said about a block beside its numbers, by itself."""
         yield from ()
 
-    def may_pay(self, block: Block) -> Iterator[tuple[str, str, np.ndarray]]:
+    def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
         """The verifications of a block that it may pay by itself: slice, verifier, and which traces (E, T) bool."""
         yield from ()
 
-    def untrusted_rules(self, block: Block) -> Iterator[tuple[StopRule, Prefix]]:
+    def untrusted_rules(self, block: LogBlock) -> Iterator[tuple[StopRule, Prefix]]:
         """Its own stopping rules that may look ahead, with what they see on a block."""
         yield from ()
 
@@ -294,10 +260,23 @@ class Policy(ABC):
             raise ThinkbackError("a policy needs a `name` (a string that is not empty)")
         if not self.sweep:
             object.__setattr__(self, "sweep", self.name)
-        try:
+        with errors_of(self.name):
             check(self)
-        except ThinkbackError as error:
-            raise self.refuse(error) from None
+
+
+def read_policy(table: Any, name: str, own: Mapping[str, type]) -> Policy:
+    """A policy from its table, without its sweep; messages call it `name`. Raises PolicyError for anything wrong."""
+    if not isinstance(table, Mapping):
+        raise PolicyError(f"policy `{name}` is {shown(table)}; it takes a table with its own `kind`")
+    kind = table.get("kind")
+    if kind is None:
+        raise PolicyError(f"policy `{name}` has no `kind`; {suggest('', KINDS)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise PolicyError(f"policy `{name}`: unknown kind `{kind}`; {suggest(str(kind), KINDS)}")
+    with errors_of(name):
+        return KINDS[kind].from_table(
+            {key: value for key, value in table.items() if key != "kind"} | {"name": name}, own
+        )
 
 
 def nested(policy: Policy) -> Iterator[Policy]:
@@ -314,3 +293,65 @@ def needs_of(policies: Sequence[Policy], contents: Contents) -> Needs:
         for part in nested(policy):
             found |= part.needs(contents)
     return found
+
+
+class Evaluator:
+    """Policies on one block, each evaluated once, however many others are made of it.
+
+    Every policy must be resolved, and `against` must name one of them. `choices`: ids of the examples on which each
+    policy that ranks all examples of a run intervenes.
+    """
+
+    def __init__(
+        self, block: LogBlock, policies: Sequence[Policy], choices: Mapping[str, frozenset[str]] | None = None
+    ) -> None:
+        self.block, self.policies, self.choices = block, policies, choices or {}
+        self._made: dict[Hashable, Any] = {}
+        names = {name for p in policies if p.against is not None for name in (p.name, p.against)}
+        self.traced = frozenset(p.cache_key for q in policies for p in nested(q) if p is not q or q.name in names)
+        by_kind: dict[type[Policy], dict[Hashable, Policy]] = {}
+        for part in (part for policy in policies for part in nested(policy)):
+            by_kind.setdefault(type(part), {})[part.cache_key] = part
+        for kind, found in by_kind.items():
+            kind.prepare(list(found.values()), self)
+
+    def outcomes(self) -> list[Outcome]:
+        """Outcomes of the policies in their order, with what each fixes and flips against the one that it names."""
+        by_name = {policy.name: policy for policy in self.policies}
+        done = []
+        for policy in self.policies:
+            outcome = self.outcome(policy)
+            if policy.against is not None:
+                theirs = self.path(by_name[policy.against])
+                outcome = replace(outcome, against=compare(self.block, self.path(policy), theirs))
+            done.append(outcome)
+        return done
+
+    def outcome(self, policy: Policy) -> Outcome:
+        """Outcome of a policy by itself."""
+        return self.once(("outcome", self._key(policy)), lambda: policy.outcome(self))
+
+    def path(self, policy: Policy) -> PolicyPath:
+        """Outcome of a policy, and what it paid."""
+        return self.once(("path", self._key(policy)), lambda: policy.path(self))
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once for each key."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def keep(self, policy: Policy, outcome: Outcome) -> None:
+        """Keep an outcome that was made beforehand."""
+        self._made["outcome", self._key(policy)] = outcome
+
+    def chosen_by(self, policy: Policy) -> np.ndarray | None:
+        """Examples (E,) on which a policy that ranks all of a run's intervenes; None before it is known."""
+        if policy.name not in self.choices:
+            return None
+        return self.block.examples["example_id"].is_in(list(self.choices[policy.name])).to_numpy()
+
+    @staticmethod
+    def _key(policy: Policy) -> Hashable:
+        """Policies that rank all examples differ by name, for their choices do."""
+        return (policy.cache_key, "" if policy.share is None else policy.name)

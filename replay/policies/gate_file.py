@@ -19,8 +19,8 @@ from typing import Any, Literal
 import numpy as np
 
 from replay.data.contents import Contents
-from replay.engine.signals import GateInput
-from toolkit.errors import ThinkbackError, argument
+from replay.engine.signals import GateInput, gate_input
+from toolkit.errors import ThinkbackError, argument, errors_begin
 
 FORMAT = "thinkback-gate"
 VERSIONS = {"logistic": 1, "trees": 2, "score": 1}
@@ -38,27 +38,14 @@ class GateFile:
     features: tuple[GateInput, ...] = field(compare=False)
     threshold: float = field(compare=False)
     content: Mapping[str, Any] = field(compare=False, repr=False)
-
-    @property
-    def action(self) -> str:
-        """The action whose repairs it predicts."""
-        return str(self.content["action"])
-
-    @property
-    def base(self) -> str:
-        """The pool of the base attempts."""
-        return str(self.content["base"])
-
-    @property
-    def pool(self) -> str | None:
-        """The pool of the revisions that it was fitted on; None where the file does not say."""
-        named = self.content.get("pool")
-        return None if named is None else str(named)
-
-    @property
-    def direction(self) -> str:
-        """`at_least` or `below`: which side of the threshold fires."""
-        return str(self.content.get("direction", "at_least"))
+    action: str = field(compare=False)
+    """The action whose repairs it predicts."""
+    base: str = field(compare=False)
+    """The pool of the base attempts."""
+    pool: str | None = field(compare=False, default=None)
+    """The pool of the revisions that it was fitted on; None where the file does not say."""
+    direction: str = field(compare=False, default="at_least")
+    """`at_least` or `below`: which side of the threshold fires."""
 
     def require(self, contents: Contents, base: str) -> None:
         """Raise unless the log has every input that the gate reads, of first attempts in pool `base`."""
@@ -69,10 +56,8 @@ class GateFile:
                 raise ThinkbackError(
                     f"gate file `{self.path}` cannot be read here: {error}; fit one without it ({argument('features')})"
                 ) from None
-            try:
+            with errors_begin(f"gate file `{self.path}` reads {one.source} `{one.name}`: "):
                 one.require(contents, [base], "the gate file")
-            except ThinkbackError as error:
-                raise ThinkbackError(f"gate file `{self.path}` reads {one.source} `{one.name}`: {error}") from None
 
     def record(self) -> dict[str, Any]:
         """What tells the file from others, as plain data."""
@@ -199,7 +184,7 @@ def load_gate(path: str | Path) -> GateFile:
     except OSError as error:
         raise ThinkbackError(f"cannot read gate file `{path}`: {error.strerror}") from None
     except ValueError as error:
-        raise ThinkbackError(f"gate file `{path}` is no JSON: {str(error).splitlines()[0]}") from None
+        raise ThinkbackError(f"gate file `{path}` is not JSON: {str(error).splitlines()[0]}") from None
     return gate_of(document, str(path))
 
 
@@ -219,7 +204,7 @@ def _read_threshold(written: Any, below: bool) -> float:
 def gate_of(document: Any, path: str) -> GateFile:
     """A gate from its document; `path` is its name in messages."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ThinkbackError(f"`{path}` is no gate file; write one with `thinkback fit-gate`")
+        raise ThinkbackError(f"`{path}` is not a gate file; write one with `thinkback fit-gate`")
     kind, version = document.get("kind"), document.get("version")
     if version not in range(1, VERSIONS.get(str(kind), 0) + 1):
         raise ThinkbackError(
@@ -233,6 +218,7 @@ def gate_of(document: Any, path: str) -> GateFile:
         )
     if "learner" in document["model"]:
         import_xgboost(f"gate file `{path}`", document["model"]["version"])
-    features = tuple(GateInput(one["source"], one["name"]) for one in document["features"])
+    features = tuple(gate_input(one["source"], one["name"]) for one in document["features"])
     threshold = _read_threshold(document["threshold"], document.get("direction") == "below")
-    return GateFile(path, document["sha256"], document["kind"], features, threshold, document)
+    told = {name: document[name] for name in ("action", "base", "pool", "direction") if name in document}
+    return GateFile(path, document["sha256"], document["kind"], features, threshold, document, **told)

@@ -9,18 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs, together
 from replay.engine.calls import PolicyPath, union
-from replay.engine.signals import GATED, SIGNALS, GateInput, Signal
+from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
 from replay.policies.gate_file import GateFile, load_gate
-from toolkit.errors import ThinkbackError, listed, shown, suggest
+from toolkit.errors import ThinkbackError, errors_begin, listed, require_known, shown
 from toolkit.settings import check, from_table, of_kind, setting
 
 SOURCES = ("verifier", "feature", "file", "signal")
@@ -56,7 +55,7 @@ class Gate(ABC):
             example_columns=frozenset(["question"] if any(each.file for each in self.thresholds()) else [])
         )
 
-    def read(self, block: Block, path: PolicyPath) -> Signals:
+    def read(self, block: LogBlock, path: PolicyPath) -> Signals:
         """Every signal that it reads of a base's path, by threshold without value."""
         return {key: key.signal_on(block, path) for key in (one.unset() for one in self.thresholds())}
 
@@ -85,10 +84,8 @@ class Threshold(Gate):
         if len(given) != 1:
             has = listed(given).replace(", ", " and ") if given else "none"
             raise ThinkbackError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
-        try:
+        with errors_begin("gate: "):
             check(self)
-        except ThinkbackError as error:
-            raise ThinkbackError(f"gate: {error}") from None
         if self.file is not None and self.below is None and self.at_least is None:
             object.__setattr__(self, self.file.direction, self.file.threshold)
         self._check_threshold()
@@ -123,7 +120,7 @@ class Threshold(Gate):
         if self.file is not None:
             return self.file.features
         parameter = self.fraction if self.fraction is not None else self.tokens
-        return (GateInput(self.source, str(getattr(self, self.source)), parameter),)
+        return (gate_input(self.source, str(getattr(self, self.source)), parameter),)
 
     def describe(self) -> str:
         """What it reads, in words."""
@@ -134,10 +131,6 @@ class Threshold(Gate):
     def at(self, value: float) -> Threshold:
         """The same signal with another threshold."""
         return replace(self, below=float(value)) if self.falling else replace(self, at_least=float(value))
-
-    def never_and_always(self) -> tuple[Threshold, Threshold]:
-        """With the thresholds at which it never and always fires, where the signal is known."""
-        return (self.at(-inf), self.at(inf)) if self.falling else (self.at(inf), self.at(-inf))
 
     def unset(self) -> Threshold:
         """The signal without a threshold of its own: what thresholds of one signal share."""
@@ -156,7 +149,7 @@ class Threshold(Gate):
         for one in self.inputs if self.file is None else ():
             one.require(contents, slices, "the gate")
 
-    def signal_on(self, block: Block, path: PolicyPath) -> Signal:
+    def signal_on(self, block: LogBlock, path: PolicyPath) -> Signal:
         """Its signal on the chosen traces of a path."""
         found = [one.read(block, path) for one in self.inputs]
         if self.file is None:
@@ -255,10 +248,10 @@ class AllOf(_Combined):
 COMBINED: Mapping[str, type[_Combined]] = {one.key: one for one in (AnyOf, AllOf)}
 
 
-def gate_from(table: object) -> Gate:
+def gate_from(table: object, place: str = "gate") -> Gate:
     """A gate from its table in a policy file."""
     if not isinstance(table, Mapping):
-        raise ThinkbackError(f"`gate` takes {GATE_TABLE}")
+        raise ThinkbackError(f"`{place}` takes {GATE_TABLE}")
     combined = [key for key in COMBINED if key in table]
     if combined:
         key, parts = combined[0], table[combined[0]]
@@ -271,8 +264,7 @@ def gate_from(table: object) -> Gate:
     values = dict(table)
     known = [*Threshold.__dataclass_fields__, *COMBINED]
     for key in values:
-        if key not in known:
-            raise ThinkbackError(f"unknown key `{key}` of a gate; {suggest(str(key), known)}")
+        require_known(str(key), known, f"unknown key `{key}` of a gate")
     if "file" in values:
         if not isinstance(values["file"], str):
             raise ThinkbackError(f"`file` is {shown(values['file'])}; it takes the address of a gate file")

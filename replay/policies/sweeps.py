@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -39,9 +39,11 @@ def expand(
     if not swept:
         yield dict(table), 1
         return
-    plain = _without(table, {path for path, _ in swept})
+    plain = copied(table)
+    for path, _ in swept:  # so that no copy carries the lists; keys keep their order
+        _put(plain, path, None)
     for choice in itertools.product(*(values for _, values in swept)):
-        made = _copy(plain)
+        made = copied(plain)
         labels = []
         for (path, _), value in zip(swept, choice, strict=True):
             _put(made, path, value)
@@ -76,14 +78,6 @@ def _swept(
             yield (*path, key), value
 
 
-def _without(table: Mapping[str, Any], swept: set[tuple[str, ...]]) -> dict[str, Any]:
-    """The table without the values that are swept, so that no copy of it carries their lists; keys keep their order."""
-    made = _copy(table)
-    for path in swept:
-        _put(made, path, None)
-    return made
-
-
 def _put(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     inner: Any = table
     for key in path[:-1]:
@@ -91,7 +85,8 @@ def _put(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     inner[path[-1]] = value
 
 
-def _copy(value: Any) -> Any:
+def copied(value: Any, leaf: Callable[[Any], Any] = lambda inner: inner) -> Any:
+    """A copy of a document's tables and lists, with `leaf` of what they hold."""
     if isinstance(value, Mapping):
-        return {key: _copy(inner) for key, inner in value.items()}
-    return [_copy(inner) for inner in value] if isinstance(value, list) else value
+        return {key: copied(inner, leaf) for key, inner in value.items()}
+    return [copied(inner, leaf) for inner in value] if isinstance(value, list) else leaf(value)

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from replay.data.prices import Prices, prices_from
-from replay.policies.base import KINDS, Policy, PolicyError
+from replay.data.prices import Prices, prices_from, text_of
+from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
-from replay.policies.sweeps import expand
-from replay.sampling.own_stops import own_rules, stop_from
-from replay.sampling.stops import StopRule
-from toolkit.errors import ThinkbackError, shown, suggest
+from replay.policies.sweeps import copied, expand
+from replay.sampling.own_stops import own_rules
+from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.literal_float import LiteralFloat
 
 
@@ -25,34 +24,6 @@ class PolicyFile:
     policies: tuple[Policy, ...]
     measure: str | None = None
     prices: Prices | None = None
-
-
-@dataclass(frozen=True)
-class TableReader:
-    """Reads tables of policies; `stops` are the user's own rules by class name."""
-
-    stops: Mapping[str, type]
-
-    def policy(self, table: Any, name: str) -> Policy:
-        """A policy from its table, without its sweep. Raises ThinkbackError that names the policy."""
-        if not isinstance(table, Mapping):
-            raise PolicyError(f"policy `{name}` is {shown(table)}; it takes a table with its own `kind`")
-        kind = table.get("kind")
-        if kind is None:
-            raise PolicyError(f"policy `{name}` has no `kind`; {suggest('', KINDS)}")
-        if not isinstance(kind, str) or kind not in KINDS:
-            raise PolicyError(f"policy `{name}`: unknown kind `{kind}`; {suggest(str(kind), KINDS)}")
-        made = {key: _plain(value) for key, value in table.items() if key != "kind"}
-        try:
-            return KINDS[kind].from_table({**made, "name": name}, self)
-        except PolicyError:
-            raise
-        except ThinkbackError as error:
-            raise PolicyError(f"policy `{name}`: {error}") from None
-
-    def stop(self, table: Any) -> StopRule:
-        """A stopping rule."""
-        return stop_from(table, self.stops)
 
 
 def load_policies(
@@ -69,19 +40,10 @@ def load_policies(
     if isinstance(source, Policy):
         return PolicyFile(checked((source,)))
     if isinstance(source, str | Path):
-        text, name = _text(source)
-        return _parse(text, name, own_rules(rules))
+        inline = isinstance(source, str) and "\n" in source
+        text = str(source) if inline else text_of(source, "policies")
+        return _parse(text, "policies" if inline else str(source), own_rules(rules))
     return PolicyFile(checked(tuple(source)))
-
-
-def _text(source: str | Path) -> tuple[str, str]:
-    if isinstance(source, str) and "\n" in source:
-        return source, "policies"
-    try:
-        return Path(source).read_text(encoding="utf-8"), str(source)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ThinkbackError(f"cannot read the policies in {source}: {reason}") from None
 
 
 def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
@@ -91,15 +53,13 @@ def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
         raise ThinkbackError(f"{name} is not valid TOML: {error}") from None
     try:
         for key in document:
-            if key not in ("policy", "measure", "prices"):
-                raise ThinkbackError(f"unknown key `{key}`; {suggest(key, ('policy', 'measure', 'prices'))}")
+            require_known(key, ("policy", "measure", "prices"), f"unknown key `{key}`")
         tables = document.get("policy")
         if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):
             raise ThinkbackError("it has no policy; write each one as a table under `[[policy]]`")
-        reader = TableReader(stops)
         lists = frozenset().union(*(kind.lists for kind in KINDS.values()))
         policies = [
-            _named(reader, made, table, size)
+            _named(made, stops, table, size)
             for table in tables
             for made, size in expand(table, lists, frozenset(COMBINED))
         ]
@@ -111,9 +71,9 @@ def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
         raise ThinkbackError(f"{name}: {error}") from None
 
 
-def _named(reader: TableReader, made: Mapping[str, Any], table: Mapping[str, Any], size: int) -> Policy:
+def _named(made: Mapping[str, Any], stops: Mapping[str, type], table: Mapping[str, Any], size: int) -> Policy:
     """A policy of a sweep, which knows the name of the table that made it and how many there are."""
-    policy = reader.policy(made, made.get("name", ""))
+    policy = read_policy(copied(made, _plain), made.get("name", ""), stops)
     written = str(table.get("name", ""))
     return policy if policy.name == written else replace(policy, sweep=written, sweep_size=size)
 
@@ -137,11 +97,5 @@ def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of the file as ordinary floats, once they are spelt in names."""
-    if isinstance(value, LiteralFloat):
-        return float(value)
-    if isinstance(value, list):
-        return [_plain(v) for v in value]
-    if isinstance(value, Mapping):
-        return {key: _plain(v) for key, v in value.items()}
-    return value
+    """A number of the file as an ordinary float, once it is spelt in names."""
+    return float(value) if isinstance(value, LiteralFloat) else value

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.needs import Action
 from replay.engine.outcome import EXHAUSTED, SERVED, Outcome
 from replay.policies.base import Policy, nested
@@ -29,15 +29,16 @@ class Coverage:
     """Counts, chunk by chunk, which examples each policy can serve.
 
     `excluded` maps the id of each example that is partial for some policy to the first reason. `free`: by verifier the
-    costs that some verification lacks which a policy may pay. `remarks`: what policies remarked on, by kind and
+    costs that some verification lacks which a policy may pay. `dropped`: policies that an earlier pass dropped, with
+    the reason. `remarks`: what policies remarked on, by kind and
     subject.
     """
 
     policies: tuple[Policy, ...]
     store: OutcomeStore
     by_some: int = 0
-    counts: np.ndarray = field(init=False)
-    why: list[Counter[str]] = field(init=False)
+    counts: Counter[str] = field(default_factory=Counter)
+    why: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     excluded: dict[str, str] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
     free: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -52,14 +53,9 @@ class Coverage:
     replayed: int = 0
     order_s: dict[str, float] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.counts = np.zeros(len(self.policies), dtype=np.int64)
-        self.why = [Counter() for _ in self.policies]
-
-    def add(self, block: Block, outcomes: Sequence[Outcome]) -> np.ndarray:
+    def add(self, block: LogBlock, outcomes: Sequence[Outcome]) -> np.ndarray:
         """Count one chunk; returns which of its examples (E,) every policy serves."""
         served = np.stack([o.reason == SERVED for o in outcomes])
-        self.counts += served.sum(axis=1)
         self.replayed += len(block.examples)
         self.by_some += int(served.any(axis=0).sum())
         keep: np.ndarray = np.all(served, axis=0)
@@ -67,6 +63,10 @@ class Coverage:
         self.judged += int(np.isfinite(outcomes[0].correct[keep]).sum())
         self._count_answers(block)
         for policy, outcome in zip(self.policies, outcomes, strict=True):
+            self.counts[policy.name] += int((outcome.reason == SERVED).sum())
+            for code, count in zip(*np.unique(outcome.reason, return_counts=True), strict=True):
+                if code != SERVED:
+                    self.why[policy.name][outcome.reasons[code]] += int(count)
             self.exhausted[policy.name] += int((outcome.ending[keep] == EXHAUSTED).sum())
             if outcome.order_s is not None:
                 self.order_s[policy.name] = self.order_s.get(policy.name, 0.0) + outcome.order_s
@@ -74,10 +74,6 @@ class Coverage:
                 self._observe(part, block, keep)
         self.behind_gaps += sum(int(pool.behind_gap.sum()) for pool in block.pools.values())
         ids = block.examples["example_id"]
-        for p, outcome in enumerate(outcomes):
-            for code, count in zip(*np.unique(outcome.reason, return_counts=True), strict=True):
-                if code != SERVED:
-                    self.why[p][outcome.reasons[code]] += int(count)
         first = (~served).argmax(axis=0)
         for e in np.flatnonzero(~keep):
             outcome = outcomes[first[e]]
@@ -85,7 +81,7 @@ class Coverage:
             self.excluded[str(ids[int(e)])] = reason
         return keep
 
-    def _observe(self, policy: Policy, block: Block, keep: np.ndarray) -> None:
+    def _observe(self, policy: Policy, block: LogBlock, keep: np.ndarray) -> None:
         """What a policy, or a part of one, remarks on, and which calls that it may pay count as free."""
         for remark in policy.remarks(block):
             self.remarks.setdefault(remark.kind, Counter())[remark.subject] += remark.count
@@ -95,7 +91,7 @@ class Coverage:
             lacking = frozenset(cost for cost, lacks in scores.lacking.items() if (lacks & paid).any())
             self.free[verifier] = self.free.get(verifier, frozenset()) | lacking
 
-    def _count_answers(self, block: Block) -> None:
+    def _count_answers(self, block: LogBlock) -> None:
         """Valid answers of each pool that has traces, and the answers outside the label space, once a trace."""
         self.actions |= block.actions
         for name, pool in block.pools.items():
@@ -108,11 +104,6 @@ class Coverage:
     def order_s_per_example(self) -> dict[str, float]:
         """Seconds that replay spent on each policy's surrogate, walked to its end, per example and random order."""
         return {name: total / max(self.replayed, 1) for name, total in self.order_s.items()}
-
-    def with_dropped(self, dropped: Mapping[str, str]) -> Coverage:
-        """The same with the policies that an earlier pass dropped."""
-        self.dropped = dropped
-        return self
 
     def check_served(self, address: str) -> Coverage:
         """Itself, or an error when no example is left."""
@@ -130,8 +121,7 @@ class Coverage:
         yield from coverage_notes.left_out(self.excluded, examples)
         yield from coverage_notes.without_answers(self.valid, self.actions)
         yield from coverage_notes.outside_labels(self.outside)
-        yield from coverage_notes.reasons_left_out(self.excluded)
-        yield from coverage_notes.dropped(self.dropped)
+        yield from coverage_notes.unserved(self.excluded, self.dropped)
         found = dict(self.remarks)
         for policy in self.policies:
             for part in nested(policy):
@@ -139,19 +129,18 @@ class Coverage:
                     found.setdefault(kind, Counter())[policy.sweep] += 1
         for kind, counts in found.items():
             yield from kind.notes(counts)
-        yield from coverage_notes.free(self.free)
-        yield from coverage_notes.exhausted(self.exhausted)
-        yield from coverage_notes.behind_gaps(self.behind_gaps)
+        yield from coverage_notes.underestimated(self.free, self.exhausted, self.behind_gaps)
 
 
 def unserved(coverage: Coverage) -> dict[str, str]:
     """Policies that serve less than nine tenths of the examples that some policy serves, with the reason."""
     share, of = MIN_SERVED
     dropped = {}
-    for policy, count, why in zip(coverage.policies, coverage.counts, coverage.why, strict=True):
-        if coverage.by_some == 0 or int(count) * of < share * coverage.by_some:
+    for policy in coverage.policies:
+        count, why = coverage.counts[policy.name], coverage.why[policy.name]
+        if coverage.by_some == 0 or count * of < share * coverage.by_some:
             main = _counted(why) if why else "no example"
-            few = f"the log covers {int(count):,} of the {coverage.by_some:,} examples covered for at least one policy"
+            few = f"the log covers {count:,} of the {coverage.by_some:,} examples covered for at least one policy"
             dropped[policy.name] = f"{few} ({main})" if coverage.by_some else f"the log covers no example ({main})"
     return dropped
 

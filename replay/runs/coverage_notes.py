@@ -62,27 +62,19 @@ def outside_labels(outside: Counter[str]) -> Iterator[Note]:
         )
 
 
-def reasons_left_out(excluded: Mapping[str, str]) -> Iterator[Note]:
-    """The three most frequent reasons."""
+def unserved(excluded: Mapping[str, str], policies: Mapping[str, str]) -> Iterator[Note]:
+    """The three most frequent reasons why examples are left out, and the policies that the log cannot serve."""
     for reason, count in Counter(excluded.values()).most_common(3):
         yield note(LEFT_OUT, f"left out: {examples(count)} ({reason})")
-
-
-def dropped(policies: Mapping[str, str]) -> Iterator[Note]:
-    """Policies that the log cannot serve."""
     for name, why in policies.items():
         yield note(DROPPED, f"policy `{name}` is dropped: {why}", [name])
 
 
-def free(verifiers: Mapping[str, frozenset[str]]) -> Iterator[Note]:
-    """Verifiers of which calls count as free."""
+def underestimated(verifiers: Mapping[str, frozenset[str]], policies: Mapping[str, int], traces: int) -> Iterator[Note]:
+    """Verifiers of which calls count as free, policies that looked cheaper than they are, traces that do not count."""
     named = sorted(name for name, lacking in verifiers.items() if lacking & {"verification_tokens", "latency_s"})
     if named:
         yield note(FREE, f"verifier calls without logged tokens or seconds count as free: {listed(named)}")
-
-
-def exhausted(policies: Mapping[str, int]) -> Iterator[Note]:
-    """Policies that looked cheaper than they are."""
     for name, count in policies.items():
         if count:
             yield note(
@@ -90,9 +82,5 @@ def exhausted(policies: Mapping[str, int]) -> Iterator[Note]:
                 f"the log ended before the cap on {examples(count)} of `{name}`; its cost is underestimated",
                 [name],
             )
-
-
-def behind_gaps(traces: int) -> Iterator[Note]:
-    """Traces that are not replayed."""
     if traces:
         yield note("behind_gaps", f"{traces:,} traces behind a gap in their sample indices are not replayed")

@@ -9,18 +9,17 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from replay.data.contents import read_contents
-from replay.data.read import Request, read_block
-from replay.engine.costs import COSTS, derived
+from replay.data.contents import opened
+from replay.data.read import BlockRequest, read_block
+from replay.engine.costs import by_name
 from replay.engine.mixing import predicted
 from replay.engine.outcome import ENDINGS, MIXED, SERVED, Outcome
-from replay.policies.base import Policy, Stage, needs_of
-from replay.policies.evaluator import Evaluator
+from replay.policies.base import Evaluator, Policy, Stage, needs_of
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.learning import fit_policies
 from replay.runs.lookahead import check_rules
-from toolkit.errors import ThinkbackError, suggest
-from toolkit.log import Log, check_log, collect, open_log
+from toolkit.errors import ThinkbackError, require_known, suggest
+from toolkit.log import Log, collect
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,9 @@ def explain(
     Raises ThinkbackError when the log has no such example, or the file no such policy.
     """
     file = load_policies(policies, rules)
-    log = open_log(log) if isinstance(log, str | Path) else log
-    check_log(log)
-    contents = read_contents(log)
+    log, contents = opened(log)
     found = {one.name: one for one in file.policies}
-    if policy not in found:
-        raise ThinkbackError(f"no policy is named `{policy}`; {suggest(policy, found)}")
+    require_known(policy, found, f"no policy is named `{policy}`")
     chosen = replace(found[policy], against=None).resolve(contents)
     chosen.check_log(log, contents)
     chosen = fit_policies(log, contents, [chosen], pl.Series([example]), file.measure)[0]
@@ -69,9 +65,9 @@ def explain(
     if row.is_empty():
         known = collect(log.scan("examples", ["example_id"]).select("example_id"), log)
         raise ThinkbackError(f"the log has no example `{example}`; {suggest(example, known['example_id'])}")
-    block = read_block(log, row, Request(needs, file.measure, file.prices))
+    block = read_block(log, row, BlockRequest(needs, file.measure, file.prices))
     check_rules(block, [chosen])
-    evaluator = Evaluator(block, [chosen], contents.whole)
+    evaluator = Evaluator(block, [chosen])
     outcome = evaluator.outcome(chosen)
     stages = tuple(chosen.explain(evaluator, repetition))
     marked = ("simulated log: a model's numbers, not a system's",) if log.simulated else ()
@@ -91,9 +87,9 @@ def _header(row: pl.DataFrame, policy: Policy) -> tuple[str, ...]:
 def _ending(vocabulary: pl.Series, policy: Policy, outcome: Outcome) -> str:
     if outcome.reason[0] != SERVED:
         return f"partial, so left out of a run: {outcome.reasons[outcome.reason[0]]}"
-    costs = {name: outcome.costs[:, i] for i, name in enumerate(COSTS)}
-    total = derived(costs)["total_tokens"][0]
-    paid = f"{costs['traces'][0]:g} traces, {costs['verifications'][0]:g} verifications"
+    costs = by_name(outcome.costs[0])
+    total = costs["total_tokens"]
+    paid = f"{costs['traces']:g} traces, {costs['verifications']:g} verifications"
     paid += f", {total:,.0f} tokens" if not np.isnan(total) else ", tokens not logged"
     right = outcome.correct[0]
     judged = "unjudged" if np.isnan(right) else {0.0: "wrong", 1.0: "right"}.get(float(right), f"right {right:.1%}")

@@ -13,9 +13,8 @@ import numpy as np
 import polars as pl
 
 from replay.kinds.when import ALL_ALONE, SweptGate
-from replay.policies.base import Policy, nested
-from replay.policies.evaluator import Evaluator
-from replay.runs.passes import Plan, blocks, widest
+from replay.policies.base import Evaluator, Policy, nested
+from replay.runs.passes import ReplayPlan, blocks, widest
 from replay.runs.store import chunk_size, outcome_values, resampling_units
 from toolkit.columns import find
 from toolkit.errors import ThinkbackError
@@ -90,14 +89,14 @@ def swept(policy: Policy) -> SweptGate | None:
     return policy.swept_gate
 
 
-def gather(plan: Plan, gate: SweptGate) -> Branches:
+def gather(plan: ReplayPlan, gate: SweptGate) -> Branches:
     """Evaluate both branches of a `when` (resolved) on the examples of a plan."""
     pair = gate.never_and_always()
     kept: list[dict[str, np.ndarray]] = []
     fired: list[dict[str, np.ndarray]] = []
     signals, ids, left_out = [], [], 0
     for block in blocks(plan, pair[:1], chunk_size(1, widest(plan.contents, pair[:1]))):
-        evaluator = Evaluator(block, pair, plan.contents.whole)
+        evaluator = Evaluator(block, pair)
         never, always = (evaluator.outcome(one) for one in pair)
         keep = (never.reason == 0) & (always.reason == 0)
         left_out += int((~keep).sum())
@@ -217,7 +216,7 @@ class Sweeps:
         return pl.concat(curves, how="diagonal"), pl.concat(found)
 
 
-def expand_all(plan: Plan, policies: Iterable[Policy]) -> Sweeps:
+def expand_all(plan: ReplayPlan, policies: Iterable[Policy]) -> Sweeps:
     """Replace policies with the threshold `all` by those of a sweep over the signal's distinct values."""
     made: list[Policy] = []
     found = []

@@ -7,13 +7,12 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.conditions import examples_of, matching, refuse_overlap, refuse_reuse
 from replay.data.contents import Contents
-from replay.data.read import Request, read_block
-from replay.policies.base import Policy, needs_of, nested
+from replay.data.read import BlockRequest, read_block
+from replay.policies.base import Policy, errors_of, needs_of, nested
 from replay.sampling.learned import Learned
-from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 
 P = TypeVar("P", bound=Policy)
@@ -28,7 +27,9 @@ def fit_policies(
     `conformal` those that its scores were fitted on.
     """
     fitter = Fitter(log, contents, reported, measure)
-    return tuple(policy.learn(fitter) for policy in policies)
+    for part in (part for policy in policies for part in nested(policy)):
+        fitter.check_apart(part)
+    return tuple(policy.learn(fitter.fit) for policy in policies)
 
 
 class Fitter:
@@ -36,37 +37,34 @@ class Fitter:
 
     def __init__(self, log: Log, contents: Contents, reported: pl.Series, measure: str | None) -> None:
         self.log, self.contents, self.reported, self.measure = log, contents, reported, measure
-        self.whole_pools = contents.whole
         self._fitted: dict[Hashable, Any] = {}
         self._splits: dict[str, pl.DataFrame] = {}
 
-    def learn(
-        self, policy: Policy, settings: Learned, same: tuple[Hashable, ...], fit: Callable[[Block, Any], Any]
+    def fit(
+        self, policy: Policy, settings: Learned, same: tuple[Hashable, ...], fit: Callable[[LogBlock, Any], Any]
     ) -> Any:
         """`settings` with what `fit` found, once for policies that share `same`."""
         key = (settings.key, settings, *same)
         if key not in self._fitted:
-            try:
+            with errors_of(policy.name):
                 self._fitted[key] = fit(self._rows(policy, settings), settings)
-            except ThinkbackError as error:
-                raise policy.refuse(error) from None
         return self._fitted[key]
 
-    def refuse_reuse(self, policy: Policy, learnt: Learned, calibrated: Learned) -> None:
-        """Raise where examples that a score was fitted on set thresholds of it."""
-        try:
-            refuse_reuse(self.log, (f"{learnt.key}.on", learnt.on), (f"{calibrated.key}.on", calibrated.on))
-        except ThinkbackError as error:
-            raise policy.refuse(error) from None
+    def check_apart(self, policy: Policy) -> None:
+        """Raise where thresholds of what a policy learns would be set on examples that it learns from."""
+        for settings in (one for one in policy.learns if one.calibrates):
+            for learnt in (one for one in policy.learns if not one.calibrates):
+                with errors_of(policy.name):
+                    refuse_reuse(self.log, (f"{learnt.key}.on", learnt.on), (f"{settings.key}.on", settings.on))
 
-    def _rows(self, policy: Policy, settings: Learned) -> Block:
+    def _rows(self, policy: Policy, settings: Learned) -> LogBlock:
         condition = settings.on
         if condition not in self._splits:
             ids = matching(self.log, condition, f"{settings.key}.on")
             refuse_overlap(self.log, ids, self.reported, f"{settings.key}.on", condition)
             self._splits[condition] = examples_of(self.log, ids)
         needs = needs_of([policy], self.contents)
-        return read_block(self.log, self._splits[condition], Request(needs, self.measure))
+        return read_block(self.log, self._splits[condition], BlockRequest(needs, self.measure))
 
 
 def learnt_on(policy: Policy) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.policies.base import Policy, nested
 from replay.sampling.prefix import Prefix
 from replay.sampling.stops import StopRule, decisions
@@ -15,7 +15,7 @@ from toolkit.errors import ThinkbackError
 CHECKED_EXAMPLES = 256
 
 
-def check_rules(block: Block, policies: Sequence[Policy]) -> None:
+def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
     """Check every stopping rule that is not built in, on the first examples of a run.
 
     Raises ThinkbackError when a rule decides differently once later steps, or other examples, are cut off.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import floor
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.prices import Prices
-from replay.data.read import Request, read_block
-from replay.policies.base import Policy, needs_of
-from replay.policies.evaluator import NO_CHOICES, replay_block
+from replay.data.read import BlockRequest, read_block
+from replay.policies.base import Evaluator, Policy, needs_of
 from replay.runs.coverage import Coverage, unserved
 from replay.runs.lookahead import check_rules
-from replay.runs.matching import MatchedRates
 from replay.runs.store import ExampleSet, OutcomeStore, chunk_frame, chunk_size
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
@@ -27,7 +27,7 @@ BLOCK_CELLS = 2**21
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReplayPlan:
     """What all passes over the log share."""
 
     log: Log
@@ -37,15 +37,15 @@ class Plan:
     prices: Prices | None
     block_examples: int | None
 
-    def among(self, ids: pl.Series) -> Plan:
+    def among(self, ids: pl.Series) -> ReplayPlan:
         """The same over some of its examples, by their ids."""
         kept = self.examples.frame.filter(pl.col("example_id").is_in(ids.implode()))
         return replace(self, examples=replace(self.examples, frame=kept))
 
 
-def blocks(plan: Plan, policies: Sequence[Policy], chunk: int) -> Iterator[Block]:
+def blocks(plan: ReplayPlan, policies: Sequence[Policy], chunk: int) -> Iterator[LogBlock]:
     """Chunks of examples, read in blocks of whole chunks that hold at most about BLOCK_CELLS cells."""
-    wanted = Request(needs_of(policies, plan.contents), plan.measure, plan.prices)
+    wanted = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices)
     examples = plan.examples.frame
     bound = max(BLOCK_CELLS // widest(plan.contents, policies) // chunk, 1) * chunk
     outer = max((plan.block_examples or bound) // chunk, 1) * chunk
@@ -61,12 +61,10 @@ def blocks(plan: Plan, policies: Sequence[Policy], chunk: int) -> Iterator[Block
 
 def widest(contents: Contents, policies: Sequence[Policy]) -> int:
     """Traces per example that the policies read at most, over all their pools."""
-    needs = needs_of(policies, contents)
-    pools = needs.pools | {base for _, base, _ in needs.actions}
-    return max(sum(contents.sizes.get(pool, 1) for pool in pools), 1)
+    return max(sum(contents.sizes.get(pool, 1) for pool in needs_of(policies, contents).pools), 1)
 
 
-def replay_all(plan: Plan, policies: tuple[Policy, ...], folder: Path, strict: bool) -> Coverage:
+def replay_all(plan: ReplayPlan, policies: tuple[Policy, ...], folder: Path, strict: bool) -> Coverage:
     """Replay, drop the policies that too few examples can serve, and replay the others again if any was dropped."""
     coverage = _replay_once(plan, policies, folder)
     dropped = unserved(coverage)
@@ -87,21 +85,20 @@ def replay_all(plan: Plan, policies: tuple[Policy, ...], folder: Path, strict: b
         name, why = next(iter(dropped.items()))
         raise ThinkbackError(f"no policy can be served by {plan.log.address}; `{name}`: {why}")
     again = _replay_once(plan, left, folder)
-    return again.with_dropped(dropped).check_served(plan.log.address)
+    again.dropped = dropped
+    return again.check_served(plan.log.address)
 
 
-def _replay_once(plan: Plan, policies: tuple[Policy, ...], folder: Path) -> Coverage:
-    ranking = [policy for policy in policies if policy.sees_all]
-    choices = {}
+def _replay_once(plan: ReplayPlan, policies: tuple[Policy, ...], folder: Path) -> Coverage:
+    ranking = [policy for policy in policies if policy.share is not None]
+    rates = MatchedRates(ranking)
     if ranking:  # whom they choose depends on all examples that are compared
-        rates = MatchedRates(ranking)
-        _replay_pass(plan, policies, folder, NO_CHOICES, rates)
-        choices = rates.choices()
-    return _replay_pass(plan, policies, folder, choices, None)
+        _replay_pass(plan, policies, folder, {}, rates)
+    return _replay_pass(plan, policies, folder, rates.choices(), None)
 
 
 def _replay_pass(
-    plan: Plan,
+    plan: ReplayPlan,
     policies: tuple[Policy, ...],
     folder: Path,
     choices: Mapping[str, frozenset[str]],
@@ -113,12 +110,44 @@ def _replay_pass(
     for number, block in enumerate(blocks(plan, policies, chunk)):
         if number == 0:
             check_rules(block, policies)
-        outcomes = replay_block(block, policies, plan.contents.whole, choices)
+        outcomes = Evaluator(block, policies, choices).outcomes()
         keep = coverage.add(block, outcomes)
         if rates is not None:
-            rates.add(block, plan.contents.whole, keep)
+            rates.add(block, keep)
             continue
         ids = block.examples["example_id"]
         store.append(chunk_frame(policies, outcomes, ids, block.vocabulary, keep, store.numbers))
     store.close()
     return coverage
+
+
+@dataclass
+class MatchedRates:
+    """Gathers, block by block, what each example compared would gain under each policy that ranks them all."""
+
+    policies: Sequence[Policy]
+    ids: list[str] = field(default_factory=list)
+    gains: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    tokens: dict[str, list[np.ndarray]] = field(default_factory=dict)
+
+    def add(self, block: LogBlock, keep: np.ndarray) -> None:
+        """The examples of a block where `keep` (E,) is true."""
+        evaluator = Evaluator(block, self.policies)
+        self.ids += block.examples["example_id"].filter(pl.Series(keep)).to_list()
+        for policy in self.policies:
+            gained, tokens = policy.gain(evaluator)
+            self.gains.setdefault(policy.name, []).append(gained[keep])
+            self.tokens.setdefault(policy.name, []).append(tokens[keep])
+
+    def choices(self) -> dict[str, frozenset[str]]:
+        """Ids by policy: floor(r n + 0.5) of the n examples by gain; ties: fewer action tokens, then example_id."""
+        chosen = {}
+        place = np.argsort(np.argsort(np.array([name.encode() for name in self.ids], dtype=object)))
+        for policy in self.policies:
+            gained = np.concatenate(self.gains.get(policy.name, [np.zeros(0)]))
+            tokens = np.concatenate(self.tokens.get(policy.name, [np.zeros(0)]))
+            first = np.nan_to_num(-gained, nan=np.inf)
+            order = np.lexsort((place, np.nan_to_num(tokens, nan=np.inf), first))
+            count = floor((policy.share or 0.0) * len(self.ids) + 0.5)
+            chosen[policy.name] = frozenset(self.ids[e] for e in order[:count])
+        return chosen

@@ -11,20 +11,20 @@ from typing import Any
 import polars as pl
 
 from replay.data.conditions import matching
-from replay.data.contents import Contents, read_contents
+from replay.data.contents import Contents, opened
 from replay.policies.base import Policy, needs_of, nested
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.coverage import Coverage
 from replay.runs.gate_sweep import expand_all
 from replay.runs.learning import fit_policies
-from replay.runs.passes import Plan, replay_all
+from replay.runs.passes import ReplayPlan, replay_all
 from replay.runs.provenance import describe_policy, versions
 from replay.runs.result import Result, Scratch
 from replay.runs.reuse import check_reuse
 from replay.runs.store import ExampleSet, columns_of
 from toolkit.columns import with_columns
-from toolkit.errors import ThinkbackError, suggest
-from toolkit.log import Log, check_log, collect, open_log
+from toolkit.errors import ThinkbackError, require_known
+from toolkit.log import Log, collect
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, draws, summarise
 from toolkit.stats.compare import ACCURACY
@@ -63,12 +63,10 @@ def run(
     """
     settings = Settings(resamples=resamples, level=level, method=method, seed=seed, kw=kw, eur_per_kwh=eur_per_kwh)
     file = load_policies(policies, rules)
-    log = open_log(log) if isinstance(log, str | Path) else log
-    check_log(log)
-    contents = read_contents(log)
+    log, contents = opened(log)
     by, measure, scratch = tuple(dict.fromkeys(by)), measure or file.measure, Scratch()
     chosen, examples, reused = _prepared(log, contents, file, measure, where, by)
-    plan = Plan(log, contents, examples, measure, file.prices, block_examples)
+    plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
     sweeps = expand_all(plan, chosen)
     served = _served(plan, sweeps.policies, scratch, strict, baseline)
     columns = with_columns(columns_of(served.policies))
@@ -92,15 +90,10 @@ def run(
     members = list(_groups(examples, served, by))
     groups = {group: judge(partial(series, ids)) for group, ids in members}
     thresholds, bands = sweeps.tables(served.excluded, settings)
-    opened = tuple(note("log", text) for text in log.warnings)
-    notes = (*opened, *reused, *served.notes(len(examples.frame)), *statistics.notes)
-    asked = {
-        "baseline": baseline,
-        "where": where,
-        "by": list(by),
-        "metric": metric,
-        "measure": plan.measure or "correct",
-    }
+    warned = tuple(note("log", text) for text in log.warnings)
+    notes = (*warned, *reused, *served.notes(len(examples.frame)), *statistics.notes)
+    ranked = {"metric": metric, "measure": plan.measure or "correct"}
+    asked = {"baseline": baseline, "where": where, "by": list(by), **ranked}
     return Result(
         policies=served.policies,
         statistics=statistics,
@@ -136,10 +129,11 @@ def _prepared(
     return fitted, examples, reused
 
 
-def _served(plan: Plan, policies: tuple[Policy, ...], scratch: Scratch, strict: bool, baseline: str | None) -> Coverage:
-    names = [p.name for p in policies]
-    if baseline is not None and baseline not in names:
-        raise ThinkbackError(f"no policy is named `{baseline}`; {suggest(baseline, names)}")
+def _served(
+    plan: ReplayPlan, policies: tuple[Policy, ...], scratch: Scratch, strict: bool, baseline: str | None
+) -> Coverage:
+    if baseline is not None:
+        require_known(baseline, [p.name for p in policies], f"no policy is named `{baseline}`")
     served = replay_all(plan, policies, scratch.path, strict)
     if baseline is not None and baseline in served.dropped:
         raise ThinkbackError(f"the baseline `{baseline}` is dropped: {served.dropped[baseline]}")

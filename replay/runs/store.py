@@ -8,7 +8,7 @@ the blocks in which the log was read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from replay.engine.costs import COSTS, derived
+from replay.engine.costs import by_name
 from replay.engine.mixing import predicted
 from replay.engine.outcome import ENDINGS, MIXED, Outcome
 from replay.policies.base import Policy
@@ -47,8 +47,7 @@ class ExampleSet:
         """Gold of each example as an index into the labels, -1 where it has none."""
         if self.labels is None:
             return None
-        codes = kept["gold"].replace_strict(list(self.labels), range(len(self.labels)), default=-1)
-        return codes.fill_null(-1).cast(pl.Int32).to_numpy()
+        return kept.select(_label_codes("gold", self.labels)).to_series().fill_null(-1).cast(pl.Int32).to_numpy()
 
 
 def resampling_units(examples: pl.DataFrame) -> pl.Series:
@@ -86,15 +85,16 @@ def chunk_frame(
     kept = ids.filter(pl.Series(keep))
     names = pl.Series([p.name for p in policies], dtype=pl.String)
     repeated = pl.Series(np.repeat(np.arange(len(policies)), len(kept)))
-    numbers = _numbers([outcome_values(o, keep) for o in outcomes], columns)
+    parts, empty = [outcome_values(o, keep) for o in outcomes], np.full(len(kept), np.nan)
+    numbers = {name: np.concatenate([part.get(name, empty) for part in parts]) for name in columns}
     single, lists = _answers(outcomes, vocabulary, keep)
-    endings = np.concatenate([o.ending[keep] for o in outcomes]) if outcomes else np.zeros(0, dtype=np.int8)
+    endings = np.concatenate([o.ending[keep] for o in outcomes])
     ending = pl.Series(endings.astype(np.int64)).replace_strict(
         {MIXED: None} | dict(enumerate(ENDINGS)), return_dtype=pl.String
     )
     made = {
         "policy": names.gather(repeated),
-        "example_id": pl.concat([kept] * len(policies)) if policies else kept,
+        "example_id": pl.concat([kept] * len(policies)),
         "answer": single,
         "answers": lists,
         "ending": ending,
@@ -104,9 +104,7 @@ def chunk_frame(
 
 def outcome_values(outcome: Outcome, keep: np.ndarray) -> dict[str, np.ndarray]:
     """Numeric columns of one policy on the examples kept; NaN for null."""
-    costs = {name: outcome.costs[keep, i] for i, name in enumerate(COSTS)}
-    values = costs | derived(costs)
-    values |= {name: column[keep] for name, column in outcome.measured.items()}
+    values = by_name(outcome.costs[keep]) | {name: column[keep] for name, column in outcome.measured.items()}
     values |= {"correct": outcome.correct[keep], "credit": outcome.credit[keep]}
     against = outcome.against
     if against is None:
@@ -115,11 +113,6 @@ def outcome_values(outcome: Outcome, keep: np.ndarray) -> dict[str, np.ndarray]:
         for name in ("base_correct", "intervened", "fix", "flip", "action_tokens"):
             values[name] = getattr(against, name)[keep]
     return values
-
-
-def _numbers(parts: Sequence[Mapping[str, np.ndarray]], columns: Sequence[str]) -> dict[str, np.ndarray]:
-    empty = np.full(len(parts[0]["correct"]) if parts else 0, np.nan)
-    return {name: np.concatenate([part.get(name, empty) for part in parts]) for name in columns}
 
 
 def _answers(outcomes: Sequence[Outcome], vocabulary: pl.Series, keep: np.ndarray) -> tuple[pl.Series, pl.Series]:
@@ -216,12 +209,17 @@ class OutcomeStore:
         )
 
 
+def _label_codes(column: str, labels: Sequence[str]) -> pl.Expr:
+    """A column of answers as indices into the labels, null for any other."""
+    return pl.col(column).replace_strict(list(labels), range(len(labels)), default=None, return_dtype=pl.Int64)
+
+
 def _label_shares(frame: pl.DataFrame, labels: tuple[str, ...] | None, policies: int) -> np.ndarray | None:
     """Share of each label among the predictions: float (P, E, L)."""
     if labels is None:
         return None
     shares = np.zeros((len(frame), len(labels)))
-    codes = frame["answer"].replace_strict(list(labels), range(len(labels)), default=None, return_dtype=pl.Int64)
+    codes = frame.select(_label_codes("answer", labels)).to_series()
     on = np.flatnonzero(codes.is_not_null().to_numpy())
     shares[on, codes.drop_nulls().to_numpy()] = 1.0
     lists = (
@@ -230,9 +228,7 @@ def _label_shares(frame: pl.DataFrame, labels: tuple[str, ...] | None, policies:
         .drop_nulls("answers")
         .explode("answers")
         .unnest("answers")
-        .with_columns(
-            code=pl.col("answer").replace_strict(list(labels), range(len(labels)), default=None, return_dtype=pl.Int64)
-        )
+        .with_columns(code=_label_codes("answer", labels))
         .drop_nulls("code")
     )
     np.add.at(shares, (lists["row"].to_numpy(), lists["code"].to_numpy()), lists["share"].to_numpy())

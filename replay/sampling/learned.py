@@ -40,6 +40,8 @@ class Learned:
     """Settings of something that is fitted where the SQL condition `on` holds. `key` is what a policy calls it."""
 
     key: ClassVar[str]
+    calibrates: ClassVar[bool] = False
+    """Whether it sets thresholds of what else is learnt, and so needs examples that nothing else was learnt from."""
     on: str
 
     def __post_init__(self) -> None:
@@ -102,3 +104,4 @@ class Conformal(Learned):
     abstain: bool = setting(False)
     fit: Mapping[str, float] | None = field(default=None, compare=False, repr=False)
     key: ClassVar[str] = "conformal"
+    calibrates: ClassVar[bool] = True

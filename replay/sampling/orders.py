@@ -39,7 +39,7 @@ def random_keys(hashes: np.ndarray, seed: int, repetition: int, traces: int) -> 
 
     The key is mix(mix(mix(H + seed) + repetition) + sample_index) modulo 2^64.
     """
-    base = mix(mix(hashes + _word(seed)) + _word(repetition))
+    base = mix(mix(hashes + np.uint64(seed % 2**64)) + np.uint64(repetition))
     return mix(base[:, None] + np.arange(traces, dtype=np.uint64)[None, :])
 
 
@@ -58,12 +58,8 @@ def _argsort(keys: np.ndarray, usable: np.ndarray) -> np.ndarray:
     return np.take_along_axis(by_key, np.argsort(late, axis=1, kind="stable"), axis=1).astype(np.int32)
 
 
-def _word(number: int) -> np.uint64:
-    return np.uint64(number % 2**64)
-
-
 @dataclass(frozen=True)
-class Generated:
+class GeneratedTraces:
     """The traces of a walk in the order of generation, (E, T) each, up to the cap.
 
     `code`: answers, -1 invalid or not generated; `score`: the verifier's, NaN for none; `keys`: of the random order,
@@ -78,14 +74,14 @@ class Generated:
 
 
 @dataclass(frozen=True)
-class Steps:
+class WalkSteps:
     """The steps of a walk when no rule ends it; S of them.
 
     `at` int (E, S): place in the order of generation of the trace that each step reveals. `count` (E,): steps that
     reveal one; `limit` (E,): the last step. `generated` (E, S + 1): traces generated when the walk ends in step 0 to S;
     None: one a step. `final` (E,): traces generated when no rule ends it. `unread` (E,): first step whose choice reads
     a feature that is null; None: no feature is read. `seconds`: wall-clock that the order itself took, None: nothing
-    worth telling.
+    worth telling. `weights` (E, S, d): a surrogate's after each step, if they are kept.
     """
 
     at: np.ndarray
@@ -95,6 +91,7 @@ class Steps:
     final: np.ndarray | None = None
     unread: np.ndarray | None = None
     seconds: float | None = None
+    weights: np.ndarray | None = None
 
 
 class Order(ABC):
@@ -117,17 +114,12 @@ class Order(ABC):
     """Columns of `features` that it reads."""
 
     @property
-    def cuts(self) -> bool:
-        """Whether it may generate fewer traces than the cap, whatever the rule."""
-        return False
-
-    @property
-    def one_by_one(self) -> bool:
-        """Whether it generates trace by trace, so that several at a time mean nothing."""
+    def lazy(self) -> bool:
+        """Whether it generates trace by trace as it goes, and may end before the cap, whatever the rule."""
         return False
 
     @abstractmethod
-    def steps(self, traces: Generated) -> Steps:
+    def steps(self, traces: GeneratedTraces) -> WalkSteps:
         """The steps of the walk."""
 
 
@@ -139,10 +131,10 @@ class Generation(Order):
     reads: ClassVar[frozenset[str]] = frozenset()
     verifies_later: ClassVar[bool] = False
 
-    def steps(self, traces: Generated) -> Steps:
+    def steps(self, traces: GeneratedTraces) -> WalkSteps:
         """A trace a step."""
         at = np.broadcast_to(np.arange(traces.code.shape[1], dtype=np.int32), traces.code.shape)
-        return Steps(at, traces.count, traces.count)
+        return WalkSteps(at, traces.count, traces.count)
 
 
 def by_falling_score(code: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -165,13 +157,13 @@ class GenerateFirst(Order):
     reads: ClassVar[frozenset[str]] = frozenset({SCORES})
 
     @abstractmethod
-    def arranged(self, traces: Generated) -> tuple[np.ndarray, np.ndarray]:
+    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         """Places of the valid traces in the order in which they are verified (E, T), and how many (E,)."""
 
-    def steps(self, traces: Generated) -> Steps:
+    def steps(self, traces: GeneratedTraces) -> WalkSteps:
         """A verification a step, of each valid trace."""
         at, count = self.arranged(traces)
-        return Steps(at, count, count, np.broadcast_to(traces.count[:, None], (len(at), at.shape[1] + 1)))
+        return WalkSteps(at, count, count, np.broadcast_to(traces.count[:, None], (len(at), at.shape[1] + 1)))
 
 
 @dataclass(frozen=True)
@@ -181,7 +173,7 @@ class RandomOrder(GenerateFirst):
     name: ClassVar[str] = "random"
     drawn: ClassVar[bool] = True
 
-    def arranged(self, traces: Generated) -> tuple[np.ndarray, np.ndarray]:
+    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         """By the keys of the random order."""
         if traces.keys is None:
             raise ValueError("a random order needs its keys")
@@ -196,6 +188,6 @@ class ByScore(GenerateFirst):
     diagnostic: ClassVar[str] = "sees all scores before it pays for one"
     all_scores: ClassVar[bool] = True
 
-    def arranged(self, traces: Generated) -> tuple[np.ndarray, np.ndarray]:
+    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         """The highest score first."""
         return by_falling_score(traces.code, traces.score)

@@ -20,7 +20,7 @@ import numpy as np
 from replay.sampling.known import STOPS
 from replay.sampling.prefix import SCORES, VOTES, DeclaredPrefix, Prefix
 from replay.sampling.stops import StopRule
-from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.errors import ThinkbackError, require_known, shown
 from toolkit.settings import from_table
 
 SHAPE = "a stopping rule is a frozen dataclass with a method `holds(self, seen)`"
@@ -80,8 +80,7 @@ def stop_from(table: object, own: Mapping[str, type]) -> StopRule:
         raise ThinkbackError(f"`stop` takes {TABLE}")
     name = str(table["rule"])
     known: dict[str, type] = {**STOPS, **own}
-    if name not in known:
-        raise ThinkbackError(f"unknown stopping rule `{name}`; {suggest(name, known)}")
+    require_known(name, known, f"unknown stopping rule `{name}`")
     values = {key: value for key, value in table.items() if key != "rule"}
     return stop_rule(from_table(known[name], values, "stop"))
 

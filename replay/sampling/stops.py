@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from replay.sampling.prefix import SCORES, VOTES, Prefix
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, errors_begin
 from toolkit.settings import check, setting
 
 TOLERANCE = 1e-9
@@ -48,6 +48,10 @@ class StopRule(ABC):
     """Whether calibrated scores may decide it."""
     trusted: ClassVar[bool] = False
     """Whether it is known not to look ahead; every other rule is checked at the start of a run."""
+
+    def __post_init__(self) -> None:
+        with errors_begin(f"stop `{self.name}`: "):
+            check(self)
 
     @property
     def verification_budget(self) -> int | None:
@@ -84,16 +88,19 @@ class CrossingRule(StopRule):
     """
 
     trusted: ClassVar[bool] = True
+    reached: ClassVar[str]
+    """The parameter that is the value to reach."""
 
     @property
-    @abstractmethod
     def threshold(self) -> float:
         """The value to reach."""
+        return float(getattr(self, self.reached))
 
     @property
-    @abstractmethod
     def statistic(self) -> Hashable:
         """Everything about the rule but its threshold."""
+        others = (field.name for field in fields(self) if field.name != self.reached)  # type: ignore[arg-type]
+        return type(self), self.reached, *(getattr(self, name) for name in others)
 
     @abstractmethod
     def strength(self, seen: Prefix) -> np.ndarray:
@@ -144,7 +151,7 @@ class Budget(CrossingRule):
     def __post_init__(self) -> None:
         if (self.traces is None) == (self.verifications is None):
             raise ThinkbackError("stop `budget` needs exactly one of `traces` and `verifications`")
-        check_rule(self)
+        super().__post_init__()
 
     @property
     def reads(self) -> frozenset[str]:
@@ -162,14 +169,9 @@ class Budget(CrossingRule):
         return self.verifications
 
     @property
-    def threshold(self) -> float:
-        """How many."""
-        return float(self.traces or self.verifications or 0)
-
-    @property
-    def statistic(self) -> Hashable:
-        """Traces or verifications."""
-        return Budget, self.traces is None
+    def reached(self) -> str:  # type: ignore[override]
+        """What is counted."""
+        return "traces" if self.verifications is None else "verifications"
 
     def strength(self, seen: Prefix) -> np.ndarray:
         """How many are paid."""
@@ -192,19 +194,12 @@ class Margin(CrossingRule):
     between_verifications: ClassVar[bool] = True
     raw_scores: ClassVar[bool] = True
     calibrates: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_rule(self)
+    reached: ClassVar[str] = "margin"
 
     @property
     def threshold(self) -> float:
         """The margin, less a hair for the rounding of differences."""
         return self.margin - TOLERANCE
-
-    @property
-    def statistic(self) -> Hashable:
-        """When the lead is looked at."""
-        return Margin, self.min_valid, self.single_label
 
     def strength(self, seen: Prefix) -> np.ndarray:
         """The lead once enough are verified; while they give one answer, infinite from `single_label` on."""
@@ -224,19 +219,7 @@ class Agreement(CrossingRule):
     confidence: float = setting(0.95, low=0, high=1)
     name: ClassVar[str] = "agreement"
     reads: ClassVar[frozenset[str]] = frozenset({VOTES})
-
-    def __post_init__(self) -> None:
-        check_rule(self)
-
-    @property
-    def threshold(self) -> float:
-        """The confidence."""
-        return self.confidence
-
-    @property
-    def statistic(self) -> Hashable:
-        """All agreement rules read one statistic."""
-        return Agreement
+    reached: ClassVar[str] = "confidence"
 
     def strength(self, seen: Prefix) -> np.ndarray:
         """Posterior probability that the leading answer stays ahead, from the first vote on."""
@@ -255,20 +238,9 @@ class Window(StopRule):
     reads: ClassVar[frozenset[str]] = frozenset({VOTES})
     trusted: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_rule(self)
-
     def holds(self, seen: Prefix) -> np.ndarray:
         """At the end of each block of `size` traces that agree."""
         return (seen.traces % self.size == 0) & (seen.run >= self.size)
-
-
-def check_rule(rule: StopRule) -> None:
-    """Check the parameters of a rule. Raises ThinkbackError that names it."""
-    try:
-        check(rule)
-    except ThinkbackError as error:
-        raise ThinkbackError(f"stop `{rule.name}`: {error}") from None
 
 
 @lru_cache(maxsize=65_536)

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from replay.sampling.learned import Prior
-from replay.sampling.orders import Generated, Order, Steps
+from replay.sampling.orders import GeneratedTraces, Order, WalkSteps
 from replay.sampling.prefix import FEATURES, SCORES, VOTES
 
 MODES = ("lazy", "pool")
@@ -44,41 +44,16 @@ class Surrogate(Order):
 
     @property
     def lazy(self) -> bool:
-        """Whether it generates as it goes."""
+        """It generates one trace a step, and may find nothing left to verify before the cap."""
         return self.mode == "lazy"
 
-    @property
-    def cuts(self) -> bool:
-        """A lazy one may find nothing left to verify before the cap."""
-        return self.lazy
-
-    @property
-    def one_by_one(self) -> bool:
-        """A lazy one generates one trace a step."""
-        return self.lazy
-
-    def steps(self, traces: Generated) -> Steps:
+    def steps(self, traces: GeneratedTraces) -> WalkSteps:
         """A verification a step, picked by the prediction.
 
         In the mode `lazy` a last step follows in which nothing is verified: it stands for ending without a rule, when
         one more trace may have been generated.
         """
-        picks = pick(traces.code, traces.score, traces.features, traces.count, self)
-        limit = picks.count + (1 if self.lazy else 0)
-        return Steps(picks.at, picks.count, limit, picks.generated, picks.final, picks.unread, picks.seconds)
-
-
-@dataclass(frozen=True)
-class Picks:
-    """The verifications that a surrogate makes when nothing stops it, S = T + 1 steps."""
-
-    at: np.ndarray  # int32 (E, S): place of the trace that each step verifies; repeats the last one beyond `count`
-    count: np.ndarray  # (E,) verifications
-    generated: np.ndarray  # (E, S + 1) traces generated when the walk ends in that step by rule
-    final: np.ndarray  # (E,) traces generated when no rule ends it
-    unread: np.ndarray  # (E,) first step whose choice reads a null feature
-    weights: np.ndarray | None  # (E, S, d) after each step
-    seconds: float  # wall-clock that the surrogate took
+        return pick(traces.code, traces.score, traces.features, traces.count, self)
 
 
 def pick(
@@ -88,8 +63,8 @@ def pick(
     generated: np.ndarray,
     settings: Surrogate,
     keep_weights: bool = False,
-) -> Picks:
-    """Walk all examples to the end.
+) -> WalkSteps:
+    """The steps of all examples when nothing stops them, S = T + 1.
 
     `code` int (E, T): answers in the order of generation, -1 invalid or not generated; `score` (E, T), read only
     where a trace is picked; `features` (F, E, T), NaN null; `generated` (E,): traces that the cap allows.
@@ -99,12 +74,9 @@ def pick(
         _walk(code[rows], score[rows], features[:, rows], generated[rows], settings, keep_weights)
         for rows in (slice(i, i + TOGETHER) for i in range(0, max(len(code), 1), TOGETHER))
     ]
-    at, count, shown, final, unread, weights = (
-        np.concatenate(column) if column[0] is not None else None for column in zip(*parts, strict=True)
-    )
-    if at is None or count is None or shown is None or final is None or unread is None:
-        raise AssertionError("unreachable: only weights may be left out")
-    return Picks(at, count, shown, final, unread, weights, time.perf_counter() - start)
+    at, count, shown, final, unread, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    limit, seconds = count + (1 if settings.lazy else 0), time.perf_counter() - start
+    return WalkSteps(at, count, limit, shown, final, unread, seconds, weights if keep_weights else None)
 
 
 def _walk(
@@ -114,8 +86,8 @@ def _walk(
     generated: np.ndarray,
     settings: Surrogate,
     keep_weights: bool,
-) -> tuple[np.ndarray | None, ...]:
-    """The arrays of `Picks` for examples that are advanced together."""
+) -> tuple[np.ndarray, ...]:
+    """The arrays of `WalkSteps` but `limit`, and the weights, of examples that are advanced together."""
     state = _State(code, score, features, settings)
     examples, traces = code.shape
     at = np.zeros((traces + 1, examples), dtype=np.int32)
@@ -146,7 +118,7 @@ def _walk(
             kept[step] = state.w
         if lazy and step > 0:
             now = np.where(going, now + 1, now)
-    weights = None if kept is None else np.moveaxis(kept, (0, 1, 2), (1, 2, 0))
+    weights = np.zeros(0) if kept is None else np.moveaxis(kept, (0, 1, 2), (1, 2, 0))
     return at.T, count, shown.T, now, unread, weights
 
 
@@ -221,10 +193,7 @@ class _State:
         flat = at * len(at) + self.rows
         phi, cell = self._phi(flat), self.cell.reshape(-1).take(flat)
         target = self.score.reshape(-1).take(flat)
-        if self.prior is not None:
-            residual = target - self.prior.reshape(-1).take(flat)
-        else:
-            residual = target
+        residual = target if self.prior is None else target - self.prior.reshape(-1).take(flat)
         with np.errstate(over="ignore", invalid="ignore"):  # a tiny `forgetting` may overflow: as it would anywhere
             u = np.multiply(self.p, phi, out=self.square).sum(axis=1)  # (d, E)
             gain = u / (self.settings.forgetting + (phi * u).sum(axis=0))
@@ -239,9 +208,13 @@ class _State:
         self.label_score[cell] = self.sums[cell] / self.counts[cell]
         self.open.reshape(-1)[flat[on]] = False
 
+    def _columns(self) -> list[np.ndarray]:
+        """Features, vote ratio and label score of every trace (T, E)."""
+        return [*self.static[:, : self.top], self.vote_ratio, self.label_score.take(self.cell[: self.top])]
+
     def _linear(self) -> np.ndarray:
         """w'phi of every trace (T, E), summed in the order of the dimensions."""
-        columns = [*self.static[:, : self.top], self.vote_ratio, self.label_score.take(self.cell[: self.top])]
+        columns = self._columns()
         total = self.w[0] * columns[0]
         for weight, column in zip(self.w[1:], columns[1:], strict=False):
             total += np.multiply(weight, column, out=self.grid[: self.top])
@@ -250,10 +223,8 @@ class _State:
 
     def _spread(self) -> np.ndarray:
         """phi'P phi of every trace (T, E)."""
-        ones = np.ones_like(self.vote_ratio)
-        label = self.label_score.take(self.cell[: self.top])
-        columns = [*self.static[:, : self.top], self.vote_ratio, label, ones]
-        total = np.zeros_like(ones)
+        columns = [*self._columns(), np.ones_like(self.vote_ratio)]
+        total = np.zeros_like(self.vote_ratio)
         for i, left in enumerate(columns):
             for j, right in enumerate(columns):
                 total += self.p[i, j] * left * right

@@ -179,7 +179,7 @@ MISTAKES = {
         ("export", "replay", "LOG", "--action", "active_verify", "--verifier", "gate", *FOLDER),
         ("no verifier `gate`",),
     ),
-    "a gate that is none": (("transfer", "LOG", "--gate", "LOG/manifest.json"), ("no gate file", "fit-gate")),
+    "a gate that is none": (("transfer", "LOG", "--gate", "LOG/manifest.json"), ("not a gate file", "fit-gate")),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import replay
 from generate.simulation.claims import simulate_claims
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.sampling.learned import PRIORS, Calibration, Conformal, Prior
 from replay.sampling.surrogate import Surrogate, pick
 from tests.replay import small
@@ -187,7 +187,7 @@ def test_credit_of_an_abstention_is_that_of_any_null_prediction(log: Log, tmp_pa
 
 def test_thresholds_by_hand() -> None:
     """Nine gold scores 0.1 ... 0.9 and alpha 0.25: k = floor(0.25 * 10) = 2, so the threshold is the second, 0.2."""
-    from replay.data.block import Pool, Scores
+    from replay.data.block import LoggedPool, Scores
     from replay.kinds.sample_conformal import fit_conformal
 
     n = 9
@@ -200,10 +200,10 @@ def test_thresholds_by_hand() -> None:
     scores = Scores(score, zero, dict.fromkeys(("verification_tokens", "latency_s", "device_s"), zero))
     ones = np.ones(n, dtype=np.int32)
     code = np.zeros((n, 1), dtype=np.int32)
-    pool = Pool("n8", ones, 0 * ones, code, code, costs, zero + 1, zero, 0 * ones, {"lora": scores}, {})
-    block = Block(examples, pl.Series(["A"]), {"n8": pool}, {}, np.zeros((0, 2), dtype=int))
+    pool = LoggedPool("n8", ones, 0 * ones, code, code, costs, zero + 1, zero, 0 * ones, {"lora": scores}, {})
+    block = LogBlock(examples, pl.Series(["A"]), {"n8": pool}, {}, np.zeros((0, 2), dtype=int))
     policy = sample(max_traces=1, stop=replay.Never())
-    walk, cutting = policy.walks()[0], policy.cutting(frozenset())
+    walk, cutting = policy.walks()[0], policy.cutting(block)
     assert fit_conformal(block, walk, cutting, Conformal(0.25, DEV)).fit == pytest.approx({"A": 0.2})
     assert fit_conformal(block, walk, cutting, Conformal(0.05, DEV)).fit == {"A": -np.inf}
 

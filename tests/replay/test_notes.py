@@ -24,7 +24,7 @@ def test_a_dropped_policy_names_up_to_three_reasons_the_most_frequent_first():
     def why(**reasons: int) -> str:
         policies = (Sample(name="p", max_traces=2, select="majority"),)
         served = Coverage(policies, None, by_some=20, replayed=20)
-        served.why[0].update(reasons)
+        served.why["p"].update(reasons)
         return unserved(served)["p"]
 
     few = "the log covers 0 of the 20 examples covered for at least one policy"

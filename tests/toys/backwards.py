@@ -6,14 +6,14 @@ from typing import ClassVar
 import numpy as np
 
 from replay.sampling.known import ORDERS
-from replay.sampling.orders import Generated, GenerateFirst, later
+from replay.sampling.orders import GeneratedTraces, GenerateFirst, later
 
 
 @dataclass(frozen=True)
 class Backwards(GenerateFirst):
     name: ClassVar[str] = "backwards"
 
-    def arranged(self, traces: Generated) -> tuple[np.ndarray, np.ndarray]:
+    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         places = np.arange(traces.code.shape[1])
         return later(traces.code, np.broadcast_to(-places, traces.code.shape))
 

@@ -11,7 +11,7 @@ from replay.data.contents import Contents
 from replay.data.needs import Needs
 from replay.engine.calls import CallSegment, PolicyPath, Realization, certain
 from replay.engine.revisions import mean_of
-from replay.policies.base import KINDS, Policy, Replayed, Stage
+from replay.policies.base import KINDS, Evaluator, Policy, Stage
 from replay.policies.remarks import Remark, RemarkKind
 from toolkit.columns import OutcomeColumn
 from toolkit.settings import setting
@@ -41,7 +41,7 @@ class Nth(Policy):
     def slices(self, contents: Contents) -> frozenset[str]:
         return frozenset([self.pool])
 
-    def path(self, on: Replayed) -> PolicyPath:
+    def path(self, on: Evaluator) -> PolicyPath:
         pool = on.block.pools[self.pool]
         there = pool.size > self.number
         own = np.zeros(pool.code.shape)
@@ -52,7 +52,7 @@ class Nth(Policy):
         skipped = {"skipped": np.full(len(there), float(self.number))}
         return PolicyPath(replace(outcome, measured=skipped), (made,), None, {})
 
-    def explain(self, on: Replayed, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         yield Stage("the one trace", pl.DataFrame({"sample": [self.number]}))
 
     def remarks(self, block: object) -> Iterator[Remark]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from replay.sampling.known import STOPS
 from replay.sampling.prefix import VOTES, Prefix
-from replay.sampling.stops import StopRule, check_rule
+from replay.sampling.stops import StopRule
 from toolkit.settings import setting
 
 
@@ -16,9 +16,6 @@ class Unanimous(StopRule):
     size: int = setting(2, low=1)
     name: ClassVar[str] = "unanimous"
     reads: ClassVar[frozenset[str]] = frozenset({VOTES})
-
-    def __post_init__(self) -> None:
-        check_rule(self)
 
     def holds(self, seen: Prefix) -> np.ndarray:
         return (seen.traces == self.size) & (seen.votes == self.size)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.block import Block
+from replay.data.block import LogBlock
 from replay.data.conditions import matching
 from replay.data.needs import Needs, scores_on
-from replay.data.read import Request, read_block
+from replay.data.read import BlockRequest, read_block
 from replay.engine.trajectory import Walk, walk_block
 from replay.kinds.every_example import every_example
 from replay.kinds.sample import Sample
@@ -191,14 +191,14 @@ def _seconds(source: Mapping[str, Any], kind: str, name: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _blocks(log: Log, setting: Setting, verified: bool) -> Iterator[Block]:
+def _blocks(log: Log, setting: Setting, verified: bool) -> Iterator[LogBlock]:
     """The claims that the study is asked about, a block at a time."""
     examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster"]), log).sort("example_id")
     where = setting.asked.get("where")
     if where is not None:
         examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     needs = Needs(pools=frozenset([setting.pool]))
-    wanted = Request(needs | scores_on([setting.pool], setting.verifier) if verified else needs)
+    wanted = BlockRequest(needs | scores_on([setting.pool], setting.verifier) if verified else needs)
     for start in range(0, len(examples), BLOCK_EXAMPLES):
         yield read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
 
