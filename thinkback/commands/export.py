@@ -7,27 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from thinkback import options
+from thinkback.options import option
 
-OutFile = Annotated[
-    Path, typer.Option("--out", metavar="FILE.jsonl", help="File to write; refused when it exists.", show_default=False)
-]
-Base = Annotated[
-    str | None,
-    typer.Option(
-        "--base", metavar="POOL", help="Pool of the base attempts; by default the only one.", show_default=False
-    ),
-]
+OutFile = Annotated[Path, option("--out", "File to write; refused when it exists.", "FILE.jsonl")]
+Base = Annotated[str | None, option("--base", "Pool of the base attempts; by default the only one.", "POOL")]
 
 
-Pool = Annotated[
-    str | None,
-    typer.Option(
-        "--pool", metavar="POOL", help="Pool of the revisions, of an action with several.", show_default=False
-    ),
-]
+Pool = Annotated[str | None, option("--pool", "Pool of the revisions, of an action with several.", "POOL")]
 
 
 def recovery(
@@ -46,12 +33,8 @@ def recovery(
 def replay(
     log: options.Log,
     out: OutFile,
-    action: Annotated[
-        str, typer.Option("--action", metavar="NAME", help="Action of the revisions.", show_default=False)
-    ],
-    verifier: Annotated[
-        str, typer.Option("--verifier", metavar="NAME", help="Scores of the base attempts.", show_default=False)
-    ],
+    action: Annotated[str, option("--action", "Action of the revisions.", "NAME")],
+    verifier: Annotated[str, option("--verifier", "Scores of the base attempts.", "NAME")],
     base: Base = None,
     pool: Pool = None,
     force: options.Force = False,

@@ -9,29 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thinkback import options
+from thinkback.options import option, positional
 
 if TYPE_CHECKING:
     from toolkit.imports import RecoveryReport
 
 
 def table(
-    sources: Annotated[
-        list[str],
-        typer.Argument(metavar="SOURCE…", help="JSONL, CSV or Parquet files, folders or globs.", show_default=False),
-    ],
+    sources: Annotated[list[str], positional("SOURCE…", "JSONL, CSV or Parquet files, folders or globs.")],
     mapping: Annotated[
-        str,
-        typer.Option(
-            "--map",
-            metavar="MAP.toml",
-            help="What the columns mean: a file, or the name of a map that we ship.",
-            show_default=False,
-        ),
+        str, option("--map", "What the columns mean: a file, or the name of a map that we ship.", "MAP.toml")
     ],
     out: options.OutLog,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Name of the new log; by default the map's.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, option("--name", "Name of the new log; by default the map's.")] = None,
     rejudge: Annotated[
         bool, typer.Option("--rejudge", help="Judge the answers anew in place of the source's own judgement.")
     ] = False,
@@ -56,10 +46,8 @@ def table(
     )
 
 
-Rows = Annotated[
-    list[str], typer.Argument(metavar="SOURCE…", help="JSONL files, folders or globs.", show_default=False)
-]
-Name = Annotated[str | None, typer.Option("--name", help="Name of the new log.", show_default=False)]
+Rows = Annotated[list[str], positional("SOURCE…", "JSONL files, folders or globs.")]
+Name = Annotated[str | None, option("--name", "Name of the new log.")]
 
 
 def recovery(
@@ -74,12 +62,7 @@ def recovery(
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(
-            "--base",
-            metavar="POOL",
-            help="Name of the pool of base attempts; by default the rows' base_pool, or base.",
-            show_default=False,
-        ),
+        option("--base", "Name of the pool of base attempts; by default the rows' base_pool, or base.", "POOL"),
     ] = None,
     exclude_incomplete: Annotated[
         bool,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thinkback import options
+from thinkback.options import option, positional
 
 if TYPE_CHECKING:
     from toolkit.log import Log
@@ -20,31 +21,21 @@ BEYOND = 1  # exit code where `--check` finds numbers too far off
 def simulate(
     dataset: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[DATASET]",
-            help="`quantemp` or `claimdecomp`: a log that resembles the published runs. Left out: a plain model.",
-            show_default=False,
+        positional(
+            "[DATASET]",
+            "`quantemp` or `claimdecomp`: a log that resembles the published runs. Left out: a plain model.",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="LOG", help="Log to write; refused when it exists.", show_default=False),
-    ] = None,
+    out: Annotated[Path | None, option("--out", "Log to write; refused when it exists.", "LOG")] = None,
     examples: Annotated[
-        int | None,
-        typer.Option("--examples", metavar="N", help="Number of examples of the plain model [default: 1000]."),
+        int | None, option("--examples", "Number of examples of the plain model [default: 1000].", "N")
     ] = None,
     traces: Annotated[
-        int | None,
-        typer.Option(
-            "--traces", metavar="N", help="Sampled traces per example [default: 16; of a data set 15, at most 50]."
-        ),
+        int | None, option("--traces", "Sampled traces per example [default: 16; of a data set 15, at most 50].", "N")
     ] = None,
     labels: Annotated[
         int | None,
-        typer.Option(
-            "--labels", metavar="K", help="Size of the plain model's label space; 0: open numeric answers [default: 3]."
-        ),
+        option("--labels", "Size of the plain model's label space; 0: open numeric answers [default: 3].", "K"),
     ] = None,
     dev: Annotated[
         int, typer.Option("--dev", metavar="N", help="Further claims of a data set, with the split `dev`.")
@@ -57,7 +48,7 @@ def simulate(
         bool,
         typer.Option("--recovery", help="Base attempts and what revising them does, in place of samples to verify."),
     ] = False,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the log.", show_default=False)] = None,
+    name: Annotated[str | None, option("--name", "Name of the log.")] = None,
     force: options.Force = False,
 ) -> None:
     """Write a simulated log.

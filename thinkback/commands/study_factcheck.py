@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thinkback import options
+from thinkback.options import option
 
 if TYPE_CHECKING:
     from replay.studies.factcheck.study import Study
@@ -19,30 +20,19 @@ def factcheck(
     out: options.OutFolder,
     published: Annotated[
         str | None,
-        typer.Option(
-            "--published",
-            metavar="NAME",
-            help="Add the published numbers of `quantemp` or `claimdecomp`, and the differences.",
-            show_default=False,
-        ),
+        option("--published", "Add the published numbers of `quantemp` or `claimdecomp`, and the differences.", "NAME"),
     ] = None,
-    pool: Annotated[
-        str | None, typer.Option("--pool", metavar="NAME", help="Pool of traces; by default the only one.")
-    ] = None,
+    pool: Annotated[str | None, option("--pool", "Pool of traces; by default the only one.", "NAME")] = None,
     verifier: Annotated[
-        str | None,
-        typer.Option("--verifier", metavar="NAME", help="Verifier; by default the only one, or `lora`."),
+        str | None, option("--verifier", "Verifier; by default the only one, or `lora`.", "NAME")
     ] = None,
     other_verifier: Annotated[
-        str | None,
-        typer.Option("--other-verifier", metavar="NAME", help="Verifier of tables 5.8 to 5.10; by default the other."),
+        str | None, option("--other-verifier", "Verifier of tables 5.8 to 5.10; by default the other.", "NAME")
     ] = None,
     features: Annotated[
         str | None,
-        typer.Option(
-            "--features",
-            metavar="NAME,…",
-            help="The surrogate's features; by default the thesis's five as far as the log has them.",
+        option(
+            "--features", "The surrogate's features; by default the thesis's five as far as the log has them.", "NAME,…"
         ),
     ] = None,
     cap: Annotated[int, typer.Option("--cap", min=1, metavar="N", help="Traces per claim.")] = 15,
@@ -52,20 +42,14 @@ def factcheck(
     ] = 10,
     random_seed: Annotated[int, typer.Option("--random-seed", help="Seed of the random order.")] = 20,
     dev: Annotated[
-        str | None,
-        typer.Option(
-            "--dev", metavar="SQL", help="Claims to learn from, which are not reported: a condition on examples."
-        ),
+        str | None, option("--dev", "Claims to learn from, which are not reported: a condition on examples.", "SQL")
     ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="SQL", help="Claims to report: a condition on examples.", show_default=False),
-    ] = None,
+    where: Annotated[str | None, option("--where", "Claims to report: a condition on examples.", "SQL")] = None,
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,
-    kw: Annotated[float, typer.Option("--kw", help="Power of the device, in kW.")] = 0.25,
-    eur_per_kwh: Annotated[float, typer.Option("--eur-per-kwh", help="Price of energy, in € per kWh.")] = 0.25,
+    kw: options.Kilowatts = 0.25,
+    eur_per_kwh: options.EnergyPrice = 0.25,
     force: options.Force = False,
 ) -> None:
     """Fact checking under a verifier budget.
@@ -131,7 +115,7 @@ def _caps(text: str) -> list[int]:
     except ValueError:
         caps = []
     if not caps or min(caps) < 1:
-        raise ThinkbackError(f"`--caps` is `{text}`; it takes whole numbers from 1, such as 15,20,30,40")
+        raise ThinkbackError(f"`--caps` is `{text}`; it takes integers of at least 1, such as 15,20,30,40")
     return caps
 
 

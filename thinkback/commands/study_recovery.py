@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thinkback import options
+from thinkback.options import file_option, option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,54 +34,20 @@ def recovery(
     where: Annotated[
         str, typer.Option("--where", metavar="SQL", help="Examples that are reported.")
     ] = "split = 'test'",
-    action: Annotated[
-        str | None,
-        typer.Option(
-            "--action", metavar="NAME", help="The action to gate; by default the best one.", show_default=False
-        ),
-    ] = None,
-    base: Annotated[
-        str | None, typer.Option("--base", metavar="POOL", help="Pool of the base attempts.", show_default=False)
-    ] = None,
+    action: Annotated[str | None, option("--action", "The action to gate; by default the best one.", "NAME")] = None,
+    base: Annotated[str | None, option("--base", "Pool of the base attempts.", "POOL")] = None,
     pool: Annotated[
-        str | None,
-        typer.Option(
-            "--pool", metavar="POOL,…", help="Pool of the revisions, of each action with several.", show_default=False
-        ),
+        str | None, option("--pool", "Pool of the revisions, of each action with several.", "POOL,…")
     ] = None,
     budgets: Annotated[
-        str | None,
-        typer.Option(
-            "--budgets",
-            metavar="POOL,…",
-            help="Longer pools; by default those with a higher limit.",
-            show_default=False,
-        ),
+        str | None, option("--budgets", "Longer pools; by default those with a higher limit.", "POOL,…")
     ] = None,
-    gate: Annotated[
-        Path | None,
-        typer.Option(
-            "--gate",
-            metavar="GATE.json",
-            exists=True,
-            dir_okay=False,
-            help="A frozen gate in place of a fitted one.",
-            show_default=False,
-        ),
-    ] = None,
+    gate: Annotated[Path | None, file_option("--gate", "A frozen gate in place of a fitted one.", "GATE.json")] = None,
     margin: Annotated[
         float, typer.Option("--margin", help="Loss of accuracy that the recommendation tolerates (0.01: one point).")
     ] = 0.01,
     prices: Annotated[
-        Path | None,
-        typer.Option(
-            "--prices",
-            metavar="FILE.toml",
-            exists=True,
-            dir_okay=False,
-            show_default=False,
-            help="Prices per million tokens, by model, in a table [prices].",
-        ),
+        Path | None, file_option("--prices", "Prices per million tokens, by model, in a table [prices].", "FILE.toml")
     ] = None,
     width: Annotated[int, typer.Option("--width", min=1, help="Samples of a vote generated at a time.")] = 1,
     seed: options.Seed = 0,

@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from thinkback import options
+from thinkback.options import option
 
 if TYPE_CHECKING:
     from replay.analyses.tuning import Tuned
@@ -18,37 +17,16 @@ if TYPE_CHECKING:
 def tune(
     log: options.Log,
     policies: options.Policies,
-    on: Annotated[
-        str,
-        typer.Option("--on", metavar="SQL", help="Examples to choose on: a condition on examples.", show_default=False),
-    ],
-    report: Annotated[
-        str,
-        typer.Option(
-            "--report", metavar="SQL", help="Other examples, to report: a condition on examples.", show_default=False
-        ),
-    ],
+    on: Annotated[str, option("--on", "Examples to choose on: a condition on examples.", "SQL")],
+    report: Annotated[str, option("--report", "Other examples, to report: a condition on examples.", "SQL")],
     goal: Annotated[
-        str,
-        typer.Option(
-            "--goal",
-            help='What to reach, such as "min total_tokens subject to accuracy >= baseline - 0.01".',
-            show_default=False,
-        ),
+        str, option("--goal", 'What to reach, such as "min total_tokens subject to accuracy >= baseline - 0.01".')
     ],
     baseline: Annotated[
         str | None,
-        typer.Option(
-            "--baseline",
-            metavar="NAME",
-            help="Policy that the goal calls baseline; by default the first one that is no sweep.",
-            show_default=False,
-        ),
+        option("--baseline", "Policy that the goal calls baseline; by default the first one that is no sweep.", "NAME"),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for what was chosen and both runs.", show_default=False),
-    ] = None,
+    out: Annotated[Path | None, option("--out", "Folder for what was chosen and both runs.", "DIR")] = None,
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,
