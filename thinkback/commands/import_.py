@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,7 @@ from thinkback import options
 from thinkback.options import option, positional
 
 if TYPE_CHECKING:
-    from toolkit.imports import RecoveryReport
+    from toolkit.imports import ImportReport, RecoveryReport
 
 
 def table(
@@ -31,19 +31,12 @@ def table(
 
     They hold one row per sample, or list columns with all samples of a question.
     """
-    from thinkback import console
-    from toolkit.files import check_replaceable, hoist, replacing
     from toolkit.imports import import_table
 
-    check_replaceable(out, force, inputs=(*sources, mapping))
-    with replacing(out, force) as folder:
-        report = import_table(sources, mapping, folder / "log", rejudge=rejudge, name=name)
-        hoist(folder / "log")
-    for note in report.notes:
-        console.say(note)
-    console.say(
-        f"wrote {out}: {report.examples:,} examples, {report.traces:,} traces, {report.verifications:,} verifications"
-    )
+    def write(folder: Path) -> ImportReport:
+        return import_table(sources, mapping, folder, rejudge=rejudge, name=name)
+
+    _import((*sources, mapping), out, force, write, "examples", "traces", "verifications")
 
 
 Rows = Annotated[list[str], positional("SOURCE…", "JSONL files, folders or globs.")]
@@ -85,16 +78,11 @@ def recovery(
 
     def write(folder: Path) -> RecoveryReport:
         return import_recovery(
-            sources,
-            folder,
-            name=name,
-            split=split,
-            exclude_incomplete=exclude_incomplete,
-            drop_repeats=drop_repeats,
-            base=base,
-        )
+            sources, folder, name=name, split=split, exclude_incomplete=exclude_incomplete,
+            drop_repeats=drop_repeats, base=base,
+        )  # fmt: skip
 
-    _import(sources, out, force, write)
+    _import(sources, out, force, write, "examples", "traces")
 
 
 def replay(
@@ -111,17 +99,27 @@ def replay(
     """
     from toolkit.imports import import_replay
 
-    _import(sources, out, force, lambda folder: import_replay(sources, folder, name=name, action=action))
+    def write(folder: Path) -> RecoveryReport:
+        return import_replay(sources, folder, name=name, action=action)
+
+    _import(sources, out, force, write, "examples", "traces")
 
 
-def _import(sources: list[str], out: Path, force: bool, write: Callable[[Path], RecoveryReport]) -> None:
+def _import(
+    inputs: Sequence[str],
+    out: Path,
+    force: bool,
+    write: Callable[[Path], ImportReport | RecoveryReport],
+    *counted: str,
+) -> None:
+    """Write a log as a whole, then print its notes and how many rows of what it has."""
     from thinkback import console
     from toolkit.files import check_replaceable, hoist, replacing
 
-    check_replaceable(out, force, inputs=tuple(sources))
+    check_replaceable(out, force, inputs=inputs)
     with replacing(out, force) as folder:
         report = write(folder / "log")
         hoist(folder / "log")
     for note in report.notes:
         console.say(note)
-    console.say(f"wrote {out}: {report.examples:,} examples, {report.traces:,} traces")
+    console.say(f"wrote {out}: " + ", ".join(f"{getattr(report, rows):,} {rows}" for rows in counted))

@@ -69,10 +69,8 @@ def replay(
 
     if margin is not None and baseline is None:
         raise ThinkbackError("`--margin` needs `--baseline`: name the policy that the others are compared with")
-    if margin is not None and not 0 <= margin < 1:
-        raise ThinkbackError(
-            f"`--margin` is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
-        )
+    if margin is not None:
+        options.check_margin(margin)
     check_replaceable(out, force, inputs=(log, policies, rules))
     result = run(
         log,

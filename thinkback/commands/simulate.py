@@ -69,8 +69,16 @@ def simulate(
     if dataset is None:
         if check or dev:
             raise ThinkbackError("`--check` and `--dev` go with a data set: `thinkback simulate quantemp`")
-        write = _recovery if recovery else _plain
-        write(out or Path(), examples, traces, labels, seed, name, force)
+        from generate.simulate import simulate as simulate_plain
+        from generate.simulate_recovery import simulate_recovery
+
+        place, count = out or Path(), EXAMPLES if examples is None else examples
+        if recovery:
+            log = simulate_recovery(place, examples=count, seed=seed, name=name, force=force)
+        else:
+            size, space = TRACES if traces is None else traces, LABELS if labels is None else labels
+            log = simulate_plain(place, examples=count, traces=size, labels=space, seed=seed, name=name, force=force)
+        _say(place, log)
         return
     if recovery:
         raise ThinkbackError(f"`--recovery` does not go with a data set: leave out `{dataset}`")
@@ -80,43 +88,10 @@ def simulate(
         _claims(dataset, out, Path(scratch) / "log", traces, dev, seed, name, force, check)
 
 
-def _plain(
-    out: Path, examples: int | None, traces: int | None, labels: int | None, seed: int, name: str | None, force: bool
-) -> None:
-    from generate.simulate import simulate as write
-
-    log = write(
-        out,
-        examples=EXAMPLES if examples is None else examples,
-        traces=TRACES if traces is None else traces,
-        labels=LABELS if labels is None else labels,
-        seed=seed,
-        name=name,
-        force=force,
-    )
-    _say(out, log)
-
-
-def _recovery(
-    out: Path, examples: int | None, _: int | None, __: int | None, seed: int, name: str | None, force: bool
-) -> None:
-    from generate.simulate_recovery import simulate_recovery
-
-    count = EXAMPLES if examples is None else examples
-    _say(out, simulate_recovery(out, examples=count, seed=seed, name=name, force=force))
-
-
 def _claims(
-    dataset: str,
-    out: Path | None,
-    scratch: Path,
-    traces: int | None,
-    dev: int,
-    seed: int,
-    name: str | None,
-    force: bool,
-    check: bool,
-) -> None:
+    dataset: str, out: Path | None, scratch: Path, traces: int | None, dev: int, seed: int, name: str | None,
+    force: bool, check: bool,
+) -> None:  # fmt: skip
     from generate.claims import PUBLISHED_TRACES, simulate_claims
     from toolkit.errors import ThinkbackError
 

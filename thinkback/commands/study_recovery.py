@@ -69,15 +69,11 @@ def recovery(
     from replay.studies.recovery.gaps import told_aside
     from replay.studies.recovery.study import Asked, datasets, roles_of, study_dataset
     from thinkback import console
-    from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable, replacing
     from toolkit.log import check_log, open_log
     from toolkit.stats import Settings
 
-    if not 0 <= margin < 1:
-        raise ThinkbackError(
-            f"`--margin` is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
-        )
+    options.check_margin(margin)
     check_replaceable(out, force, inputs=(log, gate, prices))
     opened = open_log(log)
     check_log(opened)

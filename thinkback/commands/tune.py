@@ -10,8 +10,10 @@ from thinkback import options
 from thinkback.options import option
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from replay.analyses.tuning import Tuned
-    from toolkit.show import Table
+    from toolkit.show import ShownInterval, Table
 
 
 def tune(
@@ -52,15 +54,7 @@ def tune(
     if baseline is None and any(limit.relative for limit in wanted.limits):
         baseline = next((p.name for p in file.policies if p.sweep_size == 1 and not p.diagnostic), None)
     tuned = compute(
-        log,
-        file,
-        on=on,
-        report=report,
-        goal=wanted,
-        baseline=baseline,
-        seed=seed,
-        resamples=resamples,
-        level=level,
+        log, file, on=on, report=report, goal=wanted, baseline=baseline, seed=seed, resamples=resamples, level=level
     )
     table = _table(tuned, goal, on, report)
     if out is not None:
@@ -122,14 +116,8 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     return Table(title, tuple(columns), tuple(rows), above=tuple(above), below=tuple(notes))
 
 
-def _cell(summary: object, policy: str | None, metric: str) -> object:
-    import polars as pl
-
+def _cell(summary: pl.DataFrame, policy: str | None, metric: str) -> ShownInterval | None:
     from toolkit.show import ShownInterval
 
-    if policy is None or not isinstance(summary, pl.DataFrame):
-        return None
-    row = summary.filter((pl.col("policy") == policy) & (pl.col("metric") == metric))
-    if row.is_empty() or row["estimate"][0] is None:
-        return None
-    return ShownInterval(row["estimate"][0], row["low"][0], row["high"][0])
+    rows = summary.filter(policy=policy or "", metric=metric).select("estimate", "low", "high").rows()
+    return ShownInterval.of(*rows[0]) if rows else None

@@ -22,6 +22,13 @@ class ShownInterval:
     high: float | None = None
     mark: str = ""
 
+    @classmethod
+    def of(
+        cls, estimate: float | None, low: float | None = None, high: float | None = None, factor: float = 1.0
+    ) -> ShownInterval | None:
+        """An estimate and its ends times a factor that is not negative; None where there is no estimate."""
+        return None if estimate is None else cls(estimate, low, high).times(factor)
+
     def times(self, factor: float) -> ShownInterval:
         """The same in another unit; `factor` is not negative."""
         low, high = (None if end is None else factor * end for end in (self.low, self.high))
