@@ -68,7 +68,7 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
     from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 
     cells = {
-        (r["pool"], r["k"], r["metric"], r["verifier"]): ShownInterval.of(r["estimate"], r["low"], r["high"])
+        (r["pool"], r["k"], r["metric"], r["verifier"]): ShownInterval.of((r["estimate"], r["low"], r["high"]))
         for r in frame.iter_rows(named=True)
     }
     series = list(dict.fromkeys((r["metric"], r["verifier"]) for r in frame.iter_rows(named=True)))

@@ -61,7 +61,7 @@ def factcheck(
     from replay.data.conditions import matching
     from replay.data.contents import read_contents
     from replay.studies.factcheck.published import published as numbers
-    from replay.studies.factcheck.runs import Setting
+    from replay.studies.factcheck.runs import FactcheckSetting
     from replay.studies.factcheck.study import choose, study_factcheck
     from thinkback import console
     from toolkit.features import CLAIM_FEATURES
@@ -80,7 +80,7 @@ def factcheck(
         matching(opened, dev, "dev")  # its own mistakes are told before those of a condition made of it
     if dev is not None and where is None:
         where = f"NOT coalesce(({dev}), false)"
-    setting = Setting(
+    setting = FactcheckSetting(
         pool=choose(pool, contents.pools, "pool"),
         verifier=choose(verifier, contents.verifiers, "verifier"),
         features=named or tuple(n for n in CLAIM_FEATURES if n in contents.features),
@@ -89,25 +89,17 @@ def factcheck(
         asked={
             "where": where, "resamples": resamples, "level": level, "seed": seed, "kw": kw, "eur_per_kwh": eur_per_kwh
         },
-    )  # fmt: skip
-    if other_verifier is not None:
-        choose(other_verifier, contents.verifiers, "verifier")
-    study = study_factcheck(
-        opened,
-        setting,
-        other_verifier=other_verifier,
+        other_verifier=None if other_verifier is None else choose(other_verifier, contents.verifiers, "verifier"),
         caps=_caps(caps),
         orders=orders,
         dev=dev,
         published=known,
-        kw=kw,
-        eur_per_kwh=eur_per_kwh,
-    )
-    _write(study, out, force)
+    )  # fmt: skip
+    _write(study_factcheck(opened, setting), out, force)
     console.say(f"{out}/report.md holds every table and figure; each is a file of its own too")
 
 
-def _caps(text: str) -> list[int]:
+def _caps(text: str) -> tuple[int, ...]:
     from toolkit.errors import ThinkbackError
 
     try:
@@ -116,7 +108,7 @@ def _caps(text: str) -> list[int]:
         caps = []
     if not caps or min(caps) < 1:
         raise ThinkbackError(f"`--caps` is `{text}`; it takes integers of at least 1, such as 15,20,30,40")
-    return caps
+    return tuple(dict.fromkeys(caps))
 
 
 def _write(study: Study, out: Path, force: bool) -> None:
@@ -147,7 +139,8 @@ def _write(study: Study, out: Path, force: bool) -> None:
         write_left_out(folder, "comparison", study.left_out, study.simulated)
     for line in told_left_out(study.left_out.get("main", {})):
         console.say(line)
-    shown = main_tables(replace(study, published=None))  # a terminal has no room for three numbers in place of one
+    # a terminal has no room for three numbers in place of one
+    shown = main_tables(replace(study, setting=replace(study.setting, published=None)))
     for name in ("table_5_2", "table_5_3", "table_5_6"):
         console.show(shown[name])
         console.say()

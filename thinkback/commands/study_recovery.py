@@ -67,7 +67,7 @@ def recovery(
     from replay.policies.gate_file import load_gate, write_text
     from replay.studies.recovery.checks import ON, TUNE, check_rows, refuse_seen
     from replay.studies.recovery.gaps import told_aside
-    from replay.studies.recovery.study import Asked, datasets, roles_of, study_dataset
+    from replay.studies.recovery.study import RecoverySetting, datasets, roles_of, study_dataset
     from thinkback import console
     from toolkit.files import check_replaceable, replacing
     from toolkit.log import check_log, open_log
@@ -77,7 +77,7 @@ def recovery(
     check_replaceable(out, force, inputs=(log, gate, prices))
     opened = open_log(log)
     check_log(opened)
-    asked = Asked(
+    asked = RecoverySetting(
         action=action,
         base=base,
         budgets=options.names(budgets),

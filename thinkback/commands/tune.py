@@ -120,4 +120,4 @@ def _cell(summary: pl.DataFrame, policy: str | None, metric: str) -> ShownInterv
     from toolkit.show import ShownInterval
 
     rows = summary.filter(policy=policy or "", metric=metric).select("estimate", "low", "high").rows()
-    return ShownInterval.of(*rows[0]) if rows else None
+    return ShownInterval.of(rows[0]) if rows else None

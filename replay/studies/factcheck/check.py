@@ -13,8 +13,8 @@ from replay.studies.factcheck.runs import (
     SURROGATE,
     TOP,
     VOTE,
+    FactcheckSetting,
     Methods,
-    Setting,
     replay_methods,
 )
 from toolkit.errors import ThinkbackError, argument
@@ -58,7 +58,7 @@ def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
     Raises ThinkbackError where the pool is smaller than that.
     """
     numbers, factor = published(name), RELAXED.get(name, 1.0)
-    setting = Setting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": "split = 'test'", "resamples": 1})
+    setting = FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": "split = 'test'", "resamples": 1})
     main = replay_methods(log, setting)
     if main.missing:
         raise ThinkbackError(

@@ -46,7 +46,7 @@ MEAN_COLUMNS = ("correct", "fix", "flip", "intervened", "action_tokens", "total_
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecoverySetting:
     """What the study is asked for. `on`, `tune` and `where` are SQL conditions on examples, disjoint.
 
     `pools` names a pool of revisions for each action with several.
@@ -102,7 +102,7 @@ def datasets(log: Log, where: str) -> list[str]:
     return collect(scan.select(pl.col("dataset").unique().sort()), log)["dataset"].to_list()
 
 
-def roles_of(log: Log, asked: Asked) -> tuple[Roles, pl.DataFrame, tuple[str, ...]]:
+def roles_of(log: Log, asked: RecoverySetting) -> tuple[Roles, pl.DataFrame, tuple[str, ...]]:
     """Choose pools and actions, screen the actions, fit the gates. The notes say what could not be."""
     refuse_seen(log, [asked.gate] if asked.gate is not None else [], asked.where, frozen=True)
     contents = read_contents(log)
@@ -159,7 +159,7 @@ def roles_of(log: Log, asked: Asked) -> tuple[Roles, pl.DataFrame, tuple[str, ..
 
 
 def _try_fit(
-    gates: dict[str, GateFile], key: str, notes: list[str], log: Log, asked: Asked,
+    gates: dict[str, GateFile], key: str, notes: list[str], log: Log, asked: RecoverySetting,
     revised: tuple[str, str, str | None], kind: str, features: Sequence[str],
 ) -> None:  # fmt: skip
     """Fit a gate for (base, action, pool of its revisions), or note why there is none."""
@@ -205,7 +205,7 @@ def _by_limit(pools: Iterable[str], limits: Mapping[str, int]) -> tuple[str, ...
 
 
 def _screen(
-    log: Log, base: str, pools: Mapping[tuple[str, str], str | None], asked: Asked
+    log: Log, base: str, pools: Mapping[tuple[str, str], str | None], asked: RecoverySetting
 ) -> tuple[pl.DataFrame, list[str]]:
     """All logged actions on the examples that gates are fitted on, or on those that are reported if there are none."""
     actions = tuple(action for action, one in pools if one == base)
@@ -273,7 +273,9 @@ def _asked(settings: Settings) -> dict[str, Any]:
     return {"resamples": settings.resamples, "level": settings.level, "seed": settings.seed}
 
 
-def study_dataset(log: Log, roles: Roles, screening: pl.DataFrame, asked: Asked, dataset: str) -> DatasetStudy:
+def study_dataset(
+    log: Log, roles: Roles, screening: pl.DataFrame, asked: RecoverySetting, dataset: str
+) -> DatasetStudy:
     """One run on one data set; curves and reports of gates are over the examples that it compares."""
     quoted = dataset.replace("'", "''")
     where = f"({asked.where}) AND dataset = '{quoted}'"
@@ -306,13 +308,13 @@ def study_dataset(log: Log, roles: Roles, screening: pl.DataFrame, asked: Asked,
     return replace(study, recommendation=_recommendation(study, asked))
 
 
-def _run(log: Log, policies: tuple[Policy, ...], named: PolicyNames, where: str, asked: Asked) -> Result:
+def _run(log: Log, policies: tuple[Policy, ...], named: PolicyNames, where: str, asked: RecoverySetting) -> Result:
     file = PolicyFile(policies, prices=asked.prices)
     return run(log, file, baseline=named.base, where=where, **_asked(asked.settings))
 
 
 def _reports(
-    log: Log, roles: Roles, named: PolicyNames, result: Result, asked: Asked, where: str, ids: pl.Series
+    log: Log, roles: Roles, named: PolicyNames, result: Result, asked: RecoverySetting, where: str, ids: pl.Series
 ) -> dict[str, GateReport]:
     """A report of each gate whose policy was served, on the examples that the run compares."""
     gates = {named.selective[action]: (action, gate) for action, gate in roles.gates.items()}
@@ -368,7 +370,7 @@ def _finalizers(log: Log, roles: Roles, ids: pl.Series) -> dict[str, np.ndarray]
     return found
 
 
-def _recommendation(study: DatasetStudy, asked: Asked) -> Recommendation:
+def _recommendation(study: DatasetStudy, asked: RecoverySetting) -> Recommendation:
     served = set(study.policies)
 
     def outcomes(names: Sequence[str]) -> dict[str, dict[str, np.ndarray]]:

@@ -11,7 +11,7 @@ import polars as pl
 
 from replay.studies.recovery.gaps import told_gaps, warnings_of
 from replay.studies.recovery.published import (
-    Row,
+    PublishedRow,
     published_comparison,
     published_gate,
     published_policy,
@@ -191,7 +191,7 @@ def paired(studies: Sequence[DatasetStudy]) -> Table:
     )  # fmt: skip
 
 
-def _other(found: Row) -> tuple[ShownInterval | None, float | None]:
+def _other(found: PublishedRow) -> tuple[ShownInterval | None, float | None]:
     if not found or found["difference"] is None:
         return None, found.get("p")
     return ShownInterval(found["difference"], found["ci95_low"], found["ci95_high"]), found["p"]
