@@ -144,13 +144,8 @@ def overhead(study: Study) -> Table:
         "measured: wall-clock of replay's surrogate, all claims together; it holds no feature construction",
         "the bound needs the wall-clock of a surrogate-guided run, which replay does not make: a dash",
     )
-    rows = [
-        SheetRow(
-            (study.dataset,),
-            values,
-            {"dataset": "" if study.setting.published is None else study.setting.published.dataset},
-        )
-    ]
+    published = study.setting.published
+    rows = [SheetRow((study.dataset,), values, {"dataset": "" if published is None else published.dataset})]
     return sheet(study, "B.3", "Overhead of the linear surrogate", ("Dataset",), measures, rows, notes)
 
 

@@ -99,16 +99,17 @@ def _coverage(log: Log, result: Result) -> Iterator[ClassCoverage]:
     compared = gold.filter(pl.col("example_id").is_in(result.outcomes["example_id"].unique().implode()))
     parts: dict[str, Summary] = {}
     for policy in result.policies:
-        if not isinstance(policy, Sample) or policy.conformal is None or policy.conformal.fit is None:
+        sets = policy.prediction_sets
+        if sets is None or sets.fit is None:
             continue
-        for label, threshold in policy.conformal.fit.items():
+        for label, threshold in sets.fit.items():
             ids = compared.filter(pl.col("gold") == label)["example_id"]
             if ids.is_empty():
                 continue
             if label not in parts:
                 parts[label] = result.within(ids)
             known = threshold if np.isfinite(threshold) else None
-            yield ClassCoverage(policy.name, policy.conformal.alpha, label, known, parts[label])
+            yield ClassCoverage(policy.name, sets.alpha, label, known, parts[label])
 
 
 def variant_policies(setting: FactcheckSetting) -> Iterator[Sample]:

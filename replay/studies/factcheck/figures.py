@@ -45,9 +45,9 @@ def undone(study: Study) -> list[str]:
         found.append(_lacks("figure 5.1", bool(_served(study)), told(study.main)))
     for name, (_, lines) in BUDGETS.items():
         number, drawn = name.removeprefix("figure_").replace("_", "."), bool(_orders(study, lines))
-        own = [why for why in study.missing["B.4"] if any(f"order {order}:" in why for order in lines)]
+        own = [gap for gap in study.budget_gaps if gap.order in lines]
         if own or not drawn:
-            found.append(_lacks(f"figure {number}", drawn, own or study.missing["B.4"]))
+            found.append(_lacks(f"figure {number}", drawn, [str(gap) for gap in own or study.budget_gaps]))
     if study.sensitivity.missing:
         drawn = any(_settings(study, metric) for metric in HEATS)
         found.append(_lacks("the heat maps of `sensitivity`", drawn, study.sensitivity.missing))

@@ -52,6 +52,20 @@ CLASSES = {"supports": "T", "true": "T", "refutes": "F", "false": "F", "conflict
 
 
 @dataclass(frozen=True)
+class BudgetGap:
+    """An order of a pool of so many traces, or best-of-N there, whose budgets are not known, and why; None: of all."""
+
+    traces: int
+    order: str | None
+    why: str
+
+    def __str__(self) -> str:
+        """The line beneath the tables of budgets."""
+        named = {None: "", BEST_OF_N: f", {BEST_OF_N}"}.get(self.order, f", order {self.order}")
+        return f"{self.traces} traces{named}: {self.why}"
+
+
+@dataclass(frozen=True)
 class Study:
     """Results on one log.
 
@@ -68,6 +82,7 @@ class Study:
     other: Methods
     caps: Mapping[int, Methods]
     budgets: tuple[Budgets, ...]  # of the pool up to the cap, and of the whole pool where it is larger
+    budget_gaps: tuple[BudgetGap, ...]
     gold: pl.DataFrame
     unresolved: pl.DataFrame
     sensitivity: Sensitivity
@@ -136,7 +151,8 @@ def study_factcheck(log: Log, setting: FactcheckSetting) -> Study:
     missing = _missing(main, other, by_cap)
     if setting.other_verifier is None:
         missing |= {number: [_nothing_compared(others)] for number in OTHER}
-    fixed, missing["B.4"] = _budgets(log, setting, sorted({setting.cap, depth.size}))
+    fixed, gaps = _budgets(log, setting, sorted({setting.cap, depth.size}))
+    missing["B.4"] = [str(gap) for gap in gaps]
     spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
     return Study(
         name=log.name,
@@ -148,6 +164,7 @@ def study_factcheck(log: Log, setting: FactcheckSetting) -> Study:
         other=other,
         caps=by_cap,
         budgets=fixed,
+        budget_gaps=gaps,
         gold=gold_within(log, setting, depth.size),
         unresolved=unresolved(log, setting, depth.size),
         sensitivity=sensitivity(log, setting, depth.size),
@@ -219,29 +236,23 @@ def features_note(used: Sequence[str], known: Collection[str]) -> str:
     return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
 
 
-def _budgets(log: Log, setting: FactcheckSetting, sizes: Sequence[int]) -> tuple[tuple[Budgets, ...], list[str]]:
+def _budgets(
+    log: Log, setting: FactcheckSetting, sizes: Sequence[int]
+) -> tuple[tuple[Budgets, ...], tuple[BudgetGap, ...]]:
     """Every budget of pools of these sizes, and why sizes or orders of them are left out."""
-    found, missing = [], []
+    found, gaps = [], []
     for traces in sizes:
         try:
             made = budgets(
-                log,
-                verifier=setting.verifier,
-                max_traces=traces,
-                pool=setting.pool,
-                features=setting.features,
-                random_seed=setting.random_seed,
-                **setting.asked,
-            )
+                log, verifier=setting.verifier, max_traces=traces, pool=setting.pool, features=setting.features,
+                random_seed=setting.random_seed, **setting.asked,
+            )  # fmt: skip
         except ThinkbackError as error:
-            missing.append(f"{traces} traces: {error}")
-            continue
-        found.append(made)
-        missing += [
-            f"{traces} traces, {'' if name == BEST_OF_N else 'order '}{name}: {why}"
-            for name, why in made.missing.items()
-        ]
-    return tuple(found), missing
+            gaps.append(BudgetGap(traces, None, str(error)))
+        else:
+            found.append(made)
+            gaps += [BudgetGap(traces, order, why) for order, why in made.missing.items()]
+    return tuple(found), tuple(gaps)
 
 
 def told(methods: Methods) -> list[str]:

@@ -17,10 +17,9 @@ CUT = "all caps are cut from one pool, so rows differ by their cap and not by th
 def main_tables(study: Study) -> dict[str, Table]:
     """The tables by the names of their files."""
     main, other = study.main, study.other
-    ablation = "Verifier ablation" + (
-        f" ({study.setting.other_verifier})" if study.setting.other_verifier is not None else ""
-    )
-    others = () if study.setting.other_verifier is None else VERIFYING
+    verifier = study.setting.other_verifier
+    ablation = "Verifier ablation" + (f" ({verifier})" if verifier is not None else "")
+    others = () if verifier is None else VERIFYING
     return {
         "table_5_1": quality(study, "5.1", "Baseline comparison", main, (TOP, VOTE, BEST)),
         "table_5_2": quality(study, "5.2", "Exhaustive BoN and Adaptive Stopping", main, (BEST, ADAPTIVE)),

@@ -17,7 +17,7 @@ from replay.studies.recovery.published import (
     published_rule,
     verb,
 )
-from replay.studies.recovery.study import DatasetStudy
+from replay.studies.recovery.study import HEURISTICS, DatasetStudy
 from replay.studies.recovery.tables import (
     ACTION_TOKENS,
     DATASET,
@@ -101,11 +101,11 @@ def _paper_rule(study: DatasetStudy, policy: str) -> str:
     fixed = {
         named.always.get(action): "always verify",
         named.primary: "cheap features",
-        "difficulty": "difficulty",
-        "verification need": "verification need",
     }
     if policy in fixed:
         return fixed[policy]
+    if (rule := named.rules.get(policy)) in HEURISTICS:
+        return str(rule)
     if policy in named.matched[:1]:
         return "oracle at matched rate"
     which, pool = named.oracles.get(policy, ("", ""))

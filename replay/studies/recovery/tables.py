@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from replay.gatefit.report import FROZEN, HERE
 from replay.studies.recovery.gaps import told_gaps, warnings_of
 from replay.studies.recovery.published import (
     PublishedRow,
@@ -226,8 +227,7 @@ def gates(studies: Sequence[DatasetStudy]) -> Table:
     rows = []
     for study in studies:
         for name, report in study.reports.items():
-            frozen = report.rows.filter(pl.col("rule") == "the gate, frozen").row(0, named=True)
-            there = report.rows.filter(pl.col("rule").str.starts_with("diagnostic")).row(0, named=True)
+            frozen, there = report.rule(FROZEN), report.rule(HERE)
             found, other = report.calibration, published_gate(study.dataset, name)
             rows.append((
                 study.dataset, name, frozen["threshold"], frozen["accuracy"], frozen["intervention_rate"],
