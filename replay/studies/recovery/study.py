@@ -90,6 +90,12 @@ class DatasetStudy:
         return {c: frame[c].fill_null(np.nan).to_numpy() for c in (*MEAN_COLUMNS, "finalizers", "truncated")}
 
     @property
+    def settings(self) -> Settings:
+        """How intervals are made."""
+        made = self.result.provenance
+        return Settings(resamples=made["resamples"], level=made["level"], seed=made["seed"])
+
+    @property
     def policies(self) -> tuple[str, ...]:
         """Names of the policies that were served."""
         return tuple(policy.name for policy in self.result.policies)
