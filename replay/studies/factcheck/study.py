@@ -266,8 +266,7 @@ def told(methods: Methods) -> list[str]:
 def _nothing_compared(others: Sequence[str]) -> str:
     if not others:
         return "the log has one verifier that scores each trace alone, so nothing is compared"
-    names = ", ".join(f"`{name}`" for name in others)
-    return f"the log has {len(others)} other verifiers ({names}): name one with `other_verifier`"
+    return f"the log has {len(others)} other verifiers ({listed(others)}): name one with `other_verifier`"
 
 
 def shared_labels(claims: pl.DataFrame) -> tuple[str, ...]:

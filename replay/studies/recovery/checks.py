@@ -9,7 +9,7 @@ from replay.data.contents import Contents
 from replay.policies.gate_file import GateFile
 from replay.runs.reuse import first_ids, seen_by
 from replay.studies.recovery.policies import Roles
-from toolkit.errors import ThinkbackError, argument, suggest
+from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.log import Log
 
 ON, TUNE = "split = 'train'", "split = 'dev'"
@@ -69,7 +69,7 @@ def revision_pools(
         elif one == base:
             raise ThinkbackError(
                 f"action `{action}` of pool `{base}` has several pools of revisions "
-                f"({', '.join(f'`{pool}`' for pool in own)}): name one of them with {argument('pool')}"
+                f"({listed(own)}): name one of them with {argument('pool')}"
             )
     return found
 

@@ -5,14 +5,10 @@ Every function gives an empty mapping where the paper has no such row; numbers a
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
-PublishedRow = Mapping[str, Any]
+from replay.studies.transcribed import PublishedRow, published_row
+
 DATASETS = {
     "math500": "MATH500", "gsm8k": "GSM8K", "commonsenseqa": "CommonsenseQA", "csqa": "CommonsenseQA", "math": "MATH",
 }  # fmt: skip
@@ -103,18 +99,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower())
 
 
-@cache
-def _tables() -> dict[str, list[dict[str, Any]]]:
-    text = files("replay.studies").joinpath("data/sevra.json").read_text(encoding="utf-8")
-    return {
-        table["id"]: [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
-        for table in json.loads(text)["tables"]
-    }
-
-
 def _row(table: str, **keys: object) -> PublishedRow:
     """The row of a table in which these columns have these values, without them."""
-    for row in _tables()[table]:
-        if None not in keys.values() and all(row[key] == value for key, value in keys.items()):
-            return {key: value for key, value in row.items() if key not in keys}
-    return {}
+    row = published_row("sevra", table, **keys) if None not in keys.values() else {}
+    return {key: value for key, value in row.items() if key not in keys}

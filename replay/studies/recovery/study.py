@@ -35,7 +35,7 @@ from replay.studies.recovery.policies import (
     missing_rules,
     unfitted,
 )
-from toolkit.errors import ThinkbackError, argument, suggest
+from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.log import Log, collect
 from toolkit.notes import Note
 from toolkit.stats import Settings
@@ -120,9 +120,8 @@ def roles_of(log: Log, asked: RecoverySetting) -> tuple[Roles, pl.DataFrame, tup
         check_gate(asked.gate, asked.base, asked.action, bases, own)
     base = asked.base or (asked.gate.base if asked.gate is not None else bases[0] if len(bases) == 1 else None)
     if base is None:
-        listed = ", ".join(f"`{name}`" for name in bases)
         raise ThinkbackError(
-            f"the log has revisions of {listed}: name the pool of the base attempts with {argument('base')}"
+            f"the log has revisions of {listed(bases)}: name the pool of the base attempts with {argument('base')}"
         )
     if base not in bases:
         raise ThinkbackError(f"{argument('base')}: pool `{base}` has no revisions; {suggest(base, bases)}")
@@ -200,7 +199,7 @@ def _longer(log: Log, base: str, limits: Mapping[str, int], votes: Collection[st
     longer = [pool for pool in higher if pool not in votes and heat[pool] == heat[base]]
     others = sorted(set(higher) - set(longer))
     note = (
-        f"no initial budgets: {', '.join(f'`{pool}`' for pool in others)}, with a higher token limit but sampled as "
+        f"no initial budgets: {listed(others)}, with a higher token limit but sampled as "
         "votes or at another temperature; name them with `budgets`"
     )
     return _by_limit(longer, limits), note if others else ""
@@ -337,8 +336,12 @@ def _reports(
 def _units(log: Log, ids: pl.Series) -> np.ndarray:
     """What each example (N,) is resampled with."""
     examples = collect(log.scan("examples", ["example_id", "cluster"]), log)
-    kept = pl.DataFrame({"example_id": ids}).join(examples, on="example_id", how="left", maintain_order="left")
-    return resampling_units(kept).to_numpy()
+    return resampling_units(_aligned(ids, examples)).to_numpy()
+
+
+def _aligned(ids: pl.Series, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of examples in the order of their ids; nulls for one without a row."""
+    return ids.to_frame("example_id").join(rows, on="example_id", how="left", maintain_order="left")
 
 
 def _rate(branches: Branches, gate: GateFile) -> float:
@@ -351,10 +354,8 @@ def _state(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
     """Whether each example's base attempt was completed or truncated; neither where that is not logged."""
     traces = log.scan("traces", ["example_id", "pool", "action", "sample_index", "finish_reason"])
     own = (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
-    frame = collect(traces.filter(own).select("example_id", "finish_reason"), log)
-    reason = pl.DataFrame({"example_id": ids}).join(frame, on="example_id", how="left", maintain_order="left")
-    cut = (reason["finish_reason"] == "length").fill_null(False).to_numpy()
-    known = reason["finish_reason"].is_not_null().to_numpy()
+    reason = _aligned(ids, collect(traces.filter(own).select("example_id", "finish_reason"), log))["finish_reason"]
+    cut, known = (reason == "length").fill_null(False).to_numpy(), reason.is_not_null().to_numpy()
     return {"completed": known & ~cut, "truncated": cut}
 
 
@@ -371,8 +372,7 @@ def _finalizers(log: Log, roles: Roles, ids: pl.Series) -> dict[str, np.ndarray]
     found = {}
     for name, call in {roles.base: "accept", **{action: action for action in roles.actions}}.items():
         means = calls.filter(call=call).group_by("example_id").agg(tokens.alias("tokens"))
-        kept = pl.DataFrame({"example_id": ids}).join(means, on="example_id", how="left", maintain_order="left")
-        found[name] = kept["tokens"].fill_null(np.nan).to_numpy()
+        found[name] = _aligned(ids, means)["tokens"].fill_null(np.nan).to_numpy()
     return found
 
 

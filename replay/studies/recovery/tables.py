@@ -11,7 +11,6 @@ import numpy as np
 from replay.gatefit.report import FROZEN, HERE
 from replay.studies.recovery.gaps import told_gaps, warnings_of
 from replay.studies.recovery.published import (
-    PublishedRow,
     published_comparison,
     published_gate,
     published_policy,
@@ -19,6 +18,7 @@ from replay.studies.recovery.published import (
     verb,
 )
 from replay.studies.recovery.study import DatasetStudy
+from replay.studies.transcribed import PublishedRow
 from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 from toolkit.stats import interval, paired_interval, paired_reduction
 from toolkit.stats.calibration import Calibration
