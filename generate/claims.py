@@ -27,7 +27,7 @@ from generate.claims_model import (
     draw_noise,
     make_traces,
 )
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ThinkbackError, argument, suggest
 
 if TYPE_CHECKING:
     from toolkit.log import Log
@@ -92,11 +92,11 @@ def simulate_claims(
 
     model = load_model(name)
     if not 1 <= traces <= MOST_TRACES:
-        raise ThinkbackError(f"`traces` must be between 1 and {MOST_TRACES}, not {traces}")
+        raise ThinkbackError(f"{argument('traces')} must be between 1 and {MOST_TRACES}, not {traces}")
     if not 0 <= dev <= 100_000:
-        raise ThinkbackError(f"`dev` must be between 0 and 100,000 claims, not {dev}")
+        raise ThinkbackError(f"{argument('dev')} must be between 0 and 100,000 claims, not {dev}")
     if seed < 0:
-        raise ThinkbackError(f"`seed` must not be negative, not {seed}")
+        raise ThinkbackError(f"{argument('seed')} must not be negative, not {seed}")
     parts = [_tables(model, model.counts, "test", traces, seed, MAIN)]
     if dev:
         parts.append(_tables(model, _stratified(model.counts, dev), "dev", traces, seed, DEV))

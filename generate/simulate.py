@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from generate.simulation_model import BLOCK, Examples, Model, PoolPlan, Traces, draw_examples, draw_traces
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, argument
 
 if TYPE_CHECKING:
     from toolkit.log import Log
@@ -79,13 +79,13 @@ def simulate(
 
 def _check(examples: int, traces: int, labels: int, seed: int) -> None:
     if examples < 1 or examples > 10**9:
-        raise ThinkbackError(f"`examples` must be between 1 and 1,000,000,000, not {examples}")
+        raise ThinkbackError(f"{argument('examples')} must be between 1 and 1,000,000,000, not {examples}")
     if traces < 1 or traces > MOST_TRACES:
-        raise ThinkbackError(f"`traces` must be between 1 and {MOST_TRACES:,}, not {traces}")
+        raise ThinkbackError(f"{argument('traces')} must be between 1 and {MOST_TRACES:,}, not {traces}")
     if labels < 0 or labels == 1:
-        raise ThinkbackError(f"`labels` must be 0 (open numeric answers) or at least 2, not {labels}")
+        raise ThinkbackError(f"{argument('labels')} must be 0 (open numeric answers) or at least 2, not {labels}")
     if seed < 0:
-        raise ThinkbackError(f"`seed` must not be negative, not {seed}")
+        raise ThinkbackError(f"{argument('seed')} must not be negative, not {seed}")
 
 
 def _source(examples: int, traces: int, labels: int, seed: int, model: Model) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, argument
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def check_replaceable(
         if read is not None and target.resolve() in (Path(read).resolve(), *Path(read).resolve().parents):
             raise ThinkbackError(f"`{shown}` is, or holds, `{read}`, which is read: name another place to write")
     if os.path.lexists(target) and not force:
-        raise ThinkbackError(f"`{shown}` exists: name another place, or replace it as a whole with `--force`")
+        raise ThinkbackError(f"`{shown}` exists: name another place, or replace it as a whole with {argument('force')}")
     for parent in target.parents:
         if parent.is_dir():
             if not os.access(parent, os.W_OK | os.X_OK):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, listed, suggest
+from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.log import Log, collect
 
 
@@ -61,9 +61,11 @@ class Contents:
     def require_groups(self, by: str) -> None:
         """A column of examples whose values make groups."""
         if by not in self.example_columns:
-            raise ThinkbackError(f"examples have no column `{by}` for `by`; {suggest(by, self.example_columns)}")
+            raise ThinkbackError(
+                f"examples have no column `{by}` for {argument('by')}; {suggest(by, self.example_columns)}"
+            )
         if isinstance(self.example_columns[by], pl.List | pl.Array | pl.Struct):
-            raise ThinkbackError(f"`by` takes columns of single values; `{by}` of examples holds lists")
+            raise ThinkbackError(f"{argument('by')} takes columns of single values; `{by}` of examples holds lists")
 
     def bases(self, action: str) -> list[str]:
         """The pools whose sample 0 an action revises."""
@@ -86,7 +88,7 @@ class Contents:
         if pool is None and len(own) > 1:
             raise ThinkbackError(
                 f"action `{action}` of pool `{base}` has several pools of revisions ({listed(own)}); "
-                "name one with `pool`"
+                f"name one with {argument('pool')}"
             )
         if pool is not None and pool not in own:
             raise ThinkbackError(f"`{action}` has no pool `{pool}` of revisions; {suggest(pool, own)}")

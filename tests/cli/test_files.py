@@ -37,7 +37,7 @@ def test_permissions_are_those_of_an_ordinary_directory(tmp_path: Path) -> None:
 
 def test_an_existing_one_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with pytest.raises(ThinkbackError, match=r"`.*out` exists: .*`--force`"), replacing(tmp_path / "out"):
+    with pytest.raises(ThinkbackError, match=r"`.*out` exists: .*`force`"), replacing(tmp_path / "out"):
         pytest.fail("the block must not run")
     assert names(tmp_path) == ["out"]
 

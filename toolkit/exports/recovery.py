@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.log import Log, collect
 
 ACCEPT = "accept"
@@ -90,8 +90,10 @@ def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, 
     revised = traces.filter(pl.col("action") != "solve").sort("example_id", "action", "pool", "sample_index")
     bases = first.filter(pl.col("trace_id").is_in(revised["parent_id"].implode()))["pool"].unique().sort().to_list()
     if base is None and len(bases) != 1:
-        listed = ", ".join(f"`{name}`" for name in bases) or "no pool"
-        raise ThinkbackError(f"the log has revisions of {listed}: name the pool of the base attempts with `base`")
+        raise ThinkbackError(
+            f"the log has revisions of {listed(bases) or 'no pool'}: name the pool of the base attempts with "
+            f"{argument('base')}"
+        )
     name = base or bases[0]
     if name not in bases:
         raise ThinkbackError(f"pool `{name}` has no judged revision of its first traces; {suggest(name, bases)}")
@@ -114,8 +116,9 @@ def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
     several = revisions.group_by("action").agg(pl.col("pool").unique().sort()).filter(pl.col("pool").list.len() > 1)
     if len(several):
         action, pools = several.sort("action").row(0)
-        listed = ", ".join(f"`{name}`" for name in pools)
-        raise ThinkbackError(f"action `{action}` has several pools of revisions ({listed}): name one with `pool`")
+        raise ThinkbackError(
+            f"action `{action}` has several pools of revisions ({listed(pools)}): name one with {argument('pool')}"
+        )
     return revisions
 
 

@@ -314,7 +314,9 @@ def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -
     if name is None and len(known) == 1:
         return next(iter(known))
     if name is None and known:
-        raise ThinkbackError(f"the log has {len(known)} {what}s, so name one with `--{what}`; {suggest('', known)}")
+        raise ThinkbackError(
+            f"the log has {len(known)} {what}s, so name one with {argument(what)}; {suggest('', known)}"
+        )
     if not known:
         raise ThinkbackError(NONE_KNOWN[what])
     if name is None or name not in known:
