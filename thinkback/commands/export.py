@@ -12,8 +12,6 @@ from thinkback.options import option
 
 OutFile = Annotated[Path, option("--out", "File to write; refused when it exists.", "FILE.jsonl")]
 Base = Annotated[str | None, option("--base", "Pool of the base attempts; by default the only one.", "POOL")]
-
-
 Pool = Annotated[str | None, option("--pool", "Pool of the revisions, of an action with several.", "POOL")]
 
 
@@ -65,6 +63,7 @@ def predictions(
     from replay.gatefit.predictions import predictions as compute
     from replay.policies.gate_file import load_gate
     from thinkback import console
+    from toolkit.notes import warning
 
     seen = 0
 
@@ -78,8 +77,11 @@ def predictions(
     _write(out, force, log, write)
     if seen:
         console.say(
-            f"WARNING: {seen:,} of them are of questions that {gate} was fitted or tuned on (`seen_by_gate`), which "
-            "flatter it: leave them out with `--where`"
+            warning(
+                "gate_reused",
+                f"{seen:,} of them are of questions that {gate} was fitted or tuned on (`seen_by_gate`), which flatter "
+                "it: leave them out with `--where`",
+            )
         )
 
 

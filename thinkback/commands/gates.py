@@ -108,9 +108,7 @@ def transfer(
     from toolkit.stats import Settings
 
     settings = Settings(seed=seed, resamples=resamples, level=level)
-    found = transfer_report(
-        log, load_gate(gate), where=where, reuse=reuse, settings=settings, base=base, pool=pool
-    )  # fmt: skip
+    found = transfer_report(log, load_gate(gate), where=where, reuse=reuse, settings=settings, base=base, pool=pool)
     console.show(_report(found.rows.to_dicts(), found.log, found.examples, found.simulated, found.notes, level))
     console.say()
     _show_calibration(found.calibration, "How its scores tell repairs there")
@@ -135,18 +133,15 @@ def _report(
         columns=(
             TableColumn("rule"), TableColumn("threshold", Number(4)), TableColumn("accuracy %", percent),
             TableColumn("Δ points", NumberWithInterval(1, 100, signed=True), "difference"),
-        TableColumn("p", Number(4), "p_value"),
+            TableColumn("p", Number(4), "p_value"),
             TableColumn("fires %", percent, "intervention_rate"), TableColumn("fixes %", percent, "fix_rate"),
             TableColumn("flips %", percent, "flip_rate"), TableColumn("action tokens", Number(0), "action_tokens"),
         ),
         rows=tuple(cells),
-        above=(
-            *((SIMULATED,) if simulated else ()),
-            *(str(one) for one in notes if one.severity is Severity.WARNING),
-        ),
+        above=(*((SIMULATED,) if simulated else ()), *(str(n) for n in notes if n.severity is Severity.WARNING)),
         below=(
             f"{examples:,} examples; Δ against never, {100 * level:g} % intervals from paired resamples.",
-            *(str(one) for one in notes if one.severity is not Severity.WARNING),
+            *(str(n) for n in notes if n.severity is not Severity.WARNING),
         ),
     )  # fmt: skip
 

@@ -105,10 +105,9 @@ def recovery(
         console.say(f"{study.dataset}: {study.recommendation.verdict}")
         for sentence in (*_caveats(study), *study.recommendation.sentences):
             console.say(f"  {sentence}")
-    for told in (told for study in studies for told in told_aside(study, len(studies) == 1)):
+    aside = [told for study in studies for told in told_aside(study, len(studies) == 1)]
+    for told in (*aside, *notes):
         console.say(told)
-    for note in notes:
-        console.say(note)
     console.say(f"{out}/report.md holds every table and figure; each is a file of its own too")
 
 

@@ -53,7 +53,7 @@ class Line:
 
 
 def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
-    """Replay a simulated data set with the cap of 15 and hold it against the published numbers.
+    """Replay a simulated data set with the cap of 15 and compare it with the published numbers.
 
     Raises ThinkbackError where the pool is smaller than that.
     """

@@ -77,7 +77,7 @@ def revision_pools(
 def check_gate(
     gate: GateFile, base: str | None, action: str | None, bases: Collection[str], actions: Collection[str]
 ) -> None:
-    """Refuse a frozen gate that stands for another base or another action than the study's, before anything else."""
+    """Refuse a frozen gate of another base or another action than the study's, before anything else."""
     if gate.base not in bases:
         raise ThinkbackError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{gate.base}`, of which this log has no "
