@@ -40,8 +40,6 @@ USER = 2
 INTERRUPTED = 130
 TERMINATED = 143
 BROKEN_PIPE = 1
-
-
 OPTIONS = {"n_folds": "--folds"}
 """Options of commands that are not called as the argument of the function."""
 

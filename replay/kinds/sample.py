@@ -153,11 +153,6 @@ class Sample(Policy):
         return tuple(one for learned in LEARNED if (one := getattr(self, learned.key)) is not None)
 
     @property
-    def prediction_sets(self) -> Conformal | None:
-        """Its conformal thresholds."""
-        return self.conformal
-
-    @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
         """Those of prediction sets, where it makes them."""
         return () if self.conformal is None else tuple(find(name) for name in SET_COLUMNS)

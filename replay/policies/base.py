@@ -197,11 +197,6 @@ class Policy(ABC):
         """Settings of what it fits by itself on other examples."""
         return ()
 
-    @property
-    def prediction_sets(self) -> Any:
-        """Settings of its prediction sets, with the thresholds that were fitted; None where it has none."""
-        return None
-
     @cached_property
     def cache_key(self) -> Hashable:
         """What policies share that differ in name alone; one that cannot be hashed is like no other."""
