@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -40,8 +40,6 @@ USER = 2
 INTERRUPTED = 130
 TERMINATED = 143
 BROKEN_PIPE = 1
-
-
 OPTIONS = {"n_folds": "--folds"}
 """Options of commands that are not called as the argument of the function."""
 
@@ -106,6 +104,12 @@ def _fail(line: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+def _add(group: typer.Typer, *commands: Callable[..., None]) -> None:
+    """Add functions as subcommands of their names."""
+    for command in commands:
+        group.command()(command)
+
+
 app = typer.Typer(
     cls=Commands,
     help="Replay test-time compute: log every trace and verifier score once, evaluate any policy on the log.",
@@ -116,30 +120,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 importing = typer.Typer(help="Make a log from foreign files.", no_args_is_help=True, rich_markup_mode=None)
-importing.command("table")(import_.table)
-importing.command("recovery")(import_.recovery)
-importing.command("replay")(import_.replay)
+_add(importing, import_.table, import_.recovery, import_.replay)
 app.add_typer(importing, name="import")
 exporting = typer.Typer(help="Write a log in a foreign format.", no_args_is_help=True, rich_markup_mode=None)
-exporting.command("recovery")(export.recovery)
-exporting.command("replay")(export.replay)
-exporting.command("predictions")(export.predictions)
+_add(exporting, export.recovery, export.replay, export.predictions)
 app.add_typer(exporting, name="export")
-app.command("train")(train.train)
-app.command("generate")(generate.generate)
-app.command("fit")(fit.fit)
-app.command("simulate")(simulate.simulate)
-app.command("validate")(validate.validate)
-app.command("describe")(describe.describe)
-app.command("query")(query.query)
-app.command("seal")(seal.seal)
-app.command("merge")(merge.merge)
-app.command("replay")(replay.replay)
-app.command("curves")(curves.curves)
-app.command("explain")(explain.explain)
-app.command("fit-gate")(gates.fit_gate)
-app.command("transfer")(gates.transfer)
-app.command("tune")(tune.tune)
+_add(
+    app, train.train, generate.generate, fit.fit, simulate.simulate, validate.validate, describe.describe, query.query,
+    seal.seal, merge.merge, replay.replay, curves.curves, explain.explain, gates.fit_gate, gates.transfer, tune.tune,
+)  # fmt: skip
 app.add_typer(study.study, name="study")
 
 

@@ -33,6 +33,6 @@ def show(table: Table) -> None:
     print(table.terminal(width(), colorful()), end="")
 
 
-def say(line: str = "") -> None:
+def say(line: object = "") -> None:
     """Print a line."""
     print(line)

@@ -3,85 +3,65 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-Log = Annotated[
-    str,
-    typer.Argument(
-        metavar="LOG",
-        help="A log: a folder, a glob of Parquet files or folders, or any fsspec address.",
-        show_default=False,
-    ),
-]
-OutFolder = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="Folder to write; refused when it exists.", show_default=False)
-]
-OutLog = Annotated[
-    Path, typer.Option("--out", metavar="LOG", help="Log to write; refused when it exists.", show_default=False)
-]
+
+def option(flag: str, help: str, metavar: str | None = None, **more: Any) -> Any:  # noqa: A002
+    """An option that has no default to show."""
+    return typer.Option(flag, help=help, metavar=metavar, show_default=False, **more)
+
+
+def file_option(flag: str, help: str, metavar: str) -> Any:  # noqa: A002
+    """An option that names an existing file."""
+    return option(flag, help, metavar, exists=True, dir_okay=False)
+
+
+def positional(metavar: str, help: str) -> Any:  # noqa: A002
+    """An argument without an option's name."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False)
+
+
+Log = Annotated[str, positional("LOG", "A log: a folder, a glob of Parquet files or folders, or any fsspec address.")]
+Recipe = Annotated[str, positional("RECIPE", "A recipe file, or the name of a shipped one.")]
+Settings = Annotated[list[str] | None, option("--set", "A setting in place of the recipe's.", "KEY=VALUE")]
+OutFolder = Annotated[Path, option("--out", "Folder to write; refused when it exists.", "DIR")]
+OutLog = Annotated[Path, option("--out", "Log to write; refused when it exists.", "LOG")]
+LogName = Annotated[str | None, option("--name", "Name of the new log; by default its folder's.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what `--out` names, as a whole.")]
-Policies = Annotated[
-    Path,
-    typer.Option(
-        "--policies",
-        metavar="FILE.toml",
-        exists=True,
-        dir_okay=False,
-        readable=True,
-        help="The policies, in TOML.",
-        show_default=False,
-    ),
-]
+Policies = Annotated[Path, file_option("--policies", "The policies, in TOML.", "FILE.toml")]
 Rules = Annotated[
     Path | None,
-    typer.Option(
+    file_option(
         "--rules",
-        metavar="FILE.py",
-        exists=True,
-        dir_okay=False,
-        readable=True,
-        help="Python file with stopping rules of your own, which the policies may name. It is run.",
-        show_default=False,
+        "Python file with stopping rules of your own, which the policies may name. It is run.",
+        "FILE.py",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything drawn at random.")]
 Resamples = Annotated[int, typer.Option("--resamples", min=1, help="Bootstrap resamples.")]
 Level = Annotated[float, typer.Option("--level", help="Level of the intervals, between 0 and 1.")]
-Where = Annotated[
-    str | None,
-    typer.Option("--where", metavar="SQL", help="Condition on the columns of examples.", show_default=False),
-]
+Kilowatts = Annotated[float, typer.Option("--kw", help="Power of the device, in kW.")]
+EnergyPrice = Annotated[float, typer.Option("--eur-per-kwh", help="Price of energy, in € per kWh.")]
+Where = Annotated[str | None, option("--where", "Condition on the columns of examples.", "SQL")]
 StandsForBase = Annotated[
-    str | None,
-    typer.Option(
-        "--base",
-        metavar="POOL",
-        help="Pool of the base attempts, if not called as the gate's.",
-        show_default=False,
-    ),
+    str | None, option("--base", "Pool of the base attempts, if not called as the gate's.", "POOL")
 ]
-StandsForPool = Annotated[
-    str | None,
-    typer.Option(
-        "--pool", metavar="POOL", help="Pool of the revisions, if not called as the gate's.", show_default=False
-    ),
-]
-GateFile = Annotated[
-    Path,
-    typer.Option(
-        "--gate",
-        metavar="GATE.json",
-        exists=True,
-        dir_okay=False,
-        readable=True,
-        help="A gate that `thinkback fit-gate` wrote.",
-        show_default=False,
-    ),
-]
+StandsForPool = Annotated[str | None, option("--pool", "Pool of the revisions, if not called as the gate's.", "POOL")]
+GateFile = Annotated[Path, file_option("--gate", "A gate that `thinkback fit-gate` wrote.", "GATE.json")]
 
 
 def names(text: str | None) -> tuple[str, ...]:
     """The names of an option that takes several, separated by commas; none where it is not given."""
     return tuple(name for part in (text or "").split(",") if (name := part.strip()))
+
+
+def check_margin(margin: float) -> None:
+    """Refuse a margin that is no difference in accuracy, such as one in points."""
+    from toolkit.errors import ThinkbackError
+
+    if not 0 <= margin < 1:
+        raise ThinkbackError(
+            f"`--margin` is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
+        )

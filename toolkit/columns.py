@@ -72,7 +72,7 @@ class OutcomeColumn:
     @property
     def precision(self) -> int:
         """Decimals of a mean that is not scaled."""
-        return 4 if self.share else max(2, self.decimals + len(f"{self.scale:.0f}") - 1)
+        return 4 if self.share else 2 if self.scale == 1 else self.decimals + len(f"{self.scale:.0f}") - 1
 
 
 def _share(name: str, metric: str | None = "", **more: Any) -> OutcomeColumn:

@@ -19,7 +19,7 @@ from replay.runs.result import Result
 from replay.runs.reuse import first_ids, gate_files, seen_by
 from replay.runs.run import run
 from toolkit.columns import COLUMNS
-from toolkit.errors import ThinkbackError, require_known
+from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.log import Log
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -86,7 +86,7 @@ def read_goal(text: str) -> Goal:
     """Parse a goal such as `min total_tokens subject to accuracy >= baseline - 0.01 and traces <= 8`."""
     found = _GOAL.match(text)
     if found is None:
-        raise ThinkbackError(f"`goal` is `{text}`; write it like `{EXAMPLE}`")
+        raise ThinkbackError(f"{argument('goal')} is `{text}`; write it like `{EXAMPLE}`")
     direction, metric, limits = found.groups()
     parts = _BETWEEN.split(limits) if limits else []
     return Goal(metric.strip('"'), direction.lower() == "min", tuple(_limit(part, text) for part in parts))
@@ -95,7 +95,7 @@ def read_goal(text: str) -> Goal:
 def _limit(part: str, text: str) -> Limit:
     found = _LIMIT.match(part)
     if found is None:
-        raise ThinkbackError(f"`goal`: cannot read `{part.strip()}` of `{text}`; write it like `{EXAMPLE}`")
+        raise ThinkbackError(f"{argument('goal')}: cannot read `{part.strip()}` of `{text}`; write it like `{EXAMPLE}`")
     metric, sign, baseline, operation, change, percent, number = found.groups()
     metric = metric.strip('"')
     if baseline is None:
@@ -133,7 +133,9 @@ def tune(
     wanted = read_goal(goal) if isinstance(goal, str) else goal
     file = load_policies(policies, rules)
     if baseline is None and any(limit.relative for limit in wanted.limits):
-        raise ThinkbackError("`goal` names the baseline, so name the policy that it is: `baseline`")
+        raise ThinkbackError(
+            f"{argument('goal')} names the baseline, so name the policy that it is: {argument('baseline')}"
+        )
     rows = matching(log, on, "on")
     refuse_overlap(log, rows, matching(log, report, "report"), "on", on)
     _refuse_learnt(log, file.policies, rows)
@@ -186,8 +188,10 @@ def _known_metrics(goal: Goal, result: Result) -> None:
     known = set(result.summary["metric"])
     for metric in (goal.metric, *(limit.metric for limit in goal.limits)):
         if metric not in known and any(column.cost and column.metric == metric for column in COLUMNS):
-            raise ThinkbackError(f"`goal` names `{metric}`, which the log does not have: its calls do not tell it")
-        require_known(metric, known, f"`goal` names an unknown metric `{metric}`")
+            raise ThinkbackError(
+                f"{argument('goal')} names `{metric}`, which the log does not have: its calls do not tell it"
+            )
+        require_known(metric, known, f"{argument('goal')} names an unknown metric `{metric}`")
 
 
 def _choose(goal: Goal, result: Result, baseline: str | None) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, listed, require_known, suggest
+from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
 from toolkit.log import Log, check_log, collect, open_log
 
 
@@ -59,9 +59,9 @@ class Contents:
 
     def require_groups(self, by: str) -> None:
         """A column of examples whose values make groups."""
-        require_known(by, self.example_columns, f"examples have no column `{by}` for `by`")
+        require_known(by, self.example_columns, f"examples have no column `{by}` for {argument('by')}")
         if isinstance(self.example_columns[by], pl.List | pl.Array | pl.Struct):
-            raise ThinkbackError(f"`by` takes columns of single values; `{by}` of examples holds lists")
+            raise ThinkbackError(f"{argument('by')} takes columns of single values; `{by}` of examples holds lists")
 
     def bases(self, action: str) -> list[str]:
         """The pools whose sample 0 an action revises."""
@@ -84,7 +84,7 @@ class Contents:
         if pool is None and len(own) > 1:
             raise ThinkbackError(
                 f"action `{action}` of pool `{base}` has several pools of revisions ({listed(own)}); "
-                "name one with `pool`"
+                f"name one with {argument('pool')}"
             )
         if pool is not None:
             require_known(pool, own, f"`{action}` has no pool `{pool}` of revisions")

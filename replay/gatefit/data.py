@@ -22,7 +22,7 @@ from replay.runs.passes import ReplayPlan, blocks, widest
 from replay.runs.reuse import question_hashes
 from replay.runs.run import select_examples
 from replay.runs.store import chunk_size
-from toolkit.errors import ThinkbackError, listed, require_known
+from toolkit.errors import ThinkbackError, argument, listed, require_known
 from toolkit.log import Log, open_log
 
 
@@ -68,7 +68,9 @@ def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> 
     bases = contents.bases(action)
     if base is None and len(bases) != 1:
         revised = listed(bases) or "no pool's first trace"
-        raise ThinkbackError(f"action `{action}` revises {revised}: name the pool of the base attempts with `base`")
+        raise ThinkbackError(
+            f"action `{action}` revises {revised}: name the pool of the base attempts with {argument('base')}"
+        )
     name = base or bases[0]
     contents.revision_pool(action, name, pool)
     first = Sample(name="base", pool=name, max_traces=1, select="first")
@@ -91,7 +93,7 @@ def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: st
     if base is None and own not in bases:
         raise ThinkbackError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{own}`; here `{gate.action}` revises "
-            f"{listed(bases) or 'no first attempt'}: where one of these is the same, name it with `base`"
+            f"{listed(bases) or 'no first attempt'}: where one of these is the same, name it with {argument('base')}"
         )
     gate.require(contents, own)
     several = len(contents.revision_pools(gate.action, own)) > 1
@@ -197,6 +199,8 @@ def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[t
             lacking[name] = lacking.get(name, 0) + count
     kept = tuple(feature for feature in inputs if str(feature) not in lacking)
     if not kept:
-        raise ThinkbackError(f"every input is null for some example{told_lacking(lacking)}: name some with `features`")
+        raise ThinkbackError(
+            f"every input is null for some example{told_lacking(lacking)}: name some with {argument('features')}"
+        )
     note = f"inputs left out, because some examples lack them{told_lacking(lacking)}"
     return kept, (note,) if lacking else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,9 @@ from toolkit.notes import Note, note, warning
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.calibration import CalibrationScores, calibration
 
+NEVER, FROZEN, ALWAYS = "never", "the gate, frozen", "always"
+HERE = "diagnostic: the threshold that the same rule chooses here"
+"""Names of the rules that a report compares."""
 COLUMNS = ("correct", "fix", "flip", "intervened", "action_tokens", "total_tokens")
 
 
@@ -35,6 +39,10 @@ class GateReport:
     notes: tuple[Note, ...]
     simulated: bool
     log: str
+
+    def rule(self, name: str) -> dict[str, Any]:
+        """The row of one of the rules."""
+        return self.rows.row(by_predicate=pl.col("rule") == name, named=True)
 
 
 def transfer_report(
@@ -67,8 +75,7 @@ def transfer_report(
     table = curve(branches)
     here = best_threshold(table, below)
     never, always = (-np.inf, np.inf) if below else (np.inf, -np.inf)
-    rules = [("never", never), ("the gate, frozen", gate.threshold), ("always", always)]
-    rules.append(("diagnostic: the threshold that the same rule chooses here", here))
+    rules = ((NEVER, never), (FROZEN, gate.threshold), (ALWAYS, always), (HERE, here))
     notes = [warning("gate_reused", f"{told}: its numbers here flatter it")] if seen else []
     if data.without_revision or data.without_input:
         told = (

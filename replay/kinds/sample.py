@@ -34,7 +34,7 @@ from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import MODES
 from toolkit.columns import OutcomeColumn, find
-from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.errors import ThinkbackError, argument, shown, suggest
 from toolkit.settings import from_table, setting
 
 LEARNED: tuple[type[Learned], ...] = (Prior, Calibration, Conformal)
@@ -334,7 +334,7 @@ class Sample(Policy):
         """Its steps up to the stop, in one of its orders."""
         walks = self.walks()
         if not 0 <= repetition < len(walks):
-            raise ThinkbackError(f"`repetition` is {repetition}; the policy has {len(walks)}, from 0")
+            raise ThinkbackError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
         walk = replace(walks[repetition], order=RandomOrder()) if self.expected else walks[repetition]
         title = f"`{self.name}`" + (f", order {repetition} of {self.orders}" if self.orders else "")
         trajectory = walk_block(on.block, walk)

@@ -8,7 +8,7 @@ import polars as pl
 
 from replay.policies.base import Policy, nested
 from replay.policies.gate_file import GateFile, hashed, normalised_question
-from toolkit.errors import ThinkbackError, listed
+from toolkit.errors import ThinkbackError, argument, listed
 from toolkit.notes import Note, warning
 
 SHOWN = 3
@@ -67,8 +67,8 @@ def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) 
         where = f"{len(ids):,} of {len(examples):,} examples ({first_ids(ids)})"
         if not files[gate]:
             raise ThinkbackError(
-                f"gate file `{gate.path}` was fitted or tuned on {where}: name the split to report on with `where`, "
-                "such as \"split = 'test'\", or allow it with `reuse = true` in the gate"
+                f"gate file `{gate.path}` was fitted or tuned on {where}: name the split to report on with "
+                f"{argument('where')}, such as \"split = 'test'\", or allow it with `reuse = true` in the gate"
             )
         text = f"gate file `{gate.path}` was fitted or tuned on {where}: its numbers here flatter it"
         notes.append(warning("gate_reused", text))

@@ -23,7 +23,7 @@ from replay.runs.result import Result, Scratch
 from replay.runs.reuse import check_reuse
 from replay.runs.store import ExampleSet, columns_of
 from toolkit.columns import with_columns
-from toolkit.errors import ThinkbackError, require_known
+from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.log import Log, collect
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, draws, summarise
@@ -168,7 +168,9 @@ def _groups(
     kept = examples.frame.filter(~pl.col("example_id").is_in(list(served.excluded)))
     count = kept.select(by).n_unique()
     if count > MOST_GROUPS:
-        raise ThinkbackError(f"`by` {', '.join(by)} makes {count:,} groups; at most {MOST_GROUPS} are allowed")
+        raise ThinkbackError(
+            f"{argument('by')} {', '.join(by)} makes {count:,} groups; at most {MOST_GROUPS} are allowed"
+        )
     for group, frame in sorted(kept.group_by(*by), key=lambda g: tuple(str(v) for v in g[0])):
         yield group, frame["example_id"].sort()
 

@@ -1,5 +1,6 @@
 """A user's mistake is one line on stderr and exit code 2, and nothing is written."""
 
+import re
 import shutil
 import signal
 import subprocess
@@ -9,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from thinkback.app import app
+from thinkback.app import _option, app
 from toolkit.show import SIMULATED
 
 
@@ -58,7 +60,7 @@ MISTAKES = {
     ),
     "no such column": (
         ("replay", "LOG", "--policies", "POLICIES", "--out", "o", "--by", "slit"),
-        ("`slit`", "`split`"),
+        ("`slit`", "`split`", "`--by`"),
     ),
     "where that does not parse": (
         ("replay", "LOG", "--policies", "POLICIES", "--out", "o", "--where", "split ="),
@@ -85,6 +87,21 @@ MISTAKES = {
     "no such example": (
         ("explain", "LOG", "--policies", "POLICIES", "--policy", "vote", "--example", "sim3-1"),
         ("`sim3-1`",),
+    ),
+    "no such repetition": (
+        (
+            "explain",
+            "LOG",
+            "--policies",
+            "POLICIES",
+            "--policy",
+            "vote",
+            "--example",
+            "sim3-000000001",
+            "--repetition",
+            "4",
+        ),
+        ("`--repetition`", "4"),
     ),
     "sealed already": (("seal", "LOG"), ("sealed",)),
     "simulate nowhere": (("simulate", "claimdecomp"), ("--out",)),
@@ -130,8 +147,8 @@ MISTAKES = {
         ("fewest tokens", "min total_tokens subject to"),
     ),
     "merge with nowhere": (("merge", "LOG", "nowhere", "--out", "o"), ("nowhere",)),
-    "no examples": (("simulate", "--examples", "0", "--out", "o"), ("`examples`",)),
-    "one label": (("simulate", "--labels", "1", "--out", "o"), ("`labels`",)),
+    "no examples": (("simulate", "--examples", "0", "--out", "o"), ("`--examples`",)),
+    "one label": (("simulate", "--labels", "1", "--out", "o"), ("`--labels`",)),
     "no such source": (("import", "table", "none.jsonl", "--map", "POLICIES", "--out", "o"), ()),
     "no such map": (("import", "table", "POLICIES", "--map", "none.toml", "--out", "o"), ("none",)),
 }
@@ -167,8 +184,27 @@ def test_out_is_refused(
     real = {"LOG": log, "POLICIES": policies}
     out = ("--out", "out") if what == "exists" else ("--out", ".", "--force")
     before = files(tmp_path)
-    refused(thinkback(*(real.get(argument, argument) for argument in arguments), *out), what)
+    forced = ["`--force`"] if what == "exists" else []
+    refused(thinkback(*(real.get(argument, argument) for argument in arguments), *out), what, *forced)
     assert files(tmp_path) == before
+
+
+def test_errors_name_arguments_that_some_command_has() -> None:
+    """What a library's error calls an argument is an option on the command line, under the name that is shown."""
+    root = Path(__file__).parents[2]
+    named = {
+        name
+        for package in ("toolkit", "generate", "replay")
+        for path in (root / package).rglob("*.py")
+        for name in re.findall(r"argument\(['\"](\w+)['\"]\)", path.read_text())
+    }
+    options: set[str] = set()
+    groups = [typer.main.get_command(app)]
+    for command in groups:
+        groups += getattr(command, "commands", {}).values()
+        options |= {option for parameter in command.params for option in parameter.opts}
+    assert len(named) > 20
+    assert {name for name in named if _option(name) not in options} == set()
 
 
 def test_an_invalid_log_is_refused_everywhere(thinkback: Callable, tmp_path: Path, log: Path, policies: Path) -> None:

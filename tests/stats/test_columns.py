@@ -28,6 +28,12 @@ def test_one_row_stands_for_a_family_of_columns() -> None:
     assert metric_column("cost_per_1000").name == "price"
 
 
+def test_decimals_of_a_mean() -> None:
+    """Of money those of a table in thousands: a cost of 1,000 requests has no more than other costs."""
+    shown = {"accuracy": 4, "total_tokens": 2, "latency_s": 2, "cost_eur": 6, "cost_per_1000": 2}
+    assert {metric: metric_column(metric).precision for metric in shown} == shown
+
+
 def test_a_column_that_no_row_names_is_a_cost() -> None:
     assert (find("zebras").metric, find("zebras").cost, find("zebras").quality) == ("zebras", True, False)
 

@@ -19,7 +19,7 @@ from replay.studies.factcheck.analyses import (
     verified_elsewhere,
 )
 from replay.studies.factcheck.buckets import trace_buckets
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE, Setting, replay_methods
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE, FactcheckSetting, replay_methods
 from tests.studies.claims import rows, simulated, tables, written
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import collect, open_log, write_log
@@ -88,7 +88,7 @@ def test_published_numbers_and_differences(claims: Path, study: Run, tmp_path: P
 def test_numbers_are_those_of_replay(claims: Path, study: Run, tmp_path: Path) -> None:
     assert study(claims, "--where", "split = 'test'").exit_code == 0
     features = ("claim_similarity", "evidence_similarity", "claim_numeric_coverage", "evidence_numeric_grounding")
-    setting = Setting("n15", "lora", (*features, "length"), asked={"where": "split = 'test'", "resamples": 50})
+    setting = FactcheckSetting("n15", "lora", (*features, "length"), asked={"where": "split = 'test'", "resamples": 50})
     methods = replay_methods(open_log(claims), setting)
     counts = {row["Method"]: row for row in rows(tmp_path / "out" / "table_5_3.csv")}
     adaptive = counts["Adaptive Stopping"]
@@ -129,7 +129,7 @@ def test_numbers_are_those_of_replay(claims: Path, study: Run, tmp_path: Path) -
 
 
 def test_buckets_hold_all_claims_and_compare_on_the_same(claims: Path) -> None:
-    setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 50})
+    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'", "resamples": 50})
     found = trace_buckets(replay_methods(open_log(claims), setting))
     for method in (ADAPTIVE, SURROGATE):
         mine = [bucket for bucket in found if bucket.method == method]
@@ -143,7 +143,7 @@ def test_buckets_hold_all_claims_and_compare_on_the_same(claims: Path) -> None:
 
 def test_gold_and_margins_against_plain_loops(claims: Path) -> None:
     log = open_log(claims)
-    setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 50})
+    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'", "resamples": 50})
     traces = collect(log.scan("traces", ["example_id", "sample_index", "correct", "answer", "trace_id"]), log)
     scores = dict(collect(log.scan("verifications", ["trace_id", "score"]), log).iter_rows())
     gold = gold_within(log, setting, 15)
@@ -184,8 +184,8 @@ def test_one_claim_with_a_longer_pool_changes_nothing(claims: Path, tmp_path: Pa
     one = traces.filter(pl.col("sample_index") == 14).head(1)
     extra = one.with_columns(sample_index=pl.lit(15, pl.Int32), trace_id=pl.col("trace_id") + "x")
     longer = open_log(written(tmp_path / "longer", frames | {"traces": pl.concat([traces, extra])}))
-    setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
-    everyone = Setting("n15", "lora", asked={"resamples": 5})
+    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
+    everyone = FactcheckSetting("n15", "lora", asked={"resamples": 5})
     assert pool_depth(longer, setting) == Depth(15, 15, 0, 200)
     assert pool_depth(longer, everyone) == Depth(15, 16, 0, 260)
     assert gold_within(longer, everyone, 15)["n"].to_list() == [260] * 15
@@ -214,7 +214,7 @@ def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Pa
 
 
 def test_sensitivity_has_every_combination(claims: Path) -> None:
-    setting = Setting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
+    setting = FactcheckSetting("n15", "lora", asked={"where": "split = 'test'", "resamples": 5})
     frame = sensitivity(
         open_log(claims), setting, 15, margins=(0.1, 0.3), caps=(5, 15), minima=(2, 3), bootstraps=(2,)
     ).table
@@ -228,7 +228,7 @@ def test_euros_are_of_device_seconds_where_the_log_has_them(study: Run, tmp_path
     frames = tables()
     log = written(tmp_path / "log", frames)
     assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
-    methods = replay_methods(open_log(log), Setting("n15", "strong", CLAIM_FEATURES, asked={"resamples": 50}))
+    methods = replay_methods(open_log(log), FactcheckSetting("n15", "strong", CLAIM_FEATURES, asked={"resamples": 50}))
     outcomes = methods.result.outcomes
     device = {
         (example, index): seconds
@@ -273,6 +273,6 @@ def test_the_rest_of_the_wall_clock(study: Run, tmp_path: Path) -> None:
     assert float(best["total_h"]) == pytest.approx(1.5 + (generation + verification) / 3600)
     assert adaptive["other_h"] == adaptive["total_h"] == ""
     assert float(adaptive["generation_h"]) < float(best["generation_h"])
-    setting = Setting("n15", "strong")
+    setting = FactcheckSetting("n15", "strong")
     assert not verified_elsewhere(log, setting)
     assert verified_elsewhere(open_log(written(tmp_path / "both", simulated())), setting)

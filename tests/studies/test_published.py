@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from replay.studies.factcheck.published import document, published
+from replay.studies.factcheck.published import WORK, published
+from replay.studies.transcribed import document
 from toolkit.errors import ThinkbackError
 
-CHECKS = document()["checks"]
+CHECKS = document(WORK)["checks"]
 BINARY: dict[type, Any] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.Mod: operator.mod,

@@ -14,7 +14,7 @@ from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.policies.base import Policy
 from replay.studies.recovery.costs import COST_TABLES
 from replay.studies.recovery.figures import FIGURES
-from replay.studies.recovery.study import Asked, DatasetStudy, roles_of, study_dataset
+from replay.studies.recovery.study import DatasetStudy, RecoverySetting, roles_of, study_dataset
 from replay.studies.recovery.tables import TABLES, comparisons, limit
 from toolkit.errors import ThinkbackError
 from toolkit.log import open_log, write_log
@@ -24,11 +24,11 @@ from toolkit.stats import Settings
 Tables = dict[str, pl.DataFrame]
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: Any) -> RecoverySetting:
     settings = Settings(resamples=20)
     given: dict[str, Any] = {"action": "active_verify", "base": "short", "budgets": (), "gate": None, "margin": 0.01}
     given |= {"on": "split='train'", "tune": "split='dev'", "where": "split='test'", "prices": None}
-    return Asked(**(given | {"settings": settings} | changes))
+    return RecoverySetting(**(given | {"settings": settings} | changes))
 
 
 def study(tables: Tables, path: Path, **changes: Any) -> DatasetStudy:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from thinkback import options
+from thinkback.options import option
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,22 +19,11 @@ SEES_GOLD = "pass"
 
 def curves(
     log: options.Log,
-    pool: Annotated[
-        str | None,
-        typer.Option("--pool", metavar="NAME", help="Pool of solves; by default every one.", show_default=False),
-    ] = None,
+    pool: Annotated[str | None, option("--pool", "Pool of solves; by default every one.", "NAME")] = None,
     verifier: Annotated[
-        str | None,
-        typer.Option(
-            "--verifier", metavar="NAME", help="Verifier of best-of-k; by default every one.", show_default=False
-        ),
+        str | None, option("--verifier", "Verifier of best-of-k; by default every one.", "NAME")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Folder for the curves (Parquet, CSV) and the figure.", show_default=False
-        ),
-    ] = None,
+    out: Annotated[Path | None, option("--out", "Folder for the curves (Parquet, CSV) and the figure.", "DIR")] = None,
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,
@@ -80,9 +68,8 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
     from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 
     cells = {
-        (r["pool"], r["k"], r["metric"], r["verifier"]): ShownInterval(r["estimate"], r["low"], r["high"])
+        (r["pool"], r["k"], r["metric"], r["verifier"]): ShownInterval.of((r["estimate"], r["low"], r["high"]))
         for r in frame.iter_rows(named=True)
-        if r["estimate"] is not None
     }
     series = list(dict.fromkeys((r["metric"], r["verifier"]) for r in frame.iter_rows(named=True)))
     series.sort(key=lambda one: list(METRICS).index(one[0]))

@@ -7,15 +7,14 @@ from typing import Annotated
 import typer
 
 from thinkback import options
+from thinkback.options import option
 
 
 def explain(
     log: options.Log,
     policies: options.Policies,
-    policy: Annotated[str, typer.Option("--policy", metavar="NAME", help="The policy to follow.", show_default=False)],
-    example: Annotated[
-        str, typer.Option("--example", metavar="ID", help="The example_id to follow it on.", show_default=False)
-    ],
+    policy: Annotated[str, option("--policy", "The policy to follow.", "NAME")],
+    example: Annotated[str, option("--example", "The example_id to follow it on.", "ID")],
     repetition: Annotated[
         int, typer.Option("--repetition", min=0, help="Which of several random orders to show, from 0.")
     ] = 0,

@@ -7,27 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from thinkback import options
+from thinkback.options import option
 
-OutFile = Annotated[
-    Path, typer.Option("--out", metavar="FILE.jsonl", help="File to write; refused when it exists.", show_default=False)
-]
-Base = Annotated[
-    str | None,
-    typer.Option(
-        "--base", metavar="POOL", help="Pool of the base attempts; by default the only one.", show_default=False
-    ),
-]
-
-
-Pool = Annotated[
-    str | None,
-    typer.Option(
-        "--pool", metavar="POOL", help="Pool of the revisions, of an action with several.", show_default=False
-    ),
-]
+OutFile = Annotated[Path, option("--out", "File to write; refused when it exists.", "FILE.jsonl")]
+Base = Annotated[str | None, option("--base", "Pool of the base attempts; by default the only one.", "POOL")]
+Pool = Annotated[str | None, option("--pool", "Pool of the revisions, of an action with several.", "POOL")]
 
 
 def recovery(
@@ -46,12 +31,8 @@ def recovery(
 def replay(
     log: options.Log,
     out: OutFile,
-    action: Annotated[
-        str, typer.Option("--action", metavar="NAME", help="Action of the revisions.", show_default=False)
-    ],
-    verifier: Annotated[
-        str, typer.Option("--verifier", metavar="NAME", help="Scores of the base attempts.", show_default=False)
-    ],
+    action: Annotated[str, option("--action", "Action of the revisions.", "NAME")],
+    verifier: Annotated[str, option("--verifier", "Scores of the base attempts.", "NAME")],
     base: Base = None,
     pool: Pool = None,
     force: options.Force = False,
@@ -82,6 +63,7 @@ def predictions(
     from replay.gatefit.predictions import predictions as compute
     from replay.policies.gate_file import load_gate
     from thinkback import console
+    from toolkit.notes import warning
 
     seen = 0
 
@@ -95,8 +77,11 @@ def predictions(
     _write(out, force, log, write)
     if seen:
         console.say(
-            f"WARNING: {seen:,} of them are of questions that {gate} was fitted or tuned on (`seen_by_gate`), which "
-            "flatter it: leave them out with `--where`"
+            warning(
+                "gate_reused",
+                f"{seen:,} of them are of questions that {gate} was fitted or tuned on (`seen_by_gate`), which flatter "
+                "it: leave them out with `--where`",
+            )
         )
 
 

@@ -7,19 +7,15 @@ from typing import Annotated
 
 import typer
 
+from thinkback import options
+from thinkback.options import option, positional
+
 
 def fit(
-    recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A recipe file with a table [classifier].", show_default=False)
-    ],
-    on: Annotated[Path, typer.Option("--on", metavar="LOG", help="The log to learn from.", show_default=False)],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="MODEL", help="Folder to write the classifier to.", show_default=False)
-    ],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting in place of the recipe's.", show_default=False),
-    ] = None,
+    recipe: Annotated[str, positional("RECIPE", "A recipe file with a table [classifier].")],
+    on: Annotated[Path, option("--on", "The log to learn from.", "LOG")],
+    out: Annotated[Path, option("--out", "Folder to write the classifier to.", "MODEL")],
+    settings: options.Settings = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing classifier.")] = False,
 ) -> None:
     """Train a verifier on a log.

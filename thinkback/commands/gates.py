@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thinkback import options
+from thinkback.options import option
 
 if TYPE_CHECKING:
     from toolkit.notes import Note
     from toolkit.show import Table
     from toolkit.stats.calibration import CalibrationScores
 
-OutGate = Annotated[
-    Path, typer.Option("--out", metavar="GATE.json", help="File to write; refused when it exists.", show_default=False)
-]
+OutGate = Annotated[Path, option("--out", "File to write; refused when it exists.", "GATE.json")]
 
 
 class Kind(StrEnum):
@@ -31,49 +30,21 @@ class Kind(StrEnum):
 def fit_gate(
     log: options.Log,
     out: OutGate,
-    action: Annotated[
-        str,
-        typer.Option("--action", metavar="NAME", help="Action whose repairs the gate predicts.", show_default=False),
-    ],
-    on: Annotated[
-        str | None,
-        typer.Option("--on", metavar="SQL", help="Examples to fit on, such as \"split='train'\".", show_default=False),
-    ] = None,
-    tune: Annotated[
-        str | None,
-        typer.Option(
-            "--tune", metavar="SQL", help="Examples on which the threshold is chosen; disjoint.", show_default=False
-        ),
-    ] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option("--folds", metavar="K", help="Choose it on out-of-fold scores instead.", show_default=False),
-    ] = None,
+    action: Annotated[str, option("--action", "Action whose repairs the gate predicts.", "NAME")],
+    on: Annotated[str | None, option("--on", "Examples to fit on, such as \"split='train'\".", "SQL")] = None,
+    tune: Annotated[str | None, option("--tune", "Examples on which the threshold is chosen; disjoint.", "SQL")] = None,
+    folds: Annotated[int | None, option("--folds", "Choose it on out-of-fold scores instead.", "K")] = None,
     scores: Annotated[
-        Path | None,
-        typer.Option(
-            "--scores", metavar="FILE.csv", help="Write the out-of-fold scores here, with --folds.", show_default=False
-        ),
+        Path | None, option("--scores", "Write the out-of-fold scores here, with --folds.", "FILE.csv")
     ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option("--base", metavar="POOL", help="Pool of the base attempts.", show_default=False),
-    ] = None,
-    pool: Annotated[
-        str | None,
-        typer.Option("--pool", metavar="POOL", help="Pool of the revisions, of several.", show_default=False),
-    ] = None,
+    base: Annotated[str | None, option("--base", "Pool of the base attempts.", "POOL")] = None,
+    pool: Annotated[str | None, option("--pool", "Pool of the revisions, of several.", "POOL")] = None,
     kind: Annotated[Kind, typer.Option("--kind", help="Model: regression, boosted trees, or a score as it is.")] = (
         Kind.logistic
     ),
     features: Annotated[
         str | None,
-        typer.Option(
-            "--features",
-            metavar="NAME,…",
-            help="Inputs; by default all that a server sees. feature:NAME, verifier:NAME.",
-            show_default=False,
-        ),
+        option("--features", "Inputs; by default all that a server sees. feature:NAME, verifier:NAME.", "NAME,…"),
     ] = None,
     below: Annotated[bool, typer.Option("--below", help="Fire where a score is low (kind score).")] = False,
     seed: options.Seed = 0,
@@ -137,9 +108,7 @@ def transfer(
     from toolkit.stats import Settings
 
     settings = Settings(seed=seed, resamples=resamples, level=level)
-    found = transfer_report(
-        log, load_gate(gate), where=where, reuse=reuse, settings=settings, base=base, pool=pool
-    )  # fmt: skip
+    found = transfer_report(log, load_gate(gate), where=where, reuse=reuse, settings=settings, base=base, pool=pool)
     console.show(_report(found.rows.to_dicts(), found.log, found.examples, found.simulated, found.notes, level))
     console.say()
     _show_calibration(found.calibration, "How its scores tell repairs there")
@@ -164,18 +133,15 @@ def _report(
         columns=(
             TableColumn("rule"), TableColumn("threshold", Number(4)), TableColumn("accuracy %", percent),
             TableColumn("Δ points", NumberWithInterval(1, 100, signed=True), "difference"),
-        TableColumn("p", Number(4), "p_value"),
+            TableColumn("p", Number(4), "p_value"),
             TableColumn("fires %", percent, "intervention_rate"), TableColumn("fixes %", percent, "fix_rate"),
             TableColumn("flips %", percent, "flip_rate"), TableColumn("action tokens", Number(0), "action_tokens"),
         ),
         rows=tuple(cells),
-        above=(
-            *((SIMULATED,) if simulated else ()),
-            *(str(one) for one in notes if one.severity is Severity.WARNING),
-        ),
+        above=(*((SIMULATED,) if simulated else ()), *(str(n) for n in notes if n.severity is Severity.WARNING)),
         below=(
             f"{examples:,} examples; Δ against never, {100 * level:g} % intervals from paired resamples.",
-            *(str(one) for one in notes if one.severity is not Severity.WARNING),
+            *(str(n) for n in notes if n.severity is not Severity.WARNING),
         ),
     )  # fmt: skip
 

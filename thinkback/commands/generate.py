@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thinkback import options
+from thinkback.options import option
+
 if TYPE_CHECKING:
     from generate.annotating.annotation_plan import AnnotationPlan
     from generate.engines import Engine
@@ -19,32 +22,16 @@ if TYPE_CHECKING:
 
 
 def generate(
-    recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A recipe file, or the name of a shipped one.", show_default=False)
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="LOG", help="Log to write, or to go on with.", show_default=False),
-    ] = None,
+    recipe: options.Recipe,
+    out: Annotated[Path | None, option("--out", "Log to write, or to go on with.", "LOG")] = None,
     on: Annotated[
-        Path | None,
-        typer.Option(
-            "--on",
-            metavar="LOG",
-            help="A sealed log to add the recipe's verifiers, features and hidden states to.",
-            show_default=False,
-        ),
+        Path | None, option("--on", "A sealed log to add the recipe's verifiers, features and hidden states to.", "LOG")
     ] = None,
     shard: Annotated[
         str, typer.Option("--shard", metavar="I/N", help="Generate part I of N; merge the parts afterwards.")
     ] = "1/1",
-    limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", help="Only the first N examples.", show_default=False)
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting in place of the recipe's.", show_default=False),
-    ] = None,
+    limit: Annotated[int | None, option("--limit", "Only the first N examples.", "N")] = None,
+    settings: options.Settings = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print calls, tokens and bytes on disk, at most; ask nothing.")
     ] = False,

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thinkback import options
+from thinkback.options import option, positional
 
 if TYPE_CHECKING:
-    from toolkit.imports import RecoveryReport
+    from toolkit.imports import ImportReport, RecoveryReport
 
 
 def table(
-    sources: Annotated[
-        list[str],
-        typer.Argument(metavar="SOURCE…", help="JSONL, CSV or Parquet files, folders or globs.", show_default=False),
-    ],
+    sources: Annotated[list[str], positional("SOURCE…", "JSONL, CSV or Parquet files, folders or globs.")],
     mapping: Annotated[
-        str,
-        typer.Option(
-            "--map",
-            metavar="MAP.toml",
-            help="What the columns mean: a file, or the name of a map that we ship.",
-            show_default=False,
-        ),
+        str, option("--map", "What the columns mean: a file, or the name of a map that we ship.", "MAP.toml")
     ],
     out: options.OutLog,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Name of the new log; by default the map's.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, option("--name", "Name of the new log; by default the map's.")] = None,
     rejudge: Annotated[
         bool, typer.Option("--rejudge", help="Judge the answers anew in place of the source's own judgement.")
     ] = False,
@@ -41,25 +31,16 @@ def table(
 
     They hold one row per sample, or list columns with all samples of a question.
     """
-    from thinkback import console
-    from toolkit.files import check_replaceable, hoist, replacing
     from toolkit.imports import import_table
 
-    check_replaceable(out, force, inputs=(*sources, mapping))
-    with replacing(out, force) as folder:
-        report = import_table(sources, mapping, folder / "log", rejudge=rejudge, name=name)
-        hoist(folder / "log")
-    for note in report.notes:
-        console.say(note)
-    console.say(
-        f"wrote {out}: {report.examples:,} examples, {report.traces:,} traces, {report.verifications:,} verifications"
-    )
+    def write(folder: Path) -> ImportReport:
+        return import_table(sources, mapping, folder, rejudge=rejudge, name=name)
+
+    _import((*sources, mapping), out, force, write, "examples", "traces", "verifications")
 
 
-Rows = Annotated[
-    list[str], typer.Argument(metavar="SOURCE…", help="JSONL files, folders or globs.", show_default=False)
-]
-Name = Annotated[str | None, typer.Option("--name", help="Name of the new log.", show_default=False)]
+Rows = Annotated[list[str], positional("SOURCE…", "JSONL files, folders or globs.")]
+Name = Annotated[str | None, option("--name", "Name of the new log.")]
 
 
 def recovery(
@@ -74,12 +55,7 @@ def recovery(
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(
-            "--base",
-            metavar="POOL",
-            help="Name of the pool of base attempts; by default the rows' base_pool, or base.",
-            show_default=False,
-        ),
+        option("--base", "Name of the pool of base attempts; by default the rows' base_pool, or base.", "POOL"),
     ] = None,
     exclude_incomplete: Annotated[
         bool,
@@ -102,16 +78,11 @@ def recovery(
 
     def write(folder: Path) -> RecoveryReport:
         return import_recovery(
-            sources,
-            folder,
-            name=name,
-            split=split,
-            exclude_incomplete=exclude_incomplete,
-            drop_repeats=drop_repeats,
-            base=base,
-        )
+            sources, folder, name=name, split=split, exclude_incomplete=exclude_incomplete,
+            drop_repeats=drop_repeats, base=base,
+        )  # fmt: skip
 
-    _import(sources, out, force, write)
+    _import(sources, out, force, write, "examples", "traces")
 
 
 def replay(
@@ -128,17 +99,27 @@ def replay(
     """
     from toolkit.imports import import_replay
 
-    _import(sources, out, force, lambda folder: import_replay(sources, folder, name=name, action=action))
+    def write(folder: Path) -> RecoveryReport:
+        return import_replay(sources, folder, name=name, action=action)
+
+    _import(sources, out, force, write, "examples", "traces")
 
 
-def _import(sources: list[str], out: Path, force: bool, write: Callable[[Path], RecoveryReport]) -> None:
+def _import(
+    inputs: Sequence[str],
+    out: Path,
+    force: bool,
+    write: Callable[[Path], ImportReport | RecoveryReport],
+    *counted: str,
+) -> None:
+    """Write a log as a whole, then print its notes and how many rows of what it has."""
     from thinkback import console
     from toolkit.files import check_replaceable, hoist, replacing
 
-    check_replaceable(out, force, inputs=tuple(sources))
+    check_replaceable(out, force, inputs=inputs)
     with replacing(out, force) as folder:
         report = write(folder / "log")
         hoist(folder / "log")
     for note in report.notes:
         console.say(note)
-    console.say(f"wrote {out}: {report.examples:,} examples, {report.traces:,} traces")
+    console.say(f"wrote {out}: " + ", ".join(f"{getattr(report, rows):,} {rows}" for rows in counted))

@@ -7,17 +7,13 @@ from typing import Annotated
 import typer
 
 from thinkback import options
+from thinkback.options import positional
 
 
 def merge(
-    logs: Annotated[
-        list[str],
-        typer.Argument(metavar="LOG…", help="The logs, in order of precedence.", show_default=False),
-    ],
+    logs: Annotated[list[str], positional("LOG…", "The logs, in order of precedence.")],
     out: options.OutLog,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Name of the new log; by default its folder's.", show_default=False)
-    ] = None,
+    name: options.LogName = None,
     compression: Annotated[
         int,
         typer.Option(

@@ -6,9 +6,8 @@ import sys
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from thinkback import options
+from thinkback.options import option, positional
 
 ROWS = 100  # that a table on a terminal shows
 
@@ -23,12 +22,9 @@ class Format(StrEnum):
 
 def query(
     log: options.Log,
-    sql: Annotated[
-        str, typer.Argument(metavar="SQL", help="A DuckDB query; the log's tables are views.", show_default=False)
-    ],
+    sql: Annotated[str, positional("SQL", "A DuckDB query; the log's tables are views.")],
     output: Annotated[
-        Format | None,
-        typer.Option("--format", help="How to print the rows; a table on a terminal, else CSV.", show_default=False),
+        Format | None, option("--format", "How to print the rows; a table on a terminal, else CSV.")
     ] = None,
 ) -> None:
     """Ask a log in SQL.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thinkback import options
+from thinkback.options import option
 
 if TYPE_CHECKING:
     from replay import Result
@@ -30,23 +31,13 @@ def replay(
     log: options.Log,
     policies: options.Policies,
     out: options.OutFolder,
-    baseline: Annotated[
-        str | None,
-        typer.Option("--baseline", metavar="NAME", help="Policy that all are compared with.", show_default=False),
-    ] = None,
+    baseline: Annotated[str | None, option("--baseline", "Policy that all are compared with.", "NAME")] = None,
     margin: Annotated[
         float | None,
-        typer.Option(
-            "--margin",
-            help="Say which policies are not worse than the baseline by more than this (0.01: one point).",
-            show_default=False,
-        ),
+        option("--margin", "Say which policies are not worse than the baseline by more than this (0.01: one point)."),
     ] = None,
     by: Annotated[
-        str | None,
-        typer.Option(
-            "--by", metavar="COLUMN,…", help="Columns of examples whose groups are summarised too.", show_default=False
-        ),
+        str | None, option("--by", "Columns of examples whose groups are summarised too.", "COLUMN,…")
     ] = None,
     where: options.Where = None,
     seed: options.Seed = 0,
@@ -60,14 +51,11 @@ def replay(
         str, typer.Option("--metric", metavar="NAME", help="Quality that ranks: accuracy, macro_f1, recall_5 …")
     ] = "accuracy",
     measure: Annotated[
-        str | None,
-        typer.Option(
-            "--measure", metavar="NAME", help="Column of traces (0 to 1) in place of `correct`.", show_default=False
-        ),
+        str | None, option("--measure", "Column of traces (0 to 1) in place of `correct`.", "NAME")
     ] = None,
     rules: options.Rules = None,
-    kw: Annotated[float, typer.Option("--kw", help="Power of the device, in kW.")] = 0.25,
-    eur_per_kwh: Annotated[float, typer.Option("--eur-per-kwh", help="Price of energy, in € per kWh.")] = 0.25,
+    kw: options.Kilowatts = 0.25,
+    eur_per_kwh: options.EnergyPrice = 0.25,
     force: options.Force = False,
 ) -> None:
     """Replay policies on a log and rank them.
@@ -81,10 +69,8 @@ def replay(
 
     if margin is not None and baseline is None:
         raise ThinkbackError("`--margin` needs `--baseline`: name the policy that the others are compared with")
-    if margin is not None and not 0 <= margin < 1:
-        raise ThinkbackError(
-            f"`--margin` is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
-        )
+    if margin is not None:
+        options.check_margin(margin)
     check_replaceable(out, force, inputs=(log, policies, rules))
     result = run(
         log,

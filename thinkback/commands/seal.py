@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from thinkback.options import option, positional
+
 
 def seal(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="A local log without a manifest.", show_default=False)],
-    name: Annotated[
-        str | None, typer.Option("--name", help="Name of the log; by default its folder's.", show_default=False)
-    ] = None,
-    license: Annotated[str | None, typer.Option("--license", help="Licence of the data.", show_default=False)] = None,  # noqa: A002
-    source: Annotated[str | None, typer.Option("--source", help="How the log came about.", show_default=False)] = None,
+    log: Annotated[Path, positional("LOG", "A local log without a manifest.")],
+    name: Annotated[str | None, option("--name", "Name of the log; by default its folder's.")] = None,
+    license: Annotated[str | None, option("--license", "Licence of the data.")] = None,  # noqa: A002
+    source: Annotated[str | None, option("--source", "How the log came about.")] = None,
     simulated: Annotated[
         bool, typer.Option("--simulated", help="Mark the log as coming from a model of the world.")
     ] = False,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thinkback import options
+from thinkback.options import option, positional
 
 if TYPE_CHECKING:
     from toolkit.log import Log
@@ -20,31 +21,21 @@ BEYOND = 1  # exit code where `--check` finds numbers too far off
 def simulate(
     dataset: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[DATASET]",
-            help="`quantemp` or `claimdecomp`: a log that resembles the published runs. Left out: a plain model.",
-            show_default=False,
+        positional(
+            "[DATASET]",
+            "`quantemp` or `claimdecomp`: a log that resembles the published runs. Left out: a plain model.",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="LOG", help="Log to write; refused when it exists.", show_default=False),
-    ] = None,
+    out: Annotated[Path | None, option("--out", "Log to write; refused when it exists.", "LOG")] = None,
     examples: Annotated[
-        int | None,
-        typer.Option("--examples", metavar="N", help="Number of examples of the plain model [default: 1000]."),
+        int | None, option("--examples", "Number of examples of the plain model [default: 1000].", "N")
     ] = None,
     traces: Annotated[
-        int | None,
-        typer.Option(
-            "--traces", metavar="N", help="Sampled traces per example [default: 16; of a data set 15, at most 50]."
-        ),
+        int | None, option("--traces", "Sampled traces per example [default: 16; of a data set 15, at most 50].", "N")
     ] = None,
     labels: Annotated[
         int | None,
-        typer.Option(
-            "--labels", metavar="K", help="Size of the plain model's label space; 0: open numeric answers [default: 3]."
-        ),
+        option("--labels", "Size of the plain model's label space; 0: open numeric answers [default: 3].", "K"),
     ] = None,
     dev: Annotated[
         int, typer.Option("--dev", metavar="N", help="Further claims of a data set, with the split `dev`.")
@@ -57,7 +48,7 @@ def simulate(
         bool,
         typer.Option("--recovery", help="Base attempts and what revising them does, in place of samples to verify."),
     ] = False,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the log.", show_default=False)] = None,
+    name: Annotated[str | None, option("--name", "Name of the log.")] = None,
     force: options.Force = False,
 ) -> None:
     """Write a simulated log.
@@ -78,8 +69,16 @@ def simulate(
     if dataset is None:
         if check or dev:
             raise ThinkbackError("`--check` and `--dev` go with a data set: `thinkback simulate quantemp`")
-        write = _recovery if recovery else _plain
-        write(out or Path(), examples, traces, labels, seed, name, force)
+        from generate.simulation.grid import simulate as simulate_plain
+        from generate.simulation.recovery import simulate_recovery
+
+        place, count = out or Path(), EXAMPLES if examples is None else examples
+        if recovery:
+            log = simulate_recovery(place, examples=count, seed=seed, name=name, force=force)
+        else:
+            size, space = TRACES if traces is None else traces, LABELS if labels is None else labels
+            log = simulate_plain(place, examples=count, traces=size, labels=space, seed=seed, name=name, force=force)
+        _say(place, log)
         return
     if recovery:
         raise ThinkbackError(f"`--recovery` does not go with a data set: leave out `{dataset}`")
@@ -89,43 +88,10 @@ def simulate(
         _claims(dataset, out, Path(scratch) / "log", traces, dev, seed, name, force, check)
 
 
-def _plain(
-    out: Path, examples: int | None, traces: int | None, labels: int | None, seed: int, name: str | None, force: bool
-) -> None:
-    from generate.simulation.grid import simulate as write
-
-    log = write(
-        out,
-        examples=EXAMPLES if examples is None else examples,
-        traces=TRACES if traces is None else traces,
-        labels=LABELS if labels is None else labels,
-        seed=seed,
-        name=name,
-        force=force,
-    )
-    _say(out, log)
-
-
-def _recovery(
-    out: Path, examples: int | None, _: int | None, __: int | None, seed: int, name: str | None, force: bool
-) -> None:
-    from generate.simulation.recovery import simulate_recovery
-
-    count = EXAMPLES if examples is None else examples
-    _say(out, simulate_recovery(out, examples=count, seed=seed, name=name, force=force))
-
-
 def _claims(
-    dataset: str,
-    out: Path | None,
-    scratch: Path,
-    traces: int | None,
-    dev: int,
-    seed: int,
-    name: str | None,
-    force: bool,
-    check: bool,
-) -> None:
+    dataset: str, out: Path | None, scratch: Path, traces: int | None, dev: int, seed: int, name: str | None,
+    force: bool, check: bool,
+) -> None:  # fmt: skip
     from generate.simulation.claims import PUBLISHED_TRACES, simulate_claims
     from toolkit.errors import ThinkbackError
 

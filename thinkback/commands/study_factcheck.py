@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thinkback import options
+from thinkback.options import option
 
 if TYPE_CHECKING:
     from replay.studies.factcheck.study import Study
@@ -19,30 +20,19 @@ def factcheck(
     out: options.OutFolder,
     published: Annotated[
         str | None,
-        typer.Option(
-            "--published",
-            metavar="NAME",
-            help="Add the published numbers of `quantemp` or `claimdecomp`, and the differences.",
-            show_default=False,
-        ),
+        option("--published", "Add the published numbers of `quantemp` or `claimdecomp`, and the differences.", "NAME"),
     ] = None,
-    pool: Annotated[
-        str | None, typer.Option("--pool", metavar="NAME", help="Pool of traces; by default the only one.")
-    ] = None,
+    pool: Annotated[str | None, option("--pool", "Pool of traces; by default the only one.", "NAME")] = None,
     verifier: Annotated[
-        str | None,
-        typer.Option("--verifier", metavar="NAME", help="Verifier; by default the only one, or `lora`."),
+        str | None, option("--verifier", "Verifier; by default the only one, or `lora`.", "NAME")
     ] = None,
     other_verifier: Annotated[
-        str | None,
-        typer.Option("--other-verifier", metavar="NAME", help="Verifier of tables 5.8 to 5.10; by default the other."),
+        str | None, option("--other-verifier", "Verifier of tables 5.8 to 5.10; by default the other.", "NAME")
     ] = None,
     features: Annotated[
         str | None,
-        typer.Option(
-            "--features",
-            metavar="NAME,…",
-            help="The surrogate's features; by default the thesis's five as far as the log has them.",
+        option(
+            "--features", "The surrogate's features; by default the thesis's five as far as the log has them.", "NAME,…"
         ),
     ] = None,
     cap: Annotated[int, typer.Option("--cap", min=1, metavar="N", help="Traces per claim.")] = 15,
@@ -52,20 +42,14 @@ def factcheck(
     ] = 10,
     random_seed: Annotated[int, typer.Option("--random-seed", help="Seed of the random order.")] = 20,
     dev: Annotated[
-        str | None,
-        typer.Option(
-            "--dev", metavar="SQL", help="Claims to learn from, which are not reported: a condition on examples."
-        ),
+        str | None, option("--dev", "Claims to learn from, which are not reported: a condition on examples.", "SQL")
     ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="SQL", help="Claims to report: a condition on examples.", show_default=False),
-    ] = None,
+    where: Annotated[str | None, option("--where", "Claims to report: a condition on examples.", "SQL")] = None,
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,
-    kw: Annotated[float, typer.Option("--kw", help="Power of the device, in kW.")] = 0.25,
-    eur_per_kwh: Annotated[float, typer.Option("--eur-per-kwh", help="Price of energy, in € per kWh.")] = 0.25,
+    kw: options.Kilowatts = 0.25,
+    eur_per_kwh: options.EnergyPrice = 0.25,
     force: options.Force = False,
 ) -> None:
     """Fact checking under a verifier budget.
@@ -77,7 +61,7 @@ def factcheck(
     from replay.data.conditions import matching
     from replay.data.contents import read_contents
     from replay.studies.factcheck.published import published as numbers
-    from replay.studies.factcheck.runs import Setting
+    from replay.studies.factcheck.runs import FactcheckSetting
     from replay.studies.factcheck.study import choose, study_factcheck
     from thinkback import console
     from toolkit.features import CLAIM_FEATURES
@@ -96,7 +80,7 @@ def factcheck(
         matching(opened, dev, "dev")  # its own mistakes are told before those of a condition made of it
     if dev is not None and where is None:
         where = f"NOT coalesce(({dev}), false)"
-    setting = Setting(
+    setting = FactcheckSetting(
         pool=choose(pool, contents.pools, "pool"),
         verifier=choose(verifier, contents.verifiers, "verifier"),
         features=named or tuple(n for n in CLAIM_FEATURES if n in contents.features),
@@ -105,25 +89,17 @@ def factcheck(
         asked={
             "where": where, "resamples": resamples, "level": level, "seed": seed, "kw": kw, "eur_per_kwh": eur_per_kwh
         },
-    )  # fmt: skip
-    if other_verifier is not None:
-        choose(other_verifier, contents.verifiers, "verifier")
-    study = study_factcheck(
-        opened,
-        setting,
-        other_verifier=other_verifier,
+        other_verifier=None if other_verifier is None else choose(other_verifier, contents.verifiers, "verifier"),
         caps=_caps(caps),
         orders=orders,
         dev=dev,
         published=known,
-        kw=kw,
-        eur_per_kwh=eur_per_kwh,
-    )
-    _write(study, out, force)
+    )  # fmt: skip
+    _write(study_factcheck(opened, setting), out, force)
     console.say(f"{out}/report.md holds every table and figure; each is a file of its own too")
 
 
-def _caps(text: str) -> list[int]:
+def _caps(text: str) -> tuple[int, ...]:
     from toolkit.errors import ThinkbackError
 
     try:
@@ -131,8 +107,8 @@ def _caps(text: str) -> list[int]:
     except ValueError:
         caps = []
     if not caps or min(caps) < 1:
-        raise ThinkbackError(f"`--caps` is `{text}`; it takes whole numbers from 1, such as 15,20,30,40")
-    return caps
+        raise ThinkbackError(f"`--caps` is `{text}`; it takes integers of at least 1, such as 15,20,30,40")
+    return tuple(dict.fromkeys(caps))
 
 
 def _write(study: Study, out: Path, force: bool) -> None:
@@ -163,7 +139,8 @@ def _write(study: Study, out: Path, force: bool) -> None:
         write_left_out(folder, "comparison", study.left_out, study.simulated)
     for line in told_left_out(study.left_out.get("main", {})):
         console.say(line)
-    shown = main_tables(replace(study, published=None))  # a terminal has no room for three numbers in place of one
+    # a terminal has no room for three numbers in place of one
+    shown = main_tables(replace(study, setting=replace(study.setting, published=None)))
     for name in ("table_5_2", "table_5_3", "table_5_6"):
         console.show(shown[name])
         console.say()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thinkback import options
+from thinkback.options import file_option, option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,54 +34,20 @@ def recovery(
     where: Annotated[
         str, typer.Option("--where", metavar="SQL", help="Examples that are reported.")
     ] = "split = 'test'",
-    action: Annotated[
-        str | None,
-        typer.Option(
-            "--action", metavar="NAME", help="The action to gate; by default the best one.", show_default=False
-        ),
-    ] = None,
-    base: Annotated[
-        str | None, typer.Option("--base", metavar="POOL", help="Pool of the base attempts.", show_default=False)
-    ] = None,
+    action: Annotated[str | None, option("--action", "The action to gate; by default the best one.", "NAME")] = None,
+    base: Annotated[str | None, option("--base", "Pool of the base attempts.", "POOL")] = None,
     pool: Annotated[
-        str | None,
-        typer.Option(
-            "--pool", metavar="POOL,…", help="Pool of the revisions, of each action with several.", show_default=False
-        ),
+        str | None, option("--pool", "Pool of the revisions, of each action with several.", "POOL,…")
     ] = None,
     budgets: Annotated[
-        str | None,
-        typer.Option(
-            "--budgets",
-            metavar="POOL,…",
-            help="Longer pools; by default those with a higher limit.",
-            show_default=False,
-        ),
+        str | None, option("--budgets", "Longer pools; by default those with a higher limit.", "POOL,…")
     ] = None,
-    gate: Annotated[
-        Path | None,
-        typer.Option(
-            "--gate",
-            metavar="GATE.json",
-            exists=True,
-            dir_okay=False,
-            help="A frozen gate in place of a fitted one.",
-            show_default=False,
-        ),
-    ] = None,
+    gate: Annotated[Path | None, file_option("--gate", "A frozen gate in place of a fitted one.", "GATE.json")] = None,
     margin: Annotated[
         float, typer.Option("--margin", help="Loss of accuracy that the recommendation tolerates (0.01: one point).")
     ] = 0.01,
     prices: Annotated[
-        Path | None,
-        typer.Option(
-            "--prices",
-            metavar="FILE.toml",
-            exists=True,
-            dir_okay=False,
-            show_default=False,
-            help="Prices per million tokens, by model, in a table [prices].",
-        ),
+        Path | None, file_option("--prices", "Prices per million tokens, by model, in a table [prices].", "FILE.toml")
     ] = None,
     width: Annotated[int, typer.Option("--width", min=1, help="Samples of a vote generated at a time.")] = 1,
     seed: options.Seed = 0,
@@ -100,21 +67,17 @@ def recovery(
     from replay.policies.gate_file import load_gate, write_text
     from replay.studies.recovery.checks import ON, TUNE, check_rows, refuse_seen
     from replay.studies.recovery.gaps import told_aside
-    from replay.studies.recovery.study import Asked, datasets, roles_of, study_dataset
+    from replay.studies.recovery.study import RecoverySetting, datasets, roles_of, study_dataset
     from thinkback import console
-    from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable, replacing
     from toolkit.log import check_log, open_log
     from toolkit.stats import Settings
 
-    if not 0 <= margin < 1:
-        raise ThinkbackError(
-            f"`--margin` is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
-        )
+    options.check_margin(margin)
     check_replaceable(out, force, inputs=(log, gate, prices))
     opened = open_log(log)
     check_log(opened)
-    asked = Asked(
+    asked = RecoverySetting(
         action=action,
         base=base,
         budgets=options.names(budgets),
@@ -142,10 +105,9 @@ def recovery(
         console.say(f"{study.dataset}: {study.recommendation.verdict}")
         for sentence in (*_caveats(study), *study.recommendation.sentences):
             console.say(f"  {sentence}")
-    for told in (told for study in studies for told in told_aside(study, len(studies) == 1)):
+    aside = [told for study in studies for told in told_aside(study, len(studies) == 1)]
+    for told in (*aside, *notes):
         console.say(told)
-    for note in notes:
-        console.say(note)
     console.say(f"{out}/report.md holds every table and figure; each is a file of its own too")
 
 

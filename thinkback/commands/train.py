@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
+from thinkback import options
+from thinkback.options import option
+
 
 def train(
-    recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A recipe file, or the name of a shipped one.", show_default=False)
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Folder of the model to write.", show_default=False)
-    ],
+    recipe: options.Recipe,
+    out: Annotated[Path, option("--out", "Folder of the model to write.", "FOLDER")],
     force: Annotated[bool, typer.Option("--force", help="Replace the folder if it exists.")] = False,
     compiled: Annotated[bool, typer.Option("--compile", help="Faster, where torch finds a compiler.")] = False,
 ) -> None:

@@ -6,49 +6,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from thinkback import options
+from thinkback.options import option
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from replay.analyses.tuning import Tuned
-    from toolkit.show import Table
+    from toolkit.show import ShownInterval, Table
 
 
 def tune(
     log: options.Log,
     policies: options.Policies,
-    on: Annotated[
-        str,
-        typer.Option("--on", metavar="SQL", help="Examples to choose on: a condition on examples.", show_default=False),
-    ],
-    report: Annotated[
-        str,
-        typer.Option(
-            "--report", metavar="SQL", help="Other examples, to report: a condition on examples.", show_default=False
-        ),
-    ],
+    on: Annotated[str, option("--on", "Examples to choose on: a condition on examples.", "SQL")],
+    report: Annotated[str, option("--report", "Other examples, to report: a condition on examples.", "SQL")],
     goal: Annotated[
-        str,
-        typer.Option(
-            "--goal",
-            help='What to reach, such as "min total_tokens subject to accuracy >= baseline - 0.01".',
-            show_default=False,
-        ),
+        str, option("--goal", 'What to reach, such as "min total_tokens subject to accuracy >= baseline - 0.01".')
     ],
     baseline: Annotated[
         str | None,
-        typer.Option(
-            "--baseline",
-            metavar="NAME",
-            help="Policy that the goal calls baseline; by default the first one that is no sweep.",
-            show_default=False,
-        ),
+        option("--baseline", "Policy that the goal calls baseline; by default the first one that is no sweep.", "NAME"),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for what was chosen and both runs.", show_default=False),
-    ] = None,
+    out: Annotated[Path | None, option("--out", "Folder for what was chosen and both runs.", "DIR")] = None,
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,
@@ -74,15 +54,7 @@ def tune(
     if baseline is None and any(limit.relative for limit in wanted.limits):
         baseline = next((p.name for p in file.policies if p.sweep_size == 1 and not p.diagnostic), None)
     tuned = compute(
-        log,
-        file,
-        on=on,
-        report=report,
-        goal=wanted,
-        baseline=baseline,
-        seed=seed,
-        resamples=resamples,
-        level=level,
+        log, file, on=on, report=report, goal=wanted, baseline=baseline, seed=seed, resamples=resamples, level=level
     )
     table = _table(tuned, goal, on, report)
     if out is not None:
@@ -144,14 +116,8 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     return Table(title, tuple(columns), tuple(rows), above=tuple(above), below=tuple(notes))
 
 
-def _cell(summary: object, policy: str | None, metric: str) -> object:
-    import polars as pl
-
+def _cell(summary: pl.DataFrame, policy: str | None, metric: str) -> ShownInterval | None:
     from toolkit.show import ShownInterval
 
-    if policy is None or not isinstance(summary, pl.DataFrame):
-        return None
-    row = summary.filter((pl.col("policy") == policy) & (pl.col("metric") == metric))
-    if row.is_empty() or row["estimate"][0] is None:
-        return None
-    return ShownInterval(row["estimate"][0], row["low"][0], row["high"][0])
+    rows = summary.filter(policy=policy or "", metric=metric).select("estimate", "low", "high").rows()
+    return ShownInterval.of(rows[0]) if rows else None

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, listed, suggest
+from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.log import Log, collect
 
 ACCEPT = "accept"
@@ -90,8 +90,8 @@ def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, 
     revised = traces.filter(pl.col("action") != "solve").sort("example_id", "action", "pool", "sample_index")
     bases = first.filter(pl.col("trace_id").is_in(revised["parent_id"].implode()))["pool"].unique().sort().to_list()
     if base is None and len(bases) != 1:
-        pools = listed(bases) or "no pool"
-        raise ThinkbackError(f"the log has revisions of {pools}: name the pool of the base attempts with `base`")
+        pools, given = listed(bases) or "no pool", argument("base")
+        raise ThinkbackError(f"the log has revisions of {pools}: name the pool of the base attempts with {given}")
     name = base or bases[0]
     if name not in bases:
         raise ThinkbackError(f"pool `{name}` has no judged revision of its first traces; {suggest(name, bases)}")
@@ -114,8 +114,8 @@ def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
     several = revisions.group_by("action").agg(pl.col("pool").unique().sort()).filter(pl.col("pool").list.len() > 1)
     if len(several):
         action, pools = several.sort("action").row(0)
-        told = listed(pools)
-        raise ThinkbackError(f"action `{action}` has several pools of revisions ({told}): name one with `pool`")
+        told, given = listed(pools), argument("pool")
+        raise ThinkbackError(f"action `{action}` has several pools of revisions ({told}): name one with {given}")
     return revisions
 
 

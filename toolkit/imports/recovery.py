@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, listed, suggest
+from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.files import check_replaceable
 from toolkit.imports.recovery_columns import FEATURES, MOST, TEXTS, check_labels, check_verdicts, indexed, typed
 from toolkit.imports.recovery_tables import answered_by, examples_of, features_of, told_fields, traces_of
@@ -202,7 +202,7 @@ def _base_pool(rows: pl.DataFrame) -> str:
     if len(named) > 1:
         raise ThinkbackError(
             f"the rows' base attempts are of {len(named):,} pools ({listed(list(named[:SHOWN]))}), and an example has "
-            "one base attempt: import the rows of each by themselves, or name one for all with `base`"
+            f"one base attempt: import the rows of each by themselves, or name one for all with {argument('base')}"
         )
     return str(named[0]) if len(named) else BASE
 
@@ -210,7 +210,9 @@ def _base_pool(rows: pl.DataFrame) -> str:
 def _check_pools(revisions: pl.DataFrame, base: str) -> None:
     """Refuse an action called as the pool of the base attempts: revisions' pools have the names of their actions."""
     if (revisions["action"] == base).any():
-        raise ThinkbackError(f"the rows have an action `{base}`, as the pool of base attempts: name that with `base`")
+        raise ThinkbackError(
+            f"the rows have an action `{base}`, as the pool of base attempts: name that with {argument('base')}"
+        )
 
 
 def _unsplit(attempts: pl.DataFrame, split: str | None) -> str:
@@ -254,7 +256,9 @@ def _complete(rows: pl.DataFrame, exclude: bool) -> tuple[pl.DataFrame, list[str
             raise ThinkbackError(f"no example has a row of action `{action}`: add one for each base attempt")
         what = f"{_examples(lacking)} no row of action `{action}` ({_listed(lacking)})"
         if not exclude:
-            raise ThinkbackError(f"{what}: complete the rows, or leave those examples out with `exclude_incomplete`")
+            raise ThinkbackError(
+                f"{what}: complete the rows, or leave those examples out with {argument('exclude_incomplete')}"
+            )
         notes.append(f"left out: {what}")
         rows = rows.filter(~pl.col("example_id").is_in(lacking["example_id"].implode()))
     if set(rows["action"]) <= {ACCEPT}:

@@ -7,6 +7,7 @@ A missing value is a dash for people and an empty field for programs, never a ze
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -21,6 +22,12 @@ class ShownInterval:
     low: float | None = None
     high: float | None = None
     mark: str = ""
+
+    @classmethod
+    def of(cls, numbers: Sequence[float | None], factor: float = 1.0) -> ShownInterval | None:
+        """An estimate and its ends, times a factor that is not negative; None where there is no estimate."""
+        estimate, low, high = numbers
+        return None if estimate is None else cls(estimate, low, high).times(factor)
 
     def times(self, factor: float) -> ShownInterval:
         """The same in another unit; `factor` is not negative."""

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from toolkit.columns import COLUMNS, OutcomeColumn
-from toolkit.errors import ThinkbackError, suggest
+from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.notes import Note
 from toolkit.stats.intervals import newcombe, wilson
 from toolkit.stats.outcomes import Blocks, Floats
@@ -112,7 +112,7 @@ def draws(
     sample = read_sample(blocks, policies, labels, settings, columns, metric)
     names = [m.name for m in sample.metrics]
     if metric not in names:
-        raise ThinkbackError(f"unknown `metric` {metric!r}: {suggest(metric, names)}")
+        raise ThinkbackError(f"unknown {argument('metric')} {metric!r}: {suggest(metric, names)}")
     number = names.index(metric)
     only = SeriesPlan([sample.metrics[number]], sample.plan([]).valued[[number]], [], sample.scan)
     out = np.full((len(policies), settings.resamples), np.nan)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import ThinkbackError, shown
+from toolkit.errors import ThinkbackError, argument, shown
 from toolkit.settings import check, setting
 from toolkit.stats.outcomes import CHUNK, Ints
 
@@ -54,7 +54,7 @@ class Settings:
 def check_level(level: float) -> None:
     """Raises ThinkbackError unless the level of an interval lies between 0 and 1."""
     if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
-        raise ThinkbackError(f"`level` is {shown(level)}; it takes a number between 0 and 1")
+        raise ThinkbackError(f"{argument('level')} is {shown(level)}; it takes a number between 0 and 1")
 
 
 class Resamples:

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.data.conditions import matching
 from replay.data.needs import Needs, scores_on
 from replay.data.read import BlockRequest, read_block
 from replay.engine.trajectory import Walk, walk_block
@@ -22,10 +21,10 @@ from replay.runs.run import run
 from replay.runs.store import resampling_units
 from replay.sampling.orders import Generation
 from replay.sampling.stops import Margin
-from replay.studies.factcheck.runs import Setting, warnings_of
+from replay.studies.factcheck.runs import FactcheckSetting, warnings_of
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
-from toolkit.stats import OutcomeBlock, Settings, summarise
+from toolkit.stats import OutcomeBlock, summarise
 
 BLOCK_EXAMPLES = 8192
 MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
@@ -59,7 +58,7 @@ class Depth:
         return f"pools of {self.size} traces: {self.shorter:,} of {self.claims:,} claims have fewer and are left out"
 
 
-def pool_depth(log: Log, setting: Setting) -> Depth:
+def pool_depth(log: Log, setting: FactcheckSetting) -> Depth:
     """The largest size of pool that at least nine tenths of the claims that are asked about have."""
     found = [block.pools[setting.pool].size for block in _blocks(log, setting, verified=False)]
     sizes = np.sort(np.concatenate(found))[::-1]
@@ -68,7 +67,7 @@ def pool_depth(log: Log, setting: Setting) -> Depth:
     return Depth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
 
 
-def gold_within(log: Log, setting: Setting, size: int) -> pl.DataFrame:
+def gold_within(log: Log, setting: FactcheckSetting, size: int) -> pl.DataFrame:
     """Share of claims with a trace of the gold label among the first k, for every k of pools of `size` traces.
 
     Columns: k, share, low, high, n. Claims with a shorter pool, and those without gold, are left out; where fewer than
@@ -85,7 +84,7 @@ def gold_within(log: Log, setting: Setting, size: int) -> pl.DataFrame:
     return _shares(np.concatenate(rights), pl.concat(units), asked, setting)
 
 
-def unresolved(log: Log, setting: Setting, size: int) -> pl.DataFrame:
+def unresolved(log: Log, setting: FactcheckSetting, size: int) -> pl.DataFrame:
     """Without a cap but the pool of `size` traces: claims whose margin rule has not held after k traces.
 
     Columns: k, share, low, high, n, largest_margin and median_margin: of the largest lead that each of these claims
@@ -130,7 +129,7 @@ class Sensitivity:
 
 def sensitivity(
     log: Log,
-    setting: Setting,
+    setting: FactcheckSetting,
     size: int,
     *,
     margins: Sequence[float] = MARGINS,
@@ -168,7 +167,7 @@ def _unserved_settings(dropped: Mapping[str, str], settings: int) -> Iterator[st
         yield f"{len(dropped)} of the {settings} settings cannot be served and are dashes, such as {name}: {why}"
 
 
-def wall_clock(log: Log, setting: Setting) -> float | None:
+def wall_clock(log: Log, setting: FactcheckSetting) -> float | None:
     """Wall-clock seconds of making the pool and its verifications; None where the log does not say."""
     source = log.manifest.source if log.manifest is not None else None
     if not isinstance(source, Mapping):
@@ -177,7 +176,7 @@ def wall_clock(log: Log, setting: Setting) -> float | None:
     return None if None in parts else sum(part for part in parts if part is not None)
 
 
-def verified_elsewhere(log: Log, setting: Setting) -> bool:
+def verified_elsewhere(log: Log, setting: FactcheckSetting) -> bool:
     """Whether the verifier scored traces of other pools too, so that its wall-clock is not of this one alone."""
     traces = log.scan("traces", ["trace_id", "pool"]).filter(pl.col("pool") != setting.pool)
     scores = log.scan("verifications", ["trace_id", "verifier"]).filter(pl.col("verifier") == setting.verifier)
@@ -191,12 +190,9 @@ def _seconds(source: Mapping[str, Any], kind: str, name: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _blocks(log: Log, setting: Setting, verified: bool) -> Iterator[LogBlock]:
+def _blocks(log: Log, setting: FactcheckSetting, verified: bool) -> Iterator[LogBlock]:
     """The claims that the study is asked about, a block at a time."""
-    examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster"]), log).sort("example_id")
-    where = setting.asked.get("where")
-    if where is not None:
-        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    examples = setting.claims(log, "labels", "gold", "cluster")
     needs = Needs(pools=frozenset([setting.pool]))
     wanted = BlockRequest(needs | scores_on([setting.pool], setting.verifier) if verified else needs)
     for start in range(0, len(examples), BLOCK_EXAMPLES):
@@ -209,7 +205,7 @@ def enough(claims: int, asked: int) -> bool:
     return claims > 0 and claims * of >= share * asked
 
 
-def _shares(holds: np.ndarray, units: pl.Series, asked: int, setting: Setting) -> pl.DataFrame:
+def _shares(holds: np.ndarray, units: pl.Series, asked: int, setting: FactcheckSetting) -> pl.DataFrame:
     """Share of claims (E, K) that hold for each k, with intervals; claims of a cluster are resampled together."""
     ks = range(1, holds.shape[1] + 1)
     schema = {"k": pl.Int64, "share": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}
@@ -217,7 +213,6 @@ def _shares(holds: np.ndarray, units: pl.Series, asked: int, setting: Setting) -
         return pl.DataFrame([(k, None, None, None, len(holds)) for k in ks], schema=schema, orient="row")
     number = units.rank("dense").to_numpy().astype(np.int64) - 1
     block = OutcomeBlock(np.full(len(holds), "", object), number, {"correct": holds.T.astype(float)})
-    known = {key: setting.asked[key] for key in ("resamples", "level", "seed") if key in setting.asked}
-    found = summarise(lambda: iter([block]), [str(k) for k in ks], settings=Settings(**known)).summary
+    found = summarise(lambda: iter([block]), [str(k) for k in ks], settings=setting.settings).summary
     rows = found.filter(pl.col("metric") == "accuracy").select("estimate", "low", "high", "n").rows()
     return pl.DataFrame([(k, *row) for k, row in zip(ks, rows, strict=True)], schema=schema, orient="row")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
 from replay.runs.coverage_notes import WARN_EXCLUDED
 from replay.studies.factcheck.buckets import trace_buckets
 from replay.studies.factcheck.further import averaged, coverage, paired, variants
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, METHODS, SHOWN, SURROGATE
-from replay.studies.factcheck.sheets import Measure, Row, Value, sheet
+from replay.studies.factcheck.runs import BEST, METHODS, SHOWN
+from replay.studies.factcheck.sheets import Measure, SheetRow, Value, sheet
 from replay.studies.factcheck.study import Study, told
-from replay.studies.factcheck.tables import counts, euros, price_note
-from toolkit.show import WARNING, ShownInterval, Table
+from replay.studies.factcheck.tables import VERIFYING, euros, missing_labels, price_note
+from toolkit.notes import warning
+from toolkit.show import ShownInterval, Table
 
 SPLITS = {("QuanTemp", 15): "QuanTemp test", ("ClaimDecomp", 50): "ClaimDecomp test"}
 """Pools of table B.4 by data set and size."""
@@ -64,42 +66,36 @@ def buckets(study: Study) -> Table:
             "gain_pp": found.difference,
         }
         keys = {"method": found.method, "traces_from": found.first, "traces_to": found.last}
-        rows.append(Row((study.dataset, SHOWN[found.method], f"{found.first}–{found.last}"), values, keys))
+        rows.append(SheetRow((study.dataset, SHOWN[found.method], f"{found.first}–{found.last}"), values, keys))
     notes = ("percent; exhaustive best-of-N is judged on the claims of each row",)
     return sheet(study, "B.1", "Macro-F1 by traces used", ("Dataset", "Method", "Traces used"), measures, rows, notes)
 
 
 def wall(study: Study) -> Table:
     """Hours and euros of generation, verification and the rest of the wall-clock (table B.2)."""
-    hours, price = study.main.n / 3600, study.eur_per_h
-    heads = (("Gen. h", "generation_h"), ("Ver. h", "verification_h"), ("Other h", "other_h"), ("Total h", "total_h"))
-    priced = (
-        ("Gen. cost", "generation_cost_eur"), ("Ver. cost", "verification_cost_eur"),
-        ("Other cost", "other_cost_eur"), ("Run cost", "run_cost_eur"),
-    )  # fmt: skip
-    measures = [Measure(h, k) for h, k in heads] + [Measure(f"{h}, €", k, 3, significant=2) for h, k in priced]
+    parts = ("generation", "verification")
+    named = (("Gen.", "generation"), ("Ver.", "verification"), ("Other", "other"))
+    measures = [Measure(f"{head} h", f"{part}_h") for head, part in (*named, ("Total", "total"))]
+    priced = [(f"{head} cost, €", f"{part}_cost_eur") for head, part in (*named, ("Run", "run"))]
+    measures += [Measure(head, key, 3, significant=2) for head, key in priced]
     rows = []
-    for name in (BEST, ADAPTIVE, SURROGATE):
-        generation, verification = (
-            _estimate(study.main.cell(name, metric, hours)) for metric in ("generation_s", "verification_s")
-        )
-        other = _other_h(study, generation, verification) if name == BEST else None
-        known = None not in (generation, verification, other)
-        total = (generation or 0) + (verification or 0) + (other or 0) if known else None
-        parts = {"generation": generation, "verification": verification, "other": other}
-        values: dict[str, Value] = {f"{part}_h": value for part, value in parts.items()}
-        costs = {
-            "generation": _estimate(euros(study, study.main, name, "generation")),
-            "verification": _estimate(euros(study, study.main, name, "verification")),
-            "other": None if other is None else other * price,
-        }
+    for name in VERIFYING:
+        hours = {part: _estimate(study.main.cell(name, f"{part}_s", study.main.n / 3600)) for part in parts}
+        costs = {part: _estimate(euros(study, study.main, name, part)) for part in parts}
+        other = _other_h(study, **hours) if name == BEST else None
+        hours["other"], costs["other"] = other, None if other is None else other * study.eur_per_h
+        hours["total"], costs["run"] = _sum(hours.values()), _sum(costs.values())
+        values = {f"{part}_h": value for part, value in hours.items()}
         values |= {f"{part}_cost_eur": value for part, value in costs.items()}
-        run_cost = None if None in costs.values() else sum(value or 0 for value in costs.values())
-        values |= {"total_h": total, "run_cost_eur": run_cost}
-        rows.append(Row((study.dataset, SHOWN[name]), values, {"method": name}))
+        rows.append(SheetRow((study.dataset, SHOWN[name]), values, {"method": name}))
     notes = [price_note(study, study.main), _why_no_wall(study)]
     notes.append("other: wall-clock less generation and verification; a replayed method that stops early has none")
     return sheet(study, "B.2", "Wall-clock runtime and cost", ("Dataset", "Method"), measures, rows, notes)
+
+
+def _sum(values: Collection[float | None]) -> float | None:
+    """The sum of numbers that are all known."""
+    return None if None in values else sum(value or 0 for value in values)
 
 
 def _estimate(found: ShownInterval | None) -> float | None:
@@ -110,7 +106,7 @@ def _whole_pool(study: Study) -> bool:
     """Whether exhaustive best-of-N is just what the log's own run made, so that its wall-clock is its."""
     depth = study.depth
     whole = depth.largest == study.setting.cap and depth.shorter == 0
-    return whole and study.setting.asked.get("where") is None and not study.verified_elsewhere
+    return whole and study.setting.where is None and not study.verified_elsewhere
 
 
 def _other_h(study: Study, generation: float | None, verification: float | None) -> float | None:
@@ -148,7 +144,8 @@ def overhead(study: Study) -> Table:
         "measured: wall-clock of replay's surrogate, all claims together; it holds no feature construction",
         "the bound needs the wall-clock of a surrogate-guided run, which replay does not make: a dash",
     )
-    rows = [Row((study.dataset,), values, {"dataset": "" if study.published is None else study.published.dataset})]
+    published = study.setting.published
+    rows = [SheetRow((study.dataset,), values, {"dataset": "" if published is None else published.dataset})]
     return sheet(study, "B.3", "Overhead of the linear surrogate", ("Dataset",), measures, rows, notes)
 
 
@@ -166,10 +163,10 @@ def fixed(study: Study) -> Table:
     for found in study.budgets:
         size, by_k = found.max_traces, found.by_k.filter(pl.col("metric") == "macro_f1")
         cells = {(r["order"], r["k"]): _percent(r) for r in by_k.iter_rows(named=True)}
-        pool = None if study.published is None else SPLITS.get((study.published.dataset, size))
+        pool = None if study.setting.published is None else SPLITS.get((study.setting.published.dataset, size))
         for k in _shown_budgets(size):
             values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in keys.items()}
-            rows.append(Row((study.dataset, f"{size} traces", k), values, {"pool": pool, "k": k} if pool else {}))
+            rows.append(SheetRow((study.dataset, f"{size} traces", k), values, {"pool": pool, "k": k} if pool else {}))
     notes = (f"random: seed {study.setting.random_seed}; all orders: the exact expectation", "score: sees all scores")
     heads = ("Setting", "Candidate pool", "k")
     return sheet(study, "B.4", "Macro-F1 under fixed verifier budgets", heads, measures, rows, notes)
@@ -179,38 +176,68 @@ def _shown_budgets(size: int) -> Sequence[int]:
     return BUDGETS.get(size) or sorted({k for k in (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 45, size) if k <= size})
 
 
-def _percent(row: dict) -> ShownInterval | None:
-    return None if row["estimate"] is None else ShownInterval(row["estimate"], row["low"], row["high"]).times(100)
+def _percent(row: Mapping[str, Any], estimate: str = "estimate") -> ShownInterval | None:
+    return ShownInterval.of((row[estimate], row["low"], row["high"]), 100)
+
+
+def _listed(
+    study: Study, title: str, heads: Mapping[str, str], measures: Sequence[Measure], found: Iterable[Mapping[str, Any]],
+    notes: Sequence[str], warnings: Sequence[str] | None = None, interval: str = "estimate",
+) -> Table:  # fmt: skip
+    """A table with one row for each that was found; `heads` maps its first columns to theirs.
+
+    `interval` names the column of their estimates, which are shown with their intervals, in percent.
+    """
+    rows = [
+        SheetRow(
+            tuple(row[column] for column in heads.values()),
+            {m.key: _percent(row, interval) if m.interval else row[m.key] for m in measures},
+        )
+        for row in found
+    ]
+    return sheet(study, "", title, tuple(heads), measures, rows, notes, warnings)
+
+
+def _of_budgets(study: Study, name: str) -> Iterator[dict[str, Any]]:
+    """Rows of one of the frames of all budgets, with what the table calls their pool."""
+    for found in study.budgets:
+        frame: pl.DataFrame = getattr(found, name)
+        for row in frame.iter_rows(named=True):
+            yield {"pool": f"{found.max_traces} traces", **row}
 
 
 def every_budget(study: Study) -> Table:
     """Macro-F1 and accuracy of every order at every budget."""
-    rows = []
-    for found in study.budgets:
-        for r in found.by_k.iter_rows(named=True):
-            heads = (f"{found.max_traces} traces", r["order"], r["k"], r["metric"])
-            rows.append(Row(heads, {"value": _percent(r)}))
-    heads = ("Candidate pool", "Order", "k", "Metric")
+    heads = {"Candidate pool": "pool", "Order": "order", "k": "k", "Metric": "metric"}
     measures = [Measure("Value, %", "value", interval=True)]
     notes = (f"random: seed {study.setting.random_seed}", "score: sees all scores, a diagnostic", *_unserved(study))
-    return sheet(study, "", "Every order at every budget", heads, measures, rows, notes, study.warnings["B.4"])
+    found, warnings = _of_budgets(study, "by_k"), study.warnings["B.4"]
+    return _listed(study, "Every order at every budget", heads, measures, found, notes, warnings)
 
 
 def pairs(study: Study) -> Table:
     """Paired differences of every two orders at every k."""
+    heads = {"Candidate pool": "pool", "k": "k", "Metric": "metric", "Order": "order", "Against": "against"}
     measures = [
         Measure("Difference, points", "difference_pp", interval=True, signed=True),
         Measure("p", "p_value", 4),
     ]
-    rows = []
-    for found in study.budgets:
-        for r in found.pairs.iter_rows(named=True):
-            estimate = {"estimate": r["difference"], "low": r["low"], "high": r["high"]}
-            values: dict[str, Value] = {"difference_pp": _percent(estimate), "p_value": r["p_value"]}
-            rows.append(Row((f"{found.max_traces} traces", r["k"], r["metric"], r["order"], r["against"]), values))
-    heads = ("Candidate pool", "k", "Metric", "Order", "Against")
-    title = "Orders against each other at the same budget"
-    return sheet(study, "", title, heads, measures, rows, _unserved(study), study.warnings["B.4"])
+    title, found, warnings = "Orders against each other at the same budget", _of_budgets(study, "pairs"), study.warnings
+    return _listed(study, title, heads, measures, found, _unserved(study), warnings["B.4"], interval="difference")
+
+
+def smallest(study: Study) -> Table:
+    """The smallest budget at which each order is within half a point of best-of-N."""
+    heads = {"Candidate pool": "pool", "Order": "order", "Metric": "metric"}
+    found = ({**row, "best": _scaled(row["best_of_n"])} for row in _of_budgets(study, "smallest"))
+    measures = [Measure("Smallest k", "k", 0), Measure("Best-of-N, %", "best")]
+    title = "Smallest budget within 0.5 points of best-of-N"
+    notes = ("a dash: at no budget, or not known because it or a lower one cannot be served", *_unserved(study))
+    return _listed(study, title, heads, measures, found, notes, study.warnings["B.4"])
+
+
+def _scaled(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def _unserved(study: Study) -> Sequence[str]:
@@ -218,37 +245,19 @@ def _unserved(study: Study) -> Sequence[str]:
     return (study.depth.note, *study.missing.get("B.4", ()))
 
 
-def smallest(study: Study) -> Table:
-    """The smallest budget at which each order is within half a point of best-of-N."""
-    rows = []
-    for found in study.budgets:
-        for r in found.smallest.iter_rows(named=True):
-            best = None if r["best_of_n"] is None else 100 * r["best_of_n"]
-            rows.append(Row((f"{found.max_traces} traces", r["order"], r["metric"]), {"k": r["k"], "best": best}))
-    measures = [Measure("Smallest k", "k", 0), Measure("Best-of-N, %", "best")]
-    title = "Smallest budget within 0.5 points of best-of-N"
-    notes = ("a dash: at no budget, or not known because it or a lower one cannot be served", *_unserved(study))
-    heads = ("Candidate pool", "Order", "Metric")
-    return sheet(study, "", title, heads, measures, rows, notes, study.warnings["B.4"])
-
-
 def gold_table(study: Study) -> Table:
     """Claims with a trace of the gold label among the first k."""
-    rows = [Row((r["k"],), {"share": _share(r), "n": r["n"]}) for r in study.gold.iter_rows(named=True)]
     measures = [Measure("Claims with a gold trace, %", "share", 1, interval=True), Measure("Claims", "n", 0)]
     lacking = _lacking(study, study.gold)
     notes = ["sees gold: a diagnostic", study.depth.note]
     if lacking:
-        notes.append(f"{lacking:,} claims are left out: no gold label{_too_few(study, study.gold)}")
-    return sheet(study, "", "Gold label among the first k traces", ("k",), measures, rows, notes)
+        notes.append(f"{lacking:,} claims are left out: no gold label{_too_few(study.gold)}")
+    title, found = "Gold label among the first k traces", study.gold.iter_rows(named=True)
+    return _listed(study, title, {"k": "k"}, measures, found, notes, interval="share")
 
 
 def unresolved_table(study: Study) -> Table:
     """Claims whose margin rule has not held after k traces, with no cap but the pool."""
-    rows = []
-    for r in study.unresolved.iter_rows(named=True):
-        values = {"share": _share(r), "largest": r["largest_margin"], "median": r["median_margin"], "n": r["n"]}
-        rows.append(Row((r["k"],), values))
     measures = [
         Measure("Not stopped, %", "share", 1, interval=True),
         Measure("Largest margin reached", "largest", 4),
@@ -259,10 +268,13 @@ def unresolved_table(study: Study) -> Table:
     lacking, warnings = _lacking(study, study.unresolved), study.warnings[""]
     if lacking:
         why = f"{lacking:,} claims are left out: `{study.setting.verifier}` did not score every valid trace"
-        notes.append(f"{why}{_too_few(study, study.unresolved)}")
+        notes.append(f"{why}{_too_few(study.unresolved)}")
         if lacking > WARN_EXCLUDED * study.depth.claims:
-            warnings = (*warnings, f"{WARNING}{lacking:,} of {study.depth.claims:,} claims are left out")
-    return sheet(study, "", "Adaptive Stopping with no cap but the pool", ("k",), measures, rows, notes, warnings)
+            told = warning("many_left_out", f"{lacking:,} of {study.depth.claims:,} claims are left out")
+            warnings = (*warnings, str(told))
+    found = study.unresolved.rename({"largest_margin": "largest", "median_margin": "median"}).iter_rows(named=True)
+    title = "Adaptive Stopping with no cap but the pool"
+    return _listed(study, title, {"k": "k"}, measures, found, notes, warnings, interval="share")
 
 
 def _lacking(study: Study, shares: pl.DataFrame) -> int:
@@ -270,14 +282,10 @@ def _lacking(study: Study, shares: pl.DataFrame) -> int:
     return study.depth.claims - study.depth.shorter - max(shares["n"].to_list())
 
 
-def _too_few(study: Study, shares: pl.DataFrame) -> str:
+def _too_few(shares: pl.DataFrame) -> str:
     if shares["share"].null_count() < len(shares):
         return ""
     return "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
-
-
-def _share(row: dict) -> ShownInterval | None:
-    return _percent(row | {"estimate": row["share"]})
 
 
 def efficiency(study: Study) -> Table:
@@ -301,16 +309,15 @@ def efficiency(study: Study) -> Table:
             many, claims = (1000, "1,000 claims") if metric == "cost_eur" else (1, "claim")
             mean = study.main.cell(name, metric, many)
             values: dict[str, Value] = {"mean": mean, "total": total, "change": change}
-            rows.append(Row((SHOWN[name], f"{metric}, per {claims}"), values))
-        missing = counts(study.main, name)["missing_label_traces"]
-        rows.append(Row((SHOWN[name], "missing-label traces"), {"total": missing}))
+            rows.append(SheetRow((SHOWN[name], f"{metric}, per {claims}"), values))
+        rows.append(SheetRow((SHOWN[name], "missing-label traces"), {"total": missing_labels(study.main, name)}))
         for over, under, words in per:
-            rows.append(Row((SHOWN[name], f"{over}, {words}"), {"mean": study.main.ratio(name, over, under)}))
+            rows.append(SheetRow((SHOWN[name], f"{over}, {words}"), {"mean": study.main.ratio(name, over, under)}))
         hours: dict[str, Value] = {
             "total": study.main.cell(name, "latency_s", study.main.n / 3600),
             "change": study.main.change(name, "latency_s") if name != BEST else None,
         }
-        rows.append(Row((SHOWN[name], "hours, all claims"), hours))
+        rows.append(SheetRow((SHOWN[name], "hours, all claims"), hours))
     measures = [
         Measure("Mean", "mean", 4, interval=True, significant=2),
         Measure("Total", "total", 2, interval=True, significant=2),
@@ -329,19 +336,10 @@ def efficiency(study: Study) -> Table:
 
 def sensitivity_table(study: Study) -> Table:
     """Macro-F1 and operations for every setting."""
-    wide = study.sensitivity.table.pivot(
-        on="metric", index=["margin", "cap", "min_valid", "bootstrap"], values=["estimate", "low", "high"]
-    )
-    rows = []
-    for r in wide.iter_rows(named=True):
-        f1, operations = (
-            {part: r.get(f"{part}_{metric}") for part in ("estimate", "low", "high")}
-            for metric in ("macro_f1", "operations")
-        )
-        values: dict[str, Value] = {"macro_f1_pct": _percent(f1), "operations": operations["estimate"]}
-        rows.append(Row((r["margin"], r["cap"], r["min_valid"], r["bootstrap"]), values))
+    heads = {"Margin": "margin", "Cap": "cap", "Minimum": "min_valid", "Bootstrap": "bootstrap"}
+    f1, spent = (study.sensitivity.table.filter(metric=metric) for metric in ("macro_f1", "operations"))
+    found = f1.with_columns(operations=spent["estimate"]).iter_rows(named=True)
     measures = [Measure("Macro-F1, %", "macro_f1_pct", interval=True), Measure("Operations/claim", "operations", 2)]
     notes = ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none", *study.sensitivity.missing)
-    heads = ("Margin", "Cap", "Minimum", "Bootstrap")
-    title = "Sensitivity to the settings"
-    return sheet(study, "", title, heads, measures, rows, notes, study.sensitivity.warnings)
+    title, warnings = "Sensitivity to the settings", study.sensitivity.warnings
+    return _listed(study, title, heads, measures, found, notes, warnings)

@@ -18,7 +18,7 @@ from replay.runs.result import Result
 from replay.runs.run import run
 from replay.sampling.learned import CALIBRATIONS, PRIORS, Calibration, Conformal, Prior
 from replay.sampling.stops import Never
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, Setting, replay_if_served
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods, replay_if_served
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 from toolkit.stats import Summary
@@ -41,57 +41,49 @@ class ClassCoverage:
 
 @dataclass(frozen=True)
 class Beyond:
-    """`averaged`: methods as means over `orders` random orders of the pool. `variants`: further policies.
+    """`averaged`: methods as means over random orders of the pool. `variants`: further policies.
 
     `missing`: why there are none, or some are left out. `coverage`: of the prediction sets, class by class.
     """
 
     averaged: Methods
-    orders: int
     variants: Result | None
     missing: tuple[str, ...] = ()
     coverage: tuple[ClassCoverage, ...] = ()
 
 
-def check_development(log: Log, setting: Setting, dev: str) -> None:
+def check_development(log: Log, setting: FactcheckSetting, dev: str) -> None:
     """Raise ThinkbackError where `dev` names no claims, or claims that are reported."""
-    refuse_overlap(log, matching(log, dev, "dev"), _reported(log, setting), "dev", dev)
+    refuse_overlap(log, matching(log, dev, "dev"), setting.claims(log)["example_id"], "dev", dev)
 
 
-def _reported(log: Log, setting: Setting) -> pl.Series:
-    where = setting.asked.get("where")
-    if where is not None:
-        return matching(log, where, "where")
-    return collect(log.scan("examples", ["example_id"]).select("example_id"), log)["example_id"]
-
-
-def beyond(log: Log, setting: Setting, orders: int, dev: str | None) -> Beyond:
+def beyond(log: Log, setting: FactcheckSetting) -> Beyond:
     """Replay the methods over many orders, then the variants; those that are fitted need the development split.
 
     A variant that cannot be fitted there is missing, with the reason; the others stay.
     """
-    averaged = replay_if_served(log, setting, METHODS, orders=orders)
-    policies: list[Sample] = [*variant_policies(setting, dev), every_example(setting.pool)]
+    averaged = replay_if_served(log, setting, METHODS, orders=setting.orders)
+    policies: list[Sample] = [*variant_policies(setting), every_example(setting.pool)]
     hint = "name the claims to learn from with `dev` to see those that are fitted"
-    missing: tuple[str, ...] = () if dev is not None else (hint,)
+    missing: tuple[str, ...] = () if setting.dev is not None else (hint,)
     try:
         variants = run(log, policies, **setting.asked)
     except ThinkbackError as error:
         failing = _unfitted(log, setting, policies)
         missing = (*failing.values(), *missing)
         if not failing:
-            return Beyond(averaged, orders, None, (str(error), *missing))
+            return Beyond(averaged, None, (str(error), *missing))
         kept = [policy for policy in policies if policy.name not in failing]
         try:
             variants = run(log, kept, **setting.asked)
         except ThinkbackError as other:
-            return Beyond(averaged, orders, None, (str(other), *missing))
-    return Beyond(averaged, orders, variants, missing, tuple(_coverage(log, variants)))
+            return Beyond(averaged, None, (str(other), *missing))
+    return Beyond(averaged, variants, missing, tuple(_coverage(log, variants)))
 
 
-def _unfitted(log: Log, setting: Setting, policies: Sequence[Sample]) -> dict[str, str]:
+def _unfitted(log: Log, setting: FactcheckSetting, policies: Sequence[Sample]) -> dict[str, str]:
     """Policies that the development split cannot fit, with the reason, which names them."""
-    contents, reported = read_contents(log), _reported(log, setting)
+    contents, reported = read_contents(log), setting.claims(log)["example_id"]
     failing = {}
     for policy in policies:
         try:
@@ -107,19 +99,20 @@ def _coverage(log: Log, result: Result) -> Iterator[ClassCoverage]:
     compared = gold.filter(pl.col("example_id").is_in(result.outcomes["example_id"].unique().implode()))
     parts: dict[str, Summary] = {}
     for policy in result.policies:
-        if not isinstance(policy, Sample) or policy.conformal is None or policy.conformal.fit is None:
+        sets = next((learnt for learnt in policy.learns if learnt.key == Conformal.key), None)
+        if sets is None or sets.fit is None:
             continue
-        for label, threshold in policy.conformal.fit.items():
+        for label, threshold in sets.fit.items():
             ids = compared.filter(pl.col("gold") == label)["example_id"]
             if ids.is_empty():
                 continue
             if label not in parts:
                 parts[label] = result.within(ids)
             known = threshold if np.isfinite(threshold) else None
-            yield ClassCoverage(policy.name, policy.conformal.alpha, label, known, parts[label])
+            yield ClassCoverage(policy.name, sets.alpha, label, known, parts[label])
 
 
-def variant_policies(setting: Setting, dev: str | None) -> Iterator[Sample]:
+def variant_policies(setting: FactcheckSetting) -> Iterator[Sample]:
     """The future work as policies, beside adaptive stopping and the surrogate."""
     common: dict[str, Any] = {
         "pool": setting.pool, "verifier": setting.verifier, "max_traces": setting.cap, "stop": setting.margin
@@ -128,6 +121,7 @@ def variant_policies(setting: Setting, dev: str | None) -> Iterator[Sample]:
     yield Sample(name=ADAPTIVE, **common)
     yield Sample(name=SURROGATE, **surrogate)
     yield Sample(name="upper confidence", **surrogate, bonus=BONUS)
+    dev = setting.dev
     if dev is None:
         return
     if setting.features:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, cell
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, Methods, cell, compared
 from toolkit.show import ShownInterval
 
 WIDTH = 5
@@ -49,14 +49,7 @@ def _bucket(methods: Methods, method: str, first: int, last: int, ids: pl.Series
     if result is None or ids.is_empty():
         return Bucket(method, first, last, len(ids), share, None, None, None)
     part = result.within(ids)
-    against = part.comparisons.filter(
-        (pl.col("policy") == method) & (pl.col("baseline") == BEST) & (pl.col("metric") == "macro_f1")
-    )
-    difference = None
-    if len(against) and against["difference"][0] is not None:
-        low, high = (against[name][0] for name in ("low", "high"))
-        difference = ShownInterval(
-            100 * against["difference"][0], None if low is None else 100 * low, None if high is None else 100 * high
-        )
+    made = compared(part, method, BEST, "macro_f1")
+    difference = None if made is None else ShownInterval.of(made[:3], 100)
     own, exhaustive = (cell(part, name, "macro_f1", 100) for name in (method, BEST))
     return Bucket(method, first, last, len(ids), share, own, exhaustive, difference)

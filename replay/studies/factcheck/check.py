@@ -13,8 +13,8 @@ from replay.studies.factcheck.runs import (
     SURROGATE,
     TOP,
     VOTE,
+    FactcheckSetting,
     Methods,
-    Setting,
     replay_methods,
 )
 from toolkit.errors import ThinkbackError, argument
@@ -53,12 +53,12 @@ class Line:
 
 
 def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
-    """Replay a simulated data set with the cap of 15 and hold it against the published numbers.
+    """Replay a simulated data set with the cap of 15 and compare it with the published numbers.
 
     Raises ThinkbackError where the pool is smaller than that.
     """
     numbers, factor = published(name), RELAXED.get(name, 1.0)
-    setting = Setting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": "split = 'test'", "resamples": 1})
+    setting = FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": "split = 'test'", "resamples": 1})
     main = replay_methods(log, setting)
     if main.missing:
         raise ThinkbackError(

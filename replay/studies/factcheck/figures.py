@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE
 from replay.studies.factcheck.study import Study, told
-from toolkit.show import FrontierPoint, Heat, PlottedCurve, curves_figure, frontier, heat_figure, pareto_front, warned
+from replay.studies.frontiers import frontier_points
+from toolkit.show import Heat, PlottedCurve, curves_figure, frontier, heat_figure, warned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,9 +47,9 @@ def undone(study: Study) -> list[str]:
         found.append(_lacks("figure 5.1", bool(_served(study)), told(study.main)))
     for name, (_, lines) in BUDGETS.items():
         number, drawn = name.removeprefix("figure_").replace("_", "."), bool(_orders(study, lines))
-        own = [why for why in study.missing["B.4"] if any(f"order {order}:" in why for order in lines)]
+        own = [gap for gap in study.budget_gaps if gap.order in lines]
         if own or not drawn:
-            found.append(_lacks(f"figure {number}", drawn, own or study.missing["B.4"]))
+            found.append(_lacks(f"figure {number}", drawn, [str(gap) for gap in own or study.budget_gaps]))
     if study.sensitivity.missing:
         drawn = any(_settings(study, metric) for metric in HEATS)
         found.append(_lacks("the heat maps of `sensitivity`", drawn, study.sensitivity.missing))
@@ -74,27 +76,10 @@ def _settings(study: Study, metric: str) -> bool:
 
 def trade_off(study: Study) -> Figure:
     """Verifier calls against macro-F1 (figure 5.1), of the methods that the log can serve."""
-    points = []
-    for name in METHODS:
-        f1, calls = study.main.cell(name, "macro_f1"), study.main.cell(name, "verifications")
-        if f1 is not None and calls is not None:
-            points.append((name, f1, calls))
-    front = pareto_front({name: (calls.estimate, f1.estimate) for name, f1, calls in points})
+    cells = {name: (study.main.cell(name, "verifications"), study.main.cell(name, "macro_f1")) for name in METHODS}
+    points = frontier_points(cells, baseline=BEST)
     return frontier(
-        [
-            FrontierPoint(
-                SHOWN[name].removesuffix(" (baseline)"),
-                calls.estimate,
-                f1.estimate,
-                low=f1.low,
-                high=f1.high,
-                cost_low=calls.low,
-                cost_high=calls.high,
-                on_front=name in front,
-                baseline=name == BEST,
-            )
-            for name, f1, calls in points
-        ],
+        [replace(point, name=SHOWN[name].removesuffix(" (baseline)")) for name, point in points.items()],
         title=f"Verifier calls and Macro-F1, {study.name} (N = {study.setting.cap})",
         cost="verifier calls per claim",
         accuracy="Macro-F1",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from replay.kinds.every_example import EVERY
 from replay.studies.factcheck.beyond import Beyond
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE, TOP, VOTE, Methods, cell, warnings_of
-from replay.studies.factcheck.sheets import Measure, Row, Value, sheet
+from replay.studies.factcheck.sheets import Measure, SheetRow, Value, sheet
 from replay.studies.factcheck.study import Study, told
 from toolkit.show import Table
 
@@ -31,13 +31,13 @@ def _differences(methods: Methods, method: str, against: str) -> dict[str, Value
 def paired(study: Study) -> Table:
     """Quality of two methods on the same claims and traces: differences, with intervals and p-values."""
     sets = [(f"{study.setting.verifier}, N = {study.main.cap}", study.main)]
-    if study.other_verifier is not None:
-        sets.append((f"{study.other_verifier}, N = {study.other.cap}", study.other))
+    if study.setting.other_verifier is not None:
+        sets.append((f"{study.setting.other_verifier}, N = {study.other.cap}", study.other))
     if study.beyond is not None:
-        sets.append((f"{study.setting.verifier}, means over {study.beyond.orders} orders", study.beyond.averaged))
+        sets.append((f"{study.setting.verifier}, means over {study.setting.orders} orders", study.beyond.averaged))
     averages = study.beyond.averaged if study.beyond is not None else None
     rows = [
-        Row((name, SHOWN[method], SHOWN[against]), _differences(methods, method, against))
+        SheetRow((name, SHOWN[method], SHOWN[against]), _differences(methods, method, against))
         for name, methods in sets
         for method, against in PAIRS
         if methods is not averages or method not in (TOP, VOTE)
@@ -61,7 +61,7 @@ def averaged(study: Study, made: Beyond) -> Table:
         }
         if name != BEST:
             values |= _differences(made.averaged, name, BEST)
-        rows.append(Row((SHOWN[name],), values))
+        rows.append(SheetRow((SHOWN[name],), values))
     measures = [
         Measure("Macro-F1, %", "macro_f1_pct", interval=True),
         Measure("Accuracy, %", "accuracy_pct", interval=True),
@@ -70,7 +70,7 @@ def averaged(study: Study, made: Beyond) -> Table:
         Measure("Verifier calls/claim", "verifications", interval=True),
         Measure("Operations change, %", "change", 1, interval=True, signed=True),
     ]
-    title = f"Means over {made.orders} random orders of one pool"
+    title = f"Means over {study.setting.orders} random orders of one pool"
     notes = ("differences: paired, against exhaustive best-of-N", *told(made.averaged))
     return sheet(study, "", title, ("Method",), measures, rows, notes, made.averaged.warnings)
 
@@ -87,7 +87,9 @@ def variants(study: Study, made: Beyond) -> Table:
     rows = []
     if result is not None:
         for name in (*(policy.name for policy in result.policies if policy.name != EVERY), *result.dropped):
-            rows.append(Row((name,), {metric: cell(result.statistics, name, metric, by) for _, metric, by in metrics}))
+            rows.append(
+                SheetRow((name,), {metric: cell(result.statistics, name, metric, by) for _, metric, by in metrics})
+            )
     measures = [Measure(head, metric, interval=True) for head, metric, _ in metrics]
     whole = "conformal: of the whole pool, so that every label which some trace gives has a score"
     notes = [*([whole] if made.coverage else []), *made.missing]
@@ -105,7 +107,7 @@ def coverage(study: Study, made: Beyond) -> Table:
     for found in made.coverage:
         values: dict[str, Value] = {m: cell(found.part, found.policy, m, by) for _, m, by in metrics}
         values |= {"claims": found.part.n, "promised": 100 * (1 - found.alpha), "threshold": found.threshold}
-        rows.append(Row((found.policy, found.label), values))
+        rows.append(SheetRow((found.policy, found.label), values))
     measures = [Measure("Claims", "claims", 0), Measure("Promised, %", "promised", 1)]
     measures += [Measure("Threshold", "threshold", 4)]
     measures += [Measure(head, metric, interval=True) for head, metric, _ in metrics]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from replay.studies.transcribed import published_row, published_rows
 from toolkit.errors import ThinkbackError, suggest
 
+WORK = "adaptive_stopping"
 CAP = 15
 """Traces per claim of the published tables that have no cap of their own."""
 TOTALS = frozenset({
@@ -36,19 +35,14 @@ class Published:
 
     def value(self, table: str, column: str, **keys: Any) -> float | None:
         """The number in a row of a table; None where the thesis has no such row, or no number there."""
-        found = _tables().get(table)
-        if found is None or column not in found["columns"]:
-            return None
-        columns = found["columns"]
-        wanted = {"dataset": self.dataset, **keys} if "dataset" in columns else keys
-        if "dataset" not in columns and "pool" not in columns and self.dataset != "QuanTemp":
+        rows = published_rows(WORK, table)
+        columns = rows[0].keys() if rows else ()
+        if "dataset" in columns:
+            keys = {"dataset": self.dataset, **keys}
+        elif "pool" not in columns and self.dataset != "QuanTemp":
             return None  # the ablations are of QuanTemp alone
-        for row in found["rows"]:
-            named = dict(zip(columns, row, strict=True))
-            if all(named.get(key) == value for key, value in wanted.items()):
-                value = named[column]
-                return None if value is None else float(value)
-        return None
+        value = published_row(WORK, table, **keys).get(column)
+        return None if value is None else float(value)
 
 
 def published(name: str) -> Published:
@@ -56,14 +50,3 @@ def published(name: str) -> Published:
     if name not in DATASETS:
         raise ThinkbackError(f"nothing is published on `{name}`; {suggest(name, DATASETS)}")
     return Published(DATASETS[name])
-
-
-def document() -> dict[str, Any]:
-    """Everything that was transcribed: tables, claims, the arithmetic that they should satisfy."""
-    path = files("replay") / "studies" / "data" / "adaptive_stopping.json"
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-@cache
-def _tables() -> dict[str, dict[str, Any]]:
-    return {table["id"]: table for table in document()["tables"]}

@@ -17,16 +17,16 @@ def record(study: Study) -> dict[str, Any]:
         "study": "factcheck",
         "log": made.pop("log", {"name": study.name}),
         "where": made.pop("where", None),
-        "dev": study.dev,
+        "dev": setting.dev,
         "pool": setting.pool,
         "verifier": setting.verifier,
-        "other_verifier": study.other_verifier,
+        "other_verifier": study.setting.other_verifier,
         "features": list(setting.features),
         "cap": setting.cap,
         "caps": list(study.caps),
-        "orders": study.orders,
+        "orders": setting.orders,
         "random_seed": setting.random_seed,
-        "published": None if study.published is None else study.published.dataset,
+        "published": None if study.setting.published is None else study.setting.published.dataset,
     }
     return asked | made | {"notes": [note.record() for note in study.notes]}
 
@@ -39,13 +39,13 @@ def replayed(study: Study) -> Iterator[str]:
     yield f"claims: {'all' if made['where'] is None else made['where']}; {study.main.n:,} are compared"
     caps = ", ".join(str(cap) for cap in study.caps)
     yield f"pool: `{setting.pool}`, of which up to {setting.cap} traces a claim (tables 5.11 to 5.13: {caps})"
-    others = "none" if study.other_verifier is None else f"`{study.other_verifier}`"
-    if study.published is not None:
-        yield f"beside it: the published numbers of {study.published.dataset}"
+    others = "none" if study.setting.other_verifier is None else f"`{study.setting.other_verifier}`"
+    if study.setting.published is not None:
+        yield f"beside it: the published numbers of {study.setting.published.dataset}"
     yield f"verifier: `{setting.verifier}`; the other one: {others}"
     yield study.features_note or f"features of the surrogate: {listed(setting.features)}"
     yield (
         f"intervals: {made['resamples']:,} resamples, level {made['level']:g}, seed {made['seed']}; random order: seed "
-        f"{setting.random_seed}; `orders`: means over {study.orders}"
+        f"{setting.random_seed}; `orders`: means over {setting.orders}"
     )
     yield "`run.json` holds all of this, the policies and the versions"

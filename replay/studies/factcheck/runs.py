@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from replay.data.conditions import matching
 from replay.kinds.every_example import every_example
 from replay.kinds.sample import Sample
 from replay.runs.coverage_notes import LEFT_OUT
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.sampling.stops import Margin
+from replay.studies.factcheck.published import Published
 from replay.studies.gaps import unlogged
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log
+from toolkit.log import Log, collect
 from toolkit.notes import Severity
 from toolkit.show import ShownInterval
-from toolkit.stats import Summary
+from toolkit.stats import Settings, Summary
 from toolkit.stats.intervals import ResampledValues
 
 TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
@@ -43,8 +45,12 @@ SHOWN = {
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What the study is run on. `asked` goes to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh."""
+class FactcheckSetting:
+    """What the study is run on. `asked` goes to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh.
+
+    `orders` random orders are averaged over in the tables beyond the thesis; `dev` is an SQL condition that names the
+    claims to learn from, which must not be reported. `other_verifier` is by default the only other one.
+    """
 
     pool: str
     verifier: str
@@ -53,6 +59,38 @@ class Setting:
     random_seed: int = 20  # of the random order (table A.3)
     margin: Margin = field(default_factory=Margin)
     asked: Mapping[str, Any] = field(default_factory=dict)
+    other_verifier: str | None = None
+    caps: tuple[int, ...] = (15, 20, 30, 40)
+    orders: int = 10
+    dev: str | None = None
+    published: Published | None = None
+
+    @property
+    def where(self) -> str | None:
+        """The condition on the claims to report."""
+        return self.asked.get("where")
+
+    @property
+    def settings(self) -> Settings:
+        """How intervals are made."""
+        return Settings(**{key: self.asked[key] for key in ("resamples", "level", "seed") if key in self.asked})
+
+    @property
+    def kw(self) -> float:
+        """Power of the device."""
+        return self.asked.get("kw", 0.25)
+
+    @property
+    def eur_per_kwh(self) -> float:
+        """Price of its energy."""
+        return self.asked.get("eur_per_kwh", 0.25)
+
+    def claims(self, log: Log, *columns: str) -> pl.DataFrame:
+        """The claims to report, by example_id: these columns of them."""
+        scan = log.scan("examples", ["example_id", *columns])
+        if self.where is not None:
+            scan = scan.filter(pl.col("example_id").is_in(matching(log, self.where, "where").implode()))
+        return collect(scan.select("example_id", *columns), log).sort("example_id")
 
 
 @dataclass(frozen=True)
@@ -144,18 +182,14 @@ class Methods:
         one, two = self._estimate(method, metric), self._estimate(against, metric)
         if self.result is None or one is None or two is None:
             return None, None
-        made = self.result.comparisons.filter(
-            (pl.col("policy") == method) & (pl.col("baseline") == against) & (pl.col("metric") == metric)
-        )
-        if len(made):
-            low, high, p_value = made.select("low", "high", "p_value").row(0)
+        if (made := compared(self.result.statistics, method, against, metric)) is not None:
+            _, low, high, p_value = made
         else:
             ordered = ResampledValues.of((self._draws(method, metric) - self._draws(against, metric))[None])
             sure = bool(ordered.enough[0])
             low, high = (float(end[0]) if sure else None for end in ordered.percentile(self.result.provenance["level"]))
             p_value = float(ordered.p_values()[0]) if sure else None
-        ends = [None if end is None else scale * end for end in (low, high)]
-        return ShownInterval(scale * (one - two), ends[0], ends[1]), p_value
+        return ShownInterval(one - two, low, high).times(scale), p_value
 
     def sum_of(self, method: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
         """A mean, or a sum of means written with `+`, times `scale`."""
@@ -200,13 +234,17 @@ def warnings_of(result: Result | None) -> tuple[str, ...]:
 
 def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
     """One cell of a summary."""
-    row = statistics.summary.filter((pl.col("policy") == method) & (pl.col("metric") == metric))
-    if row.is_empty() or row["estimate"][0] is None:
-        return None
-    return ShownInterval(row["estimate"][0], row["low"][0], row["high"][0]).times(scale)
+    rows = statistics.summary.filter(policy=method, metric=metric).select("estimate", "low", "high").rows()
+    return ShownInterval.of(rows[0], scale) if rows else None
 
 
-def method_policies(setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:
+def compared(statistics: Summary, method: str, against: str, metric: str) -> tuple[float | None, ...] | None:
+    """Difference, its ends and p-value, where the run compares the two methods."""
+    found = statistics.comparisons.filter(policy=method, baseline=against, metric=metric)
+    return next(found.select("difference", "low", "high", "p_value").iter_rows(), None)
+
+
+def method_policies(setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:
     """The methods as policies; `keys` are settings of all of them, such as `orders`."""
     made: dict[str, dict[str, Any]] = {
         TOP: {"max_traces": 1, "select": "first"},
@@ -219,7 +257,7 @@ def method_policies(setting: Setting, methods: Sequence[str] = METHODS, **keys: 
     return [Sample(**{**common, "name": name, **made[name], **keys}) for name in methods]
 
 
-def replay_methods(log: Log, setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+def replay_methods(log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
     """Replay the methods; what the log cannot serve for nine tenths of the claims asked about is missing, and why.
 
     Where the verifier scored too few traces for exhaustive best-of-N, the others stand without differences to it.
@@ -235,7 +273,7 @@ def replay_methods(log: Log, setting: Setting, methods: Sequence[str] = METHODS,
     return Methods(result, setting.cap, setting.verifier, dict(result.dropped), free)
 
 
-def replay_if_served(log: Log, setting: Setting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
+def replay_if_served(log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> Methods:
     """The same; where nothing can be replayed, every method is missing, with the reason."""
     try:
         return replay_methods(log, setting, methods, **keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,8 @@ from replay.studies.factcheck.study import LARGER, OTHER, Study
 from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn, Words
 
 Value = ShownInterval | float | None
+ValueOf = Callable[[Methods, str], Value]
+"""A number of one of the methods, by its name."""
 OWN_CAPS = (*LARGER, "B.3", "B.4")
 """Tables whose rows say their cap themselves, or that have none."""
 
@@ -20,7 +22,8 @@ OWN_CAPS = (*LARGER, "B.3", "B.4")
 class Measure:
     """A column of numbers: its head, the published column, decimals; `interval` where cells are intervals.
 
-    `significant`: digits that small numbers show at least, in more decimals.
+    `significant`: digits that small numbers show at least, in more decimals. `value` gives the number of a method, in
+    tables with one row a method.
     """
 
     head: str
@@ -29,10 +32,26 @@ class Measure:
     interval: bool = False
     signed: bool = False
     significant: int = 0
+    value: ValueOf | None = None
+
+    def of(self, methods: Methods, name: str) -> Value:
+        """The number of a method; None for a column of other tables."""
+        return None if self.value is None else self.value(methods, name)
+
+    @property
+    def plain(self) -> Number:
+        """How its numbers are written without their intervals."""
+        return Number(self.decimals, signed=self.signed, significant=self.significant)
+
+    @property
+    def form(self) -> Number | NumberWithInterval:
+        """How its cells are written."""
+        with_interval = NumberWithInterval(self.decimals, signed=self.signed, significant=self.significant)
+        return with_interval if self.interval else self.plain
 
 
 @dataclass(frozen=True)
-class Row:
+class SheetRow:
     """One row: what its first cells say, the numbers by measure key, and which published row it is."""
 
     heads: tuple[Any, ...]
@@ -46,7 +65,7 @@ def sheet(
     title: str,
     heads: Sequence[str],
     measures: Sequence[Measure],
-    rows: Sequence[Row],
+    rows: Sequence[SheetRow],
     notes: Sequence[str] = (),
     warnings: Sequence[str] | None = None,
 ) -> Table:
@@ -59,15 +78,14 @@ def sheet(
     known = {m.key for m in measures if any(_published(study, number, m, row) is not None for row in rows)}
     columns = [TableColumn(head, Number(0) if head in ("Max traces", "k", "Claims") else Words()) for head in heads]
     for measure in measures:
-        form = _estimated(measure) if measure.interval else _plain(measure)
-        columns.append(TableColumn(measure.head, form, measure.key))
+        columns.append(TableColumn(measure.head, measure.form, measure.key))
         if measure.key in known:
-            columns.append(TableColumn(f"{measure.head} published", _plain(measure), f"{measure.key}_published"))
+            columns.append(TableColumn(f"{measure.head} published", measure.plain, f"{measure.key}_published"))
             signed = Number(measure.decimals, signed=True)
             columns.append(TableColumn("difference", signed, f"{measure.key}_difference"))
     cells = [(*row.heads, *_cells(study, number, measures, known, row)) for row in rows]
     return Table(
-        title=f"{_named(number)}{title}, {study.dataset}",
+        title=f"{f'Table {number}: ' if number else ''}{title}, {study.dataset}",
         columns=tuple(columns),
         rows=tuple(cells),
         above=(*([SIMULATED] if study.simulated else []), *warnings),
@@ -75,22 +93,8 @@ def sheet(
     )
 
 
-def _named(number: str) -> str:
-    return f"Table {number}: " if number else ""
-
-
-def _plain(measure: Measure) -> Number:
-    return Number(measure.decimals, signed=measure.signed, significant=measure.significant)
-
-
-def _estimated(measure: Measure) -> NumberWithInterval:
-    return NumberWithInterval(measure.decimals, signed=measure.signed, significant=measure.significant)
-
-
-def _cells(
-    study: Study, number: str, measures: Sequence[Measure], known: set[str], row: Row
-) -> list[ShownInterval | float | None]:
-    cells: list[ShownInterval | float | None] = []
+def _cells(study: Study, number: str, measures: Sequence[Measure], known: set[str], row: SheetRow) -> list[Value]:
+    cells: list[Value] = []
     for measure in measures:
         value = row.values.get(measure.key)
         plain = value.estimate if isinstance(value, ShownInterval) else value
@@ -108,15 +112,15 @@ def _cells(
 
 def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]:
     """How the published numbers in some columns of a table are of something else than its own."""
-    if study.published is None:
+    if study.setting.published is None:
         return
-    theirs, claims = study.published.dataset, study.published.claims
+    theirs, claims = study.setting.published.dataset, study.setting.published.claims
     named = (study.name, *study.datasets)
     if not any(theirs.lower() in name.lower() for name in named):
         of = f"`{study.name}`" + (f" ({', '.join(study.datasets)})" if study.datasets else "")
         yield f"published: of {theirs}, which {of} is not by its name: differences are between data sets too"
         if number in OTHER:
-            yield f"published: of a prompted verifier of 7B parameters, here of `{study.other_verifier}`"
+            yield f"published: of a prompted verifier of 7B parameters, here of `{study.setting.other_verifier}`"
     if not TOTALS.isdisjoint(columns) and _other_claims(study, number):
         yield f"published totals are of {claims:,} claims, these of {_compared(study, number)}: no differences"
     if number not in OWN_CAPS and study.setting.cap != CAP:
@@ -125,7 +129,7 @@ def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]
 
 def _other_claims(study: Study, number: str) -> bool:
     """Whether a table is of another number of claims than the published one."""
-    claims = None if study.published is None else study.published.claims
+    claims = None if study.setting.published is None else study.setting.published.claims
     return any(methods.n not in (0, claims) for methods in _runs(study, number))
 
 
@@ -137,7 +141,7 @@ def _runs(study: Study, number: str) -> Sequence[Methods]:
     return [study.other] if number in OTHER else list(study.caps.values()) if number in LARGER else [study.main]
 
 
-def _published(study: Study, number: str, measure: Measure, row: Row) -> float | None:
-    if study.published is None or not row.keys or not number:
+def _published(study: Study, number: str, measure: Measure, row: SheetRow) -> float | None:
+    if study.setting.published is None or not row.keys or not number:
         return None
-    return study.published.value(number, measure.key, **row.keys)
+    return study.setting.published.value(number, measure.key, **row.keys)

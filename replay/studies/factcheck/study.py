@@ -24,13 +24,12 @@ from replay.studies.factcheck.analyses import (
 )
 from replay.studies.factcheck.beyond import Beyond, beyond, check_development
 from replay.studies.factcheck.euros import device_seconds
-from replay.studies.factcheck.published import Published
 from replay.studies.factcheck.runs import (
     ADAPTIVE,
     BEST,
     SURROGATE,
+    FactcheckSetting,
     Methods,
-    Setting,
     replay_if_served,
     replay_methods,
     warnings_of,
@@ -41,9 +40,7 @@ from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
 from toolkit.notes import Note, note
 from toolkit.show import ShownInterval
-from toolkit.stats import Settings
 
-CAPS = (15, 20, 30, 40)
 MAIN = ("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "B.1", "B.2", "B.3")
 OTHER, LARGER = ("5.8", "5.9", "5.10"), ("5.11", "5.12", "5.13")
 """Tables of the main comparison, of another verifier, and of larger caps."""
@@ -52,6 +49,20 @@ UNSHOWN = frozenset({"finalizers", "truncated", "queries", "action_tokens", "dev
 """Metrics of a run that no table of the study shows, so that notes on them are left out."""
 CLASSES = {"supports": "T", "true": "T", "refutes": "F", "false": "F", "conflicting": "C"}
 """The thesis's letters for its three classes, by what a log calls them."""
+
+
+@dataclass(frozen=True)
+class BudgetGap:
+    """An order of a pool of so many traces, or best-of-N there, whose budgets are not known, and why; None: of all."""
+
+    traces: int
+    order: str | None
+    why: str
+
+    def __str__(self) -> str:
+        """The line beneath the tables of budgets."""
+        named = {None: "", BEST_OF_N: f", {BEST_OF_N}"}.get(self.order, f", order {self.order}")
+        return f"{self.traces} traces{named}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -65,13 +76,13 @@ class Study:
     name: str
     simulated: bool
     labels: tuple[str, ...]
-    setting: Setting
+    setting: FactcheckSetting
     depth: Depth  # of the pool
     main: Methods
     other: Methods
-    other_verifier: str | None
     caps: Mapping[int, Methods]
     budgets: tuple[Budgets, ...]  # of the pool up to the cap, and of the whole pool where it is larger
+    budget_gaps: tuple[BudgetGap, ...]
     gold: pl.DataFrame
     unresolved: pl.DataFrame
     sensitivity: Sensitivity
@@ -82,11 +93,6 @@ class Study:
     wall_s: float | None
     verified_elsewhere: bool  # other pools' traces too, by the same verifier
     surrogate_s: float | None  # seconds per claim that replay spent on the surrogate
-    published: Published | None
-    kw: float
-    eur_per_kwh: float
-    orders: int
-    dev: str | None
     datasets: tuple[str, ...]  # of the claims that are asked about
     features_note: str = ""  # where the surrogate does without some of the thesis's features
     notes: tuple[Note, ...] = ()
@@ -101,7 +107,7 @@ class Study:
     @property
     def left_out(self) -> dict[str, Mapping[str, str]]:
         """Claims that each comparison leaves out, with the reason."""
-        runs = {"main": self.main.result, f"verifier {self.other_verifier}": self.other.result}
+        runs = {"main": self.main.result, f"verifier {self.setting.other_verifier}": self.other.result}
         runs |= {f"cap {cap}": methods.result for cap, methods in self.caps.items()}
         runs |= {f"budgets, {made.max_traces} traces": made.result for made in self.budgets}
         return {name: result.excluded for name, result in runs.items() if result is not None}
@@ -118,46 +124,35 @@ class Study:
     @property
     def eur_per_h(self) -> float:
         """Price of an hour of the device."""
-        return self.kw * self.eur_per_kwh
+        return self.setting.kw * self.setting.eur_per_kwh
 
 
-def study_factcheck(
-    log: Log,
-    setting: Setting,
-    *,
-    other_verifier: str | None = None,
-    caps: Sequence[int] = CAPS,
-    orders: int = 10,
-    dev: str | None = None,
-    published: Published | None = None,
-    kw: float = 0.25,
-    eur_per_kwh: float = 0.25,
-) -> Study:
+def study_factcheck(log: Log, setting: FactcheckSetting) -> Study:
     """Replay everything on one log.
 
-    `orders` random orders are averaged over in the tables beyond the thesis; `dev` is an SQL condition that names the
-    claims to learn from, which must not be reported. Raises ThinkbackError where the log has no class labels, a
-    verifier is listwise, or the main comparison cannot be replayed.
+    Raises ThinkbackError where the log has no class labels, a verifier is listwise, or the main comparison cannot be
+    replayed.
     """
     contents = read_contents(log)
     listwise = listwise_verifiers(log, setting.pool)
-    _refuse_listwise(listwise, setting.pool, (setting.verifier, other_verifier))
-    if dev is not None:
-        check_development(log, setting, dev)
-    labels = shared_labels(log, setting.asked.get("where"))
+    _refuse_listwise(listwise, setting.pool, (setting.verifier, setting.other_verifier))
+    if setting.dev is not None:
+        check_development(log, setting, setting.dev)
+    labels = shared_labels(setting.claims(log, "dataset", "labels"))
     main = replay_methods(log, setting)
     depth = pool_depth(log, setting)
     other = Methods(None, setting.cap, setting.verifier)
     others = sorted(contents.verifiers - {setting.verifier} - listwise)
-    if other_verifier is None and len(others) == 1:
-        other_verifier = others[0]
-    if other_verifier is not None:
-        other = replay_if_served(log, replace(setting, verifier=other_verifier))
-    by_cap = {cap: replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in dict.fromkeys(caps)}
+    if setting.other_verifier is None and len(others) == 1:
+        setting = replace(setting, other_verifier=others[0])
+    if setting.other_verifier is not None:
+        other = replay_if_served(log, replace(setting, verifier=setting.other_verifier))
+    by_cap = {cap: replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps}
     missing = _missing(main, other, by_cap)
-    if other_verifier is None:
+    if setting.other_verifier is None:
         missing |= {number: [_nothing_compared(others)] for number in OTHER}
-    fixed, missing["B.4"] = _budgets(log, setting, sorted({setting.cap, depth.size}))
+    fixed, gaps = _budgets(log, setting, sorted({setting.cap, depth.size}))
+    missing["B.4"] = [str(gap) for gap in gaps]
     spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
     return Study(
         name=log.name,
@@ -167,25 +162,20 @@ def study_factcheck(
         depth=depth,
         main=main,
         other=other,
-        other_verifier=other_verifier,
         caps=by_cap,
         budgets=fixed,
+        budget_gaps=gaps,
         gold=gold_within(log, setting, depth.size),
         unresolved=unresolved(log, setting, depth.size),
         sensitivity=sensitivity(log, setting, depth.size),
-        beyond=beyond(log, setting, orders, dev),
+        beyond=beyond(log, setting),
         device_s=_device_seconds(log, setting, main),
         wall_s=wall_clock(log, setting),
         verified_elsewhere=verified_elsewhere(log, setting),
         surrogate_s=spent.get(SURROGATE),
-        published=published,
-        kw=kw,
-        eur_per_kwh=eur_per_kwh,
-        orders=orders,
-        dev=dev,
-        datasets=_datasets(log, setting.asked.get("where")),
+        datasets=tuple(setting.claims(log, "dataset")["dataset"].drop_nulls().unique().sort()),
         features_note=features_note(setting.features, contents.features),
-        notes=(*_claims(log, main, depth, dev), *_notes(main)),
+        notes=(*_claims(log, main, depth, setting.dev), *_notes(main)),
         missing=missing,
         warnings={
             "": main.warnings,
@@ -214,12 +204,11 @@ def _notes(main: Methods) -> tuple[Note, ...]:
     return (*(note("left_out_file", text) for text in left_out), *shown, *unlogged)
 
 
-def _device_seconds(log: Log, setting: Setting, main: Methods) -> dict[tuple[str, str], ShownInterval | None]:
+def _device_seconds(log: Log, setting: FactcheckSetting, main: Methods) -> dict[tuple[str, str], ShownInterval | None]:
     """Of generation and of verification apart, where euros come from them."""
     if main.result is None or main.priced_by != "device_s":
         return {}
-    known = {key: value for key, value in setting.asked.items() if key in ("resamples", "level", "seed")}
-    return device_seconds(log, setting.pool, main.result, Settings(**known))
+    return device_seconds(log, setting.pool, main.result, setting.settings)
 
 
 def _missing(main: Methods, other: Methods, by_cap: Mapping[int, Methods]) -> dict[str, list[str]]:
@@ -247,33 +236,23 @@ def features_note(used: Sequence[str], known: Collection[str]) -> str:
     return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
 
 
-def _datasets(log: Log, where: str | None) -> tuple[str, ...]:
-    return tuple(_asked(log, where, ["dataset"])["dataset"].drop_nulls().unique().sort())
-
-
-def _budgets(log: Log, setting: Setting, sizes: Sequence[int]) -> tuple[tuple[Budgets, ...], list[str]]:
+def _budgets(
+    log: Log, setting: FactcheckSetting, sizes: Sequence[int]
+) -> tuple[tuple[Budgets, ...], tuple[BudgetGap, ...]]:
     """Every budget of pools of these sizes, and why sizes or orders of them are left out."""
-    found, missing = [], []
+    found, gaps = [], []
     for traces in sizes:
         try:
             made = budgets(
-                log,
-                verifier=setting.verifier,
-                max_traces=traces,
-                pool=setting.pool,
-                features=setting.features,
-                random_seed=setting.random_seed,
-                **setting.asked,
-            )
+                log, verifier=setting.verifier, max_traces=traces, pool=setting.pool, features=setting.features,
+                random_seed=setting.random_seed, **setting.asked,
+            )  # fmt: skip
         except ThinkbackError as error:
-            missing.append(f"{traces} traces: {error}")
-            continue
-        found.append(made)
-        missing += [
-            f"{traces} traces, {'' if name == BEST_OF_N else 'order '}{name}: {why}"
-            for name, why in made.missing.items()
-        ]
-    return tuple(found), missing
+            gaps.append(BudgetGap(traces, None, str(error)))
+        else:
+            found.append(made)
+            gaps += [BudgetGap(traces, order, why) for order, why in made.missing.items()]
+    return tuple(found), tuple(gaps)
 
 
 def told(methods: Methods) -> list[str]:
@@ -287,14 +266,12 @@ def told(methods: Methods) -> list[str]:
 def _nothing_compared(others: Sequence[str]) -> str:
     if not others:
         return "the log has one verifier that scores each trace alone, so nothing is compared"
-    names = ", ".join(f"`{name}`" for name in others)
-    return f"the log has {len(others)} other verifiers ({names}): name one with `other_verifier`"
+    return f"the log has {len(others)} other verifiers ({listed(others)}): name one with `other_verifier`"
 
 
-def shared_labels(log: Log, where: str | None = None) -> tuple[str, ...]:
-    """The label space of the examples that are asked about. Raises ThinkbackError where they share none."""
-    found = _asked(log, where, ["dataset", "labels"]).with_columns(pl.col("labels").fill_null([])).unique()
-    found = found.sort("dataset")
+def shared_labels(claims: pl.DataFrame) -> tuple[str, ...]:
+    """The label space of claims (columns dataset and labels). Raises ThinkbackError where they share none."""
+    found = claims.select("dataset", pl.col("labels").fill_null([])).unique().sort("dataset")
     spaces = {tuple(labels) for labels in found["labels"]}
     if spaces == {()} or not spaces:
         raise ThinkbackError("the study of fact checking needs claims with a label space: give `labels` of examples")
@@ -305,14 +282,6 @@ def shared_labels(log: Log, where: str | None = None) -> tuple[str, ...]:
             f"counts as one): choose claims with {argument('where')}, such as \"dataset = '{labelled[0]}'\""
         )
     return spaces.pop()
-
-
-def _asked(log: Log, where: str | None, columns: Sequence[str]) -> pl.DataFrame:
-    """Columns of the examples that are asked about."""
-    scan = log.scan("examples", ["example_id", *columns])
-    if where is not None:
-        scan = scan.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
-    return collect(scan.select(columns), log)
 
 
 NONE_KNOWN = {
@@ -345,7 +314,9 @@ def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -
     if name is None and len(known) == 1:
         return next(iter(known))
     if name is None and known:
-        raise ThinkbackError(f"the log has {len(known)} {what}s, so name one with `--{what}`; {suggest('', known)}")
+        raise ThinkbackError(
+            f"the log has {len(known)} {what}s, so name one with {argument(what)}; {suggest('', known)}"
+        )
     if not known:
         raise ThinkbackError(NONE_KNOWN[what])
     if name is None or name not in known:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE, TOP, VOTE, Methods
-from replay.studies.factcheck.sheets import Measure, Row, Value, sheet
+from replay.studies.factcheck.sheets import Measure, SheetRow, ValueOf, sheet
 from replay.studies.factcheck.study import Study
 from toolkit.show import ShownInterval, Table
 
-GENERATED = "prompt_tokens+completion_tokens"
+GENERATED, BOTH = "prompt_tokens+completion_tokens", "generation_s+verification_s"
+VERIFYING = (BEST, ADAPTIVE, SURROGATE)
+CUT = "all caps are cut from one pool, so rows differ by their cap and not by their traces"
 
 
 def main_tables(study: Study) -> dict[str, Table]:
     """The tables by the names of their files."""
     main, other = study.main, study.other
-    ablation = "Verifier ablation" + (f" ({study.other_verifier})" if study.other_verifier is not None else "")
-    others = () if study.other_verifier is None else (BEST, ADAPTIVE, SURROGATE)
+    verifier = study.setting.other_verifier
+    ablation = "Verifier ablation" + (f" ({verifier})" if verifier is not None else "")
+    others = () if verifier is None else VERIFYING
     return {
         "table_5_1": quality(study, "5.1", "Baseline comparison", main, (TOP, VOTE, BEST)),
         "table_5_2": quality(study, "5.2", "Exhaustive BoN and Adaptive Stopping", main, (BEST, ADAPTIVE)),
@@ -28,117 +31,145 @@ def main_tables(study: Study) -> dict[str, Table]:
         "table_5_8": quality(study, "5.8", f"{ablation}: performance", other, others),
         "table_5_9": operations(study, "5.9", f"{ablation}: efficiency", other, others),
         "table_5_10": seconds(study, "5.10", f"{ablation}: latency and cost", other, others),
-        "table_5_11": cap_quality(study),
-        "table_5_12": cap_operations(study),
-        "table_5_13": cap_seconds(study),
+        "table_5_11": by_cap(
+            study, "5.11", "Performance as the maximum trace budget increases", _quality_measures(study)
+        ),
+        "table_5_12": by_cap(
+            study, "5.12", "Computational efficiency as the maximum trace budget increases", (TRACES, *COUNTS)
+        ),
+        "table_5_13": by_cap(
+            study,
+            "5.13",
+            "Latency, summed runtime and cost as the maximum trace budget increases",
+            _seconds_measures(study),
+            price_note(study, *study.caps.values()),
+        ),
     }
 
 
-def _rows(study: Study, methods: Methods, names: Sequence[str], values: dict[str, dict[str, Value]]) -> list[Row]:
-    return [Row((study.dataset, SHOWN[name]), values[name], {"method": name}) for name in names]
+def _by_method(
+    study: Study,
+    number: str,
+    title: str,
+    methods: Methods,
+    names: Sequence[str],
+    measures: Sequence[Measure],
+    *notes: str,
+) -> Table:
+    """One row a method of one comparison; what the surrogate does without stands beneath where it has a row."""
+    rows = [
+        SheetRow((study.dataset, SHOWN[name]), {m.key: m.of(methods, name) for m in measures}, {"method": name})
+        for name in names
+    ]
+    lacking = [study.features_note] if study.features_note and SURROGATE in names else []
+    title = f"{title} (N = {methods.cap})"
+    return sheet(study, number, title, ("Dataset", "Method"), measures, rows, (*notes, *lacking))
+
+
+def by_cap(study: Study, number: str, title: str, measures: Sequence[Measure], *notes: str) -> Table:
+    """Exhaustive best-of-N and adaptive stopping as the cap grows (tables 5.11 to 5.13)."""
+    rows = [
+        SheetRow(
+            (cap, SHOWN[name]), {m.key: m.of(methods, name) for m in measures}, {"max_traces": cap, "method": name}
+        )
+        for cap, methods in study.caps.items()
+        for name in (BEST, ADAPTIVE)
+    ]
+    return sheet(study, number, title, ("Max traces", "Method"), measures, rows, (CUT, *notes))
+
+
+def mean(metric: str, scale: float = 1.0) -> ValueOf:
+    """A metric of a method times `scale`."""
+    return lambda methods, name: methods.cell(name, metric, scale)
+
+
+def total(metric: str) -> ValueOf:
+    """The sum of a metric of a method over the claims."""
+    return lambda methods, name: methods.total(name, metric)
+
+
+def change(metric: str) -> ValueOf:
+    """How a mean of a method differs from exhaustive best-of-N's, in percent."""
+    return lambda methods, name: methods.change(name, metric) if name != BEST else None
+
+
+def missing_labels(methods: Methods, name: str) -> float | None:
+    """Traces of one method without a label."""
+    attempts, valid = methods.total(name, "traces"), methods.total(name, "valid_traces")
+    return None if attempts is None or valid is None else attempts - valid
+
+
+TRACES = Measure("Avg traces/claim", "traces_per_claim", value=mean("traces"))
+COUNTS = (
+    Measure("Trace attempts", "trace_attempts", 0, value=total("traces")),
+    Measure("Missing-label traces", "missing_label_traces", 0, value=missing_labels),
+    Measure("Verifier calls", "verifier_calls", 0, value=total("verifications")),
+    Measure("Total operations", "operations", 0, value=total("operations")),
+)
 
 
 def _quality_measures(study: Study) -> list[Measure]:
-    classes = [Measure(head, key, interval=True) for head, key, _ in study.classes]
-    means = (("M-F1", "macro_f1_pct"), ("W-F1", "weighted_f1_pct"), ("Acc.", "accuracy_pct"))
-    return [*classes, *(Measure(head, key, interval=True) for head, key in means)]
-
-
-def _quality(study: Study, methods: Methods, name: str) -> dict[str, Value]:
-    metrics = {key: metric for _, key, metric in study.classes}
-    metrics |= {"macro_f1_pct": "macro_f1", "weighted_f1_pct": "weighted_f1", "accuracy_pct": "accuracy"}
-    return {key: methods.cell(name, metric, 100) for key, metric in metrics.items()}
+    means = (("M-F1", "macro_f1_pct", "macro_f1"), ("W-F1", "weighted_f1_pct", "weighted_f1"))
+    shown = (*study.classes, *means, ("Acc.", "accuracy_pct", "accuracy"))
+    return [Measure(head, key, interval=True, value=mean(metric, 100)) for head, key, metric in shown]
 
 
 def quality(study: Study, number: str, title: str, methods: Methods, names: Sequence[str]) -> Table:
     """Class F1s, macro-F1, weighted F1 and accuracy, in percent with intervals (tables 5.1, 5.2, 5.8)."""
-    rows = _rows(study, methods, names, {name: _quality(study, methods, name) for name in names})
-    title = f"{title} (N = {methods.cap})"
     brackets = "percent; in brackets intervals, resampled by claim; paired differences are in the table `paired`"
-    notes = (brackets, *_features_note(study, names))
-    return sheet(study, number, title, ("Dataset", "Method"), _quality_measures(study), rows, notes)
-
-
-_COUNTS = [
-    Measure("Avg traces/claim", "traces_per_claim"),
-    Measure("Trace attempts", "trace_attempts", 0),
-    Measure("Missing-label traces", "missing_label_traces", 0),
-    Measure("Verifier calls", "verifier_calls", 0),
-    Measure("Total operations", "operations", 0),
-]
-
-
-def counts(methods: Methods, name: str) -> dict[str, Value]:
-    """Traces, those without a label, verifier calls and operations of one method."""
-    attempts, valid = methods.total(name, "traces"), methods.total(name, "valid_traces")
-    return {
-        "traces_per_claim": methods.cell(name, "traces"),
-        "trace_attempts": attempts,
-        "missing_label_traces": None if attempts is None or valid is None else attempts - valid,
-        "verifier_calls": methods.total(name, "verifications"),
-        "operations": methods.total(name, "operations"),
-        "operations_change_pct": methods.change(name, "operations") if name != BEST else None,
-    }
+    return _by_method(study, number, title, methods, names, _quality_measures(study), brackets)
 
 
 def operations(study: Study, number: str, title: str, methods: Methods, names: Sequence[str]) -> Table:
     """Traces, missing labels, verifier calls, operations and their change (tables 5.3 and 5.9)."""
     measures = [
-        Measure("Avg traces/claim", "traces_per_claim", interval=True),
-        *_COUNTS[1:],
-        Measure("Operations change, %", "operations_change_pct", 1, interval=True, signed=True),
+        Measure("Avg traces/claim", "traces_per_claim", interval=True, value=mean("traces")),
+        *COUNTS,
+        _change("Operations change, %", "operations_change_pct", change("operations")),
     ]
-    rows = _rows(study, methods, names, {name: counts(methods, name) for name in names})
-    notes = _features_note(study, names)
-    return sheet(study, number, f"{title} (N = {methods.cap})", ("Dataset", "Method"), measures, rows, notes)
+    return _by_method(study, number, title, methods, names, measures)
 
 
-def _features_note(study: Study, names: Sequence[str]) -> list[str]:
-    return [study.features_note] if study.features_note and SURROGATE in names else []
+def _change(head: str, key: str, value: ValueOf) -> Measure:
+    return Measure(head, key, 1, interval=True, signed=True, value=value)
 
 
 def tokens(study: Study) -> Table:
     """Prompt, completion and generation tokens and their change (table 5.4)."""
-    methods = study.main
-    measures = [
-        Measure("Prompt tokens", "prompt_tokens", 0),
-        Measure("Completion tokens", "completion_tokens", 0),
-        Measure("Total gen. tokens", "generation_tokens", 0),
-        Measure("Token change, %", "tokens_change_pct", 1, interval=True, signed=True),
-    ]
-    values: dict[str, dict[str, Value]] = {}
-    for name in (BEST, ADAPTIVE):
+
+    def generated(methods: Methods, name: str) -> float | None:
         prompt, completion = (methods.total(name, kind) for kind in ("prompt_tokens", "completion_tokens"))
-        values[name] = {
-            "prompt_tokens": prompt,
-            "completion_tokens": completion,
-            "generation_tokens": None if prompt is None or completion is None else prompt + completion,
-            "tokens_change_pct": methods.change(name, GENERATED) if name != BEST else None,
-        }
-    rows = _rows(study, methods, (BEST, ADAPTIVE), values)
-    title = f"Generation-token savings (N = {methods.cap})"
-    return sheet(study, "5.4", title, ("Dataset", "Method"), measures, rows)
+        return None if prompt is None or completion is None else prompt + completion
+
+    measures = [
+        Measure("Prompt tokens", "prompt_tokens", 0, value=total("prompt_tokens")),
+        Measure("Completion tokens", "completion_tokens", 0, value=total("completion_tokens")),
+        Measure("Total gen. tokens", "generation_tokens", 0, value=generated),
+        _change("Token change, %", "tokens_change_pct", change(GENERATED)),
+    ]
+    return _by_method(study, "5.4", "Generation-token savings", study.main, (BEST, ADAPTIVE), measures)
 
 
-_SECONDS = [
-    Measure("Gen./claim, s", "generation_s_per_claim", interval=True),
-    Measure("Ver./claim, s", "verification_s_per_claim", interval=True),
-    Measure("Total/claim, s", "total_s_per_claim", interval=True),
-    Measure("Runtime, h", "runtime_h", interval=True),
-    Measure("Cost, €", "cost_eur", 3, interval=True, significant=2),
-]
+def _cost(study: Study, head: str, key: str, part: str | None = None) -> Measure:
+    return Measure(
+        head, key, 3, interval=True, significant=2, value=lambda methods, name: euros(study, methods, name, part)
+    )
 
 
-def _seconds(study: Study, methods: Methods, name: str) -> dict[str, Value]:
-    hours = methods.n / 3600
-    both = "generation_s+verification_s"
-    return {
-        "generation_s_per_claim": methods.cell(name, "generation_s"),
-        "verification_s_per_claim": methods.cell(name, "verification_s"),
-        "total_s_per_claim": methods.sum_of(name, both),
-        "runtime_h": methods.sum_of(name, both, hours),
-        "cost_eur": euros(study, methods, name),
-    }
+def _hours(metric: str) -> ValueOf:
+    return lambda methods, name: methods.sum_of(name, metric, methods.n / 3600)
+
+
+def _seconds_measures(study: Study) -> list[Measure]:
+    return [
+        Measure("Gen./claim, s", "generation_s_per_claim", interval=True, value=mean("generation_s")),
+        Measure("Ver./claim, s", "verification_s_per_claim", interval=True, value=mean("verification_s")),
+        Measure(
+            "Total/claim, s", "total_s_per_claim", interval=True, value=lambda methods, name: methods.sum_of(name, BOTH)
+        ),
+        Measure("Runtime, h", "runtime_h", interval=True, value=_hours(BOTH)),
+        _cost(study, "Cost, €", "cost_eur"),
+    ]
 
 
 def euros(study: Study, methods: Methods, name: str, part: str | None = None) -> ShownInterval | None:
@@ -148,7 +179,7 @@ def euros(study: Study, methods: Methods, name: str, part: str | None = None) ->
     """
     price = methods.n / 3600 * study.eur_per_h
     if methods.priced_by != "device_s":
-        return methods.sum_of(name, "generation_s+verification_s" if part is None else f"{part}_s", price)
+        return methods.sum_of(name, BOTH if part is None else f"{part}_s", price)
     if part is None:
         return methods.cell(name, "device_s", price)
     found = study.device_s.get((name, part))
@@ -159,7 +190,7 @@ def euros(study: Study, methods: Methods, name: str, part: str | None = None) ->
 
 def price_note(study: Study, *runs: Methods) -> str:
     """What euros come from, which need not be the hours beside them."""
-    rate = f"{study.kw:g} kW · {study.eur_per_kwh:g} € per kWh = {study.eur_per_h:g} € per hour"
+    rate = f"{study.setting.kw:g} kW · {study.setting.eur_per_kwh:g} € per kWh = {study.eur_per_h:g} € per hour"
     if not any(methods.priced_by == "device_s" for methods in runs):
         return f"cost: hours · {rate}"
     hours = "hours: summed latency of the calls, as in the thesis"
@@ -168,99 +199,49 @@ def price_note(study: Study, *runs: Methods) -> str:
 
 def seconds(study: Study, number: str, title: str, methods: Methods, names: Sequence[str]) -> Table:
     """Seconds per claim, hours and euros (tables 5.5 and 5.10)."""
-    rows = _rows(study, methods, names, {name: _seconds(study, methods, name) for name in names})
-    title = f"{title} (N = {methods.cap})"
-    notes = (price_note(study, methods), *_features_note(study, names))
-    return sheet(study, number, title, ("Dataset", "Method"), _SECONDS, rows, notes)
+    return _by_method(study, number, title, methods, names, _seconds_measures(study), price_note(study, methods))
 
 
 def calls(study: Study) -> Table:
     """Trace attempts and verifier calls with the surrogate, and what it saves (table 5.6)."""
     methods = study.main
     measures = [
-        *_COUNTS[1:4],
-        Measure("Verifier calls/claim", "verifier_calls_per_claim", interval=True),
-        Measure("Savings vs. Exh. BoN, %", "saving_vs_exhaustive_pct", 1, interval=True),
-        Measure("Savings vs. Adaptive, %", "saving_vs_adaptive_pct", 1, interval=True),
+        *COUNTS[:3],
+        Measure("Verifier calls/claim", "verifier_calls_per_claim", interval=True, value=mean("verifications")),
+        Measure("Savings vs. Exh. BoN, %", "saving_vs_exhaustive_pct", 1, interval=True, value=_saving(BEST)),
+        Measure("Savings vs. Adaptive, %", "saving_vs_adaptive_pct", 1, interval=True, value=_saving(ADAPTIVE)),
     ]
-    values: dict[str, dict[str, Value]] = {}
-    for name in (BEST, ADAPTIVE, SURROGATE):
-        saved = {
-            "saving_vs_exhaustive_pct": _saving(methods, name, BEST) if name != BEST else None,
-            "saving_vs_adaptive_pct": _saving(methods, name, ADAPTIVE) if name == SURROGATE else None,
-        }
-        own = {"verifier_calls_per_claim": methods.cell(name, "verifications")}
-        values[name] = {**counts(methods, name), **own, **saved}
-    rows = _rows(study, methods, (BEST, ADAPTIVE, SURROGATE), values)
-    title = f"Trace attempts and verifier-call savings from surrogate guidance (N = {methods.cap})"
     none = [name for name in (BEST, ADAPTIVE) if (calls := methods.cell(name, "verifications")) and not calls.estimate]
-    notes = _features_note(study, (SURROGATE,))
-    notes += [f"savings vs. {SHOWN[name]}: a dash, for it makes no verifier call to divide by" for name in none]
-    return sheet(study, "5.6", title, ("Dataset", "Method"), measures, rows, notes)
+    dashes = [f"savings vs. {SHOWN[name]}: a dash, for it makes no verifier call to divide by" for name in none]
+    title = "Trace attempts and verifier-call savings from surrogate guidance"
+    return _by_method(study, "5.6", title, methods, VERIFYING, measures, *dashes)
 
 
-def _saving(methods: Methods, name: str, against: str) -> ShownInterval | None:
-    change = methods.change(name, "verifications", against)
-    if change is None:
-        return None
-    low, high = change.low, change.high
-    return ShownInterval(-change.estimate, None if high is None else -high, None if low is None else -low)
+def _saving(against: str) -> ValueOf:
+    """Verifier calls saved, in percent, by the methods that come after the other one."""
+
+    def value(methods: Methods, name: str) -> ShownInterval | None:
+        if VERIFYING.index(name) <= VERIFYING.index(against):
+            return None
+        found = methods.change(name, "verifications", against)
+        if found is None:
+            return None
+        low, high = found.low, found.high
+        return ShownInterval(-found.estimate, None if high is None else -high, None if low is None else -low)
+
+    return value
 
 
 def runtime(study: Study) -> Table:
     """Hours and euros of generation and verification with the surrogate (table 5.7)."""
-    methods, hours = study.main, study.main.n / 3600
+    methods = study.main
+    hours = methods.n / 3600
     measures = [
-        Measure("Gen. runtime, h", "generation_h", interval=True),
-        Measure("Ver. runtime, h", "verification_h", interval=True),
-        Measure("Total runtime, h", "total_h", interval=True),
-        Measure("Verifier cost, €", "verifier_cost_eur", 3, interval=True, significant=2),
-        Measure("Total cost, €", "total_cost_eur", 3, interval=True, significant=2),
+        Measure("Gen. runtime, h", "generation_h", interval=True, value=mean("generation_s", hours)),
+        Measure("Ver. runtime, h", "verification_h", interval=True, value=mean("verification_s", hours)),
+        Measure("Total runtime, h", "total_h", interval=True, value=_hours(BOTH)),
+        _cost(study, "Verifier cost, €", "verifier_cost_eur", "verification"),
+        _cost(study, "Total cost, €", "total_cost_eur"),
     ]
-    both = "generation_s+verification_s"
-    values: dict[str, dict[str, Value]] = {
-        name: {
-            "generation_h": methods.cell(name, "generation_s", hours),
-            "verification_h": methods.cell(name, "verification_s", hours),
-            "total_h": methods.sum_of(name, both, hours),
-            "verifier_cost_eur": euros(study, methods, name, "verification"),
-            "total_cost_eur": euros(study, methods, name),
-        }
-        for name in (BEST, ADAPTIVE, SURROGATE)
-    }
-    rows = _rows(study, methods, (BEST, ADAPTIVE, SURROGATE), values)
-    title = f"Generation and verification runtime and cost (N = {methods.cap})"
-    notes = (price_note(study, methods), *_features_note(study, (SURROGATE,)))
-    return sheet(study, "5.7", title, ("Dataset", "Method"), measures, rows, notes)
-
-
-def _cap_rows(study: Study, values: dict[tuple[int, str], dict[str, Value]]) -> list[Row]:
-    return [
-        Row((cap, SHOWN[name]), found, {"max_traces": cap, "method": name}) for (cap, name), found in values.items()
-    ]
-
-
-CUT = "all caps are cut from one pool, so rows differ by their cap and not by their traces"
-
-
-def cap_quality(study: Study) -> Table:
-    """Quality as the cap grows (table 5.11)."""
-    values = {(c, name): _quality(study, m, name) for c, m in study.caps.items() for name in (BEST, ADAPTIVE)}
-    heads = ("Max traces", "Method")
-    title = "Performance as the maximum trace budget increases"
-    return sheet(study, "5.11", title, heads, _quality_measures(study), _cap_rows(study, values), (CUT,))
-
-
-def cap_operations(study: Study) -> Table:
-    """Counts as the cap grows (table 5.12)."""
-    values = {(c, name): counts(m, name) for c, m in study.caps.items() for name in (BEST, ADAPTIVE)}
-    title = "Computational efficiency as the maximum trace budget increases"
-    return sheet(study, "5.12", title, ("Max traces", "Method"), _COUNTS, _cap_rows(study, values), (CUT,))
-
-
-def cap_seconds(study: Study) -> Table:
-    """Seconds, hours and euros as the cap grows (table 5.13)."""
-    values = {(c, name): _seconds(study, m, name) for c, m in study.caps.items() for name in (BEST, ADAPTIVE)}
-    title = "Latency, summed runtime and cost as the maximum trace budget increases"
-    notes = (CUT, price_note(study, *study.caps.values()))
-    return sheet(study, "5.13", title, ("Max traces", "Method"), _SECONDS, _cap_rows(study, values), notes)
+    title = "Generation and verification runtime and cost"
+    return _by_method(study, "5.7", title, methods, VERIFYING, measures, price_note(study, methods))

@@ -9,7 +9,7 @@ from replay.data.contents import Contents
 from replay.policies.gate_file import GateFile
 from replay.runs.reuse import first_ids, seen_by
 from replay.studies.recovery.policies import Roles
-from toolkit.errors import ThinkbackError, argument, suggest
+from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.log import Log
 
 ON, TUNE = "split = 'train'", "split = 'dev'"
@@ -69,7 +69,7 @@ def revision_pools(
         elif one == base:
             raise ThinkbackError(
                 f"action `{action}` of pool `{base}` has several pools of revisions "
-                f"({', '.join(f'`{pool}`' for pool in own)}): name one of them with {argument('pool')}"
+                f"({listed(own)}): name one of them with {argument('pool')}"
             )
     return found
 
@@ -77,7 +77,7 @@ def revision_pools(
 def check_gate(
     gate: GateFile, base: str | None, action: str | None, bases: Collection[str], actions: Collection[str]
 ) -> None:
-    """Refuse a frozen gate that stands for another base or another action than the study's, before anything else."""
+    """Refuse a frozen gate of another base or another action than the study's, before anything else."""
     if gate.base not in bases:
         raise ThinkbackError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{gate.base}`, of which this log has no "

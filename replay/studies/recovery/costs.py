@@ -17,26 +17,33 @@ from replay.studies.recovery.published import (
     published_rule,
     verb,
 )
-from replay.studies.recovery.study import DatasetStudy
+from replay.studies.recovery.study import HEURISTICS, DatasetStudy
 from replay.studies.recovery.tables import (
+    ACCURACY,
     ACTION_TOKENS,
+    ACTS_ON,
     DATASET,
     FIXES,
     FLIPS,
     PERCENT,
+    PLAIN_ACCURACY,
+    PLAIN_TOTAL,
     POINTS,
+    POLICY,
     PRICES,
     PUBLISHED,
+    PUBLISHED_TOKENS,
     TOKENS,
+    TOTAL,
     headline,
     layout,
     limit,
     means,
     number,
-    settings_of,
+    paired_cell,
+    picked,
 )
 from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
-from toolkit.stats import paired_interval
 
 RULES = {
     TRUNCATION: "where the base attempt was cut off",
@@ -54,30 +61,20 @@ def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
         matched = study.named.matched
         always = named.always.get(study.roles.action, "")
         shown = [always, named.primary, named.trees, *named.rules, *matched, *named.oracles]
-        primary = study.values(named.primary)["correct"] if named.primary in study.policies else None
         diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
         for policy in (name for name in shown if name in study.policies):
             cells = means(study, policy)
-            ahead = None
-            if primary is not None and policy != named.primary:
-                found = paired_interval(
-                    study.values(policy)["correct"], primary, cluster=study.cluster, settings=settings_of(study)
-                )
-                ahead = None if found.difference is None else ShownInterval(found.difference, found.low, found.high)
+            compared = named.primary in study.policies and policy != named.primary
+            ahead = paired_cell(study, policy, named.primary)[0] if compared else None
+            measured = picked(cells, "accuracy", "intervention_rate", "action_tokens", "fix_rate", "flip_rate")
             other = published_rule(study.dataset, _paper_rule(study, policy))
-            rows.append((
-                study.dataset, policy, number(cells, "accuracy"), number(cells, "intervention_rate"),
-                number(cells, "action_tokens"), number(cells, "fix_rate"), number(cells, "flip_rate"), ahead,
-                "diagnostic" if diagnostic[policy] else "", other.get("accuracy_pct"), other.get("verify_pct"),
-                other.get("flips_pct"),
-            ))  # fmt: skip
+            theirs = picked(other, "accuracy_pct", "verify_pct", "flips_pct")
+            remark = "diagnostic" if diagnostic[policy] else ""
+            rows.append((study.dataset, policy, *measured, ahead, remark, *theirs))
     columns = [
-        DATASET, TableColumn("rule"), TableColumn("accuracy %", PERCENT, "accuracy"),
-        TableColumn("acts on %", PERCENT, "intervention_rate"), ACTION_TOKENS,
-        FIXES, FLIPS,
+        DATASET, TableColumn("rule"), PLAIN_ACCURACY, ACTS_ON, ACTION_TOKENS, FIXES, FLIPS,
         TableColumn("ahead of the gate, points", POINTS, "headroom"), TableColumn("remark"),
-        PUBLISHED,
-        TableColumn("published acts on %", Number(1), "published_verify_pct"),
+        PUBLISHED, TableColumn("published acts on %", Number(1), "published_verify_pct"),
         TableColumn("published flips %", Number(2), "published_flips_pct"),
     ]  # fmt: skip
     return layout(
@@ -101,11 +98,11 @@ def _paper_rule(study: DatasetStudy, policy: str) -> str:
     fixed = {
         named.always.get(action): "always verify",
         named.primary: "cheap features",
-        "difficulty": "difficulty",
-        "verification need": "verification need",
     }
     if policy in fixed:
         return fixed[policy]
+    if (rule := named.rules.get(policy)) in HEURISTICS:
+        return str(rule)
     if policy in named.matched[:1]:
         return "oracle at matched rate"
     which, pool = named.oracles.get(policy, ("", ""))
@@ -118,22 +115,18 @@ def screening(studies: Sequence[DatasetStudy]) -> Table:
     """All logged actions before any gate (the paper's table 4)."""
     rows: list[tuple[Any, ...]] = []
     for row in studies[0].screening.iter_rows(named=True):
+        measured = picked(
+            row, "action", "examples", "accuracy", "fix_rate", "flip_rate", "finalizer_rate", "truncation_rate",
+            "action_tokens",
+        )  # fmt: skip
         other = published_action(row["dataset"], row["action"])
-        rows.append((
-            row["action"], row["examples"], row["accuracy"], row["fix_rate"], row["flip_rate"], row["finalizer_rate"],
-            row["truncation_rate"], row["action_tokens"],
-            *(other.get(key) for key in ("final_accuracy_pct", "fix_pct", "flip_pct", "action_tokens")),
-        ))  # fmt: skip
+        rows.append((*measured, *picked(other, "final_accuracy_pct", "fix_pct", "flip_pct", "action_tokens")))
     columns = [
         TableColumn("action"), TableColumn("examples", TOKENS), TableColumn("accuracy %", Number(2, 100), "accuracy"),
-        FIXES, FLIPS,
-        TableColumn("finalizer %", Number(2, 100), "finalizer_rate"),
-        TableColumn("truncated %", Number(2, 100), "truncation_rate"),
-        ACTION_TOKENS,
-        PUBLISHED,
+        FIXES, FLIPS, TableColumn("finalizer %", Number(2, 100), "finalizer_rate"),
+        TableColumn("truncated %", Number(2, 100), "truncation_rate"), ACTION_TOKENS, PUBLISHED,
         TableColumn("published fixes %", Number(2), "published_fix_pct"),
-        TableColumn("published flips %", Number(2), "published_flip_pct"),
-        TableColumn("published tokens", TOKENS, "published_tokens"),
+        TableColumn("published flips %", Number(2), "published_flip_pct"), PUBLISHED_TOKENS,
     ]  # fmt: skip
     return layout(
         "Screening of the actions", columns, rows, studies,
@@ -149,21 +142,18 @@ def budgets(studies: Sequence[DatasetStudy]) -> Table:
         pools = {study.named.base: study.roles.base} | {name: pool for pool, name in study.named.budgets.items()}
         for policy, pool in pools.items():
             if policy in study.policies:
-                cells, other = means(study, policy), published_budget(study.dataset, limit(study, pool))
-                rows.append((
-                    study.dataset, policy, cells["accuracy"], cells.get("total_tokens"), number(cells, "finalizers"),
-                    number(cells, "truncated"), number(cells, "fix_rate"), number(cells, "flip_rate"),
-                    other.get("accuracy_pct"), other.get("total_tokens"), other.get("truncation_pct"),
-                ))  # fmt: skip
+                measured = picked(
+                    means(study, policy), "accuracy", "total_tokens", "finalizers", "truncated", "fix_rate", "flip_rate"
+                )
+                other = published_budget(study.dataset, limit(study, pool))
+                theirs = picked(other, "accuracy_pct", "total_tokens", "truncation_pct")
+                rows.append((study.dataset, policy, *measured, *theirs))
     columns = [
-        DATASET, TableColumn("initial budget", key="policy"),
-        TableColumn("accuracy %", NumberWithInterval(1, 100), "accuracy"),
-        TableColumn("total tokens", NumberWithInterval(0), "total_tokens"),
+        DATASET, TableColumn("initial budget", key="policy"), ACCURACY, TOTAL,
         TableColumn("finalizer %", PERCENT, "finalizers"), TableColumn("truncated %", PERCENT, "truncated"),
         TableColumn("right where the base is wrong %", Number(2, 100), "fix_rate"),
         TableColumn("wrong where it is right %", Number(2, 100), "flip_rate"),
-        PUBLISHED,
-        TableColumn("published tokens", TOKENS, "published_tokens"),
+        PUBLISHED, PUBLISHED_TOKENS,
         TableColumn("published truncated %", Number(1), "published_truncation_pct"),
     ]  # fmt: skip
     return layout("Initial budgets", columns, rows, studies)
@@ -217,7 +207,7 @@ def prices(studies: Sequence[DatasetStudy]) -> Table:
             rows.append((study.dataset, policy, tokens, *costs, relative, *own,
                          other.get("usd_per_1000_requests"), other.get("relative_cost")))  # fmt: skip
     columns = [
-        DATASET, TableColumn("policy"), TableColumn("total tokens", TOKENS, "total_tokens"),
+        DATASET, POLICY, PLAIN_TOTAL,
         *(TableColumn(f"at {price:g} per million", Number(2), f"per_1000_at_{price:g}") for price in PRICES),
         TableColumn("relative", Number(2)),
         *([TableColumn("at the models' prices", NumberWithInterval(2), "per_1000_priced")] if priced else []),
@@ -281,14 +271,13 @@ def _times(values: np.ndarray) -> float | None:
 def seconds(studies: Sequence[DatasetStudy]) -> Table:
     """Seconds of the whole path: what a user waits."""
     rows = [
-        (study.dataset, row["policy"], row["mean"], row["p50"], row["p95"], row["p99"])
+        (study.dataset, *picked(row, "policy", "mean", "p50", "p95", "p99"))
         for study in studies
         for row in study.seconds.iter_rows(named=True)
         if row["policy"] in {name for name, _, _ in headline(study)}
     ]
     columns = [
-        DATASET, TableColumn("policy"), TableColumn("mean", Number(2)), TableColumn("p50", Number(2)),
-        TableColumn("p95", Number(2)), TableColumn("p99", Number(2)),
+        DATASET, POLICY, *(TableColumn(name, Number(2)) for name in ("mean", "p50", "p95", "p99"))
     ]  # fmt: skip
     return layout(
         "Seconds of the whole path", columns, rows, studies,
@@ -307,20 +296,15 @@ def joint(studies: Sequence[DatasetStudy]) -> Table:
         for policy, accuracy, tokens in points:
             rivals = [p for p in points if tokens is not None and p[2] is not None and p[2] <= tokens]
             best = max(rivals, key=lambda p: p[1] or 0.0, default=None)
-            regret = None
-            if best is not None:
-                one, two = (study.values(study.named.joint[name])["correct"] for name in (best[0], policy))
-                gap = paired_interval(one, two, cluster=study.cluster, settings=settings_of(study))
-                regret = None if gap.difference is None else ShownInterval(gap.difference, gap.low, gap.high)
+            joint = study.named.joint
+            regret = None if best is None else paired_cell(study, joint[best[0]], joint[policy])[0]
             on_front = best is not None and best[0] == policy
             better, front = (None, None) if best is None else ("", "●") if on_front else (best[0], "")
             rows.append((study.dataset, policy, accuracy, tokens, regret, better, front))
     columns = [
-        DATASET, TableColumn("budget, action, gate", key="policy"),
-        TableColumn("accuracy %", PERCENT, "accuracy"), TableColumn("total tokens", TOKENS, "total_tokens"),
+        DATASET, TableColumn("budget, action, gate", key="policy"), PLAIN_ACCURACY, PLAIN_TOTAL,
         TableColumn("regret, points", NumberWithInterval(2, 100), "regret"),
-        TableColumn("best for no more tokens", key="best"),
-        TableColumn("front", key="on_front"),
+        TableColumn("best for no more tokens", key="best"), TableColumn("front", key="on_front"),
     ]  # fmt: skip
     return layout(
         "Joint frontier over initial budget, gate and action", columns, rows, studies,
@@ -335,25 +319,19 @@ def sweep(studies: Sequence[DatasetStudy]) -> Table:
         if study.band is None:
             continue
         wide = {
-            (row["threshold"], row["metric"]): ShownInterval(row["estimate"], row["band_low"], row["band_high"])
+            (row["threshold"], row["metric"]): ShownInterval.of((row["estimate"], row["band_low"], row["band_high"]))
             for row in study.band.iter_rows(named=True)
-            if row["estimate"] is not None
         }
         rates = study.band.filter(pl.col("metric") == "intervention_rate").sort("estimate")
         places = np.unique(np.abs(rates["estimate"].to_numpy()[:, None] - np.linspace(0, 1, 11)).argmin(axis=0))
         for place in places:
             threshold, rate = rates["threshold"][int(place)], rates["estimate"][int(place)]
-            rows.append((
-                study.dataset, rate, _threshold(threshold), wide.get((threshold, "accuracy")),
-                wide.get((threshold, "flip_rate")), wide.get((threshold, "flips_among")),
-                wide.get((threshold, "total_tokens")),
-            ))  # fmt: skip
+            cells = (wide.get((threshold, name)) for name in ("accuracy", "flip_rate", "flips_among", "total_tokens"))
+            rows.append((study.dataset, rate, _threshold(threshold), *cells))
     columns = [
-        DATASET, TableColumn("acts on %", PERCENT, "intervention_rate"),
-        TableColumn("threshold"), TableColumn("accuracy %", NumberWithInterval(1, 100), "accuracy"),
+        DATASET, ACTS_ON, TableColumn("threshold"), ACCURACY,
         TableColumn("flips %", NumberWithInterval(2, 100), "flip_rate"),
-        TableColumn("flips among those %", NumberWithInterval(1, 100), "flips_among"),
-        TableColumn("total tokens", NumberWithInterval(0), "total_tokens"),
+        TableColumn("flips among those %", NumberWithInterval(1, 100), "flips_among"), TOTAL,
     ]  # fmt: skip
     return layout(
         "Threshold sweep of the primary gate", columns, rows, studies,

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from replay.studies.frontiers import frontier_points
 from replay.studies.recovery.study import DatasetStudy
 from replay.studies.recovery.tables import headline, means
 from toolkit.show import (
-    FrontierPoint,
     PlottedBand,
     bands_figure,
     frontier,
     outcomes_figure,
-    pareto_front,
     reliability_figure,
 )
 
@@ -26,27 +25,11 @@ if TYPE_CHECKING:
 
 def cost_accuracy(study: DatasetStudy) -> Figure | None:
     """Accuracy against realised tokens, every policy of the main table and the oracles; None without tokens."""
-    points = []
-    diagnostic = {policy.name: bool(policy.diagnostic) for policy in study.result.policies}
+    diagnostic = {policy.name for policy in study.result.policies if policy.diagnostic}
     names = [name for name, _, _ in headline(study)] + [n for n in study.named.oracles if n in study.policies]
     known = {name: means(study, name) for name in names}
-    placed = {
-        name: (cost.estimate, accuracy.estimate)
-        for name, cells in known.items()
-        if (cost := cells.get("total_tokens")) is not None and (accuracy := cells.get("accuracy")) is not None
-    }
-    front = pareto_front({name: place for name, place in placed.items() if not diagnostic[name]})
-    for name in placed:
-        accuracy, cost = known[name]["accuracy"], known[name]["total_tokens"]
-        if accuracy is None or cost is None:
-            continue
-        points.append(
-            FrontierPoint(
-                name=name, cost=cost.estimate, cost_low=cost.low, cost_high=cost.high, accuracy=accuracy.estimate,
-                low=accuracy.low, high=accuracy.high, on_front=name in front, diagnostic=diagnostic[name],
-                baseline=name == study.named.base,
-            )
-        )  # fmt: skip
+    placed = {name: (cells.get("total_tokens"), cells.get("accuracy")) for name, cells in known.items()}
+    points = list(frontier_points(placed, study.named.base, diagnostic).values())
     if not points:
         return None
     level = study.result.provenance["level"]

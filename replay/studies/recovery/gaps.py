@@ -9,6 +9,7 @@ import polars as pl
 
 from replay.studies.gaps import told_left_out, unlogged
 from replay.studies.recovery.study import DatasetStudy
+from toolkit.errors import listed
 from toolkit.notes import Severity
 
 TOKENS, SECONDS, FINALIZERS, ENDINGS = "tokens", "seconds", "uses of a finalizer", "finish reasons"
@@ -68,7 +69,7 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
     aside -= {*named.always.values(), *named.selective.values()}
     without = [n for n in lacking(study).get(TOKENS, ()) if n not in aside]
     if without and "cost_accuracy" in drawn:
-        names = ", ".join(f"`{name}`" for name in without)
+        names = listed(without)
         yield f"{study.dataset}: figure `cost_accuracy` is without {names}: their tokens are not logged throughout"
     if without and "threshold_sweep" in drawn and {study.named.base, study.named.primary} & set(without):
         yield f"{study.dataset}: figure `threshold_sweep` is without tokens, which are not logged throughout"

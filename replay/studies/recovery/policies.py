@@ -13,6 +13,7 @@ from replay.kinds.when import When
 from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import AllOf, Gate, Threshold
+from toolkit.errors import listed
 
 NEAR = 0.9
 """Share of the token limit from which an attempt is near it."""
@@ -166,8 +167,7 @@ def missing_rules(roles: Roles, contents: Contents, features: Mapping[str, str])
     if not ended:
         yield "no rule `truncation only`: the log has no column `finish_reason` of traces"
     if lacks:
-        named = ", ".join(f"`{name}`" for name in lacks)
-        yield f"no rule `near limit ({NEAR:g})`: the log has no column {named} of traces"
+        yield f"no rule `near limit ({NEAR:g})`: the log has no column {listed(lacks)} of traces"
     if not ended or roles.action not in roles.gates:
         why = f"no gate for `{roles.action}` is there" if ended else "the log has no column `finish_reason` of traces"
         yield f"no rule `completed only`: {why}"

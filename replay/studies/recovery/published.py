@@ -5,14 +5,10 @@ Every function gives an empty mapping where the paper has no such row; numbers a
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
-Row = Mapping[str, Any]
+from replay.studies.transcribed import PublishedRow, published_row
+
 DATASETS = {
     "math500": "MATH500", "gsm8k": "GSM8K", "commonsenseqa": "CommonsenseQA", "csqa": "CommonsenseQA", "math": "MATH",
 }  # fmt: skip
@@ -26,7 +22,7 @@ def published_dataset(name: str) -> str | None:
     return DATASETS.get(re.sub(r"[^a-z0-9]", "", name.lower()))
 
 
-def published_policy(dataset: str, part: str, what: str) -> Row:
+def published_policy(dataset: str, part: str, what: str) -> PublishedRow:
     """Accuracy, total tokens and flips of a policy (table 2).
 
     `part` is base, budget, always, selective or samples; `what` the action, the token limit or the number of samples.
@@ -34,22 +30,22 @@ def published_policy(dataset: str, part: str, what: str) -> Row:
     return _row("2", dataset=published_dataset(dataset), policy=_policy(part, what))
 
 
-def published_price(dataset: str, part: str, what: str) -> Row:
+def published_price(dataset: str, part: str, what: str) -> PublishedRow:
     """Cost of 1,000 requests at half a dollar per million tokens, and its ratio to the base (table 28)."""
     return _row("28", dataset=published_dataset(dataset), policy=_policy(part, what))
 
 
-def published_comparison(dataset: str, comparison: str) -> Row:
+def published_comparison(dataset: str, comparison: str) -> PublishedRow:
     """Difference, interval and p of a paired comparison (table 10)."""
     return _row("10", dataset=published_dataset(dataset), comparison=comparison)
 
 
-def published_state(dataset: str, state: str) -> Row:
+def published_state(dataset: str, state: str) -> PublishedRow:
     """Accuracies of the completed or truncated base attempts (table 11)."""
     return _row("11", dataset=published_dataset(dataset), attempt_state=state)
 
 
-def published_gate(dataset: str, gate: str) -> Row:
+def published_gate(dataset: str, gate: str) -> PublishedRow:
     """Accuracy and rate of the gate on cheap features (table 3), which is ours for active verification."""
     name = (published_dataset(dataset) or "").lower()
     row = _row("3", gate="cheap features") if _plain(gate) == "activeverify" else {}
@@ -57,12 +53,12 @@ def published_gate(dataset: str, gate: str) -> Row:
     return found if None not in found.values() else {}
 
 
-def published_action(dataset: str, action: str) -> Row:
+def published_action(dataset: str, action: str) -> PublishedRow:
     """Accuracy, fixes, flips and tokens of an action on the examples that gates are fitted on (table 4)."""
     return _row("4", action=SCREENED.get(_plain(action))) if published_dataset(dataset) == "MATH" else {}
 
 
-def published_rule(dataset: str, rule: str) -> Row:
+def published_rule(dataset: str, rule: str) -> PublishedRow:
     """Accuracy, rate, action tokens and flips of a routing rule or a diagnostic (tables 12 and 22).
 
     `rule` is in the paper's words, such as "cheap features".
@@ -73,13 +69,13 @@ def published_rule(dataset: str, rule: str) -> Row:
     return _row("22", policy=rule) if name == "CommonsenseQA" else {}
 
 
-def published_budget(dataset: str, limit: str) -> Row:
+def published_budget(dataset: str, limit: str) -> PublishedRow:
     """Accuracy, tokens, finalizers and truncation of an initial budget (table 20)."""
     known = published_dataset(dataset) == "MATH500" and limit.isdigit()
     return _row("20", initial_budget_tokens=int(limit)) if known else {}
 
 
-def published_requests(dataset: str, comparison: str) -> Row:
+def published_requests(dataset: str, comparison: str) -> PublishedRow:
     """What a comparison means for 1,000 requests (table 21)."""
     return _row("21", dataset=published_dataset(dataset), comparison=comparison)
 
@@ -103,18 +99,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower())
 
 
-@cache
-def _tables() -> dict[str, list[dict[str, Any]]]:
-    text = files("replay.studies").joinpath("data/sevra.json").read_text(encoding="utf-8")
-    return {
-        table["id"]: [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
-        for table in json.loads(text)["tables"]
-    }
-
-
-def _row(table: str, **keys: object) -> Row:
+def _row(table: str, **keys: object) -> PublishedRow:
     """The row of a table in which these columns have these values, without them."""
-    for row in _tables()[table]:
-        if None not in keys.values() and all(row[key] == value for key, value in keys.items()):
-            return {key: value for key, value in row.items() if key not in keys}
-    return {}
+    row = published_row("sevra", table, **keys) if None not in keys.values() else {}
+    return {key: value for key, value in row.items() if key not in keys}

@@ -35,7 +35,7 @@ from replay.studies.recovery.policies import (
     missing_rules,
     unfitted,
 )
-from toolkit.errors import ThinkbackError, argument, suggest
+from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.log import Log, collect
 from toolkit.notes import Note
 from toolkit.stats import Settings
@@ -46,7 +46,7 @@ MEAN_COLUMNS = ("correct", "fix", "flip", "intervened", "action_tokens", "total_
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecoverySetting:
     """What the study is asked for. `on`, `tune` and `where` are SQL conditions on examples, disjoint.
 
     `pools` names a pool of revisions for each action with several.
@@ -90,6 +90,12 @@ class DatasetStudy:
         return {c: frame[c].fill_null(np.nan).to_numpy() for c in (*MEAN_COLUMNS, "finalizers", "truncated")}
 
     @property
+    def settings(self) -> Settings:
+        """How intervals are made."""
+        made = self.result.provenance
+        return Settings(resamples=made["resamples"], level=made["level"], seed=made["seed"])
+
+    @property
     def policies(self) -> tuple[str, ...]:
         """Names of the policies that were served."""
         return tuple(policy.name for policy in self.result.policies)
@@ -102,7 +108,7 @@ def datasets(log: Log, where: str) -> list[str]:
     return collect(scan.select(pl.col("dataset").unique().sort()), log)["dataset"].to_list()
 
 
-def roles_of(log: Log, asked: Asked) -> tuple[Roles, pl.DataFrame, tuple[str, ...]]:
+def roles_of(log: Log, asked: RecoverySetting) -> tuple[Roles, pl.DataFrame, tuple[str, ...]]:
     """Choose pools and actions, screen the actions, fit the gates. The notes say what could not be."""
     refuse_seen(log, [asked.gate] if asked.gate is not None else [], asked.where, frozen=True)
     contents = read_contents(log)
@@ -114,9 +120,8 @@ def roles_of(log: Log, asked: Asked) -> tuple[Roles, pl.DataFrame, tuple[str, ..
         check_gate(asked.gate, asked.base, asked.action, bases, own)
     base = asked.base or (asked.gate.base if asked.gate is not None else bases[0] if len(bases) == 1 else None)
     if base is None:
-        listed = ", ".join(f"`{name}`" for name in bases)
         raise ThinkbackError(
-            f"the log has revisions of {listed}: name the pool of the base attempts with {argument('base')}"
+            f"the log has revisions of {listed(bases)}: name the pool of the base attempts with {argument('base')}"
         )
     if base not in bases:
         raise ThinkbackError(f"{argument('base')}: pool `{base}` has no revisions; {suggest(base, bases)}")
@@ -159,7 +164,7 @@ def roles_of(log: Log, asked: Asked) -> tuple[Roles, pl.DataFrame, tuple[str, ..
 
 
 def _try_fit(
-    gates: dict[str, GateFile], key: str, notes: list[str], log: Log, asked: Asked,
+    gates: dict[str, GateFile], key: str, notes: list[str], log: Log, asked: RecoverySetting,
     revised: tuple[str, str, str | None], kind: str, features: Sequence[str],
 ) -> None:  # fmt: skip
     """Fit a gate for (base, action, pool of its revisions), or note why there is none."""
@@ -194,7 +199,7 @@ def _longer(log: Log, base: str, limits: Mapping[str, int], votes: Collection[st
     longer = [pool for pool in higher if pool not in votes and heat[pool] == heat[base]]
     others = sorted(set(higher) - set(longer))
     note = (
-        f"no initial budgets: {', '.join(f'`{pool}`' for pool in others)}, with a higher token limit but sampled as "
+        f"no initial budgets: {listed(others)}, with a higher token limit but sampled as "
         "votes or at another temperature; name them with `budgets`"
     )
     return _by_limit(longer, limits), note if others else ""
@@ -205,7 +210,7 @@ def _by_limit(pools: Iterable[str], limits: Mapping[str, int]) -> tuple[str, ...
 
 
 def _screen(
-    log: Log, base: str, pools: Mapping[tuple[str, str], str | None], asked: Asked
+    log: Log, base: str, pools: Mapping[tuple[str, str], str | None], asked: RecoverySetting
 ) -> tuple[pl.DataFrame, list[str]]:
     """All logged actions on the examples that gates are fitted on, or on those that are reported if there are none."""
     actions = tuple(action for action, one in pools if one == base)
@@ -273,7 +278,9 @@ def _asked(settings: Settings) -> dict[str, Any]:
     return {"resamples": settings.resamples, "level": settings.level, "seed": settings.seed}
 
 
-def study_dataset(log: Log, roles: Roles, screening: pl.DataFrame, asked: Asked, dataset: str) -> DatasetStudy:
+def study_dataset(
+    log: Log, roles: Roles, screening: pl.DataFrame, asked: RecoverySetting, dataset: str
+) -> DatasetStudy:
     """One run on one data set; curves and reports of gates are over the examples that it compares."""
     quoted = dataset.replace("'", "''")
     where = f"({asked.where}) AND dataset = '{quoted}'"
@@ -306,13 +313,13 @@ def study_dataset(log: Log, roles: Roles, screening: pl.DataFrame, asked: Asked,
     return replace(study, recommendation=_recommendation(study, asked))
 
 
-def _run(log: Log, policies: tuple[Policy, ...], named: PolicyNames, where: str, asked: Asked) -> Result:
+def _run(log: Log, policies: tuple[Policy, ...], named: PolicyNames, where: str, asked: RecoverySetting) -> Result:
     file = PolicyFile(policies, prices=asked.prices)
     return run(log, file, baseline=named.base, where=where, **_asked(asked.settings))
 
 
 def _reports(
-    log: Log, roles: Roles, named: PolicyNames, result: Result, asked: Asked, where: str, ids: pl.Series
+    log: Log, roles: Roles, named: PolicyNames, result: Result, asked: RecoverySetting, where: str, ids: pl.Series
 ) -> dict[str, GateReport]:
     """A report of each gate whose policy was served, on the examples that the run compares."""
     gates = {named.selective[action]: (action, gate) for action, gate in roles.gates.items()}
@@ -329,8 +336,12 @@ def _reports(
 def _units(log: Log, ids: pl.Series) -> np.ndarray:
     """What each example (N,) is resampled with."""
     examples = collect(log.scan("examples", ["example_id", "cluster"]), log)
-    kept = pl.DataFrame({"example_id": ids}).join(examples, on="example_id", how="left", maintain_order="left")
-    return resampling_units(kept).to_numpy()
+    return resampling_units(_aligned(ids, examples)).to_numpy()
+
+
+def _aligned(ids: pl.Series, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of examples in the order of their ids; nulls for one without a row."""
+    return ids.to_frame("example_id").join(rows, on="example_id", how="left", maintain_order="left")
 
 
 def _rate(branches: Branches, gate: GateFile) -> float:
@@ -343,10 +354,8 @@ def _state(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
     """Whether each example's base attempt was completed or truncated; neither where that is not logged."""
     traces = log.scan("traces", ["example_id", "pool", "action", "sample_index", "finish_reason"])
     own = (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
-    frame = collect(traces.filter(own).select("example_id", "finish_reason"), log)
-    reason = pl.DataFrame({"example_id": ids}).join(frame, on="example_id", how="left", maintain_order="left")
-    cut = (reason["finish_reason"] == "length").fill_null(False).to_numpy()
-    known = reason["finish_reason"].is_not_null().to_numpy()
+    reason = _aligned(ids, collect(traces.filter(own).select("example_id", "finish_reason"), log))["finish_reason"]
+    cut, known = (reason == "length").fill_null(False).to_numpy(), reason.is_not_null().to_numpy()
     return {"completed": known & ~cut, "truncated": cut}
 
 
@@ -363,12 +372,11 @@ def _finalizers(log: Log, roles: Roles, ids: pl.Series) -> dict[str, np.ndarray]
     found = {}
     for name, call in {roles.base: "accept", **{action: action for action in roles.actions}}.items():
         means = calls.filter(call=call).group_by("example_id").agg(tokens.alias("tokens"))
-        kept = pl.DataFrame({"example_id": ids}).join(means, on="example_id", how="left", maintain_order="left")
-        found[name] = kept["tokens"].fill_null(np.nan).to_numpy()
+        found[name] = _aligned(ids, means)["tokens"].fill_null(np.nan).to_numpy()
     return found
 
 
-def _recommendation(study: DatasetStudy, asked: Asked) -> Recommendation:
+def _recommendation(study: DatasetStudy, asked: RecoverySetting) -> Recommendation:
     served = set(study.policies)
 
     def outcomes(names: Sequence[str]) -> dict[str, dict[str, np.ndarray]]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import polars as pl
 
+from replay.gatefit.report import FROZEN, HERE
 from replay.studies.recovery.gaps import told_gaps, warnings_of
 from replay.studies.recovery.published import (
-    Row,
     published_comparison,
     published_gate,
     published_policy,
@@ -19,15 +18,24 @@ from replay.studies.recovery.published import (
     verb,
 )
 from replay.studies.recovery.study import DatasetStudy
+from replay.studies.transcribed import PublishedRow
 from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
-from toolkit.stats import Settings, interval, paired_interval, paired_reduction
+from toolkit.stats import interval, paired_interval, paired_reduction
 from toolkit.stats.calibration import CalibrationScores
 
 PERCENT, POINTS, TOKENS = Number(1, 100), NumberWithInterval(2, 100, signed=True), Number(0)
 DATASET = TableColumn("data set", key="dataset")
+POLICY = TableColumn("policy")
+ACCURACY = TableColumn("accuracy %", NumberWithInterval(1, 100), "accuracy")
+PLAIN_ACCURACY = TableColumn("accuracy %", PERCENT, "accuracy")
+ACTS_ON = TableColumn("acts on %", PERCENT, "intervention_rate")
+CALLS = TableColumn("calls", Number(2))
+TOTAL = TableColumn("total tokens", NumberWithInterval(0), "total_tokens")
+PLAIN_TOTAL = TableColumn("total tokens", TOKENS, "total_tokens")
 FIXES = TableColumn("fixes %", Number(2, 100), "fix_rate")
 FLIPS = TableColumn("flips %", Number(2, 100), "flip_rate")
 PUBLISHED = TableColumn("published %", Number(2), "published_accuracy_pct")
+PUBLISHED_TOKENS = TableColumn("published tokens", TOKENS, "published_tokens")
 ACTION_TOKENS = TableColumn("action tokens", TOKENS, "action_tokens")
 PAPER_LIMIT = 4096
 """Token limit of the paper's base attempts."""
@@ -44,8 +52,10 @@ def layout(
 ) -> Table:
     """A table of the study, with what every one of them must say; why cells are dashes stands beneath.
 
-    Published columns are there where some row has a published number.
+    Published columns are there where some row has a published number. Columns of plain numbers show the estimates of
+    cells with intervals.
     """
+    rows = [tuple(_cell(column, value) for column, value in zip(columns, row, strict=True)) for row in rows]
     keys = [column.key or column.name for column in columns]
     empty = {key for i, key in enumerate(keys) if all(row[i] is None for row in rows)}
     dashed = {key for i, key in enumerate(keys) if any(row[i] is None for row in rows)}
@@ -62,13 +72,28 @@ def layout(
     )  # fmt: skip
 
 
+def _cell(column: TableColumn, value: Any) -> Any:
+    return value.estimate if isinstance(value, ShownInterval) and isinstance(column.form, Number) else value
+
+
 def means(study: DatasetStudy, policy: str) -> dict[str, ShownInterval | None]:
     """Every metric of a policy with its interval."""
-    frame = study.result.summary.filter(pl.col("policy") == policy)
-    return {
-        row["metric"]: None if row["estimate"] is None else ShownInterval(row["estimate"], row["low"], row["high"])
-        for row in frame.iter_rows(named=True)
-    }
+    frame = study.result.summary.filter(policy=policy).select("metric", "estimate", "low", "high")
+    return {metric: ShownInterval.of(numbers) for metric, *numbers in frame.iter_rows()}
+
+
+def picked(cells: Mapping[str, Any], *names: str) -> Iterator[Any]:
+    """Some of the cells or of the published numbers of a row; None for those that are not there."""
+    return (cells.get(name) for name in names)
+
+
+def paired_cell(
+    study: DatasetStudy, first: str, second: str, metric: str = "correct", scale: float = 1.0
+) -> tuple[ShownInterval | None, float | None]:
+    """Difference of the means of two policies times `scale`, with its interval, and its p-value."""
+    one, two = study.values(first)[metric], study.values(second)[metric]
+    found = paired_interval(one, two, cluster=study.cluster, settings=study.settings)
+    return ShownInterval.of((found.difference, found.low, found.high), scale), found.p_value
 
 
 def number(cells: Mapping[str, ShownInterval | None], metric: str) -> float | None:
@@ -106,30 +131,32 @@ def budget_matched(studies: Sequence[DatasetStudy]) -> Table:
         for policy, part, what in headline(study):
             cells = means(study, policy)
             if part in ("budget", "samples"):  # another first attempt, and no action on the base's
-                cells = {
-                    name: cell for name, cell in cells.items() if name not in ("action_tokens", "intervention_rate")
-                }
-            other = published_policy(study.dataset, part, what)
-            rows.append((
-                study.dataset, policy, cells["accuracy"], number(cells, "intervention_rate"), number(cells, "calls"),
-                number(cells, "action_tokens"), cells.get("total_tokens"), number(cells, "finalizers"),
-                number(cells, "fix_rate"), number(cells, "flip_rate"),
-                other.get("accuracy_pct"), other.get("total_tokens"), other.get("flips_pct"),
-            ))  # fmt: skip
+                cells |= {"action_tokens": None, "intervention_rate": None}
+            measured = picked(
+                cells, "accuracy", "intervention_rate", "calls", "action_tokens", "total_tokens", "finalizers",
+                "fix_rate", "flip_rate",
+            )  # fmt: skip
+            other = picked(published_policy(study.dataset, part, what), "accuracy_pct", "total_tokens", "flips_pct")
+            rows.append((study.dataset, policy, *measured, *other))
     columns = [
-        DATASET, TableColumn("policy"), TableColumn("accuracy %", NumberWithInterval(1, 100), "accuracy"),
-        TableColumn("acts on %", PERCENT, "intervention_rate"), TableColumn("calls", Number(2)),
-        ACTION_TOKENS, TableColumn("total tokens", NumberWithInterval(0), "total_tokens"),
-        TableColumn("finalizers", Number(2)), FIXES,
-        FLIPS, PUBLISHED,
-        TableColumn("published tokens", TOKENS, "published_tokens"),
-        TableColumn("published flips %", Number(2), "published_flips"),
+        DATASET, POLICY, ACCURACY, ACTS_ON, CALLS, ACTION_TOKENS, TOTAL, TableColumn("finalizers", Number(2)), FIXES,
+        FLIPS, PUBLISHED, PUBLISHED_TOKENS, TableColumn("published flips %", Number(2), "published_flips"),
     ]  # fmt: skip
     return layout(
         "Policies at their realised budgets", columns, rows, studies,
         "Rollouts are averaged within an example first. Tokens are those realised, prompts and finalizers included; "
         "accuracy(policy) − accuracy(base) = fixes − flips.",
     )  # fmt: skip
+
+
+SAVED = "action tokens saved"
+COMPARED = {
+    "correct": ("accuracy, points", 100.0),
+    "flip": ("flips, points", 100.0),
+    "total_tokens": ("total tokens", 1.0),
+    SAVED: ("action tokens saved %", 100.0),
+}
+"""What the paired table calls what it compares, and what that is multiplied with."""
 
 
 def comparisons(study: DatasetStudy) -> list[tuple[str, str, str, str]]:
@@ -143,9 +170,8 @@ def comparisons(study: DatasetStudy) -> list[tuple[str, str, str, str]]:
         found += [
             (named.primary, always, "correct", f"accuracy, selective {verify} minus always {verify}"),
             (named.primary, always, "flip", f"flips, selective {verify} minus always {verify}"),
-            (named.primary, always, "saved:action_tokens",
-             f"action tokens saved, selective {verify} against always {verify}"),
-        ]  # fmt: skip
+            (named.primary, always, SAVED, f"action tokens saved, selective {verify} against always {verify}"),
+        ]
     told = {policy: f"base {limit(study, pool)}" for pool, policy in named.budgets.items()}
     if named.primary and longest:
         found += [
@@ -165,21 +191,16 @@ def paired(studies: Sequence[DatasetStudy]) -> Table:
     """Paired differences with intervals and p (the paper's table 10)."""
     rows: list[tuple[Any, ...]] = []
     for study in studies:
-        settings = settings_of(study)
         for first, second, metric, name in comparisons(study):
-            one, two = study.values(first), study.values(second)
-            other = published_comparison(study.dataset, name)
-            if metric.startswith("saved:"):
-                row = _saved(study, first, second, metric.removeprefix("saved:"))
-                rows.append((study.dataset, first, second, "action tokens saved %", *row, None, *_other(other)))
-                continue
-            found = paired_interval(one[metric], two[metric], cluster=study.cluster, settings=settings)
-            scale = 1.0 if metric == "total_tokens" else 100.0
-            cell = _scaled(found.difference, found.low, found.high, scale)
-            label = {"correct": "accuracy, points", "flip": "flips, points"}.get(metric, "total tokens")
-            rows.append((study.dataset, first, second, label, cell, found.p_value, *_other(other)))
+            label, scale = COMPARED[metric]
+            if metric == SAVED:
+                cell, p_value = _saved(study, first, second), None
+            else:
+                cell, p_value = paired_cell(study, first, second, metric, scale)
+            other = _other(published_comparison(study.dataset, name))
+            rows.append((study.dataset, first, second, label, cell, p_value, *other))
     columns = [
-        DATASET, TableColumn("policy"), TableColumn("minus", key="baseline"),
+        DATASET, POLICY, TableColumn("minus", key="baseline"),
         TableColumn("what", key="metric"),
         TableColumn("difference", NumberWithInterval(2, signed=True)), TableColumn("p", Number(4), "p_value"),
         TableColumn("published", NumberWithInterval(2, signed=True)),
@@ -191,29 +212,18 @@ def paired(studies: Sequence[DatasetStudy]) -> Table:
     )  # fmt: skip
 
 
-def _other(found: Row) -> tuple[ShownInterval | None, float | None]:
-    if not found or found["difference"] is None:
-        return None, found.get("p")
-    return ShownInterval(found["difference"], found["ci95_low"], found["ci95_high"]), found["p"]
+def _other(found: PublishedRow) -> tuple[ShownInterval | None, float | None]:
+    numbers = picked(found, "difference", "ci95_low", "ci95_high")
+    return ShownInterval.of(tuple(numbers)), found.get("p")
 
 
-def _scaled(value: float | None, low: float | None, high: float | None, scale: float) -> ShownInterval | None:
-    return None if value is None else ShownInterval(value, low, high).times(scale)
-
-
-def _saved(study: DatasetStudy, first: str, second: str, metric: str) -> tuple[ShownInterval | None]:
-    """Share of a cost that the first saves against the second, in per cent, from resampled means."""
-    one, two = study.values(first)[metric], study.values(second)[metric]
+def _saved(study: DatasetStudy, first: str, second: str) -> ShownInterval | None:
+    """Share of the action tokens that the first saves against the second, in per cent, from resampled means."""
+    one, two = (study.values(policy)["action_tokens"] for policy in (first, second))
     if np.isnan(one).any() or np.isnan(two).any():
-        return (None,)
-    found = paired_reduction(one, two, metric, cluster=study.cluster, settings=settings_of(study))
-    return (_scaled(found.difference, found.low, found.high, 100.0),)
-
-
-def settings_of(study: DatasetStudy) -> Settings:
-    """How the study's intervals are made."""
-    made = study.result.provenance
-    return Settings(resamples=made["resamples"], level=made["level"], seed=made["seed"])
+        return None
+    found = paired_reduction(one, two, "action_tokens", cluster=study.cluster, settings=study.settings)
+    return ShownInterval.of((found.difference, found.low, found.high), 100)
 
 
 def _judged(found: CalibrationScores) -> list[float | None]:
@@ -226,24 +236,19 @@ def gates(studies: Sequence[DatasetStudy]) -> Table:
     rows = []
     for study in studies:
         for name, report in study.reports.items():
-            frozen = report.rows.filter(pl.col("rule") == "the gate, frozen").row(0, named=True)
-            there = report.rows.filter(pl.col("rule").str.starts_with("diagnostic")).row(0, named=True)
-            found, other = report.calibration, published_gate(study.dataset, name)
-            rows.append((
-                study.dataset, name, frozen["threshold"], frozen["accuracy"], frozen["intervention_rate"],
-                frozen["fix_rate"], frozen["flip_rate"], *_judged(found),
-                there["threshold"], there["accuracy"], other.get("accuracy_pct"), other.get("verify_pct"),
-            ))  # fmt: skip
+            frozen, there = report.rule(FROZEN), report.rule(HERE)
+            shown = picked(frozen, "threshold", "accuracy", "intervention_rate", "fix_rate", "flip_rate")
+            chosen, other = picked(there, "threshold", "accuracy"), published_gate(study.dataset, name)
+            theirs = picked(other, "accuracy_pct", "verify_pct")
+            rows.append((study.dataset, name, *shown, *_judged(report.calibration), *chosen, *theirs))
     columns = [
-        DATASET, TableColumn("gate for", key="gate"), TableColumn("threshold", Number(4)),
-        TableColumn("accuracy %", PERCENT, "accuracy"), TableColumn("fires %", PERCENT, "intervention_rate"),
-        FIXES, FLIPS,
+        DATASET, TableColumn("gate for", key="gate"), TableColumn("threshold", Number(4)), PLAIN_ACCURACY,
+        TableColumn("fires %", PERCENT, "intervention_rate"), FIXES, FLIPS,
         TableColumn("AUROC", Number(3), "auroc"), TableColumn("AUPRC", Number(3), "auprc"),
-        TableColumn("Brier", Number(4), "brier"),
-        TableColumn("ECE", Number(4), "ece"), TableColumn("threshold chosen here", Number(4), "diagnostic_threshold"),
+        TableColumn("Brier", Number(4), "brier"), TableColumn("ECE", Number(4), "ece"),
+        TableColumn("threshold chosen here", Number(4), "diagnostic_threshold"),
         TableColumn("its accuracy %", PERCENT, "diagnostic_accuracy"),
-        PUBLISHED,
-        TableColumn("published fires %", Number(1), "published_verify_pct"),
+        PUBLISHED, TableColumn("published fires %", Number(1), "published_verify_pct"),
     ]  # fmt: skip
     return layout(
         "Gates", columns, rows, studies,
@@ -269,15 +274,14 @@ def subgroups(studies: Sequence[DatasetStudy]) -> Table:
                 if policy in study.policies and on.any():
                     found = study.values(policy)
                     cluster = None if study.cluster is None else study.cluster[on]
-                    mean = interval(found["correct"][on], cluster=cluster, settings=settings_of(study))
+                    mean = interval(found["correct"][on], cluster=cluster, settings=study.settings)
                     flips = float(found["flip"][on].mean()) if not np.isnan(found["flip"][on]).any() else None
-                    cell = None if mean.estimate is None else ShownInterval(mean.estimate, mean.low, mean.high)
+                    cell = ShownInterval.of((mean.estimate, mean.low, mean.high))
                     theirs = other.get(known.get(policy, ""))
                     rows.append((study.dataset, state, int(on.sum()), policy, cell, flips, theirs))
     columns = [
-        DATASET, TableColumn("base attempt", key="state"), TableColumn("examples", TOKENS),
-        TableColumn("policy"), TableColumn("accuracy %", NumberWithInterval(1, 100), "accuracy"),
-        FLIPS, PUBLISHED,
+        DATASET, TableColumn("base attempt", key="state"), TableColumn("examples", TOKENS), POLICY, ACCURACY, FLIPS,
+        PUBLISHED,
     ]  # fmt: skip
     return layout("By state of the base attempt", columns, rows, studies)
 
