@@ -220,7 +220,7 @@ class _Fitting:
     def _measure(self, number: int, loss: float) -> Epoch:
         from sklearn.metrics import average_precision_score, roc_auc_score
 
-        from generate.passes.taking import outputs_of
+        from generate.passes.reader import outputs_of
 
         self.reader.network.eval()
         scores = np.zeros(len(self.dev))

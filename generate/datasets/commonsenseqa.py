@@ -14,8 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from generate.datasets.counting import Count
-from generate.datasets.data_set import DataSet, Loaded, ReadRequest, frame
+from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, frame
 from generate.datasets.published import PublishedRow, read_rows
 
 LABELS = ("A", "B", "C", "D", "E")

@@ -16,8 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from generate.datasets.counting import Count
-from generate.datasets.data_set import DataSet, Loaded, ReadRequest, example_name, frame
+from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, example_name, frame
 from generate.datasets.published import PublishedRow, find_files, read_rows
 from toolkit.answers import boxed, number_form
 

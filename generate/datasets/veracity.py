@@ -23,8 +23,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from generate.datasets.counting import Count
-from generate.datasets.data_set import DataSet, Loaded, ReadRequest, example_name, frame
+from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, example_name, frame
 from generate.datasets.published import PublishedRow, find_files, read_rows
 from toolkit.errors import ThinkbackError
 

@@ -13,8 +13,7 @@ from generate.engines.base import Prompt
 from generate.passes.embedding import Embedder, MeanPooling
 from generate.recipes.prompting import field_texts, text_of
 from generate.recipes.recipe import PoolStep, Recipe
-from generate.sampling.evidence import rank_evidence
-from generate.sampling.fewshot import FewShotPool, choose_few_shot, embed_pool, few_shot_text
+from generate.sampling.prompt_parts import FewShotPool, choose_few_shot, embed_pool, few_shot_text, rank_evidence
 from toolkit.errors import ThinkbackError
 
 EVIDENCE = "evidence"

@@ -8,7 +8,7 @@ from typing import Any
 from generate.engines.weights import versions_here
 from generate.recipes.recipe import PoolStep, Recipe
 from generate.sampling.context import Context
-from generate.sampling.models_seen import EMBEDDING, ENGINE
+from generate.sampling.identity import EMBEDDING, ENGINE
 from generate.sampling.pool_calls import FINALIZER
 from toolkit.settings import flatten
 

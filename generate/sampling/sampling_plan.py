@@ -10,7 +10,7 @@ import polars as pl
 
 from generate.recipes.example_shards import shard_of
 from generate.recipes.recipe import Recipe
-from generate.sampling.fewshot import FewShotPool, make_pool
+from generate.sampling.prompt_parts import FewShotPool, make_pool
 from generate.sampling.recipe_examples import check_examples, digest_of, load_examples, with_reference
 
 

@@ -25,9 +25,8 @@ from generate.journal.events import Answered
 from generate.passes.embedding import Embedder
 from generate.recipes.recipe import PoolStep, Recipe
 from generate.sampling.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
-from generate.sampling.identity import check_begun, check_out
+from generate.sampling.identity import EMBEDDING, ENGINE, ModelsSeen, check_begun, check_out
 from generate.sampling.manifest_source import source_of
-from generate.sampling.models_seen import EMBEDDING, ENGINE, ModelsSeen
 from generate.sampling.pool_calls import FINALIZER, ask_finalizer, ask_samples
 from generate.sampling.recipe_examples import contract_columns
 from generate.sampling.sampling_plan import SamplingPlan

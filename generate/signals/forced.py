@@ -12,8 +12,7 @@ from generate.passes.batching import Ids
 from generate.passes.reader import Reader, TextReading, encode, open_reader
 from generate.signals.signal import Additions, TraceSignal, Work, Worker
 from generate.traces.block import Texts, TraceBlock, prompt_answered
-from generate.traces.log_origins import chat_of, stopped_pools
-from generate.traces.pool_prompts import prompts_of_pools, template_of
+from generate.traces.log_origins import chat_of, prompts_of_pools, stopped_pools
 from toolkit.settings import setting
 
 
@@ -100,7 +99,7 @@ class ForcedWorker(ReadingWorker):
 
     def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> Ids:
         """The prompt as an engine would send it, and the text with the end that it had."""
-        prompt = prompt_answered(template_of(self.prompts), block, row)
+        prompt = prompt_answered(self.prompts, block, row)
         end = self.ends[not isinstance(prompt, str)] if self._ended(row) else None
         return encode(self.reader.tokens, prompt, row["text"] or "", end)
 

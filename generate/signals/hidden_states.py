@@ -17,8 +17,8 @@ import polars as pl
 
 from generate.engines.weights import find_model, installed
 from generate.passes.batching import Ids
+from generate.passes.reader import states_at
 from generate.passes.sharing import keeps_prompts, read_completions
-from generate.passes.taking import states_at
 from generate.signals.forced import ForcedWorker, TeacherForced
 from generate.signals.signal import Additions, BlockRows, Work, Workload
 from generate.traces.block import TraceBlock

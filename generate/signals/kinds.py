@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from generate.signals.claim_features import ClaimFeatures
-from generate.signals.contradiction import PeerContradiction
 from generate.signals.hidden_states import HiddenStates
-from generate.signals.judge import Judge, Reflection
-from generate.signals.listwise import Listwise
+from generate.signals.judge import Judge, Listwise, Reflection
 from generate.signals.logprob import LogProb
-from generate.signals.peers import PeerSimilarity
+from generate.signals.peers import PeerContradiction, PeerSimilarity
 from generate.signals.random_score import RandomScore
 from generate.signals.sequence_classifier import SequenceClassifier
 from generate.signals.serving import ServingFeatures

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from generate.passes.batching import Ids
-from generate.passes.taking import logprobs_of
+from generate.passes.reader import logprobs_of
 from generate.signals.forced import ForcedWorker, TeacherForced
 from generate.signals.signal import FREE, BlockRows, VerifierSignal, Worker, score_rows
 from generate.traces.block import READ, Texts, TraceBlock

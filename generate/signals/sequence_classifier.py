@@ -11,8 +11,7 @@ import numpy as np
 from generate.engines.weights import find_model
 from generate.passes.batching import Ids
 from generate.passes.classifier_folder import KEPT, kept_prompt, open_classifier
-from generate.passes.reader import Pass, TextReading
-from generate.passes.taking import outputs_of, probabilities_of
+from generate.passes.reader import Pass, TextReading, outputs_of, probabilities_of
 from generate.recipes.prompting import Template, parse_template
 from generate.signals.forced import ReadingWorker
 from generate.signals.signal import BlockRows, VerifierSignal, Work, score_rows

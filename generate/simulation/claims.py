@@ -16,7 +16,6 @@ import numpy as np
 import polars as pl
 
 from generate.simulation.claims_model import (
-    FEATURES,
     LABELS,
     ClaimsModel,
     Draws,
@@ -27,6 +26,8 @@ from generate.simulation.claims_model import (
     draw_noise,
     make_traces,
 )
+from generate.simulation.grid import write_simulated
+from generate.simulation.grid_model import FEATURES
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.settings import Checked, setting
 
@@ -59,28 +60,13 @@ def load_model(name: str) -> ClaimsModel:
     if name not in simulations():
         raise ThinkbackError(f"no simulated data set `{name}`; {suggest(name, simulations())}")
     table = tomllib.loads((files("generate.simulation") / "constants" / f"{name}.toml").read_text(encoding="utf-8"))
-    answers, tokens, seconds = table["answers"], table["tokens"], table["seconds"]
     verifiers = tuple(
         SimulatedVerifier(**{**v, "name": key, "scores": tuple(map(tuple, v["scores"]))})
-        for key, v in table["verifiers"].items()
+        for key, v in table.pop("verifiers").items()
     )
-    return ClaimsModel(
-        name=name,
-        counts=table["claims"],
-        answers=tuple(map(tuple, answers["logits"])),
-        answer_spread=answers["spread"],
-        missing=answers["missing"],
-        verifiers=verifiers,
-        prompt_tokens=tokens["prompt"],
-        prompt_spread=tokens["prompt_spread"],
-        completion_tokens=tokens["completion"],
-        completion_spread=tokens["completion_spread"],
-        max_tokens=tokens["max_tokens"],
-        seconds=seconds["trace"],
-        seconds_spread=seconds["spread"],
-        correlations=tuple(table["features"][feature] for feature in FEATURES),
-        other_h=seconds["other_h"],
-    )
+    features, answers = table.pop("features"), tuple(map(tuple, table.pop("answers")))
+    correlations = tuple(features[feature] for feature in FEATURES)
+    return ClaimsModel(name=name, answers=answers, verifiers=verifiers, correlations=correlations, **table)
 
 
 def simulate_claims(
@@ -97,9 +83,6 @@ def simulate_claims(
 
     The pool is `n<traces>`. The first traces, and the test claims, do not depend on `traces` and `dev`.
     """
-    from toolkit.files import replacing
-    from toolkit.log import LogWriter, open_log
-
     model = load_model(name)
     size = ClaimsSize(traces, dev, seed)
     traces, dev, seed = size.traces, size.dev, size.seed
@@ -107,18 +90,8 @@ def simulate_claims(
     if dev:
         parts.append(_tables(model, _stratified(model.counts, dev), "dev", traces, seed, DEV))
     tables = {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
-    with replacing(out, force) as directory:
-        writer = LogWriter(directory)
-        for table, frame in tables.items():
-            if not frame.is_empty():
-                writer.append(table, frame)
-        writer.seal(
-            validate=False,  # the rows come from here, and the tests validate them
-            name=log_name or f"simulated-{name}",
-            simulated=True,
-            source=_source(model, tables, traces, dev, seed),
-        )
-    return open_log(out)
+    source = _source(model, tables, traces, dev, seed)
+    return write_simulated(out, [tables], name=log_name or f"simulated-{name}", source=source, force=force)
 
 
 def _stratified(counts: Mapping[str, int], claims: int) -> dict[str, int]:
@@ -138,7 +111,7 @@ def _tables(
     draws = draw_noise(model, len(claims.gold), traces, seed, stream)
     made = make_traces(model, claims, draws)
     n = len(claims.gold)
-    number = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0, stream]))).permutation(n)
+    number = np.random.default_rng([seed, 0, stream]).permutation(n)
     ids = pl.Series("example_id", [f"{model.name}-{split}-{i:05d}" for i in number])
     examples = pl.DataFrame({"example_id": ids}).select(
         "example_id",

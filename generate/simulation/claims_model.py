@@ -19,12 +19,13 @@ generator of its own: the first traces are the same however many are drawn.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from generate.simulation.grid_model import FEATURES
+from generate.simulation.grid_model import FEATURES, sigmoid
 
 LABELS = ("Supports", "Refutes", "Conflicting")
 _CLAIM, _TRACE = 1, 2  # streams of random numbers
@@ -100,7 +101,7 @@ def draw_claims(model: ClaimsModel, counts: Mapping[str, int], seed: int, stream
     """Claims of every class, class after class."""
     from scipy.special import ndtri
 
-    rng = _rng(seed, _CLAIM, stream)
+    rng = np.random.default_rng([seed, _CLAIM, stream])
     kinds = 2 + len(model.verifiers)
     parts = []
     for label in LABELS:
@@ -115,16 +116,14 @@ def draw_claims(model: ClaimsModel, counts: Mapping[str, int], seed: int, stream
 
 def draw_noise(model: ClaimsModel, n: int, traces: int, seed: int, stream: int = 0) -> Draws:
     """Random numbers of `traces` traces of n claims."""
-    columns: dict[str, list[np.ndarray]] = {}
+    columns: dict[str, list[np.ndarray]] = defaultdict(list)
     for t in range(traces):
-        rng = _rng(seed, _TRACE, stream, t)
-        drawn = {"which": (rng.permutation(n) + rng.random(n)) / n, "lost": rng.random(n)}
-        drawn |= {f"e:{v.name}": rng.normal(size=n) for v in model.verifiers}
-        drawn |= {f"f:{i}": rng.normal(size=n) for i in range(len(FEATURES))}
-        drawn |= {name: rng.normal(size=n) for name in ("tokens", "seconds")}
-        drawn |= {f"s:{v.name}": rng.normal(size=n) for v in model.verifiers}
-        for name, values in drawn.items():
-            columns.setdefault(name, []).append(values)
+        rng = np.random.default_rng([seed, _TRACE, stream, t])
+        columns["which"].append((rng.permutation(n) + rng.random(n)) / n)
+        columns["lost"].append(rng.random(n))
+        names = [f"e:{v.name}" for v in model.verifiers] + [f"f:{i}" for i in range(len(FEATURES))]
+        for name in [*names, "tokens", "seconds", *(f"s:{v.name}" for v in model.verifiers)]:
+            columns[name].append(rng.normal(size=n))
     table = {name: np.stack(values, axis=1) for name, values in columns.items()}
     return Draws(
         which=table["which"],
@@ -148,7 +147,7 @@ def make_traces(model: ClaimsModel, claims: SimulatedClaims, draws: Draws) -> Si
     shared = np.take_along_axis(claims.label[first], label, axis=1) + draws.noise[first]
     rho = np.asarray(model.correlations)[:, None, None]
     x = rho * shared / np.sqrt(2) + np.sqrt(1 - rho**2) * draws.features
-    features = np.round(_sigmoid(x), 4)
+    features = np.round(sigmoid(x), 4)
     return SimulatedTraces(np.where(draws.lost < model.missing, -1, label), scores, features)
 
 
@@ -156,13 +155,5 @@ def _scores(verifier: SimulatedVerifier, claims: SimulatedClaims, draws: Draws, 
     mean = np.asarray(verifier.scores)[claims.gold]  # (n, 3)
     mean = mean + verifier.label_spread * claims.label[verifier.name] + verifier.follows * claims.answer
     z = np.take_along_axis(mean, label, axis=1) + verifier.trace_spread * draws.noise[verifier.name]
-    score = _sigmoid(z)
+    score = sigmoid(z)
     return np.round(score / verifier.grid) * verifier.grid if verifier.grid else np.round(score, 4)
-
-
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
-
-
-def _rng(seed: int, *stream: int) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, *stream])))

@@ -13,9 +13,8 @@ from generate.classifier.classifier_recipe import ClassifierTraining
 from generate.recipes.toml_file import read_toml, shipped_recipes
 from generate.signals import contradiction, numeric, serving, similarity
 from generate.signals.hidden_states import HiddenStates
-from generate.signals.judge import Judge
+from generate.signals.judge import Judge, Listwise
 from generate.signals.kinds import KINDS
-from generate.signals.listwise import Listwise
 from generate.signals.logprob import LogProb
 from generate.signals.random_score import RandomScore
 from generate.signals.sequence_classifier import SequenceClassifier

@@ -1,7 +1,12 @@
-"""Few-shot examples: fixed ones, or those of a disjoint pool that are most like the question.
+"""What goes into prompts by similarity: passages of evidence, and few-shot examples.
 
-An example of the pool that is among the data, by its id or by its question (case and white space apart), is left out
-and counted: a prompt must not hold the answer to its own question.
+Passages are ranked by similarity to the question, cut to the top k above a floor that gives way: a claim without
+evidence can't be judged, so where fewer than k passages reach the floor the best k are taken all the same, and the log
+says that the floor was relaxed.
+
+Few-shot examples are fixed ones, or those of a disjoint pool that are most like the question. An example of the pool
+that is among the data, by its id or by its question (case and white space apart), is left out and counted: a prompt
+must not hold the answer to its own question.
 """
 
 from __future__ import annotations
@@ -14,8 +19,42 @@ import polars as pl
 
 from generate.passes.embedding import Embedder, unit_rows
 from generate.recipes.prompting import Template, field_texts
-from generate.recipes.recipe import FewShotSettings
+from generate.recipes.recipe import EvidenceSettings, FewShotSettings
 from toolkit.errors import ThinkbackError, suggest
+
+
+@dataclass(frozen=True)
+class ChosenEvidence:
+    """The passages of one example, best first: their places among the candidates, cosines, and whether relaxed."""
+
+    places: tuple[int, ...]
+    similarities: tuple[float, ...]
+    relaxed: bool
+
+
+def choose_evidence(similarities: np.ndarray, rule: EvidenceSettings) -> ChosenEvidence:
+    """(n,) cosines of an example's candidates -> the chosen ones; ties go to the earlier candidate."""
+    order = np.argsort(-similarities, kind="stable")[: rule.top]
+    passing = int((similarities >= rule.floor).sum())
+    return ChosenEvidence(
+        places=tuple(int(place) for place in order),
+        similarities=tuple(float(similarities[place]) for place in order),
+        relaxed=passing < len(order),
+    )
+
+
+def rank_evidence(
+    questions: Sequence[str], candidates: Sequence[Sequence[str]], rule: EvidenceSettings, embedder: Embedder
+) -> list[ChosenEvidence]:
+    """The chosen passages of each example. A passage that several examples share is embedded once."""
+    texts = list(dict.fromkeys([*questions, *(text for passages in candidates for text in passages)]))
+    place = {text: i for i, text in enumerate(texts)}
+    rows = unit_rows(embedder, texts)
+    chosen = []
+    for question, passages in zip(questions, candidates, strict=True):
+        mine = rows[[place[text] for text in passages]] if passages else np.zeros((0, rows.shape[1]))
+        chosen.append(choose_evidence(mine @ rows[place[question]], rule))
+    return chosen
 
 
 @dataclass(frozen=True)
