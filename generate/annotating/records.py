@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from generate.engines.weights import versions_here
-from generate.journal.begun import difference
+from generate.journal.database import difference
 from generate.signals.signal import Additions, TraceSignal
 from generate.traces.log_origins import sources_of
 from toolkit.errors import ThinkbackError

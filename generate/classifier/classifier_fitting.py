@@ -90,7 +90,7 @@ def fit_classifier(
                     " both labels: raise `context`, or choose another model"
                 )
         fitting = _Fitting(reader, training, texts, rows, fits, recipe.seed)
-        epochs, best = fitting.run(say or _silent, started)
+        epochs, best = fitting.run(say or (lambda _: None), started)
         trained = Trained(
             tuple(epochs), best, int((fits & ~rows.dev).sum()), int((fits & rows.dev).sum()),
             float(rows.labels[fits].mean()), int((~fits).sum()),
@@ -172,7 +172,7 @@ class _Fitting:
                 best, held = number, self._moving_weights()
             elif number - best >= self.training.patience:
                 break
-        self._put_back(held or {})
+        self.reader.network.load_state_dict(held or {}, strict=False)
         return epochs, best
 
     def _epoch(self, advance: Advance) -> float:
@@ -236,14 +236,6 @@ class _Fitting:
         named = self.reader.network.named_parameters()
         return {name: p.detach().clone() for name, p in named if p.requires_grad}
 
-    def _put_back(self, weights: dict[str, Any]) -> None:
-        import torch
-
-        with torch.no_grad():
-            for name, parameter in self.reader.network.named_parameters():
-                if name in weights:
-                    parameter.copy_(weights[name])
-
 
 def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Trained) -> None:
     """The folder: weights, tokenizer, and `classifier.json` with the prompt and how training went."""
@@ -273,7 +265,3 @@ def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Train
         "trained": asdict(trained),
     }
     (folder / KEPT).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-
-def _silent(_: str) -> None:
-    """Says nothing."""

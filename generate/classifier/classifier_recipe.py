@@ -9,7 +9,7 @@ from pathlib import Path
 
 from generate.engines.loading import DEVICES, DTYPES
 from generate.recipes.prompting import Template, read_template
-from generate.recipes.toml_file import RecipePart, read_head, read_toml
+from generate.recipes.toml_file import RecipePart, naming, read_head, read_toml
 from toolkit.errors import ThinkbackError
 from toolkit.settings import check, from_table, setting
 
@@ -83,12 +83,10 @@ class ClassifierRecipe(RecipePart):
 def load_training(recipe: str | Path, settings: Sequence[str] = ()) -> ClassifierRecipe:
     """Read the table `[classifier]` of a recipe. ThinkbackError: one line that names the file and the key."""
     top, path = read_toml(recipe, settings)
-    try:
+    with naming(path):
         if "classifier" not in top:
             raise ThinkbackError("trains nothing: it has no `[classifier]`")
         training = from_table(ClassifierTraining, top["classifier"], "classifier")
         head, folder = read_head(top, path), path.resolve().parent
         template = read_template(training.prompt, folder)
         return ClassifierRecipe(path.name, folder, head.name, head.seed, training, template)
-    except ThinkbackError as error:
-        raise ThinkbackError(f"recipe `{path.name}`: {error}") from None

@@ -162,6 +162,12 @@ def shares(total: float, weights: Sequence[float]) -> list[float]:
     return [total * weight / whole for weight in weights]
 
 
+def summed(made: Sequence[Completion], name: str) -> Any:
+    """The sum of a cost of several completions; None where one of them is not known."""
+    parts = [getattr(one, name) for one in made]
+    return None if None in parts else sum(parts)
+
+
 def writable(completion: Completion) -> Completion:
     """A completion as a log can hold it. A text that was cut within a character, as some servers send it, holds half of
     one, which no file can; and a log-probability that is NaN or infinite counts as not known."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from generate.engines.base import EngineError
-from generate.engines.weights import ModelFiles, first_line, installed
+from generate.engines.weights import ModelFiles, first_line, installed, quieten
 
 DEVICES = ("auto", "cpu", "cuda")
 DTYPES = ("auto", "float64", "float32", "bfloat16", "float16")
@@ -58,7 +57,7 @@ def load_network(files: ModelFiles, head: str, placing: Placing, what: str) -> A
     """
     import transformers
 
-    transformers.utils.logging.disable_progress_bar()
+    quieten()  # of what transformers reports of missing weights, what matters is an error of ours
     device = chosen_device(placing.device, what)
     dtype = placing.dtype if placing.dtype != "auto" or device == "cuda" else "float32"
     options: dict[str, Any] = dict(placing.options)
@@ -68,38 +67,21 @@ def load_network(files: ModelFiles, head: str, placing: Placing, what: str) -> A
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True
         )
     try:
-        with _silent():
-            loaded: Any = getattr(transformers, HEADS[head]).from_pretrained(
-                str(files.folder),
-                dtype=dtype,
-                use_safetensors=True,
-                trust_remote_code=False,
-                local_files_only=True,
-                output_loading_info=True,
-                **options,
-            )
+        loaded: Any = getattr(transformers, HEADS[head]).from_pretrained(
+            str(files.folder),
+            dtype=dtype,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+            **options,
+        )
     except Exception as error:  # transformers raises OSError, ValueError, RuntimeError and safetensors' own
         raise EngineError(f"model `{files.name}` cannot be loaded: {first_line(error)}") from None
     model, info = loaded
     missing = sorted(info["missing_keys"])
     if missing and not placing.new_head:
-        hint = (
-            "it has no trained classifier: train one with `thinkback fit`"
-            if head == "sequence"
-            else ("fetch or save it again")
-        )
+        untrained = "it has no trained classifier: train one with `thinkback fit`"
+        hint = untrained if head == "sequence" else "fetch or save it again"
         raise EngineError(f"model `{files.name}`: its files lack {len(missing)} weights, `{missing[0]}` first; {hint}")
     return model.eval() if placing.load_in_4bit else model.to(device).eval()
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Keep back transformers' own report of missing weights: what matters of it is an error of ours."""
-    from transformers.utils import logging
-
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)

@@ -57,9 +57,7 @@ class ReplyChoice:
         return self.finish_reason == "stop"
 
 
-def read_reply(
-    payload: Any, *, wanted: int, prompt: Prompt, logprobs: int, counter: Counter | None, latency_s: float
-) -> list[Completion]:
+def read_reply(payload: Any, call: Call, wanted: int, counter: Counter | None, latency_s: float) -> list[Completion]:
     """The samples of one request's answer, in the order of their `index`.
 
     Raises HalfAnswer when there are fewer than `wanted`, or one lacks its text.
@@ -68,12 +66,12 @@ def read_reply(
     prompt_tokens, total = _usage(payload)
     counts, estimated = completion_counts(choices, total, counter)
     if prompt_tokens is None and counter is not None:
-        prompt_tokens, estimated = len(counter.encode(prompt)), True
+        prompt_tokens, estimated = len(counter.encode(call.prompt)), True
     return [
         Completion(
             text=choice.text,
             token_ids=choice.token_ids,
-            token_logprobs=choice.logprobs[-logprobs:] if logprobs and choice.logprobs is not None else None,
+            token_logprobs=choice.logprobs[-call.logprobs :] if call.logprobs and choice.logprobs is not None else None,
             sum_logprob=None if choice.logprobs is None else sum(choice.logprobs),
             prompt_tokens=prompt_tokens,
             completion_tokens=count,

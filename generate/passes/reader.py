@@ -81,9 +81,9 @@ class Reader:
         left: bool,
         base: ModelFiles | None = None,
     ):
-        self.files, self.tokens, self.network, self.head = files, tokens, network, head
+        self.files, self.tokens, self.network, self.head, self.base = files, tokens, network, head, base
         self.context = longest(base or files, tokens, context)
-        self.batch_tokens, self.base = tokens_in_batch(batch_tokens, network.device.type), base
+        self.batch_tokens = tokens_in_batch(batch_tokens, network.device.type)
         self.busy_s = 0.0
         self.own_pad = network.config.pad_token_id
         self._takes = frozenset(inspect.signature(network.forward).parameters)
@@ -324,6 +324,6 @@ def outputs_of(read: Pass) -> np.ndarray:
 
 def probabilities_of(read: Pass) -> np.ndarray:
     """A classifier's outputs as probabilities of its labels, (n, labels) float64."""
-    outputs = outputs_of(read)
-    weights = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
+    from scipy.special import softmax
+
+    return np.asarray(softmax(outputs_of(read), axis=1))

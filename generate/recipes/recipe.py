@@ -49,6 +49,11 @@ class DataSettings(Checked):
     limit: int | None = setting(None, low=1)
     options: Mapping[str, Any] = setting({})
 
+    @property
+    def source(self) -> str:
+        """What errors call the data."""
+        return self.path or self.dataset
+
 
 @dataclass(frozen=True)
 class EngineSettings:

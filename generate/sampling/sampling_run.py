@@ -25,12 +25,19 @@ from generate.journal.events import Answered
 from generate.passes.embedding import Embedder
 from generate.recipes.recipe import PoolStep, Recipe
 from generate.sampling.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
-from generate.sampling.identity import EMBEDDING, ENGINE, ModelsSeen, check_begun, check_out
-from generate.sampling.manifest_source import source_of
-from generate.sampling.pool_calls import FINALIZER, ask_finalizer, ask_samples
-from generate.sampling.recipe_examples import contract_columns
-from generate.sampling.sampling_plan import SamplingPlan
-from generate.sampling.trace_rows import Judging, judged, judging, read, readable, trace_row
+from generate.sampling.provenance import EMBEDDING, ENGINE, ModelsSeen, check_begun, check_out, source_of
+from generate.sampling.samples import (
+    FINALIZER,
+    Judging,
+    ask_finalizer,
+    ask_samples,
+    judged,
+    judging,
+    read,
+    readable,
+    trace_row,
+)
+from generate.sampling.sampling_plan import SamplingPlan, contract_columns
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, LogError, LogWriter, collect, open_log
 from toolkit.progress import Advance, uncounted

@@ -149,15 +149,11 @@ def peers_of(groups: Sequence[int], earlier: bool, most: int | None) -> list[lis
 
     groups: ascending, those of a group in order of sample index.
     """
-    found: list[list[int]] = []
-    start = 0
-    for place, group in enumerate(groups):
-        if groups[start] != group:
-            start = place
-        end = place if earlier else next((i for i in range(place, len(groups)) if groups[i] != group), len(groups))
-        others = [i for i in range(start, end) if i != place]
-        by_distance = sorted((abs(i - place), i) for i in others)
-        found.append(sorted(i for _, i in by_distance[:most]))
+    starts, ends = (np.searchsorted(groups, groups, side=side).tolist() for side in ("left", "right"))
+    found = []
+    for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        others = [i for i in range(start, place if earlier else end) if i != place]
+        found.append(sorted(sorted(others, key=lambda i: (abs(i - place), i))[:most]))
     return found
 
 

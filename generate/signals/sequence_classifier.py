@@ -14,7 +14,7 @@ from generate.passes.classifier_folder import KEPT, kept_prompt, open_classifier
 from generate.passes.reader import Pass, TextReading, outputs_of, probabilities_of
 from generate.recipes.prompting import Template, parse_template
 from generate.signals.forced import ReadingWorker
-from generate.signals.signal import BlockRows, VerifierSignal, Work, score_rows
+from generate.signals.signal import BlockRows, VerifierSignal, Work
 from generate.traces.block import TRACE_FIELDS, TraceBlock, check_fields, prompt_about
 from toolkit.errors import ThinkbackError
 from toolkit.progress import Advance
@@ -46,15 +46,7 @@ class ClassifierWorker(ReadingWorker):
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """One verification for each trace that fits."""
-        texts, traces, skipped = self.fitting(block)
-        rows: list[dict[str, Any]] = [{} for _ in traces]
-        for read in self.reader.read(texts):
-            scores = self._scores(read)
-            for place, score, device_s in zip(read.places, scores.tolist(), read.device_s, strict=True):
-                own = {"prompt_tokens": len(texts[place]), "completion_tokens": 0, "latency_s": read.seconds}
-                rows[place] = self.step.row(traces[place], score, **own, device_s=device_s)
-            advance(len(read.places))
-        return BlockRows(score_rows(rows, self.step.decimals), skipped)
+        return self.scored(block, advance, lambda read, _: self._scores(read).tolist())
 
     def _scores(self, read: Pass) -> np.ndarray:
         """(n,) scores of a batch, as the settings say."""

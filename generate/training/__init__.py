@@ -2,7 +2,6 @@
 
 model_recipe  what is trained on what, in which phases (TOML)
 llama         the model, its tokenizer of characters, its folder
-texts         the texts of a phase: solutions, revisions, judgements, and the samples that the later ones are about
-padded_texts  texts as padded arrays of like length
+texts         the texts of a phase: solutions, revisions, judgements, as padded arrays
 trainer       all phases, their optimizers and schedule, with a report of what was learnt
 """

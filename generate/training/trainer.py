@@ -18,8 +18,7 @@ from generate.engines.weights import find_model, first_line, installed, versions
 from generate.tasks import stream
 from generate.training.llama import load_model, make_model, make_tokenizer, save_model
 from generate.training.model_recipe import ModelRecipe, Phase, RateSchedule
-from generate.training.padded_texts import IGNORED, TextBatch, batches
-from generate.training.texts import sample_attempts, texts
+from generate.training.texts import IGNORED, TextBatch, batches, sample_attempts, texts
 from toolkit.errors import ThinkbackError
 from toolkit.files import check_replaceable
 from toolkit.progress import Advance, uncounted

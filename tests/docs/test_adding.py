@@ -11,10 +11,10 @@ import pytest
 
 from generate.classifier.classifier_recipe import ClassifierTraining
 from generate.recipes.toml_file import read_toml, shipped_recipes
-from generate.signals import contradiction, numeric, serving, similarity
+from generate.signals import numeric, peers, serving, similarity
+from generate.signals.additions import KINDS
 from generate.signals.hidden_states import HiddenStates
 from generate.signals.judge import Judge, Listwise
-from generate.signals.kinds import KINDS
 from generate.signals.logprob import LogProb
 from generate.signals.random_score import RandomScore
 from generate.signals.sequence_classifier import SequenceClassifier
@@ -32,7 +32,7 @@ SECTIONS: dict[str, tuple[list[Any], tuple[str, ...]]] = {
     "Features": (list(KINDS["features"].values()), COMMON),
     "Hidden states": ([HiddenStates], ("kind", *COMMON)),
 }
-MODULES: tuple[ModuleType, ...] = (contradiction, numeric, serving, similarity)
+MODULES: tuple[ModuleType, ...] = (numeric, peers, serving, similarity)
 
 
 def rows(heading: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from generate.recipes.recipe import AnswerSettings, EvidenceSettings, FewShotSet
 from generate.recipes.recipe_file import load_recipe
 from generate.recipes.temperatures import Balanced, Constant, Mixture, read_schedule, seed_of
 from generate.sampling.prompt_parts import choose_evidence, choose_few_shot, few_shot_text, make_pool, rank_evidence
-from generate.sampling.trace_rows import judged, read, readable, trace_row
+from generate.sampling.samples import judged, read, readable, trace_row
 from tests.generate.toy import Letters, reply, write_recipe
 from toolkit.errors import ThinkbackError
 

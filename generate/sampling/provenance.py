@@ -1,23 +1,28 @@
-"""Is the log in `out` of this recipe, and by the same models? If not: what differs, the first in the recipe's order.
+"""How a log came about: whether a run goes on with the one in `out`, and the manifest's `source`.
 
-The recipe names a model, and another one may lie under that name on another day. So what an engine and an encoder say
-of themselves is kept in the journal from the first call on, and compared whenever one is opened: weights by their hash,
-folders by their name. It is also what the manifest tells, with all that servers reported in all runs.
+Is the log in `out` of this recipe, and by the same models? If not, errors say what differs, the first in the recipe's
+order. The recipe names a model, and another one may lie under that name on another day. So what an engine and an
+encoder say of themselves is kept in the journal from the first call on, and compared whenever one is opened: weights by
+their hash, folders by their name. It is also what the manifest tells, with all that servers reported in all runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from generate.engines.base import Engine
-from generate.journal.begun import difference
-from generate.journal.database import BEGUN, FOLDER, Journal
+from generate.engines.weights import versions_here
+from generate.journal.database import BEGUN, FOLDER, Journal, difference
 from generate.journal.events import Answered
 from generate.passes.embedding import Embedder
+from generate.recipes.recipe import PoolStep, Recipe
+from generate.sampling.context import Context
+from generate.sampling.samples import FINALIZER
 from toolkit.errors import ThinkbackError
 from toolkit.log import open_log
+from toolkit.settings import flatten
 
 
 def check_out(identity: Mapping[str, Any], out: Path) -> None:
@@ -89,3 +94,56 @@ class ModelsSeen:
         if now != before:
             self.known[what] = now
             self.journal.keep(MODELS, self.known)
+
+
+SEEDS = "first 4 bytes, without the sign bit, of SHA-256 of recipe seed, example, pool and index, joined by byte 0"
+
+
+def source_of(
+    recipe: Recipe,
+    identity: Mapping[str, Any],
+    models: Mapping[str, Mapping[str, Any]],
+    context: Context,
+    seconds: Mapping[str, float],
+    failures: Sequence[tuple[str, str]],
+) -> dict[str, Any]:
+    """Settings, texts of prompts, versions; per pool model, engine, prompt, sampling, seed, wall-clock seconds.
+
+    `models`: what engine and encoder say of themselves (models_seen.py). `seconds`: wall-clock per pool, finalizers
+    under their own name. `failures`: calls without traces, and why.
+    """
+    source: dict[str, Any] = {
+        "generated_by": "thinkback generate",
+        "recipe": recipe.name,
+        "seed": recipe.seed,
+        "seeds": SEEDS,
+        "shard": identity["shard"],
+        "versions": versions_here(),
+        "prompts": {name: template.text for name, template in recipe.prompts.items()},
+        "pools": {step.pool: _pool(recipe, step, models[ENGINE], seconds) for step in recipe.steps},
+        "failures": [{"call": call, "reason": reason} for call, reason in failures],
+        "settings": dict(identity),
+    }
+    if context.pool is not None:
+        source["few_shot"] = {"examples": len(context.pool.ids), "left_out_as_data": context.pool.excluded}
+    if EMBEDDING in models:
+        source["embedding"] = dict(models[EMBEDDING])
+    return source
+
+
+def _pool(recipe: Recipe, step: PoolStep, engine: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
+    sampling = flatten(step)
+    pool: dict[str, Any] = {
+        "model": engine["model"],
+        "engine": dict(engine),
+        "action": step.action,
+        "prompt": step.prompt,
+        "sampling": {key: value for key, value in sampling.items() if key not in ("pool", "prompt", "action")},
+        "seed": recipe.seed,
+        "wall_clock_s": round(seconds.get(step.pool, 0.0) + seconds.get(step.pool + FINALIZER, 0.0), 3),
+    }
+    if step.of is not None:
+        pool["of"] = step.of
+    if recipe.finalizer is not None and step.finalize:
+        pool["finalizer"] = recipe.finalizer.prompt
+    return pool
