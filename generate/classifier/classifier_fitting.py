@@ -18,8 +18,7 @@ import numpy as np
 
 from generate.classifier.classifier_recipe import ClassifierRecipe, ClassifierTraining
 from generate.classifier.labelled_traces import TrainingRows, training_rows
-from generate.engines.loading import Placing, load_network
-from generate.engines.weights import find_model, installed, load_tokens, versions_here
+from generate.engines.weights import Placing, find_model, installed, load_network, load_tokens, versions_here
 from generate.passes.batching import Ids, batches
 from generate.passes.classifier_folder import KEPT, quiet
 from generate.passes.reader import Reader

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from generate.engines.loading import DEVICES, DTYPES
+from generate.engines.weights import DEVICES, DTYPES
 from generate.recipes.prompting import Template, read_template
 from generate.recipes.toml_file import RecipePart, naming, read_head, read_toml
 from toolkit.errors import ThinkbackError

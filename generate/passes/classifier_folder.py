@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines.base import EngineError
-from generate.engines.loading import Placing, load_network
-from generate.engines.weights import ModelFiles, find_model, first_line, installed, load_tokens
+from generate.engines.weights import ModelFiles, Placing, find_model, first_line, installed, load_network, load_tokens
 from generate.passes.reader import Reader, TextReading, open_reader
 
 KEPT = "classifier.json"

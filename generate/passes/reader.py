@@ -12,8 +12,19 @@ from typing import Any
 import numpy as np
 
 from generate.engines.base import EngineError, Prompt, shares
-from generate.engines.loading import DEVICES, DTYPES, Placing, load_network, ran_out
-from generate.engines.weights import ModelFiles, Tokens, find_model, installed, load_tokens, versions
+from generate.engines.weights import (
+    DEVICES,
+    DTYPES,
+    ModelFiles,
+    Placing,
+    Tokens,
+    find_model,
+    installed,
+    load_network,
+    load_tokens,
+    ran_out,
+    versions,
+)
 from generate.passes.batching import Ids, Padded, batches, pad, tokens_in_batch
 from toolkit.settings import Checked, setting
 
@@ -65,7 +76,7 @@ def in_memory(texts: int, tokens: int) -> Iterator[None]:
 
 
 class Reader:
-    """A model that reads. `head`: one of generate.engines.loading.HEADS; `context`: its longest text in tokens; `left`:
+    """A model that reads. `head`: one of generate.engines.weights.HEADS; `context`: its longest text in tokens; `left`:
     pad on that side, which encoders never are, for their heads read the first place; `base`: the files of the model
     that an adapter was put on.
     """

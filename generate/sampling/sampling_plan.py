@@ -16,7 +16,7 @@ import polars as pl
 
 from generate.recipes.example_shards import shard_of
 from generate.recipes.recipe import FILES, AnswerSettings, DataSettings, Recipe
-from generate.sampling.prompt_parts import FewShotPool, make_pool
+from generate.sampling.context import FewShotPool, make_pool
 from toolkit.answers import normalise
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import LogError, schema_of
@@ -171,11 +171,9 @@ def _registered(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.Dat
     from generate.datasets import lines, load
 
     path = None if data.path is None else find(data.path)
-    options = {name: _found(name, value, find) for name, value in data.options.items()}
+    options = dict(data.options)
+    for name in FILES & options.keys():
+        if isinstance(options[name], str):
+            options[name] = str(find(options[name]))
     loaded = load(data.dataset, path, data.split, options)
     return loaded.examples, tuple(lines(loaded.counts))
-
-
-def _found(name: str, value: Any, find: Callable[[str], Path]) -> Any:
-    """An option that names a file, as that file's path; any other as it is."""
-    return str(find(value)) if name in FILES and isinstance(value, str) else value
