@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import httpx
 
 AGAIN = frozenset({408, 409, 425, 429})
-FINAL = {401: "refuses the key", 402: "wants payment", 403: "forbids it", 404: "knows no such address or model"}
+FINAL = {401: "refuses the key", 402: "asks for payment", 403: "forbids it", 404: "does not know this address or model"}
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 

@@ -131,7 +131,7 @@ class StatesWorker(ForcedWorker):
         for layer in self.step.layers:
             if not -last - 1 <= layer <= last:
                 raise ThinkbackError(
-                    f"{self.step.place}: `layers`: the model has {last} layers, so {layer} is none of them:"
+                    f"{self.step.place}: `layers`: the model has {last} layers, so {layer} is not one of them:"
                     f" 0 is the embeddings and {last}, or -1, the last"
                 )
 

@@ -194,7 +194,7 @@ def simulations() -> tuple[str, ...]:
 def load_model(name: str) -> ClaimsModel:
     """The constants of one data set. Raises ThinkbackError for an unknown name."""
     if name not in simulations():
-        raise ThinkbackError(f"no simulated data set `{name}`; {suggest(name, simulations())}")
+        raise ThinkbackError(f"unknown simulated data set `{name}`; {suggest(name, simulations())}")
     table = tomllib.loads((files("generate.simulation") / "constants" / f"{name}.toml").read_text(encoding="utf-8"))
     verifiers = tuple(
         SimulatedVerifier(**{**v, "name": key, "scores": tuple(map(tuple, v["scores"]))})

@@ -83,7 +83,7 @@ def test_only_completions_and_their_ends_are_learnt() -> None:
         text = tokenizer.decode([token for token in ids if token != tokenizer.pad_token_id], skip_special_tokens=True)
         assert text == f"{number // 2}+{number // 2}\n#### {number}"
         first = int(np.argmax(targets != IGNORED))
-        assert targets[first] == ids[first + 1]  # each place foretells the next one
+        assert targets[first] == ids[first + 1]  # each place predicts the next one
     assert batch.tokens == sum(len(tokenizer.decode(row[row != tokenizer.pad_token_id], skip_special_tokens=True)) + 1
                                for row in batch.ids)  # fmt: skip
 
