@@ -176,12 +176,11 @@ class Lacking:
 
 def estimate_additions(plan: AnnotationPlan) -> list[Lacking]:
     """One line per signal, in the order in which they are made."""
-    return [_estimate(plan, todo) for todo in plan.todo]
-
-
-def _estimate(plan: AnnotationPlan, todo: SignalPlan) -> Lacking:
-    load = Workload(plan.additions, todo.traces.height, todo.groups, partial(_text_bytes, plan, todo))
-    return Lacking(todo.step.name, todo.step.kind, load.traces, todo.asked_for, todo.step.cost(load))
+    found = []
+    for todo in plan.todo:
+        load = Workload(plan.additions, todo.traces.height, todo.groups, partial(_text_bytes, plan, todo))
+        found.append(Lacking(todo.step.name, todo.step.kind, load.traces, todo.asked_for, todo.step.cost(load)))
+    return found
 
 
 def _text_bytes(plan: AnnotationPlan, todo: SignalPlan) -> int:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import polars as pl
@@ -231,9 +232,7 @@ class _SignalRun:
 
 def _single(block: TraceBlock) -> dict[str, str]:
     """The wanted traces that are alone in their group."""
-    counts: dict[Any, int] = {}
-    for row in block.rows:
-        counts[group_of(row)] = counts.get(group_of(row), 0) + 1
+    counts = Counter(map(group_of, block.rows))
     return {row["trace_id"]: SINGLE for row in block.rows if counts[group_of(row)] == 1}
 
 
@@ -241,10 +240,7 @@ def _together(frames: list[pl.LazyFrame], one_row: bool) -> pl.LazyFrame:
     """The rows of several signals for one table; with `one_row` those of one trace in one row."""
     if not one_row:
         return pl.concat(frames)
-    joined = frames[0]
-    for frame in frames[1:]:
-        joined = joined.join(frame, on=["trace_id", "example_id"], how="full", coalesce=True)
-    return joined
+    return reduce(lambda a, b: a.join(b, on=["trace_id", "example_id"], how="full", coalesce=True), frames)
 
 
 def _opened(additions: Additions) -> Engine:

@@ -20,8 +20,8 @@ from generate.classifier.classifier_recipe import ClassifierRecipe, ClassifierTr
 from generate.classifier.labelled_traces import TrainingRows, training_rows
 from generate.engines.weights import Placing, find_model, installed, load_network, load_tokens, versions_here
 from generate.passes.batching import Ids, batches
-from generate.passes.classifier_folder import KEPT, quiet
 from generate.passes.reader import Reader
+from generate.signals.sequence_classifier import KEPT, quiet
 from toolkit.errors import ThinkbackError
 from toolkit.files import replacing
 from toolkit.log import Log

@@ -173,7 +173,7 @@ def _csv(path: Path, text: str) -> list[dict[str, Any]]:
         for number, row in enumerate(reader, start=1):
             if None in row or None in row.values():
                 raise ThinkbackError(
-                    f"`{path}`, row {number}: does not have the {len(reader.fieldnames or ())} columns of the first line"
+                    f"`{path}`, row {number}: does not have the {len(reader.fieldnames or ())} columns of the header"
                 )
             rows.append(dict(row))
     except csv.Error as error:

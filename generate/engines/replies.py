@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import groupby
 from typing import Any, Protocol
 
 from generate.engines.base import Call, Completion, Prompt, finish_word
@@ -50,11 +51,6 @@ class ReplyChoice:
     token_ids: tuple[int, ...] | None
     logprobs: tuple[float, ...] | None
     told: int | None  # tokens that the server told one by one
-
-    @property
-    def ended(self) -> bool:
-        """Whether it ended by itself: with a token, or a stop string, that its text does not hold."""
-        return self.finish_reason == "stop"
 
 
 def read_reply(payload: Any, call: Call, wanted: int, counter: Counter | None, latency_s: float) -> list[Completion]:
@@ -165,7 +161,8 @@ def completion_counts(
     if exact and (total is not None or all(choice.token_ids for choice in choices)):
         return list(told), False
     if counter is not None:
-        whole = [counter.count(choice.text) + choice.ended for choice in choices]
+        # one that ended by itself has a token, or a stop string, that its text does not hold
+        whole = [counter.count(choice.text) + (choice.finish_reason == "stop") for choice in choices]
     elif len(whole) < len(told):
         return [None] * len(choices), False
     return [*(divide(total, whole) if total is not None else whole)], True
@@ -209,13 +206,9 @@ def limit_too_large(said: str) -> bool:
 
 def requests_of(call: Call, most: int) -> list[list[int]]:
     """The call's samples in groups of equal temperature, at most `most` in each."""
-    groups: list[list[int]] = []
-    for index, temperature in enumerate(call.temperatures):
-        if groups and len(groups[-1]) < most and call.temperatures[groups[-1][0]] == temperature:
-            groups[-1].append(index)
-        else:
-            groups.append([index])
-    return groups
+    alike = groupby(range(len(call.seeds)), key=call.temperatures.__getitem__)
+    runs = [list(run) for _, run in alike]
+    return [run[start : start + most] for run in runs for start in range(0, len(run), most)]
 
 
 def retry_after(value: str | None) -> float | None:

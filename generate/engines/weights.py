@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from generate.engines.base import EngineError, Prompt, is_folder
+from generate.engines.base import EngineError, Prompt
 
 PAST_THE_PAD = frozenset({
     "camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta",
@@ -136,10 +136,11 @@ def find_model(
     """The files of a local folder or of a hub's model; the log's name of a folder is its last part. `hint`: what to do
     where there is none and none may be fetched.
     """
-    if is_folder(model):
+    folder = Path(model).expanduser()
+    if folder.is_dir():
         if revision is not None:
             raise EngineError(f"`revision` names a version on a hub, and the model `{model}` is a folder")
-        folder = Path(model).expanduser().resolve()
+        folder = folder.resolve()
         found = ModelFiles(folder, folder.name, None)
     else:
         found = _hub_model(model, revision, hint=None if download else hint)

@@ -276,16 +276,11 @@ class _Run:
         source = source_of(
             self.plan.recipe, self.plan.identity, self.models.known, self.context, self.seconds, failures
         )
-        found = self.judging()
+        found = judging(self.writer.log().scan("traces"), self.plan.recipe.answers, self.cache)
         source |= {"counts": list(self.plan.notes), "judging": None if found is None else asdict(found)}
         self.writer.seal(name=self.plan.recipe.name, license=self.plan.recipe.license, source=source)
         self.journal.remove()
         return Generated(open_log(self.writer.path), failures, found)
-
-    def judging(self) -> Judging | None:
-        """How the answers of the whole log were judged, where that took more than comparing strings."""
-        log = self.writer.log()
-        return judging(log.scan("traces"), self.plan.recipe.answers, self.cache) if log.has("traces") else None
 
     def kept(self, error: ThinkbackError) -> ThinkbackError:
         """The error that ended a run, which says that progress is saved, where there is some, and to run again where

@@ -311,10 +311,5 @@ def _uses(parts: tuple[ClaimPart, ...], column: int) -> list[tuple[str, int, int
 
 def _say(table: FactTable, part: ClaimPart, rng: random.Random) -> str:
     wording = rng.choice(_WORDS[(part.kind, part.way)])
-    return wording.format(
-        a=table.topics[part.column],
-        b=table.topics[part.other],
-        n=part.number,
-        y=table.years[part.year],
-        z=table.years[part.later],
-    )
+    first, second = table.topics[part.column], table.topics[part.other]
+    return wording.format(a=first, b=second, n=part.number, y=table.years[part.year], z=table.years[part.later])
