@@ -294,7 +294,7 @@ class Recipe(RecipePart):
         flat |= flatten(self.engine.identity(), "engine")
         if self.engine.options.seeds_are_shared:
             flat["engine.samples_per_call"] = self.engine.samples_per_call
-        for place in ("engine.model", "engine.tokenizer"):  # which weights lie there is for models_seen.py to know
+        for place in ("engine.model", "engine.tokenizer"):  # which weights lie there is for ModelsSeen to know
             folder = flat.get(place) and self.find(str(flat[place]))
             if folder and folder.is_dir():
                 flat[place] = folder.resolve().name

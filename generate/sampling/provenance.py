@@ -109,7 +109,7 @@ def source_of(
 ) -> dict[str, Any]:
     """Settings, texts of prompts, versions; per pool model, engine, prompt, sampling, seed, wall-clock seconds.
 
-    `models`: what engine and encoder say of themselves (models_seen.py). `seconds`: wall-clock per pool, finalizers
+    `models`: what engine and encoder say of themselves (ModelsSeen). `seconds`: wall-clock per pool, finalizers
     under their own name. `failures`: calls without traces, and why.
     """
     source: dict[str, Any] = {

@@ -45,6 +45,7 @@ KINDS: dict[str, dict[str, type[TraceSignal]]] = {
     },
     "states": {"states": HiddenStates},
 }
+"""The kinds of signals there are, by the list of a recipe that they stand in: a further one is a line here."""
 DEFAULTS = {"states": "states"}
 """The kind of a table that names none, where there was no other before."""
 
