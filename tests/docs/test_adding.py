@@ -67,7 +67,7 @@ def test_every_setting_is_listed_with_its_default(heading: str) -> None:
 
 @pytest.mark.parametrize("name", [*CLAIM_FEATURES, *SERVING, "peer_similarity", "peer_contradiction"])
 def test_every_feature_says_what_it_is_its_range_and_its_source(name: str) -> None:
-    (made,) = (getattr(module, name) for module in MODULES if getattr(module, name, None) is not None)
+    (made,) = {getattr(module, name) for module in MODULES if getattr(module, name, None) is not None}
     assert "Range" in made.__doc__
     assert "Source: " in made.__doc__
     assert f"`{name}`" in section("adding.md", "Features")
