@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from generate.simulation.claims import load_model
-from generate.simulation.claims_model import draw_claims, draw_noise, make_traces
+from generate.simulation.claims import draw_claims, draw_noise, load_model, make_traces
 from replay.sampling.prefix import running_best
 from replay.sampling.stops import Margin, crossing_step
 from replay.sampling.surrogate import Surrogate, pick

@@ -1,16 +1,21 @@
-"""What a log lacks of what a recipe adds: for each signal the traces that have no row yet."""
+"""What a log lacks of what a recipe adds: for each signal the traces that have no row yet, and what they cost at most.
+
+The estimate is a bound, not a forecast, and loads no model: a text has at most as many tokens as bytes in UTF-8, a
+listwise prompt holds whole texts, and every judgement is counted as asked twice.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 
 from generate.annotating.records import check_settings, recorded, settled
 from generate.recipes.example_shards import shard_of
-from generate.signals.signal import Additions, TraceSignal
+from generate.signals.signal import Additions, Cost, TraceSignal, Workload
 from generate.traces.block import GROUP
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.log import Log, collect, open_sealed
@@ -156,3 +161,33 @@ def _pools(lacking: pl.DataFrame, traces: pl.DataFrame) -> tuple[str, ...]:
     while more := {parent for pool, parent in above if pool in known} - known:
         known |= more
     return tuple(sorted(known))
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """Upper bounds for one signal. `asked_for`: the traces that it is for, done ones included."""
+
+    name: str
+    kind: str
+    traces: int
+    asked_for: int
+    cost: Cost
+
+
+def estimate_additions(plan: AnnotationPlan) -> list[Lacking]:
+    """One line per signal, in the order in which they are made."""
+    found = []
+    for todo in plan.todo:
+        load = Workload(plan.additions, todo.traces.height, todo.groups, partial(_text_bytes, plan, todo))
+        found.append(Lacking(todo.step.name, todo.step.kind, load.traces, todo.asked_for, todo.step.cost(load)))
+    return found
+
+
+def _text_bytes(plan: AnnotationPlan, todo: SignalPlan) -> int:
+    """Bytes of the traces' texts and of all columns of their examples, for every trace."""
+    columns = [name for name, kind in plan.log.columns("examples").items() if kind == pl.String]
+    own = collect(plan.log.scan("traces", ["trace_id", "text"]), plan.log).join(todo.traces, on="trace_id")
+    texts = own["text"].str.len_bytes().sum() or 0
+    sizes = pl.sum_horizontal(pl.col(name).str.len_bytes().fill_null(0) for name in columns if name != "example_id")
+    examples = collect(plan.log.scan("examples", columns).select("example_id", size=sizes), plan.log)
+    return int(texts) + int(todo.traces.join(examples, on="example_id")["size"].sum())

@@ -12,9 +12,10 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import polars as pl
@@ -67,7 +68,12 @@ def add(
         runs = [_SignalRun(plan, one, held) for one in todo]
         advance = started(sum(run.done() for run in runs)) if started is not None else uncounted
         for run in runs:
-            made.append((run.step, run.record, run.make(open_engine or _opened, embedder, advance)))
+            try:
+                described = run.make(open_engine or _opened, embedder, advance)
+            except UnreadableError:  # it is asked anew by the next run: what was said is not kept
+                run.drop()
+                raise
+            made.append((run.step, run.record, described))
             for table, rows in run.rows():
                 tables.setdefault(table, []).append(rows)
         shared = {step.table for step, *_ in made if step.one_row}
@@ -134,7 +140,7 @@ class _SignalRun:
         plan, todo = self.plan, self.todo
         work = Work(plan.additions, plan.log, todo.pools, todo.existing, self.journal, open_engine, embedder)
         # an interruption between journal and shard leaves skips noted whose block's rows are missing, never rows twice
-        with contextlib.closing(self.step.worker(self.step, work)) as worker, self._forgetting():
+        with contextlib.closing(self.step.worker(self.step, work)) as worker:
             described = self.known(worker.describe())
             late = sorted(todo.late - set(self.there())) if todo.late else []
             if late:
@@ -193,15 +199,6 @@ class _SignalRun:
         if made.rows.height:
             self.writer.append(self.step.table, made.rows)
 
-    @contextlib.contextmanager
-    def _forgetting(self) -> Iterator[None]:
-        """A verifier that was given up is asked anew by the next run: what it said is not kept."""
-        try:
-            yield
-        except UnreadableError:
-            self._remove()
-            raise
-
     def rows(self) -> Iterator[tuple[str, pl.LazyFrame]]:
         """What was made and the log lacks, by table."""
         log, due = self.writer.log(), self.todo.traces.select("trace_id").lazy()
@@ -218,14 +215,15 @@ class _SignalRun:
         existing = self.step.existing(self.plan.log) if left.height else None
         left = left if existing is None else left.join(existing, on="trace_id", how="anti")
         if not frozenset(left["trace_id"]) - self.todo.settled:
-            self._remove()
+            self.drop()
 
     def remove_unused(self) -> None:
         """Where nothing was made, nothing is left."""
         if self.journal.out.is_dir() and self.journal.empty() and not self.writer.log().shards:
-            self._remove()
+            self.drop()
 
-    def _remove(self) -> None:
+    def drop(self) -> None:
+        """The folder goes, whatever it holds."""
         shutil.rmtree(self.journal.out, ignore_errors=True)
         for folder in (self.journal.out.parent, self.journal.out.parent.parent):
             with contextlib.suppress(OSError):  # another run is at work there
@@ -234,9 +232,7 @@ class _SignalRun:
 
 def _single(block: TraceBlock) -> dict[str, str]:
     """The wanted traces that are alone in their group."""
-    counts: dict[Any, int] = {}
-    for row in block.rows:
-        counts[group_of(row)] = counts.get(group_of(row), 0) + 1
+    counts = Counter(map(group_of, block.rows))
     return {row["trace_id"]: SINGLE for row in block.rows if counts[group_of(row)] == 1}
 
 
@@ -244,10 +240,7 @@ def _together(frames: list[pl.LazyFrame], one_row: bool) -> pl.LazyFrame:
     """The rows of several signals for one table; with `one_row` those of one trace in one row."""
     if not one_row:
         return pl.concat(frames)
-    joined = frames[0]
-    for frame in frames[1:]:
-        joined = joined.join(frame, on=["trace_id", "example_id"], how="full", coalesce=True)
-    return joined
+    return reduce(lambda a, b: a.join(b, on=["trace_id", "example_id"], how="full", coalesce=True), frames)
 
 
 def _opened(additions: Additions) -> Engine:

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from generate.engines.weights import versions_here
-from generate.journal.begun import difference
+from generate.journal.database import difference
 from generate.signals.signal import Additions, TraceSignal
 from generate.traces.log_origins import sources_of
 from toolkit.errors import ThinkbackError
@@ -107,13 +107,14 @@ def with_records(
         before = section.get(step.name) or {}
         before = before if _matters(before, step.identity(additions)) else {}
         check_marks([before], step, additions, described)  # a shard may have come meanwhile
+        versions = described.get("versions")
         entry: dict[str, Any] = {
             "added_by": "thinkback generate --on",
             "recipe": additions.name,
             "kind": step.kind,
             "seed": additions.seed,
             **described,
-            "versions": {**versions_here(), **_versions(described)},
+            "versions": {**versions_here(), **(versions if isinstance(versions, Mapping) else {})},
             "settings": step.identity(additions),
             "rows": before.get("rows", 0) + record.rows,
             "wall_clock_s": round(before.get("wall_clock_s", 0.0) + record.seconds, 3),
@@ -133,8 +134,3 @@ def with_records(
         section[step.name] = entry
         whole[step.section] = section
     return whole
-
-
-def _versions(described: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = described.get("versions")
-    return found if isinstance(found, Mapping) else {}

@@ -18,11 +18,10 @@ import numpy as np
 
 from generate.classifier.classifier_recipe import ClassifierRecipe, ClassifierTraining
 from generate.classifier.labelled_traces import TrainingRows, training_rows
-from generate.engines.loading import Placing, load_network
-from generate.engines.weights import find_model, installed, load_tokens, versions_here
+from generate.engines.weights import Placing, find_model, installed, load_network, load_tokens, versions_here
 from generate.passes.batching import Ids, batches
-from generate.passes.classifier_folder import KEPT, quiet
 from generate.passes.reader import Reader
+from generate.signals.sequence_classifier import KEPT, quiet
 from toolkit.errors import ThinkbackError
 from toolkit.files import replacing
 from toolkit.log import Log
@@ -90,7 +89,7 @@ def fit_classifier(
                     " both labels: raise `context`, or choose another model"
                 )
         fitting = _Fitting(reader, training, texts, rows, fits, recipe.seed)
-        epochs, best = fitting.run(say or _silent, started)
+        epochs, best = fitting.run(say or (lambda _: None), started)
         trained = Trained(
             tuple(epochs), best, int((fits & ~rows.dev).sum()), int((fits & rows.dev).sum()),
             float(rows.labels[fits].mean()), int((~fits).sum()),
@@ -172,7 +171,7 @@ class _Fitting:
                 best, held = number, self._moving_weights()
             elif number - best >= self.training.patience:
                 break
-        self._put_back(held or {})
+        self.reader.network.load_state_dict(held or {}, strict=False)
         return epochs, best
 
     def _epoch(self, advance: Advance) -> float:
@@ -220,7 +219,7 @@ class _Fitting:
     def _measure(self, number: int, loss: float) -> Epoch:
         from sklearn.metrics import average_precision_score, roc_auc_score
 
-        from generate.passes.taking import outputs_of
+        from generate.passes.reader import outputs_of
 
         self.reader.network.eval()
         scores = np.zeros(len(self.dev))
@@ -235,14 +234,6 @@ class _Fitting:
     def _moving_weights(self) -> dict[str, Any]:
         named = self.reader.network.named_parameters()
         return {name: p.detach().clone() for name, p in named if p.requires_grad}
-
-    def _put_back(self, weights: dict[str, Any]) -> None:
-        import torch
-
-        with torch.no_grad():
-            for name, parameter in self.reader.network.named_parameters():
-                if name in weights:
-                    parameter.copy_(weights[name])
 
 
 def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Trained) -> None:
@@ -273,7 +264,3 @@ def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Train
         "trained": asdict(trained),
     }
     (folder / KEPT).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-
-def _silent(_: str) -> None:
-    """Says nothing."""

@@ -7,18 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from generate.engines.loading import DEVICES, DTYPES
+from generate.engines.weights import DEVICES, DTYPES
 from generate.recipes.prompting import Template, read_template
-from generate.recipes.toml_file import RecipePart, read_head, read_toml
+from generate.recipes.toml_file import RecipePart, naming, read_head, read_toml
 from toolkit.errors import ThinkbackError
 from toolkit.settings import check, from_table, setting
 
 FIX = "fix:"
-METHODS = ("lora", "full")
-BALANCES = ("weight", "sample", "none")
-METRICS = ("auprc", "accuracy")
-KEEPS = ("adapter", "merged")
-STORES = ("float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -40,14 +35,14 @@ class ClassifierTraining:
     pools: tuple[str, ...] = setting(())
     split: tuple[str, ...] = setting(())
     dataset: tuple[str, ...] = setting(())
-    method: str = setting("lora", choices=METHODS)
+    method: str = setting("lora", choices=("lora", "full"))
     rank: int = setting(8, low=1)
     alpha: int = setting(16, low=1)
     dropout: float = setting(0.0, low=0, high=0.9)
     adapt: tuple[str, ...] = setting(("all-linear",))
-    balance: str = setting("weight", choices=BALANCES)
+    balance: str = setting("weight", choices=("weight", "sample", "none"))
     dev: float = setting(0.2, low=0.01, high=0.9)
-    metric: str = setting("auprc", choices=METRICS)
+    metric: str = setting("auprc", choices=("auprc", "accuracy"))
     epochs: int = setting(3, low=1)
     patience: int = setting(2, low=1)
     learning_rate: float = setting(2e-4, low=1e-9, high=1)
@@ -59,8 +54,8 @@ class ClassifierTraining:
     device: str = setting("auto", choices=DEVICES)
     dtype: str = setting("auto", choices=DTYPES)
     load_in_4bit: bool = setting(False)
-    keep: str = setting("adapter", choices=KEEPS)
-    store: str = setting("float32", choices=STORES)
+    keep: str = setting("adapter", choices=("adapter", "merged"))
+    store: str = setting("float32", choices=("float32", "float16", "bfloat16"))
 
     def __post_init__(self) -> None:
         check(self)
@@ -83,12 +78,10 @@ class ClassifierRecipe(RecipePart):
 def load_training(recipe: str | Path, settings: Sequence[str] = ()) -> ClassifierRecipe:
     """Read the table `[classifier]` of a recipe. ThinkbackError: one line that names the file and the key."""
     top, path = read_toml(recipe, settings)
-    try:
+    with naming(path):
         if "classifier" not in top:
             raise ThinkbackError("trains nothing: it has no `[classifier]`")
         training = from_table(ClassifierTraining, top["classifier"], "classifier")
         head, folder = read_head(top, path), path.resolve().parent
         template = read_template(training.prompt, folder)
         return ClassifierRecipe(path.name, folder, head.name, head.seed, training, template)
-    except ThinkbackError as error:
-        raise ThinkbackError(f"recipe `{path.name}`: {error}") from None

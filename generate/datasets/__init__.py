@@ -21,13 +21,10 @@ from typing import Any
 
 import polars as pl
 
-from generate.datasets.choosing import Choosing, choose, divide
 from generate.datasets.commonsenseqa import COMMONSENSEQA
 from generate.datasets.competition import MATH, MATH500
-from generate.datasets.counting import Count, lines
-from generate.datasets.data_set import DataSet, Loaded, ReadRequest
-from generate.datasets.gsm8k import GSM8K
-from generate.datasets.gsm_symbolic import GSM_SYMBOLIC, GSM_SYMBOLIC_P1, GSM_SYMBOLIC_P2
+from generate.datasets.data_set import Choosing, Count, DataSet, Loaded, ReadRequest, choose, divide, lines
+from generate.datasets.gsm8k import GSM8K, GSM_SYMBOLIC, GSM_SYMBOLIC_P1, GSM_SYMBOLIC_P2
 from generate.datasets.published import find_files
 from generate.datasets.veracity import CLAIMDECOMP, QUANTEMP
 from generate.tasks import TASKS, task_examples

@@ -14,8 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from generate.datasets.counting import Count
-from generate.datasets.data_set import DataSet, Loaded, ReadRequest, frame
+from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, frame
 from generate.datasets.published import PublishedRow, read_rows
 
 LABELS = ("A", "B", "C", "D", "E")
@@ -43,7 +42,7 @@ def _example(request: ReadRequest, row: PublishedRow) -> dict[str, Any]:
     if gold is None and request.split != "test":
         row.text("answerKey")
     if gold is not None and gold not in LABELS:
-        raise row.fail("answerKey", f"`{gold}` is none of the letters A to E")
+        raise row.fail("answerKey", f"`{gold}` is not one of the letters A to E")
     listed = "\n".join(f"({label}) {text}" for label, text in zip(LABELS, choices, strict=True))
     return {
         "example_id": f"{request.name}-{row.text('id')}",

@@ -16,9 +16,8 @@ from typing import Any
 
 import polars as pl
 
-from generate.datasets.counting import Count
-from generate.datasets.data_set import DataSet, Loaded, ReadRequest, example_name, frame
-from generate.datasets.published import PublishedRow, find_files, read_rows
+from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, example_name, frame
+from generate.datasets.published import PublishedRow, find_files, folded, read_rows
 from toolkit.answers import boxed, number_form
 
 _MATH = {"train": 7_500, "test": 5_000}
@@ -33,9 +32,9 @@ def read_math(request: ReadRequest) -> Loaded:
     counts = [Count(f"math {request.split} problems", examples.height, _MATH.get(request.split), source)]
     if "exclude" in request.options:
         barred = {
-            _folded(row.text("problem")) for row in read_rows(find_files(request.options["exclude"], MATH500_FILES))
+            folded(row.text("problem")) for row in read_rows(find_files(request.options["exclude"], MATH500_FILES))
         }
-        kept = examples.filter([_folded(question) not in barred for question in examples["question"]])
+        kept = examples.filter([folded(question) not in barred for question in examples["question"]])
         counts.append(
             Count(f"math {request.split} problems that are in the excluded file", examples.height - kept.height)
         )
@@ -85,10 +84,6 @@ def _level(row: PublishedRow) -> int | None:
     if found is None:
         raise row.fail("level", f"`{value}` is not a level: `Level 1` to `Level 5`, or 1 to 5")
     return None if found[1] == "?" else int(found[1])
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())
 
 
 MATH500_FILES = ("test.jsonl", "math500.jsonl", "test-*.parquet", "*.jsonl")

@@ -1,15 +1,22 @@
-"""GSM8K (Cobbe et al. 2021, arXiv:2110.14168): grade-school problems with whole-number answers.
+"""GSM8K (Cobbe et al. 2021, arXiv:2110.14168): grade-school problems with integer answers.
 
 Published as `train.jsonl` and `test.jsonl` (also as Parquet) with `question` and `answer`; the answer is a worked
 solution that ends in `#### 18`. LiLaVe trains on 1,000 questions of the training part (`choose = 1000`).
+
+GSM-Symbolic, main, p1 and p2 (Mirzadeh et al. 2024, arXiv:2410.05229): GSM8K questions made again from templates.
+
+Published as JSON lines with `id` (the template), `instance`, `question`, `answer` (as GSM8K's), `original_id` (the
+question of GSM8K's test part that the template was made from), `original_question`, `original_answer`, `canary`.
+
+The instances of one template share a cluster. It is named after the GSM8K question, so that main, p1 and p2, whose
+templates were made from the same questions, cluster together in one log.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
-from generate.datasets.counting import Count
-from generate.datasets.data_set import DataSet, Loaded, ReadRequest, example_name, frame
+from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, example_name, frame
 from generate.datasets.published import PublishedRow, read_rows
 from toolkit.answers import number_form
 
@@ -25,7 +32,7 @@ def final_number(row: PublishedRow, column: str = "answer") -> str:
     return number
 
 
-def read(request: ReadRequest) -> Loaded:
+def read_gsm8k(request: ReadRequest) -> Loaded:
     """GSM8K's examples. `solution` is the published worked solution."""
     rows = [
         {
@@ -44,5 +51,49 @@ GSM8K = DataSet(
     name="gsm8k",
     published_by="Cobbe et al. 2021, arXiv:2110.14168",
     files={split: (f"{split}.jsonl", f"main/{split}-*.parquet", f"{split}-*.parquet") for split in ("train", "test")},
-    read=read,
+    read=read_gsm8k,
 )
+
+
+_SOURCE = "Mirzadeh et al. 2024: 50 instances a template"
+_VARIANTS = {"gsm-symbolic": (5_000, 100), "gsm-symbolic-p1": (5_000, 100), "gsm-symbolic-p2": (2_500, 50)}
+
+
+def read_symbolic(request: ReadRequest) -> Loaded:
+    """The questions of one variant, all of them test questions."""
+    rows = []
+    for row in read_rows(request.files):
+        template, instance, original = (row.number_of(column) for column in ("id", "instance", "original_id"))
+        rows.append(
+            {
+                "example_id": f"{request.name}-{template:04d}-{instance:02d}",
+                "question": row.text("question"),
+                "gold": final_number(row),
+                "cluster": f"gsm8k-test-{original:05d}",
+                "solution": row.text("answer"),
+                "template": template,
+                "instance": instance,
+            }
+        )
+    extra = {"solution": pl.String(), "template": pl.Int32(), "instance": pl.Int32()}
+    examples = frame(request, rows, extra)
+    questions, templates = _VARIANTS[request.name]
+    counts = (
+        Count(f"{request.name} questions", examples.height, questions, _SOURCE),
+        Count(f"{request.name} templates", examples["template"].n_unique(), templates, _SOURCE),
+    )
+    return Loaded(examples, counts)
+
+
+def _variant(name: str, file: str, folder: str) -> DataSet:
+    return DataSet(
+        name=name,
+        published_by="Mirzadeh et al. 2024, arXiv:2410.05229",
+        files={"test": (file, f"generated_data/{file}", f"{folder}/test.jsonl", f"{folder}/test-*.parquet")},
+        read=read_symbolic,
+    )
+
+
+GSM_SYMBOLIC = _variant("gsm-symbolic", "GSM_symbolic.jsonl", "main")
+GSM_SYMBOLIC_P1 = _variant("gsm-symbolic-p1", "GSM_p1.jsonl", "p1")
+GSM_SYMBOLIC_P2 = _variant("gsm-symbolic-p2", "GSM_p2.jsonl", "p2")

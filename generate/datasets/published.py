@@ -5,6 +5,7 @@ A mistake in them is one line that names the file, the column and the row. Rows 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
@@ -100,6 +101,11 @@ def read_rows(files: Path | Sequence[Path]) -> list[PublishedRow]:
     return rows
 
 
+def folded(text: str) -> str:
+    """A text whose white space does not count."""
+    return " ".join(text.split())
+
+
 def find_files(path: str | Path, names: Iterable[str]) -> tuple[Path, ...]:
     """The file itself; in a folder the files of the first pattern of `names` that matches any, sorted."""
     place = Path(path)
@@ -167,7 +173,7 @@ def _csv(path: Path, text: str) -> list[dict[str, Any]]:
         for number, row in enumerate(reader, start=1):
             if None in row or None in row.values():
                 raise ThinkbackError(
-                    f"`{path}`, row {number}: has not the {len(reader.fieldnames or ())} columns of the head"
+                    f"`{path}`, row {number}: does not have the {len(reader.fieldnames or ())} columns of the header"
                 )
             rows.append(dict(row))
     except csv.Error as error:
@@ -193,17 +199,12 @@ def _lines(path: Path, text: str) -> list[dict[str, Any]]:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             if not rows:
-                return _whole(path, text, error)
-            raise ThinkbackError(f"`{path}`, line {number}: is not JSON: {error.msg}") from None
+                with contextlib.suppress(json.JSONDecodeError):
+                    return [_object(path, "row 1", json.loads(text))]
+            place = number if rows else 1
+            raise ThinkbackError(f"`{path}`, line {place}: is not JSON: {error.msg}") from None
         rows.append(_object(path, f"line {number}", row))
     return rows
-
-
-def _whole(path: Path, text: str, first: json.JSONDecodeError) -> list[dict[str, Any]]:
-    try:
-        return [_object(path, "row 1", json.loads(text))]
-    except json.JSONDecodeError:
-        raise ThinkbackError(f"`{path}`, line 1: is not JSON: {first.msg}") from None
 
 
 def _object(path: Path, place: str, row: Any) -> dict[str, Any]:

@@ -23,9 +23,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from generate.datasets.counting import Count
-from generate.datasets.data_set import DataSet, Loaded, ReadRequest, example_name, frame
-from generate.datasets.published import PublishedRow, find_files, read_rows
+from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, example_name, frame
+from generate.datasets.published import PublishedRow, find_files, folded, read_rows
 from toolkit.errors import ThinkbackError
 
 LABELS = ("Supports", "Refutes", "Conflicting")
@@ -51,7 +50,7 @@ def read_quantemp(request: ReadRequest) -> Loaded:
     rows, bare = [], 0
     for number, row in enumerate(read_rows(request.files)):
         claim = row.text("claim")
-        found = passages.get(_folded(claim), []) if passages is not None else []
+        found = passages.get(folded(claim), []) if passages is not None else []
         bare += not found
         rows.append(
             {
@@ -141,7 +140,7 @@ def _passages(request: ReadRequest) -> dict[str, list[str]] | None:
         if not all(isinstance(one, str) for one in documents):
             raise row.fail("docs", "holds something that is not a string")
         kept = dict.fromkeys(one.strip() for one in documents if one.strip())
-        found.setdefault(_folded(row.text("claim")), list(kept))
+        found.setdefault(folded(row.text("claim")), list(kept))
     return found
 
 
@@ -156,10 +155,6 @@ def _counts(
         published = shares[place] if shares else None
         counts.append(Count(f"{said}, {label}", int((golds == label).sum()), published, source if shares else ""))
     return counts
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())
 
 
 QUANTEMP = DataSet(

@@ -16,23 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from toolkit.errors import ThinkbackError
 from toolkit.settings import check, from_table
 
 FINISH_WORDS = {
-    "eos": "stop",
-    "eos_token": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
+    **dict.fromkeys(("eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(
+        ("max_tokens", "max_length", "max_output_tokens", "model_length", "model_context_window_exceeded"), "length"
+    ),
     "abort": "error",
-    "max_tokens": "length",
-    "max_length": "length",
-    "max_output_tokens": "length",
-    "model_length": "length",
-    "model_context_window_exceeded": "length",
 }
 
 
@@ -162,6 +156,12 @@ def shares(total: float, weights: Sequence[float]) -> list[float]:
     return [total * weight / whole for weight in weights]
 
 
+def summed(made: Sequence[Completion], name: str) -> Any:
+    """The sum of a cost of several completions; None where one of them is not known."""
+    parts = [getattr(one, name) for one in made]
+    return None if None in parts else sum(parts)
+
+
 def writable(completion: Completion) -> Completion:
     """A completion as a log can hold it. A text that was cut within a character, as some servers send it, holds half of
     one, which no file can; and a log-probability that is NaN or infinite counts as not known."""
@@ -221,8 +221,3 @@ def read_settings(kind: type[Options], given: Mapping[str, Any], engine: str) ->
         return from_table(kind, given)
     except ThinkbackError as error:
         raise EngineError(f"engine `{engine}`: {error}") from None
-
-
-def is_folder(model: str) -> bool:
-    """Whether a model is named by a folder rather than by its name on a hub."""
-    return Path(model).expanduser().is_dir()

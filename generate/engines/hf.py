@@ -26,8 +26,20 @@ from generate.engines.base import (
     too_long,
 )
 from generate.engines.decoding import DecodedBatch, NotANumber, SampleRow, WrittenSample, decode_batch
-from generate.engines.loading import DEVICES, DTYPES, Placing, load_network, ran_out
-from generate.engines.weights import FETCH, ModelFiles, Tokens, find_model, installed, load_tokens, versions
+from generate.engines.weights import (
+    DEVICES,
+    DTYPES,
+    FETCH,
+    ModelFiles,
+    Placing,
+    Tokens,
+    find_model,
+    installed,
+    load_network,
+    load_tokens,
+    ran_out,
+    versions,
+)
 from toolkit.settings import setting
 
 

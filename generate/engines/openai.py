@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import httpx
 
 AGAIN = frozenset({408, 409, 425, 429})
-FINAL = {401: "refuses the key", 402: "wants payment", 403: "forbids it", 404: "knows no such address or model"}
+FINAL = {401: "refuses the key", 402: "asks for payment", 403: "forbids it", 404: "does not know this address or model"}
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -83,7 +83,7 @@ class OpenAIEngine:
 
     def __init__(self, settings: OpenAISettings, counter: Counter | None) -> None:
         self.settings, self.model = settings, settings.model
-        self._counter = counter
+        self.counter = counter
         self._reported: set[str] = set()  # the models that answered, as the server names them
         self._versions: set[str] = set()  # its `system_fingerprint`s
 
@@ -144,17 +144,6 @@ class OpenAIEngine:
         for key, seen in (("model", self._reported), ("system_fingerprint", self._versions)):
             if isinstance(payload.get(key), str):
                 seen.add(payload[key])
-
-    def read(self, payload: Any, call: Call, samples: Sequence[int], latency_s: float) -> list[Completion]:
-        """The samples of an answer."""
-        return read_reply(
-            payload,
-            wanted=len(samples),
-            prompt=call.prompt,
-            logprobs=call.logprobs,
-            counter=self._counter,
-            latency_s=latency_s,
-        )
 
 
 class _Exchange:
@@ -309,7 +298,7 @@ class _Exchange:
             self._judge(response, call)
         try:
             payload = response.json()
-            completions = self.engine.read(payload, call, samples, latency_s)
+            completions = read_reply(payload, call, len(samples), self.engine.counter, latency_s)
         except HalfAnswer as error:
             raise _Again(self._clean(str(error))) from None
         except (ValueError, TypeError, AttributeError, KeyError):

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import groupby
 from typing import Any, Protocol
 
 from generate.engines.base import Call, Completion, Prompt, finish_word
@@ -51,15 +52,8 @@ class ReplyChoice:
     logprobs: tuple[float, ...] | None
     told: int | None  # tokens that the server told one by one
 
-    @property
-    def ended(self) -> bool:
-        """Whether it ended by itself: with a token, or a stop string, that its text does not hold."""
-        return self.finish_reason == "stop"
 
-
-def read_reply(
-    payload: Any, *, wanted: int, prompt: Prompt, logprobs: int, counter: Counter | None, latency_s: float
-) -> list[Completion]:
+def read_reply(payload: Any, call: Call, wanted: int, counter: Counter | None, latency_s: float) -> list[Completion]:
     """The samples of one request's answer, in the order of their `index`.
 
     Raises HalfAnswer when there are fewer than `wanted`, or one lacks its text.
@@ -68,12 +62,12 @@ def read_reply(
     prompt_tokens, total = _usage(payload)
     counts, estimated = completion_counts(choices, total, counter)
     if prompt_tokens is None and counter is not None:
-        prompt_tokens, estimated = len(counter.encode(prompt)), True
+        prompt_tokens, estimated = len(counter.encode(call.prompt)), True
     return [
         Completion(
             text=choice.text,
             token_ids=choice.token_ids,
-            token_logprobs=choice.logprobs[-logprobs:] if logprobs and choice.logprobs is not None else None,
+            token_logprobs=choice.logprobs[-call.logprobs :] if call.logprobs and choice.logprobs is not None else None,
             sum_logprob=None if choice.logprobs is None else sum(choice.logprobs),
             prompt_tokens=prompt_tokens,
             completion_tokens=count,
@@ -167,7 +161,8 @@ def completion_counts(
     if exact and (total is not None or all(choice.token_ids for choice in choices)):
         return list(told), False
     if counter is not None:
-        whole = [counter.count(choice.text) + choice.ended for choice in choices]
+        # one that ended by itself has a token, or a stop string, that its text does not hold
+        whole = [counter.count(choice.text) + (choice.finish_reason == "stop") for choice in choices]
     elif len(whole) < len(told):
         return [None] * len(choices), False
     return [*(divide(total, whole) if total is not None else whole)], True
@@ -211,13 +206,9 @@ def limit_too_large(said: str) -> bool:
 
 def requests_of(call: Call, most: int) -> list[list[int]]:
     """The call's samples in groups of equal temperature, at most `most` in each."""
-    groups: list[list[int]] = []
-    for index, temperature in enumerate(call.temperatures):
-        if groups and len(groups[-1]) < most and call.temperatures[groups[-1][0]] == temperature:
-            groups[-1].append(index)
-        else:
-            groups.append([index])
-    return groups
+    alike = groupby(range(len(call.seeds)), key=call.temperatures.__getitem__)
+    runs = [list(run) for _, run in alike]
+    return [run[start : start + most] for run in runs for start in range(0, len(run), most)]
 
 
 def retry_after(value: str | None) -> float | None:

@@ -20,6 +20,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -67,7 +68,7 @@ class Journal:
 
     def _begin(self) -> None:
         """Take hold of the file, make its tables, and take over what a journal of the old form holds."""
-        try:
+        with self._named():
             for setting in SETTINGS:
                 self._db.execute(f"PRAGMA {setting}")
             self._db.execute("BEGIN IMMEDIATE")
@@ -75,8 +76,6 @@ class Journal:
             for kind in KINDS:
                 self._db.execute(f"CREATE TABLE IF NOT EXISTS {kind.__name__} ({', '.join(columns_of(kind))})")
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise self._trouble(error) from None
         if (self.folder / OLD).exists():
             if not self.kept(OLD):
                 self.append(
@@ -98,28 +97,22 @@ class Journal:
     def append(self, events: Iterable[Event], keep: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         """Keep events, and named mappings in the place of those kept before: all of them or, after a kill, none."""
         rows = [(type(event), row_of(event)) for event in events]
-        try:
+        with self._named():
             self._db.execute("BEGIN")
             for kind, row in rows:
                 self._db.execute(f"INSERT INTO {kind.__name__} VALUES ({', '.join('?' * len(row))})", row)
             for name, value in (keep or {}).items():
                 self._db.execute("INSERT OR REPLACE INTO Kept VALUES (?, ?)", (name, json.dumps(value)))
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise self._trouble(error) from None
         self._unsynced = True
         if time.monotonic() - self._synced_at >= SYNC_S:
             self.sync()
 
     def events(self, kind: type[Kind]) -> Iterator[Kind]:
         """All events of one kind, in the order in which they came."""
-        try:
+        with self._named():
             for row in self._db.execute(f"SELECT * FROM {kind.__name__} ORDER BY rowid"):
                 yield event_of(kind, row)  # type: ignore[arg-type, misc]
-        except sqlite3.Error as error:
-            raise self._trouble(error) from None
 
     def empty(self) -> bool:
         """Whether nothing has happened yet."""
@@ -131,10 +124,8 @@ class Journal:
 
     def kept(self, name: str) -> dict[str, Any]:
         """What was kept under a name; empty where nothing was."""
-        try:
+        with self._named():
             row = self._db.execute("SELECT value FROM Kept WHERE name = ?", (name,)).fetchone()
-        except sqlite3.Error as error:
-            raise self._trouble(error) from None
         return {} if row is None else dict(json.loads(row[0]))
 
     def sync(self) -> None:
@@ -152,6 +143,16 @@ class Journal:
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Errors of SQLite say what to do; what was begun is given up."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise self._trouble(error) from None
+
     def _trouble(self, error: sqlite3.Error) -> ThinkbackError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_BUSY:
@@ -161,3 +162,22 @@ class Journal:
         full = code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
         what = f"the disk is full or failed; {SAVED}" if full else str(error)
         return ThinkbackError(f"`{self.out}` can't be written: {what}")
+
+
+def difference(
+    before: Mapping[str, Any], now: Mapping[str, Any], keys: Iterable[str] | None = None, most: int = 60
+) -> str | None:
+    """ "`seed` is 1 there and 2 here" of the first key that differs, by default of all, those of now first; None where
+    none does. Values are cut after so many characters.
+    """
+    for key in dict.fromkeys([*now, *before]) if keys is None else keys:
+        if now.get(key) != before.get(key):
+            return f"`{key}` is {_shown(before.get(key), most)} there and {_shown(now.get(key), most)} here"
+    return None
+
+
+def _shown(value: Any, most: int) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) <= most:
+        return text
+    return f'{text[: most - 2]}…"' if isinstance(value, str) else f"{text[: most - 1]}…"

@@ -11,8 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from generate.engines.loading import chosen_device
-from generate.engines.weights import ModelFiles, find_model, installed, quieten
+from generate.engines.weights import ModelFiles, chosen_device, find_model, installed, quieten
 from generate.passes.batching import Ids, batches, pad, tokens_in_batch
 from toolkit.errors import ThinkbackError
 

@@ -1,4 +1,4 @@
-"""A loaded model that reads texts: what it was loaded from, what fits it, and one forward pass after the other."""
+"""A loaded model that reads texts: what fits it, its forward passes, and what is taken from them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,22 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from generate.engines.base import EngineError, Prompt, shares
-from generate.engines.loading import DEVICES, DTYPES, Placing, load_network, ran_out
-from generate.engines.weights import ModelFiles, Tokens, find_model, installed, load_tokens, versions
+from generate.engines.weights import (
+    DEVICES,
+    DTYPES,
+    ModelFiles,
+    Placing,
+    Tokens,
+    find_model,
+    installed,
+    load_network,
+    load_tokens,
+    ran_out,
+    versions,
+)
 from generate.passes.batching import Ids, Padded, batches, pad, tokens_in_batch
 from toolkit.settings import Checked, setting
 
@@ -63,7 +76,7 @@ def in_memory(texts: int, tokens: int) -> Iterator[None]:
 
 
 class Reader:
-    """A model that reads. `head`: one of generate.engines.loading.HEADS; `context`: its longest text in tokens; `left`:
+    """A model that reads. `head`: one of generate.engines.weights.HEADS; `context`: its longest text in tokens; `left`:
     pad on that side, which encoders never are, for their heads read the first place; `base`: the files of the model
     that an adapter was put on.
     """
@@ -79,9 +92,9 @@ class Reader:
         left: bool,
         base: ModelFiles | None = None,
     ):
-        self.files, self.tokens, self.network, self.head = files, tokens, network, head
+        self.files, self.tokens, self.network, self.head, self.base = files, tokens, network, head, base
         self.context = longest(base or files, tokens, context)
-        self.batch_tokens, self.base = tokens_in_batch(batch_tokens, network.device.type), base
+        self.batch_tokens = tokens_in_batch(batch_tokens, network.device.type)
         self.busy_s = 0.0
         self.own_pad = network.config.pad_token_id
         self._takes = frozenset(inspect.signature(network.forward).parameters)
@@ -272,3 +285,56 @@ def encode(tokens: Tokens, prompt: Prompt, text: str, end: int | None) -> Ids:
     if end is not None:
         ids.append(end)
     return Ids(tuple(tokens.encode(prompt)) if prompt else (), tuple(ids))
+
+
+def states_at(
+    read: Pass, texts: Sequence[Ids], layers: Sequence[int], tokens: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Hidden states of a batch: (n, layers, tokens, d) float32, and (n, tokens), which of the places there are.
+
+    `texts`: those of the batch, in its order. layers: as in transformers' `hidden_states`. tokens: places in the
+    completion, from its start or, negative, from its end. A place that a text does not have holds zeros.
+    """
+    import torch
+
+    asked = torch.tensor(tokens)  # (T,)
+    before = torch.tensor([len(text.prompt) for text in texts])[:, None]
+    own = torch.tensor([len(text.completion) for text in texts])[:, None]
+    place = torch.where(asked >= 0, asked, own + asked)  # (n, T), in the completion
+    there = (place >= 0) & (place < own)
+    column = torch.where(there, read.padded.starts.cpu()[:, None] + before + place, 0).to(read.padded.ids.device)
+    rows = torch.arange(len(texts), device=column.device)[:, None]
+    with in_memory(*read.padded.ids.shape), torch.inference_mode():
+        taken = torch.stack([read.out.hidden_states[layer][rows, column] for layer in layers], dim=1)
+        taken = taken.float() * there.to(taken.device)[:, None, :, None]
+    return taken.cpu().numpy(), there.numpy()
+
+
+def logprobs_of(read: Pass, texts: Sequence[Ids]) -> list[np.ndarray]:
+    """The natural log-probabilities of each text's completion tokens, in its order; its prompt must have a token."""
+    import torch
+
+    ids, logits = read.padded.ids, read.out.logits  # (n, width), (n, last columns, V)
+    left_out = ids.shape[1] - logits.shape[1]
+    found = []
+    with in_memory(*read.padded.ids.shape), torch.inference_mode():
+        for row, (text, start) in enumerate(zip(texts, read.padded.starts.tolist(), strict=True)):
+            first = start + len(text.prompt) - 1
+            last = first + len(text.completion)
+            said = logits[row, first - left_out : last - left_out].float()  # (tokens, V): of the token that follows
+            chosen = said.gather(1, ids[row, first + 1 : last + 1, None]).squeeze(1)
+            found.append(chosen - said.logsumexp(dim=1))
+        together = torch.cat(found).double().cpu().numpy()
+    return np.split(together, np.cumsum([len(text.completion) for text in texts])[:-1])
+
+
+def outputs_of(read: Pass) -> np.ndarray:
+    """A classifier's outputs, (n, labels) float64."""
+    return read.out.logits.double().cpu().numpy()
+
+
+def probabilities_of(read: Pass) -> np.ndarray:
+    """A classifier's outputs as probabilities of its labels, (n, labels) float64."""
+    from scipy.special import softmax
+
+    return np.asarray(softmax(outputs_of(read), axis=1))

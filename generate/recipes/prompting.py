@@ -105,12 +105,12 @@ def parse_template(name: str, text: str) -> Template:
     if len(pieces) == 1:
         return Template(name, text, ())
     if pieces[0].strip():
-        raise ThinkbackError(f"prompt `{name}`: text stands before the first `[[{pieces[1]}]]` line")
+        raise ThinkbackError(f"prompt `{name}`: there is text before the first `[[{pieces[1]}]]` line")
     parts = tuple(zip(pieces[1::2], pieces[2::2], strict=True))
     for role, words in parts:
         if role == _CONVERSATION and words.strip():
             raise ThinkbackError(
-                f"prompt `{name}`: text stands under `[[conversation]]`: begin a message with `[[user]]`"
+                f"prompt `{name}`: there is text under `[[conversation]]`: begin a message with `[[user]]`"
             )
     return Template(name, text, parts)
 

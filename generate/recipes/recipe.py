@@ -49,6 +49,11 @@ class DataSettings(Checked):
     limit: int | None = setting(None, low=1)
     options: Mapping[str, Any] = setting({})
 
+    @property
+    def source(self) -> str:
+        """What errors call the data."""
+        return self.path or self.dataset
+
 
 @dataclass(frozen=True)
 class EngineSettings:
@@ -289,7 +294,7 @@ class Recipe(RecipePart):
         flat |= flatten(self.engine.identity(), "engine")
         if self.engine.options.seeds_are_shared:
             flat["engine.samples_per_call"] = self.engine.samples_per_call
-        for place in ("engine.model", "engine.tokenizer"):  # which weights lie there is for models_seen.py to know
+        for place in ("engine.model", "engine.tokenizer"):  # which weights lie there is for ModelsSeen to know
             folder = flat.get(place) and self.find(str(flat[place]))
             if folder and folder.is_dir():
                 flat[place] = folder.resolve().name

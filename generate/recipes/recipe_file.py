@@ -20,7 +20,7 @@ from generate.recipes.recipe import (
     ReviseStep,
     SampleStep,
 )
-from generate.recipes.toml_file import RecipePart, place_of, read_head, read_optional, read_toml, tables_of
+from generate.recipes.toml_file import RecipePart, naming, place_of, read_head, read_optional, read_toml, tables_of
 from toolkit.errors import ThinkbackError, shown
 from toolkit.settings import from_table
 
@@ -34,10 +34,8 @@ def load_recipe(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe:
     ThinkbackError: one line that names the file and the key.
     """
     top, path = read_toml(recipe, settings)
-    try:
+    with naming(path):
         return _recipe(top, path)
-    except ThinkbackError as error:
-        raise ThinkbackError(f"recipe `{path.name}`: {error}") from None
 
 
 def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:

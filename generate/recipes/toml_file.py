@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,9 @@ class Head(Checked):
     license: str | None = setting(None)
 
 
-def shipped_recipes() -> tuple[str, ...]:
+def shipped_recipes(folder: Path = SHIPPED) -> tuple[str, ...]:
     """Names of the recipes that come with the product."""
-    return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
+    return tuple(sorted(path.stem for path in folder.glob("*.toml")))
 
 
 def read_toml(recipe: str | Path, settings: Sequence[str] = ()) -> tuple[dict[str, Any], Path]:
@@ -38,25 +39,31 @@ def read_toml(recipe: str | Path, settings: Sequence[str] = ()) -> tuple[dict[st
     """
     path = _path(recipe)
     top = parse_toml(path)
-    try:
+    with naming(path):
         for given in settings:
             _overrule(top, given)
         for key in top:
             if key not in TABLES:
                 raise ThinkbackError(f"unknown key `{key}`; {suggest(key, TABLES)}")
+    return top, path
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors begin with the recipe's file."""
+    try:
+        yield
     except ThinkbackError as error:
         raise ThinkbackError(f"recipe `{path.name}`: {error}") from None
-    return top, path
 
 
 def parse_toml(path: Path) -> dict[str, Any]:
     """The tables of a file. ThinkbackError where it can't be read or is not valid TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except RecursionError:
-        raise ThinkbackError(f"recipe `{path.name}` is not valid TOML: it is nested too deeply") from None
-    except ValueError as error:  # of TOML, of UTF-8, of integers with thousands of digits
-        raise ThinkbackError(f"recipe `{path.name}` is not valid TOML: {error}") from None
+    except (RecursionError, ValueError) as error:  # of TOML, of UTF-8, of integers with thousands of digits
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ThinkbackError(f"recipe `{path.name}` is not valid TOML: {why}") from None
     except OSError as error:
         raise ThinkbackError(f"recipe `{path.name}` can't be read: {error.strerror}") from None
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from generate.engines.base import Prompt
 from generate.journal.database import PAGE, WAL_PAGES
-from generate.recipes.prompting import PER_MESSAGE, text_of
+from generate.recipes.prompting import PER_MESSAGE
 from generate.recipes.recipe import FinalizerSettings, PoolStep, Recipe
 from generate.sampling.context import Context, Prepared, finalizer_prompt, prompt_of
 from generate.sampling.sampling_plan import SamplingPlan
@@ -101,9 +101,7 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> PoolE
 
 def _prompt_tokens(recipe: Recipe, step: PoolStep, example: Prepared) -> int:
     prompt = prompt_of(recipe, step, example, lambda *_: ("", ""))
-    if prompt is None:
-        return 0
-    return _bytes(prompt) + _written(recipe, step)
+    return 0 if prompt is None else _bytes(prompt) + _written(recipe, step)
 
 
 def _written(recipe: Recipe, step: PoolStep) -> int:
@@ -124,6 +122,5 @@ def _finalizer_tokens(recipe: Recipe, rule: FinalizerSettings, step: PoolStep, e
 
 
 def _bytes(prompt: Prompt) -> int:
-    if isinstance(prompt, str):
-        return len(text_of(prompt).encode()) + PER_MESSAGE
-    return sum(len(message.content.encode()) + PER_MESSAGE for message in prompt)
+    texts = [prompt] if isinstance(prompt, str) else [message.content for message in prompt]
+    return sum(len(text.encode()) + PER_MESSAGE for text in texts)

@@ -1,17 +1,28 @@
-"""What a recipe will generate: its examples in a shard, its worked examples, and what the log is known by."""
+"""What a recipe will generate: its examples in a shard, its worked examples, and what the log is known by.
+
+Examples come from a registered data set, or from a Parquet or JSON-lines file in the log's columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from generate.recipes.example_shards import shard_of
-from generate.recipes.recipe import Recipe
-from generate.sampling.fewshot import FewShotPool, make_pool
-from generate.sampling.recipe_examples import check_examples, digest_of, load_examples, with_reference
+from generate.recipes.recipe import FILES, AnswerSettings, DataSettings, Recipe
+from generate.sampling.context import FewShotPool, make_pool
+from toolkit.answers import normalise
+from toolkit.errors import ThinkbackError, suggest
+from toolkit.log import LogError, schema_of
+from toolkit.log.check.values import first_fault
+from toolkit.log.contract.conversion import type_name
+from toolkit.log.write.typed_rows import to_contract
 
 
 @dataclass(frozen=True)
@@ -49,3 +60,120 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
     rows = rows if limit is None else rows.head(limit)
     identity |= {"data.examples": rows.height, "data.sha256": digest_of(rows), "shard": f"{shard[0]}/{shard[1]}"}
     return SamplingPlan(recipe, mine, pool, identity, notes)
+
+
+FILE = "examples"
+SUFFIXES = (".parquet", ".jsonl", ".ndjson")
+
+
+def load_examples(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The examples in the source's order, and what was counted in it, beside the published counts, as lines.
+
+    Their columns are `example_id`, `question` and whatever there is more.
+
+    Missing `dataset` and `split` are filled in. `find` makes paths of the recipe's. ThinkbackError where the source
+    is missing or unfit, holds an example twice, or nothing is left of it.
+    """
+    rows, notes = _file(data, find) if data.dataset == FILE else _registered(data, find)
+    for needed in ("example_id", "question"):
+        if needed not in rows.columns:
+            raise ThinkbackError(f"data `{data.source}` has no column `{needed}`")
+    rows = _texts(rows, data)
+    for name, value in (("dataset", data.dataset), ("split", "test")):
+        rows = rows if name in rows.columns else rows.with_columns(pl.lit(value).alias(name))
+    if data.split:
+        there = rows["split"].unique().drop_nulls().to_list()
+        for wanted in data.split:
+            if wanted not in there:
+                raise ThinkbackError(f"`data.split`: `{wanted}` is not in the data; {suggest(wanted, there)}")
+        rows = rows.filter(pl.col("split").is_in(list(data.split)))
+    bad = rows.filter(pl.col("example_id").is_null() | pl.col("question").is_null())
+    if bad.height:
+        raise ThinkbackError(f"data `{data.source}`: an example has no id or no question")
+    twice = rows.filter(pl.col("example_id").is_duplicated())
+    if twice.height:
+        raise ThinkbackError(f"data `{data.source}`: example `{twice['example_id'][0]}` is there twice")
+    rows = rows if data.limit is None else rows.head(data.limit)
+    if not rows.height:
+        raise ThinkbackError(f"data `{data.source}` has no examples")
+    return rows, notes
+
+
+def _texts(rows: pl.DataFrame, data: DataSettings) -> pl.DataFrame:
+    """The columns that the log has as texts, as texts: numbers are written out, and nothing else can be."""
+    of_text = [name for name, column in schema_of("examples").items() if column.dtype == pl.String]
+    for name in of_text:
+        kind = rows.schema.get(name, pl.String())
+        if not (kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Categorical, pl.Enum, pl.Null)):
+            raise ThinkbackError(f"data `{data.source}`, column `{name}`: holds {type_name(kind)}, not strings")
+    return rows.with_columns(pl.col(name).cast(pl.String) for name in of_text if name in rows.columns)
+
+
+def check_examples(rows: pl.DataFrame, data: DataSettings) -> None:
+    """ThinkbackError where the log can't hold the examples, before anything is asked about them: types, nulls, numbers
+    out of range, references outside their labels."""
+    kept = contract_columns(rows, ())
+    try:
+        made = to_contract(kept, "examples")
+    except LogError as error:
+        raise ThinkbackError(f"data `{data.source}`: {error}") from None
+    fault = first_fault(made, "examples")
+    if fault is not None:
+        raise ThinkbackError(
+            f"data `{data.source}`, example `{made['example_id'][fault.row or 0]}`, column"
+            f" `{fault.column}`: {fault.message}"
+        )
+
+
+def with_reference(rows: pl.DataFrame, answers: AnswerSettings) -> pl.DataFrame:
+    """The examples with their references in normal form, and the recipe's labels where they have none of their own."""
+    if "gold" in rows.columns:
+        gold = normalise(rows["gold"], answers.kind, answers.labels, answers.aliases)
+        rows = rows.with_columns(gold.alias("gold"))
+    if answers.labels:
+        labels = pl.lit(list(answers.labels), dtype=pl.List(pl.String))
+        own = pl.col("labels").fill_null(labels) if "labels" in rows.columns else labels
+        rows = rows.with_columns(own.alias("labels"))
+    return rows
+
+
+def digest_of(rows: pl.DataFrame) -> str:
+    """SHA-256 of the examples' content, row by row, whatever file they came from."""
+    digest = hashlib.sha256()
+    for row in rows.select(sorted(rows.columns)).iter_rows(named=True):
+        digest.update(json.dumps(row, ensure_ascii=False, sort_keys=True, default=str).encode("utf-8") + b"\n")
+    return digest.hexdigest()
+
+
+def contract_columns(rows: pl.DataFrame, leave: tuple[str, ...]) -> pl.DataFrame:
+    """Columns of the log's table `examples` and further ones, without those of `leave`."""
+    known = schema_of("examples")
+    return rows.select([name for name in rows.columns if name in known or name not in leave])
+
+
+def _file(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    if data.path is None:
+        raise ThinkbackError(f"`data.path` is missing: name a file of examples ({', '.join(SUFFIXES)})")
+    path = find(data.path)
+    if not path.is_file():
+        raise ThinkbackError(f"data `{data.path}`: there is no such file")
+    if path.suffix not in SUFFIXES:
+        raise ThinkbackError(f"data `{data.path}`: must be one of {', '.join(SUFFIXES)}")
+    try:
+        if path.suffix == ".parquet":
+            return pl.read_parquet(path), ()
+        return pl.read_ndjson(path, infer_schema_length=None), ()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ThinkbackError(f"data `{data.path}` can't be read: {str(error).splitlines()[0]}") from None
+
+
+def _registered(data: DataSettings, find: Callable[[str], Path]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    from generate.datasets import lines, load
+
+    path = None if data.path is None else find(data.path)
+    options = dict(data.options)
+    for name in FILES & options.keys():
+        if isinstance(options[name], str):
+            options[name] = str(find(options[name]))
+    loaded = load(data.dataset, path, data.split, options)
+    return loaded.examples, tuple(lines(loaded.counts))

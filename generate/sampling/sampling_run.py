@@ -25,13 +25,19 @@ from generate.journal.events import Answered
 from generate.passes.embedding import Embedder
 from generate.recipes.recipe import PoolStep, Recipe
 from generate.sampling.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
-from generate.sampling.identity import check_begun, check_out
-from generate.sampling.manifest_source import source_of
-from generate.sampling.models_seen import EMBEDDING, ENGINE, ModelsSeen
-from generate.sampling.pool_calls import FINALIZER, ask_finalizer, ask_samples
-from generate.sampling.recipe_examples import contract_columns
-from generate.sampling.sampling_plan import SamplingPlan
-from generate.sampling.trace_rows import Judging, judged, judging, read, readable, trace_row
+from generate.sampling.provenance import EMBEDDING, ENGINE, ModelsSeen, check_begun, check_out, source_of
+from generate.sampling.samples import (
+    FINALIZER,
+    Judging,
+    ask_finalizer,
+    ask_samples,
+    judged,
+    judging,
+    read,
+    readable,
+    trace_row,
+)
+from generate.sampling.sampling_plan import SamplingPlan, contract_columns
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, LogError, LogWriter, collect, open_log
 from toolkit.progress import Advance, uncounted
@@ -270,16 +276,11 @@ class _Run:
         source = source_of(
             self.plan.recipe, self.plan.identity, self.models.known, self.context, self.seconds, failures
         )
-        found = self.judging()
+        found = judging(self.writer.log().scan("traces"), self.plan.recipe.answers, self.cache)
         source |= {"counts": list(self.plan.notes), "judging": None if found is None else asdict(found)}
         self.writer.seal(name=self.plan.recipe.name, license=self.plan.recipe.license, source=source)
         self.journal.remove()
         return Generated(open_log(self.writer.path), failures, found)
-
-    def judging(self) -> Judging | None:
-        """How the answers of the whole log were judged, where that took more than comparing strings."""
-        log = self.writer.log()
-        return judging(log.scan("traces"), self.plan.recipe.answers, self.cache) if log.has("traces") else None
 
     def kept(self, error: ThinkbackError) -> ThinkbackError:
         """The error that ended a run, which says that progress is saved, where there is some, and to run again where

@@ -14,11 +14,40 @@ from typing import Any
 from generate.recipes.prompting import read_template, read_whole
 from generate.recipes.recipe import EmbeddingSettings
 from generate.recipes.recipe_file import read_chat_template, read_engine
-from generate.recipes.toml_file import place_of, read_head, read_optional, read_toml, tables_of
-from generate.signals.kinds import DEFAULTS, KINDS
+from generate.recipes.toml_file import naming, place_of, read_head, read_optional, read_toml, tables_of
+from generate.signals.claim_features import ClaimFeatures
+from generate.signals.hidden_states import HiddenStates
+from generate.signals.judge import Judge, Listwise, Reflection
+from generate.signals.logprob import LogProb
+from generate.signals.peers import PeerContradiction, PeerSimilarity
+from generate.signals.random_score import RandomScore
+from generate.signals.sequence_classifier import SequenceClassifier
+from generate.signals.serving import ServingFeatures
 from generate.signals.signal import Additions, TraceSignal
 from toolkit.errors import ThinkbackError, listed, shown, suggest
 from toolkit.settings import from_table
+
+KINDS: dict[str, dict[str, type[TraceSignal]]] = {
+    "verify": {
+        "classifier": SequenceClassifier,
+        "reward": SequenceClassifier,
+        "judge": Judge,
+        "reflection": Reflection,
+        "listwise": Listwise,
+        "logprob": LogProb,
+        "random": RandomScore,
+    },
+    "features": {
+        "claims": ClaimFeatures,
+        "serving": ServingFeatures,
+        "peers": PeerSimilarity,
+        "contradiction": PeerContradiction,
+    },
+    "states": {"states": HiddenStates},
+}
+"""The kinds of signals there are, by the list of a recipe that they stand in: a further one is a line here."""
+DEFAULTS = {"states": "states"}
+"""The kind of a table that names none, where there was no other before."""
 
 
 def load_additions(recipe: str | Path, settings: Sequence[str] = ()) -> Additions:
@@ -27,10 +56,8 @@ def load_additions(recipe: str | Path, settings: Sequence[str] = ()) -> Addition
     ThinkbackError: one line that names the file and the key.
     """
     top, path = read_toml(recipe, settings)
-    try:
+    with naming(path):
         return _additions(top, path)
-    except ThinkbackError as error:
-        raise ThinkbackError(f"recipe `{path.name}`: {error}") from None
 
 
 def _additions(top: Mapping[str, Any], path: Path) -> Additions:

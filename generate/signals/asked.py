@@ -7,16 +7,21 @@ has no row, for a score that was not given is not zero: it is counted, and its t
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar
 
-from generate.engines.base import Call, Completion, Engine, Prompt
+import polars as pl
+
+from generate.engines.base import Call, Completion, Engine, Prompt, summed
 from generate.journal.asking import Asking, JournalCall
 from generate.journal.events import Answered
 from generate.recipes.prompting import Template
 from generate.recipes.temperatures import seed_of
-from generate.signals.judgement_numbers import read_number
 from generate.signals.signal import (
     BlockRows,
     Cost,
@@ -83,10 +88,12 @@ class AskedWorker(Worker):
         questions = list(self.step.questions(block.rows))
         alone = 0 if self.read else HOPELESS
         parts = [self._settle(block, part, advance) for part in (questions[:alone], questions[alone:]) if part]
-        frame = score_rows([row for rows, *_ in parts for row in rows])
-        skipped = tuple(pair for _, pairs, *_ in parts for pair in pairs)
-        unreadable = tuple(traces for *_, judgements, _ in parts for traces in judgements)
-        return BlockRows(frame, skipped, unreadable, sum(tokens for *_, tokens in parts))
+        return BlockRows(
+            pl.concat([score_rows([]), *(part.rows for part in parts)]),
+            tuple(chain.from_iterable(part.skipped for part in parts)),
+            tuple(chain.from_iterable(part.unreadable for part in parts)),
+            sum(part.lost_tokens for part in parts),
+        )
 
     def finish(self, rows: int, unreadable: int) -> Mapping[str, Any]:
         """Of servers more is known now. UnreadableError where nothing that was said, now or before, can be read."""
@@ -100,10 +107,8 @@ class AskedWorker(Worker):
         if self.engine is not None:
             self.engine.close()
 
-    def _settle(
-        self, block: TraceBlock, questions: Sequence[Question], advance: Advance
-    ) -> tuple[list[dict[str, Any]], list[tuple[str, str]], list[tuple[str, ...]], int]:
-        """(rows, skipped, unreadable, lost tokens) of some questions, asked as often as need be."""
+    def _settle(self, block: TraceBlock, questions: Sequence[Question], advance: Advance) -> BlockRows:
+        """Some questions, asked as often as need be."""
         sizes = {question.key: len(question.rows) for question in questions}
         advance(sum(size for key, size in sizes.items() if key in self.answers or key in self.failed))
         for number in range(TRIES):
@@ -131,7 +136,7 @@ class AskedWorker(Worker):
                 unreadable.append(tuple(row["trace_id"] for row in question.rows))
         if not self.read and self.unread >= HOPELESS:
             raise self._hopeless()
-        return rows, skipped, unreadable, tokens
+        return BlockRows(score_rows(rows), tuple(skipped), tuple(unreadable), tokens)
 
     def _hopeless(self) -> UnreadableError:
         first = f", the first says {self.said[:60]!r}" if self.said else ""
@@ -177,7 +182,7 @@ class AskedWorker(Worker):
     def _rows(self, question: Question, number: float, given: Sequence[Completion]) -> list[dict[str, Any]]:
         """The row of each trace: the costs stand on that of the lowest sample, the others' are 0."""
         lowest = min(question.rows, key=lambda row: row["sample_index"])
-        costs = {name: _sum(given, name) for name in COSTS}
+        costs = {name: summed(given, name) for name in COSTS}
         scores = self.step.scored(number, question)
         return [
             self.step.row(row, **own, **(costs if row is lowest else dict.fromkeys(costs, 0)))
@@ -236,7 +241,41 @@ class AskedVerifier(VerifierSignal):
         return Cost(calls, tokens, self.disk_bytes(load))
 
 
-def _sum(given: Sequence[Completion], name: str) -> Any:
-    """Null where one of the calls' is not known."""
-    parts = [getattr(one, name) for one in given]
-    return None if any(part is None for part in parts) else sum(parts)
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+_DECODER = json.JSONDecoder()
+
+
+def read_number(text: str, how: str, field: str) -> float | None:
+    """The number that a judgement says, None where none can be read.
+
+    how: `json` takes the last JSON object of the text that has the `field`; `number` the first number there is.
+    """
+    if how == "json":
+        value = _from_json(text, field)
+    else:
+        value = float(found.group()) if (found := _NUMBER.search(text)) else None
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _from_json(text: str, field: str) -> float | None:
+    """The field of the last object that has it; judges write before the object, and fence it."""
+    found: Any = None
+    place = text.find("{")
+    while place >= 0:
+        try:
+            read, end = _DECODER.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            place = text.find("{", place + 1)
+            continue
+        if isinstance(read, dict) and field in read:
+            found = read[field]
+        place = text.find("{", end)
+    if isinstance(found, str):
+        whole = _NUMBER.fullmatch(found.strip())
+        found = None if whole is None else float(found)
+    if not isinstance(found, int | float) or isinstance(found, bool):
+        return None
+    try:
+        return float(found)
+    except OverflowError:  # an integer of hundreds of digits
+        return None

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from generate.engines.loading import DEVICES
+from generate.engines.weights import DEVICES
 from generate.passes.embedding import Embedder, MeanPooling
 from generate.signals.signal import BlockRows, TraceSignal, Work, Worker
 from generate.traces.block import Texts, TraceBlock

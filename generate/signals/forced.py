@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from generate.engines.base import Message
 from generate.passes.batching import Ids
-from generate.passes.reader import Reader, TextReading, encode, open_reader
-from generate.signals.signal import Additions, TraceSignal, Work, Worker
+from generate.passes.reader import Pass, Reader, TextReading, encode, open_reader
+from generate.signals.signal import Additions, BlockRows, TraceSignal, Work, Worker, score_rows
 from generate.traces.block import Texts, TraceBlock, prompt_answered
-from generate.traces.log_origins import chat_of, stopped_pools
-from generate.traces.pool_prompts import prompts_of_pools, template_of
+from generate.traces.log_origins import chat_of, prompts_of_pools, stopped_pools
+from toolkit.progress import Advance
 from toolkit.settings import setting
 
 
@@ -67,6 +67,20 @@ class ReadingWorker(Worker):
         skipped = tuple((trace, reason) for trace, reason in why.items() if reason is not None)
         return [text for text, _ in texts], [row for _, row in texts], skipped
 
+    def scored(
+        self, block: TraceBlock, advance: Advance, scores: Callable[[Pass, list[Ids]], Iterable[float]]
+    ) -> BlockRows:
+        """One verification for each trace that fits, by its score in a pass, whose texts are given too."""
+        texts, traces, skipped = self.fitting(block)
+        rows: list[dict[str, Any]] = [{} for _ in traces]
+        for read in self.reader.read(texts):
+            found = scores(read, [texts[place] for place in read.places])
+            for place, score, device_s in zip(read.places, found, read.device_s, strict=True):
+                own = {"prompt_tokens": len(texts[place]), "completion_tokens": 0, "latency_s": read.seconds}
+                rows[place] = self.step.row(traces[place], score, **own, device_s=device_s)
+            advance(len(read.places))
+        return BlockRows(score_rows(rows, self.step.decimals), skipped)
+
     def close(self) -> None:
         """Free the model."""
         self.reader.close()
@@ -100,7 +114,7 @@ class ForcedWorker(ReadingWorker):
 
     def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> Ids:
         """The prompt as an engine would send it, and the text with the end that it had."""
-        prompt = prompt_answered(template_of(self.prompts), block, row)
+        prompt = prompt_answered(self.prompts, block, row)
         end = self.ends[not isinstance(prompt, str)] if self._ended(row) else None
         return encode(self.reader.tokens, prompt, row["text"] or "", end)
 

@@ -17,8 +17,8 @@ import polars as pl
 
 from generate.engines.weights import find_model, installed
 from generate.passes.batching import Ids
+from generate.passes.reader import states_at
 from generate.passes.sharing import keeps_prompts, read_completions
-from generate.passes.taking import states_at
 from generate.signals.forced import ForcedWorker, TeacherForced
 from generate.signals.signal import Additions, BlockRows, Work, Workload
 from generate.traces.block import TraceBlock
@@ -131,7 +131,7 @@ class StatesWorker(ForcedWorker):
         for layer in self.step.layers:
             if not -last - 1 <= layer <= last:
                 raise ThinkbackError(
-                    f"{self.step.place}: `layers`: the model has {last} layers, so {layer} is none of them:"
+                    f"{self.step.place}: `layers`: the model has {last} layers, so {layer} is not one of them:"
                     f" 0 is the embeddings and {last}, or -1, the last"
                 )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from generate.passes.batching import Ids
-from generate.passes.taking import logprobs_of
+from generate.passes.reader import logprobs_of
 from generate.signals.forced import ForcedWorker, TeacherForced
 from generate.signals.signal import FREE, BlockRows, VerifierSignal, Worker, score_rows
 from generate.traces.block import READ, Texts, TraceBlock
@@ -82,15 +82,7 @@ class LogProbWorker(ForcedWorker):
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """A verification for each trace that fits the model."""
-        texts, traces, skipped = self.fitting(block)
-        rows: list[dict[str, Any]] = [{} for _ in traces]
-        for read in self.reader.read(texts):
-            found = logprobs_of(read, [texts[place] for place in read.places])
-            for place, logprobs, device_s in zip(read.places, found, read.device_s, strict=True):
-                own = {"prompt_tokens": len(texts[place]), "completion_tokens": 0, "latency_s": read.seconds}
-                rows[place] = self.step.row(traces[place], self.step.over(logprobs), **own, device_s=device_s)
-            advance(len(read.places))
-        return BlockRows(score_rows(rows, self.step.decimals), skipped)
+        return self.scored(block, advance, lambda read, texts: map(self.step.over, logprobs_of(read, texts)))
 
 
 @dataclass(frozen=True, kw_only=True)

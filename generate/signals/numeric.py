@@ -22,12 +22,8 @@ def numbers_in(texts: pl.Series) -> pl.Series:
     scale = found.str.extract(r"([a-z]+)$", 1).replace_strict(_SCALES, default=1.0, return_dtype=pl.Float64)
     listed = pl.col("text").str.extract_all(_NUMBER)
     numbers = listed.list.eval((value * scale).round(_DECIMALS)).list.unique(maintain_order=True)
-    return (
-        texts.alias("text")
-        .cast(pl.String)
-        .to_frame()
-        .select(numbers.cast(pl.List(pl.Float64)).alias("numbers"))["numbers"]
-    )
+    frame = pl.DataFrame({"text": texts.cast(pl.String)})
+    return frame.select(numbers=numbers.cast(pl.List(pl.Float64)))["numbers"]
 
 
 def share_found(numbers: pl.Series, among: pl.Series) -> pl.Series:

@@ -1,17 +1,21 @@
-"""Similarity of a trace to the example's other traces, by sentence embeddings."""
+"""Features of a trace among its peers: similarity by embeddings, contradiction by a model of language inference."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from generate.signals.feature_signals import SHARED, EmbeddingWorker, PeerSignal, peer_groups, too_long
+from generate.passes.batching import Ids
+from generate.passes.reader import TextReading, open_reader, probabilities_of
+from generate.signals.feature_signals import SHARED, EmbeddingWorker, FeatureWorker, PeerSignal, peer_groups, too_long
+from generate.signals.signal import Work
 from generate.signals.similarity import embedded, peer_similarity
 from generate.traces.block import TraceBlock
+from toolkit.errors import ThinkbackError, listed
 from toolkit.settings import setting
 
 
@@ -39,3 +43,125 @@ class PeerSimilarity(PeerSignal):
     needs_embedding = True
     recorded = SHARED
     what = "similarity"
+
+
+PAIRS = 4_096
+"""Pairs of texts held as tokens at once."""
+
+
+class ContradictionWorker(FeatureWorker):
+    """Reads pairs of texts. A trace with a pair that the model can't take whole has no value."""
+
+    step: PeerContradiction
+    among_peers = True
+
+    def __init__(self, step: PeerContradiction, work: Work):
+        super().__init__(step, work)
+        reading = TextReading(device=step.device, batch_tokens=step.batch_tokens)
+        self.reader = open_reader(work.additions.model(step.model), "sequence", reading, step.place)
+        names = {int(place): str(name) for place, name in self.reader.network.config.id2label.items()}
+        found = [place for place, name in names.items() if "contradict" in name.lower()]
+        if len(found) != 1:
+            raise ThinkbackError(
+                f"{step.place}: `model`: none of its labels ({listed(list(names.values()))}) is one contradiction"
+            )
+        self.label = found[0]
+
+    def describe(self) -> Mapping[str, Any]:
+        """The column and the model."""
+        return {**super().describe(), **self.reader.describe()}
+
+    def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """The column, of the wanted traces."""
+        texts = self.step.justifications(rows["text"]).to_list()
+        peers = peers_of(peer_groups(rows).tolist(), self.step.earlier, self.step.most)
+        names, values = rows["trace_id"].to_list(), np.full(rows.height, np.nan)
+        lacking: dict[str, str] = {}
+        wanted = [place for place, name in enumerate(names) if name in block.wanted]
+        for chunk in _chunks(wanted, [len(peers[place]) for place in wanted]):
+            places, pairs, counts = [], [], []
+            for place in chunk:
+                own = [self._pair(texts[i], texts[place]) for i in peers[place]]
+                reason = next((why for pair in own if (why := self.reader.too_long(pair))), None)
+                if reason is not None:
+                    lacking[names[place]] = f"with a peer: {reason}"
+                    continue
+                places.append(place)
+                counts.append(len(own))
+                pairs += own
+            values[places] = peer_contradiction(self._contradicts(pairs), np.array(counts, dtype=np.int64))
+        (name,) = self.step.features
+        return {name: values}, lacking
+
+    def close(self) -> None:
+        """Free the model."""
+        self.reader.close()
+
+    def _pair(self, premise: str, hypothesis: str) -> Ids:
+        """A pair of texts as the model reads it."""
+        made = self.reader.tokens.tokenizer(premise, hypothesis)
+        types = made.get("token_type_ids")
+        return Ids(tuple(made["input_ids"]), types=None if types is None else tuple(types))
+
+    def _contradicts(self, pairs: Sequence[Ids]) -> np.ndarray:
+        """(n,) pairs -> (n,) probabilities that the premise contradicts the hypothesis. A pair that comes twice is read
+        once.
+        """
+        distinct = list(dict.fromkeys(pairs))
+        places = {pair.all: place for place, pair in enumerate(distinct)}
+        found = np.zeros(len(distinct))
+        for read in self.reader.read(distinct):
+            found[list(read.places)] = probabilities_of(read)[:, self.label]
+        return found[[places[pair.all] for pair in pairs]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerContradiction(PeerSignal):
+    """How likely its peers contradict a trace. most: how many peers at most, the nearest by sample index. model: any
+    sequence classifier one of whose labels is called contradiction.
+    """
+
+    kind: str = setting("contradiction", choices=("contradiction",))
+    most: int | None = setting(None, low=1)
+    model: str = setting(identity=False)
+
+    worker = ContradictionWorker
+    what = "contradiction"
+    recorded = SHARED
+
+
+def _chunks(places: Sequence[int], pairs: Sequence[int]) -> Iterator[list[int]]:
+    """Neighbouring places with at most about `PAIRS` pairs together, so that memory does not grow with peers."""
+    chunk: list[int] = []
+    held = 0
+    for place, count in zip(places, pairs, strict=True):
+        if chunk and held + count > PAIRS:
+            yield chunk
+            chunk, held = [], 0
+        chunk.append(place)
+        held += count
+    if chunk:
+        yield chunk
+
+
+def peers_of(groups: Sequence[int], earlier: bool, most: int | None) -> list[list[int]]:
+    """For each trace the places of its peers: others of its group, or those before it; the nearest `most` of them.
+
+    groups: ascending, those of a group in order of sample index.
+    """
+    starts, ends = (np.searchsorted(groups, groups, side=side).tolist() for side in ("left", "right"))
+    found = []
+    for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        others = [i for i in range(start, place if earlier else end) if i != place]
+        found.append(sorted(sorted(others, key=lambda i: (abs(i - place), i))[:most]))
+    return found
+
+
+def peer_contradiction(probabilities: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The mean probability that a peer's text contradicts the trace's, with the peer's as premise.
+
+    probabilities: (sum of counts,), those of one trace side by side; counts: (n,), its peers. Range [0, 1]; 0 without
+    peers. Source: SelfCheckGPT (Manakul et al., 2023), its NLI variant, whole texts in place of sentences.
+    """
+    owner = np.repeat(np.arange(len(counts)), counts)
+    return np.bincount(owner, weights=probabilities, minlength=len(counts)) / np.maximum(counts, 1)

@@ -1,8 +1,8 @@
 """What a signal of traces is: a verifier, columns of features, hidden states. Each kind says it of itself.
 
-A kind is a frozen dataclass of its settings, in a module of its own, and one line of the table in kinds.py. What adds
-signals to a log (generate.annotating) asks it which traces it is for, what it reads of them and of the log, what it
-needs of the recipe, how its rows are known, what decides them, what it costs, and for the worker that makes them.
+A kind is a frozen dataclass of its settings, and one line of the table in additions.py. What adds signals to a log
+(generate.annotating) asks it which traces it is for, what it reads of them and of the log, what it needs of the recipe,
+how its rows are known, what decides them, what it costs, and for the worker that makes them.
 """
 
 from __future__ import annotations

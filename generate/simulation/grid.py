@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,8 @@ from generate.simulation.grid_model import (
     draw_traces,
 )
 from toolkit.errors import ThinkbackError
+from toolkit.files import replacing
+from toolkit.progress import Advance, progress, uncounted
 from toolkit.settings import check, setting
 
 if TYPE_CHECKING:
@@ -78,38 +81,36 @@ def simulate(
     The manifest says `simulated: true` and lists the model's parameters. `out` appears when the log is whole;
     one that exists is refused, or with `force` replaced.
     """
-    from toolkit.files import replacing
-    from toolkit.log import LogWriter, open_log
-    from toolkit.progress import progress
-
     model = model or Model()
     size = GridSize(examples, traces, labels, seed)
-    with replacing(out, force) as directory, progress("simulating", examples, "examples") as advance:
+    source = {"simulated_by": "generate.simulation.grid", **asdict(size), "model": asdict(model)}
+    shards = _shards(_blocks(size, model), size.traces)
+    title = name or f"simulated-{examples}x{traces}-k{labels}-s{seed}"
+    with progress("simulating", examples, "examples") as advance:
+        return write_simulated(out, shards, name=title, source=source, force=force, advance=advance)
+
+
+def write_simulated(
+    out: str | Path, shards: Iterable[Mapping[str, pl.DataFrame]], *, name: str, source: Mapping[str, Any],
+    force: bool, advance: Advance = uncounted,
+) -> Log:  # fmt: skip
+    """Write a sealed log of simulated tables, shard by shard, whole or not at all; `advance` counts its examples."""
+    from toolkit.log import LogWriter, open_log
+
+    with replacing(out, force) as directory:
         writer = LogWriter(directory)
-        for tables in _shards(_blocks(size, model), size.traces):
+        for tables in shards:
             for table, frame in tables.items():
                 if not frame.is_empty():
                     writer.append(table, frame)
             advance(tables["examples"].height)
-        writer.seal(
-            validate=False,  # the rows come from here, and the tests validate them
-            name=name or f"simulated-{examples}x{traces}-k{labels}-s{seed}",
-            simulated=True,
-            source={"simulated_by": "generate.simulation.grid", **asdict(size), "model": asdict(model)},
-        )
+        writer.seal(validate=False, name=name, simulated=True, source=source)  # the tests validate what is made here
     return open_log(out)
 
 
 def _shards(blocks: Iterator[dict[str, pl.DataFrame]], traces: int) -> Iterator[dict[str, pl.DataFrame]]:
     """Blocks gathered until they hold about ROWS_PER_SHARD traces."""
-    gather = max(1, ROWS_PER_SHARD // (BLOCK * traces))
-    held: list[dict[str, pl.DataFrame]] = []
-    for block in blocks:
-        held.append(block)
-        if len(held) == gather:
-            yield {table: pl.concat([part[table] for part in held]) for table in TABLES}
-            held = []
-    if held:
+    while held := list(islice(blocks, max(1, ROWS_PER_SHARD // (BLOCK * traces)))):
         yield {table: pl.concat([part[table] for part in held]) for table in TABLES}
 
 
@@ -119,7 +120,7 @@ def _blocks(size: GridSize, model: Model) -> Iterator[dict[str, pl.DataFrame]]:
     # the greedy trace is drawn first: it does not depend on the number of sampled ones
     pools = (PoolPlan("probe", 1, 0.0, model.sharpening), PoolPlan(f"n{traces}", traces, model.temperature, 1.0))
     for block in range(-(-examples // BLOCK)):
-        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, block])))
+        rng = np.random.default_rng([seed, block])
         wanted = min(BLOCK, examples - block * BLOCK)
         drawn = draw_examples(rng, model, labels, seed, block)
         parts = [

@@ -158,8 +158,8 @@ def draw_traces(
 ) -> DrawnTraces:
     """One pool of a block: answers, costs, scores and features."""
     shape = (BLOCK, pool.traces)
-    hard = 1 - _sigmoid(drawn.logit)[:, None]  # (BLOCK, 1)
-    codes = _draw_answers(rng, model, labels, drawn, _sigmoid(pool.slope * drawn.logit), pool.traces)
+    hard = 1 - sigmoid(drawn.logit)[:, None]  # (BLOCK, 1)
+    codes = _draw_answers(rng, model, labels, drawn, sigmoid(pool.slope * drawn.logit), pool.traces)
     right = codes == drawn.gold[:, None]
     wished = model.tokens * np.exp(model.tokens_slope * hard + rng.normal(0, model.tokens_noise, size=shape))
     cut = wished >= model.max_tokens
@@ -201,12 +201,13 @@ def _scores(model: Model, verifier: str, right: np.ndarray, logit: np.ndarray, e
     """(BLOCK, T) scores in (0, 1), rounded to 4 decimals: ties happen, as they do with real verifiers."""
     d = 2**0.5 * NormalDist().inv_cdf(getattr(model, verifier))
     z = d * (right - 0.5) + model.verifier_ease * (logit - model.ease) + errors
-    return np.clip(np.round(_sigmoid(z), 4), 0.0001, 0.9999)
+    return np.clip(np.round(sigmoid(z), 4), 0.0001, 0.9999)
 
 
 def _feature(correlation: float, errors: np.ndarray, own: np.ndarray) -> np.ndarray:
-    return np.round(_sigmoid(correlation * errors + (1 - correlation**2) ** 0.5 * own), 4)
+    return np.round(sigmoid(correlation * errors + (1 - correlation**2) ** 0.5 * own), 4)
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1/(1 + exp(-x))."""
     return 1 / (1 + np.exp(-x))

@@ -8,10 +8,9 @@ then spoils a right answer. `votes` are samples for a majority, `probe` is one g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -120,18 +119,13 @@ class _World:
 
     def pool(self, name: str, limit: int, probability: np.ndarray, traces: int) -> pl.DataFrame:
         """First attempts with a token limit."""
-        return pl.concat(list(self._attempts(name, limit, probability, traces)))
-
-    def _attempts(self, name: str, limit: int, probability: np.ndarray, traces: int) -> Iterator[pl.DataFrame]:
-        size = len(self.ids)
+        size, made = len(self.ids), []
         for index in range(traces):
             tokens = self.need * np.exp(0.15 * self.rng.normal(size=size))
             cut = tokens > limit
             right = self.rng.random(size) < np.where(cut, 0.12, probability)
-            yield self._rows(
-                right, np.minimum(tokens, limit), cut, trace_id=[f"{e}/{name}/{index}" for e in self.ids],
-                pool=name, action="solve", sample_index=index, max_tokens=limit,
-            )  # fmt: skip
+            made.append(self._rows(name, "solve", index, limit, right, np.minimum(tokens, limit), cut))
+        return pl.concat(made)
 
     def revisions(self, action: str, base: pl.DataFrame, setting: Action) -> pl.DataFrame:
         """Two rollouts of each base attempt's revision."""
@@ -143,19 +137,21 @@ class _World:
         for index in range(ROLLOUTS):
             tokens = setting.tokens * np.exp(0.4 * self.rng.normal(size=len(self.ids)))
             right = self.rng.random(len(self.ids)) < probability
-            rows = self._rows(
-                right, np.minimum(tokens, SHORT), tokens > SHORT,
-                trace_id=[f"{e}/{pool}/{index}" for e in self.ids], pool=pool, action=action, sample_index=index,
-                max_tokens=SHORT,
-            )  # fmt: skip
+            rows = self._rows(pool, action, index, SHORT, right, np.minimum(tokens, SHORT), tokens > SHORT)
             made.append(rows.with_columns(before["trace_id"].alias("parent_id")))
         return pl.concat(made)
 
-    def _rows(self, right: np.ndarray, tokens: np.ndarray, cut: np.ndarray, **columns: Any) -> pl.DataFrame:
+    def _rows(
+        self, pool: str, action: str, index: int, limit: int, right: np.ndarray, tokens: np.ndarray, cut: np.ndarray
+    ) -> pl.DataFrame:
         wrong = (self.gold + self.rng.integers(1, 4, len(self.ids))) % 1000
         seconds = tokens / 60 * np.exp(0.2 * self.rng.normal(size=len(self.ids)))
         return pl.DataFrame({"example_id": self.ids}).with_columns(
-            *(pl.Series(k, v) if isinstance(v, list) else pl.lit(v).alias(k) for k, v in columns.items()),
+            pl.Series("trace_id", [f"{example}/{pool}/{index}" for example in self.ids]),
+            pl.lit(pool).alias("pool"),
+            pl.lit(action).alias("action"),
+            pl.lit(index).alias("sample_index"),
+            pl.lit(limit).alias("max_tokens"),
             pl.lit("simulated").alias("model"),
             pl.Series("answer", np.where(right, self.gold, wrong).astype(str)),
             pl.Series("correct", right),

@@ -20,8 +20,10 @@ varies its way from sample to sample, so that its errors differ and a vote among
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from generate.tasks.equations import (
     VARIABLE,
@@ -36,7 +38,7 @@ from generate.tasks.equations import (
     root,
     write,
 )
-from generate.tasks.task import ANSWER, Check, Difficulty, Item, answer_of
+from generate.tasks.task import ANSWER, Check, Difficulty, Item, answer_of, share_of_lines
 from toolkit.errors import ThinkbackError
 from toolkit.settings import setting
 
@@ -69,15 +71,8 @@ class Algebra(Difficulty):
     nested: float = setting(0.15, low=0, high=1)
     largest: int = setting(999)
 
-    @property
-    def name(self) -> str:
-        """The data set's name in the log."""
-        return "algebra_linear_1d"
-
-    @property
-    def labels(self) -> None:
-        """Answers are open."""
-        return
+    name: ClassVar[str] = "algebra_linear_1d"
+    labels: ClassVar[None] = None
 
     def draw(self, rng: random.Random) -> Item | None:
         """One equation with its steps; null where its numbers came out too large or it has no single solution."""
@@ -139,8 +134,7 @@ class Algebra(Difficulty):
 
     def sound(self, item: Item, attempt: str) -> float:
         """The share of lines that the true answer solves; a line that is not an equation does not hold."""
-        lines = [line for line in attempt.split("\n") if line.strip()]
-        return sum(self._holds(line, item.answer) for line in lines) / len(lines) if lines else 0.0
+        return share_of_lines(attempt, lambda line: self._holds(line, item.answer))
 
     def _holds(self, line: str, answer: str) -> bool:
         if line.startswith(ANSWER):
@@ -188,8 +182,7 @@ def steps(left: Sum, right: Sum, letter: str, way: Way) -> list[str]:
     found = root(left, right)
     whole = int(found) if found is not None and found.denominator == 1 else None
     lines += _finish(left, right, letter, whole if whole is not None else 0, way)
-    kept = [line for before, line in zip([first, *lines], lines, strict=False) if line != before]
-    return kept or [f"{letter}={whole}"]
+    return _once([first, *lines])[1:] or [f"{letter}={whole}"]
 
 
 def _finish(left: Sum, right: Sum, letter: str, found: int, way: Way) -> list[str]:
@@ -238,5 +231,4 @@ def _signed(rng: random.Random, size: int) -> int:
 
 
 def _largest(text: str) -> int:
-    digits = "".join(char if char.isdigit() else " " for char in text).split()
-    return max((int(number) for number in digits), default=0)
+    return max(map(int, re.findall(r"\d+", text)), default=0)

@@ -112,7 +112,7 @@ def grade(task: Task, item: Item, attempt: str, verdict: bool) -> str:
     if verdict:
         return "1.00" if sound == 1 else "0.75"
     if answer_of(attempt) is None and attempt.strip():
-        whole = attempt.rpartition("\n")[0]  # the last line was cut off: it is not held against the attempt
+        whole = attempt.rpartition("\n")[0]  # the last line was cut off: it does not count
         sound = task.sound(item, whole) if whole else 1.0
         if sound == 1:
             return "0.50"

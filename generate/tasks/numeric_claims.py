@@ -24,14 +24,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import ClassVar
 
-from generate.tasks.task import ANSWER, Check, Difficulty, Item
+from generate.tasks.task import ANSWER, Check, Difficulty, Item, share_of_lines
 from toolkit.errors import ThinkbackError
 from toolkit.settings import setting
 
 LABELS = ("True", "False", "Conflicting")
 TOPICS = ("jobs", "homes", "cars", "births", "farms", "shops", "fires", "votes", "loans", "trees", "crimes", "boats")
 KINDS = ("value", "change", "sum", "bound", "gap", "times")
+LATER, OTHER = ("change", "sum"), ("gap", "times")
+"""The kinds that compare two years of a column, and two columns of a year."""
 YES, NO, HALF = "yes", "no", "half"
 
 # One wording a line; a wording says nothing that its kind and direction do not, so it is no part of the canonical form.
@@ -91,6 +94,9 @@ class Claims(Difficulty):
     kinds: tuple[str, ...] = setting(KINDS, choices=KINDS)
     shares: tuple[float, ...] = setting((1 / 3, 1 / 3, 1 / 3), low=0)
 
+    name: ClassVar[str] = "numeric_claims"
+    labels: ClassVar[tuple[str, ...]] = LABELS
+
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "kinds", tuple(self.kinds))
@@ -99,16 +105,6 @@ class Claims(Difficulty):
             raise ThinkbackError(f"`kinds` is empty; it takes some of {', '.join(KINDS)}")
         if len(self.shares) != 3 or not sum(self.shares):
             raise ThinkbackError("`shares` takes three weights, of True, False and Conflicting")
-
-    @property
-    def name(self) -> str:
-        """The data set's name in the log."""
-        return "numeric_claims"
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """True, False, Conflicting."""
-        return LABELS
 
     def draw(self, rng: random.Random) -> Item | None:
         """One claim with its table; null where the wanted label did not come out of a hundred tries.
@@ -165,8 +161,7 @@ class Claims(Difficulty):
     def sound(self, item: Item, attempt: str) -> float:
         """The share of lines that a true justification may hold."""
         true = {*item.facts, f"{ANSWER}{item.answer}"}
-        lines = [line for line in attempt.split("\n") if line.strip()]
-        return sum(line in true for line in lines) / len(lines) if lines else 0.0
+        return share_of_lines(attempt, true.__contains__)
 
     def _table(self, rng: random.Random) -> FactTable:
         first = rng.randint(2001, 2024 - self.years)
@@ -211,8 +206,10 @@ class Claims(Difficulty):
             way = rng.choice((-1, 1))
             step = rng.randint(1, 9)
             return max(1, value - step * way if hold else value + (step - 1) * way), way
-        true = {"value": value, "change": after - value, "sum": value + after, "gap": value - against,
-                "times": max(2, round(value / against))}[kind]  # fmt: skip
+        if kind == "times":
+            true = max(2, round(value / against))
+        else:
+            true = _comes_to(kind, value, after if kind in LATER else against)
         way = 0 if kind != "change" else 1 if true >= 0 else -1
         number = abs(true) if kind == "change" else true
         if hold:
@@ -222,16 +219,18 @@ class Claims(Difficulty):
         return max(least, number + rng.choice((-10, -3, -2, -1, 1, 2, 3, 10))), way
 
 
+def second_cell(part: ClaimPart) -> tuple[int, int] | None:
+    """The column and the year of what a part compares its first cell with; None where it speaks of one cell."""
+    if part.kind in LATER:
+        return part.column, part.later
+    return (part.other, part.year) if part.kind in OTHER else None
+
+
 def combinations(table: FactTable, part: ClaimPart) -> list[tuple[int, int]]:
     """The numbers that a part compares, (first, second), once for each choice of sources; second is 0 where unused."""
-    cells = table.cells[part.column]
-    first = cells[part.year]
-    second: tuple[int, ...] = (0,)
-    if part.kind in ("change", "sum"):
-        second = cells[part.later]
-    elif part.kind in ("gap", "times"):
-        second = table.cells[part.other][part.year]
-    return list(product(first, second))
+    second = second_cell(part)
+    cells = (0,) if second is None else table.cells[second[0]][second[1]]
+    return list(product(table.cells[part.column][part.year], cells))
 
 
 def verdict(table: FactTable, part: ClaimPart) -> str:
@@ -243,14 +242,13 @@ def verdict(table: FactTable, part: ClaimPart) -> str:
 def _holds(part: ClaimPart, first: int, second: int) -> bool:
     if part.kind == "bound":
         return (first - part.number) * part.way > 0
-    made = {
-        "value": first,
-        "change": (second - first) * (part.way or 1),
-        "sum": first + second,
-        "gap": first - second,
-        "times": second * part.number,
-    }[part.kind]
-    return made == (first if part.kind == "times" else part.number)
+    if part.kind == "times":
+        return second * part.number == first
+    return _comes_to(part.kind, first, second) * (part.way or 1) == part.number
+
+
+def _comes_to(kind: str, first: int, second: int) -> int:
+    return {"value": first, "change": second - first, "sum": first + second, "gap": first - second}[kind]
 
 
 def line_of(table: FactTable, part: ClaimPart) -> str:
@@ -262,11 +260,8 @@ def line_of(table: FactTable, part: ClaimPart) -> str:
 
 def reading_of(table: FactTable, part: ClaimPart) -> str:
     """The line that reads out the cells of a part: `jobs 2011 40, 2012 46/49`, `jobs 2011 40, homes 2011 12`."""
-    cells = [(part.column, part.year)]
-    if part.kind in ("change", "sum"):
-        cells.append((part.column, part.later))
-    elif part.kind in ("gap", "times"):
-        cells.append((part.other, part.year))
+    second = second_cell(part)
+    cells = [(part.column, part.year), *([] if second is None else [second])]
     said = []
     for number, (column, year) in enumerate(cells):
         topic = "" if number and column == part.column else f"{table.topics[column]} "
@@ -275,18 +270,14 @@ def reading_of(table: FactTable, part: ClaimPart) -> str:
 
 
 def _arithmetic(part: ClaimPart, first: int, second: int) -> str:
-    if part.kind == "value":
-        return str(first)
-    if part.kind == "bound":
-        return f"{first}{'>' if part.way > 0 else '<'}{part.number}"
-    if part.kind == "change":
-        one, two = (second, first) if part.way >= 0 else (first, second)
-        return f"{one}-{two}={one - two}"
-    if part.kind == "sum":
-        return f"{first}+{second}={first + second}"
-    if part.kind == "gap":
-        return f"{first}-{second}={first - second}"
-    return f"{part.number}*{second}={part.number * second}, {first}"
+    if part.kind in ("change", "sum", "gap"):
+        one, two = (second, first) if part.kind == "change" and part.way >= 0 else (first, second)
+        return f"{one}+{two}={one + two}" if part.kind == "sum" else f"{one}-{two}={one - two}"
+    return {
+        "value": f"{first}",
+        "bound": f"{first}{'>' if part.way > 0 else '<'}{part.number}",
+        "times": f"{part.number}*{second}={part.number * second}, {first}",
+    }[part.kind]
 
 
 def label_of(verdicts: list[str]) -> str:
@@ -302,8 +293,8 @@ def canonical(table: FactTable, parts: tuple[ClaimPart, ...]) -> str:
     order = sorted(range(len(cells)), key=lambda place: (cells[place], _uses(parts, place)))
     place_of = {column: place for place, column in enumerate(order)}
     said = sorted(
-        (part.kind, part.way, place_of[part.column], place_of[part.other] if part.kind in ("gap", "times") else -1,
-         *((part.year, part.later) if part.kind in ("change", "sum") else (part.year, -1)), part.number)
+        (part.kind, part.way, place_of[part.column], place_of[part.other] if part.kind in OTHER else -1,
+         part.year, part.later if part.kind in LATER else -1, part.number)
         for part in parts
     )  # fmt: skip
     return repr((tuple(cells[column] for column in order), said))
@@ -314,16 +305,11 @@ def _uses(parts: tuple[ClaimPart, ...], column: int) -> list[tuple[str, int, int
     return sorted(
         (part.kind, part.year, part.number, part.column == column)
         for part in parts
-        if column == part.column or (part.kind in ("gap", "times") and column == part.other)
+        if column == part.column or (part.kind in OTHER and column == part.other)
     )
 
 
 def _say(table: FactTable, part: ClaimPart, rng: random.Random) -> str:
     wording = rng.choice(_WORDS[(part.kind, part.way)])
-    return wording.format(
-        a=table.topics[part.column],
-        b=table.topics[part.other],
-        n=part.number,
-        y=table.years[part.year],
-        z=table.years[part.later],
-    )
+    first, second = table.topics[part.column], table.topics[part.other]
+    return wording.format(a=first, b=second, n=part.number, y=table.years[part.year], z=table.years[part.later])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Protocol
@@ -154,6 +154,12 @@ def examples(task: Task, sizes: Mapping[str, int], seed: int) -> pl.DataFrame:
         raise ThinkbackError(f"`{task.name}`: no examples were asked for")
     types = {"labels": pl.List(pl.String()), "cluster": pl.String()}
     return pl.DataFrame(rows, schema_overrides=types, infer_schema_length=None)
+
+
+def share_of_lines(attempt: str, holds: Callable[[str], bool]) -> float:
+    """The share of an attempt's lines that hold, blank ones apart; 0 where there are none."""
+    lines = [line for line in attempt.split("\n") if line.strip()]
+    return sum(map(holds, lines)) / len(lines) if lines else 0.0
 
 
 def answer_of(text: str) -> str | None:

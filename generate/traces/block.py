@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -18,7 +18,6 @@ from toolkit.log import Log, collect
 from toolkit.log.read.example_blocks import example_ranges
 
 TRACE_FIELDS = ("attempt", "answer")
-OWN_FIELDS = ("attempt", "answer", "prompt")
 LISTED_FIELDS = ("attempts",)
 GROUP = ("example_id", "pool", "action", "parent_id")
 """What traces have in common among which a choice is made: an example's in a pool, that go on from one attempt."""
@@ -141,17 +140,21 @@ def prompt_about_all(
     return template.render({**block.fields[rows[0]["example_id"]], "attempts": listed})
 
 
-def prompt_answered(template_of: Callable[[str], Template], block: TraceBlock, row: Mapping[str, Any]) -> Prompt:
+def prompt_answered(prompts: Mapping[str, Template], block: TraceBlock, row: Mapping[str, Any]) -> Prompt:
     """The prompt that a trace answered: in a revision's, `{{attempt}}`, `{{answer}}` and `{{prompt}}` are its parent's,
-    as in the recipe that made it. `template_of` knows the prompt of each pool.
+    as in the recipe that made it. `prompts`: of each pool.
     """
-    template, values = template_of(row["pool"]), dict(block.fields[row["example_id"]])
+    if row["pool"] not in prompts:
+        raise ThinkbackError(
+            f"the prompt of the pool `{row['pool']}` is not known: name a prompt file for it in `prompts`"
+        )
+    template, values = prompts[row["pool"]], dict(block.fields[row["example_id"]])
     if row["parent_id"] is None:
         return template.render(values)
     parent = block.by_id.get(row["parent_id"])
     if parent is None:
         raise ThinkbackError(f"trace `{row['trace_id']}` revises `{row['parent_id']}`, which the log does not have")
-    before = prompt_answered(template_of, block, parent)
+    before = prompt_answered(prompts, block, parent)
     values |= {"attempt": parent["text"] or "", "answer": parent["answer"] or "", "prompt": text_of(before)}
     return template.render(values, before)
 

@@ -1,12 +1,17 @@
-"""What the manifest says of how a log came about, and of the logs that it was merged from."""
+"""What the manifest says of how a log came about, and of the logs that it was merged from: its pools, their prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from generate.engines.weights import ModelFiles
+from generate.recipes.prompting import Template, parse_template
+from toolkit.errors import ThinkbackError
 from toolkit.log import Log
+
+OWN_FIELDS = ("attempt", "answer", "prompt")
+"""What the prompt that a trace answered may name besides the columns of `examples`."""
 
 
 def sources_of(source: Any) -> Iterator[Mapping[str, Any]]:
@@ -20,12 +25,18 @@ def sources_of(source: Any) -> Iterator[Mapping[str, Any]]:
 
 def joined_pools(log: Log) -> frozenset[str]:
     """The pools whose traces go on where the attempt that they revise stops: they are read behind it."""
-    return frozenset(pool for pool, _, sampling in _samplings(log) if sampling.get("joined") is True)
+    return frozenset(pool for pool, sampling in _samplings(log) if sampling.get("joined") is True)
 
 
 def stopped_pools(log: Log) -> frozenset[str]:
     """The pools whose samples ended at stop texts too: `stop` does not say there that the model ended them."""
-    return frozenset(pool for pool, _, sampling in _samplings(log) if sampling.get("stop"))
+    return frozenset(pool for pool, sampling in _samplings(log) if sampling.get("stop"))
+
+
+def _samplings(log: Log) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(pool, how it was sampled)."""
+    found = ((pool, settings.get("sampling")) for pool, _, settings in _made_pools(log))
+    return ((pool, sampling) for pool, sampling in found if isinstance(sampling, Mapping))
 
 
 def chat_of(log: Log, pools: Collection[str], files: ModelFiles) -> tuple[str | None, dict[str, Any]]:
@@ -33,14 +44,14 @@ def chat_of(log: Log, pools: Collection[str], files: ModelFiles) -> tuple[str | 
 
     It is the model where the names are the same, or the weights: a folder and a hub call them differently.
     """
-    for pool, source, _ in _samplings(log):
+    for pool, source, made in _made_pools(log):
         settings, kept = source.get("settings"), source.get("prompts")
         if pool not in pools or not isinstance(settings, Mapping):
             continue
         name = settings.get("engine.chat_template")
         begin = "engine.template_options."
         options = {key.removeprefix(begin): value for key, value in settings.items() if key.startswith(begin)}
-        if _same(source["pools"][pool], files, by_weights=bool(name or options)):
+        if _same(made, files, by_weights=bool(name or options)):
             return (kept.get(name) if isinstance(kept, Mapping) and name else None), options
     return None, {}
 
@@ -54,10 +65,45 @@ def _same(made: Mapping[str, Any], files: ModelFiles, *, by_weights: bool) -> bo
     return known is not None and known == files.weights_sha256()
 
 
-def _samplings(log: Log) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
-    """(pool, source, sampling) of every pool that a recipe made, in every log that this was merged from."""
+def _made_pools(log: Log) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """(pool, source, what it says of the pool) of every pool that a recipe made, in every log that was merged."""
     for source in sources_of(log.manifest.source if log.manifest is not None else None):
         for pool, settings in (source.get("pools") or {}).items():
-            sampling = settings.get("sampling") if isinstance(settings, Mapping) else None
             if isinstance(settings, Mapping):
-                yield pool, source, sampling if isinstance(sampling, Mapping) else {}
+                yield pool, source, settings
+
+
+def prompts_of_pools(
+    log: Log, pools: Sequence[str], prompt: str | None, prompts: Mapping[str, str], read: Mapping[str, Template]
+) -> dict[str, Template]:
+    """The prompt of every pool: that of `prompts`, else `prompt`, else the manifest's.
+
+    `read`: the prompt files by name. ThinkbackError where none is known, or a field of one is filled by nothing.
+    """
+    kept = dict(kept_prompts(log))
+    found: dict[str, Template] = {}
+    for pool in pools:
+        name = prompts.get(pool, prompt)
+        if name is not None:
+            found[pool] = read[name]
+        elif pool in kept:
+            found[pool] = kept[pool]
+        else:
+            raise ThinkbackError(
+                f"the log does not keep the prompt of the pool `{pool}`: name a prompt file for it in `prompts`"
+            )
+        found[pool].check([*log.columns("examples"), "labels", *OWN_FIELDS])
+    return found
+
+
+def kept_prompts(log: Log) -> Iterator[tuple[str, Template]]:
+    """(pool, prompt) as the manifest keeps them; of merged logs too. A pool with two prompts is left out."""
+    texts: dict[str, set[tuple[str, str]]] = {}
+    for pool, source, settings in _made_pools(log):
+        kept, name = source.get("prompts"), settings.get("prompt")
+        if isinstance(kept, Mapping) and isinstance(name, str) and name in kept:
+            texts.setdefault(pool, set()).add((name, kept[name]))
+    for pool, found in texts.items():
+        if len({text for _, text in found}) == 1:
+            name, text = min(found)
+            yield pool, parse_template(name, text + "\n")

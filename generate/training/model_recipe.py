@@ -28,7 +28,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from generate.recipes.toml_file import parse_toml
+from generate.recipes.toml_file import naming, parse_toml, shipped_recipes
 from generate.tasks import PROMPTS, TASKS, Task, make_task
 from toolkit.errors import ThinkbackError, shown, suggest
 from toolkit.settings import Checked, check, from_table, setting
@@ -151,7 +151,7 @@ class ModelRecipe(Checked):
 
 def shipped_training_recipes() -> tuple[str, ...]:
     """Names of the recipes that come with the product."""
-    return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
+    return shipped_recipes(SHIPPED)
 
 
 def load_training_recipe(recipe: str) -> ModelRecipe:
@@ -163,10 +163,8 @@ def load_training_recipe(recipe: str) -> ModelRecipe:
             raise ThinkbackError(f"`{recipe}` is neither a file nor a shipped training recipe; {known}")
         path = SHIPPED / f"{path.name}.toml"
     top = parse_toml(path)
-    try:
+    with naming(path):
         return _recipe(top, path.stem)
-    except ThinkbackError as error:
-        raise ThinkbackError(f"recipe `{path.name}`: {error}") from None
 
 
 def _recipe(top: Mapping[str, Any], stem: str) -> ModelRecipe:

@@ -375,7 +375,7 @@ def test_a_log_that_is_not_sealed_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_log_without_prompts_needs_them_from_the_recipe(tmp_path: Path) -> None:
-    from generate.traces.pool_prompts import prompts_of_pools
+    from generate.traces.log_origins import prompts_of_pools
 
     log = make_log(tmp_path / "log", source="from elsewhere")
     with pytest.raises(ThinkbackError, match="does not keep the prompt of the pool `votes`"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.signals import contradiction
+from generate.signals import peers
 from generate.signals.additions import load_additions
 from generate.traces.block import READ, blocks
 from tests.adding.makers import make_log, write_recipe
@@ -33,6 +33,6 @@ def test_a_block_holds_no_more_than_it_says(tmp_path: Path, choice: dict[str, ob
 
 def test_pairs_are_held_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs of 3, 3, 5, 1 and 9 traces with at most 6 held: 3 + 3, 5 + 1, and 9 alone."""
-    monkeypatch.setattr(contradiction, "PAIRS", 6)
-    assert list(contradiction._chunks([0, 2, 4, 5, 9], [3, 3, 5, 1, 9])) == [[0, 2], [4, 5], [9]]
-    assert list(contradiction._chunks([], [])) == []
+    monkeypatch.setattr(peers, "PAIRS", 6)
+    assert list(peers._chunks([0, 2, 4, 5, 9], [3, 3, 5, 1, 9])) == [[0, 2], [4, 5], [9]]
+    assert list(peers._chunks([], [])) == []

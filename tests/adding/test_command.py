@@ -62,7 +62,7 @@ BAD = {
     "a judge that never returns JSON": (JUDGE, "`judge`: not one of 30 judgements can be read, the first says"),
     "a feature without its column": (CLAIMS, "`examples` has no column `proofs`: name the one that holds the evidence"),
     "a model that is not there": (STATES.replace('"tiny"', '"huge"'), "model `huge`"),
-    "a layer that is not there": (STATES.replace("-1, 0", "-9, 0"), "the model has 2 layers, so -9 is none of them"),
+    "a layer that is not there": (STATES.replace("-1, 0", "-9, 0"), "the model has 2 layers, so -9 is not one of them"),
     "a context that the model does not have": (
         STATES + "context = 97\n",
         "`context` is 97 and the model `tiny` takes 96 tokens: lower it",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from generate.signals.additions import KINDS
 from generate.signals.asked import AskedVerifier, Question
-from generate.signals.kinds import KINDS
 
 
 def read(text: str, kind: str, how: str, candidates: int = 1) -> float | None:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
-from generate.signals.kinds import KINDS
+from generate.signals.additions import KINDS
 from tests.adding.makers import make_log, write_recipe
 from tests.adding.toy_signals import Brevity, BrevityWorker, Vowels
 from thinkback.app import app

@@ -8,8 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from generate.annotating.annotation_estimate import estimate_additions
-from generate.annotating.annotation_plan import make_add_plan
+from generate.annotating.annotation_plan import estimate_additions, make_add_plan
 from generate.annotating.annotation_run import add
 from generate.engines.base import Call, CallFailure
 from generate.signals.additions import load_additions

@@ -11,11 +11,10 @@ import pytest
 
 from generate.classifier.classifier_recipe import ClassifierTraining
 from generate.recipes.toml_file import read_toml, shipped_recipes
-from generate.signals import contradiction, numeric, serving, similarity
+from generate.signals import numeric, peers, serving, similarity
+from generate.signals.additions import KINDS
 from generate.signals.hidden_states import HiddenStates
-from generate.signals.judge import Judge
-from generate.signals.kinds import KINDS
-from generate.signals.listwise import Listwise
+from generate.signals.judge import Judge, Listwise
 from generate.signals.logprob import LogProb
 from generate.signals.random_score import RandomScore
 from generate.signals.sequence_classifier import SequenceClassifier
@@ -33,7 +32,7 @@ SECTIONS: dict[str, tuple[list[Any], tuple[str, ...]]] = {
     "Features": (list(KINDS["features"].values()), COMMON),
     "Hidden states": ([HiddenStates], ("kind", *COMMON)),
 }
-MODULES: tuple[ModuleType, ...] = (contradiction, numeric, serving, similarity)
+MODULES: tuple[ModuleType, ...] = (numeric, peers, serving, similarity)
 
 
 def rows(heading: str) -> dict[str, str]:
@@ -68,7 +67,7 @@ def test_every_setting_is_listed_with_its_default(heading: str) -> None:
 
 @pytest.mark.parametrize("name", [*CLAIM_FEATURES, *SERVING, "peer_similarity", "peer_contradiction"])
 def test_every_feature_says_what_it_is_its_range_and_its_source(name: str) -> None:
-    (made,) = (getattr(module, name) for module in MODULES if getattr(module, name, None) is not None)
+    (made,) = {getattr(module, name) for module in MODULES if getattr(module, name, None) is not None}
     assert "Range" in made.__doc__
     assert "Source: " in made.__doc__
     assert f"`{name}`" in section("adding.md", "Features")

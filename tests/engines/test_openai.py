@@ -282,7 +282,7 @@ def test_a_logprob_that_is_not_told_makes_the_sum_null(server: Server, told: flo
 def test_thoughts_are_kept_under_both_names() -> None:
     def read(message: dict[str, Any]) -> Completion:
         payload = {"choices": [{"index": 0, "message": message, "finish_reason": "max_tokens"}]}
-        [made] = read_reply(payload, wanted=1, prompt="x", logprobs=0, counter=None, latency_s=1.0)
+        [made] = read_reply(payload, call(), 1, None, 1.0)
         return made
 
     assert read({"content": "4", "reasoning": "2+2"}).text == "<think>2+2</think>4"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generate.signals import numeric, serving, similarity
-from generate.signals.contradiction import peer_contradiction, peers_of
+from generate.signals.peers import peer_contradiction, peers_of
 
 # (claim, justification, evidence, coverage of the claim's numbers, grounding of the justification's), by hand
 CLAIMS = [

@@ -142,7 +142,7 @@ def test_verifiers_have_their_stated_auc_within_examples(
     assert scored["score"].is_between(0, 1, closed="none").all()
 
 
-def test_features_foretell_the_strong_score(tables: dict[str, pl.DataFrame]) -> None:
+def test_features_predict_the_strong_score(tables: dict[str, pl.DataFrame]) -> None:
     joined = tables["features"].join(tables["verifications"].filter(pl.col("verifier") == "strong"), on="trace_id")
     right = joined.join(tables["traces"].filter("correct"), on="trace_id", how="semi")
     correlations = [right.select(pl.corr(feature, "score", method="spearman")).item() for feature in FEATURES]

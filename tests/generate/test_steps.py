@@ -15,9 +15,8 @@ from generate.recipes.prompting import field_texts, parse_template, read_templat
 from generate.recipes.recipe import AnswerSettings, EvidenceSettings, FewShotSettings
 from generate.recipes.recipe_file import load_recipe
 from generate.recipes.temperatures import Balanced, Constant, Mixture, read_schedule, seed_of
-from generate.sampling.evidence import choose_evidence, rank_evidence
-from generate.sampling.fewshot import choose_few_shot, few_shot_text, make_pool
-from generate.sampling.trace_rows import judged, read, readable, trace_row
+from generate.sampling.context import choose_evidence, choose_few_shot, few_shot_text, make_pool, rank_evidence
+from generate.sampling.samples import judged, read, readable, trace_row
 from tests.generate.toy import Letters, reply, write_recipe
 from toolkit.errors import ThinkbackError
 

@@ -22,7 +22,7 @@ from generate.engines.base import Call, Completion
 from generate.tasks import TaskText
 from generate.training.llama import make_model, make_tokenizer
 from generate.training.model_recipe import Shape, load_training_recipe
-from generate.training.padded_texts import IGNORED, batches
+from generate.training.texts import IGNORED, batches
 from generate.training.trainer import train_model
 from toolkit.errors import ThinkbackError
 
@@ -83,7 +83,7 @@ def test_only_completions_and_their_ends_are_learnt() -> None:
         text = tokenizer.decode([token for token in ids if token != tokenizer.pad_token_id], skip_special_tokens=True)
         assert text == f"{number // 2}+{number // 2}\n#### {number}"
         first = int(np.argmax(targets != IGNORED))
-        assert targets[first] == ids[first + 1]  # each place foretells the next one
+        assert targets[first] == ids[first + 1]  # each place predicts the next one
     assert batch.tokens == sum(len(tokenizer.decode(row[row != tokenizer.pad_token_id], skip_special_tokens=True)) + 1
                                for row in batch.ids)  # fmt: skip
 

@@ -130,7 +130,7 @@ def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequenc
 
 
 def _print_lacking(plan: AnnotationPlan) -> None:
-    from generate.annotating.annotation_estimate import estimate_additions
+    from generate.annotating.annotation_plan import estimate_additions
     from thinkback import console
 
     console.say(f"{plan.additions.name} on {plan.path}, shard {plan.shard.replace('-of-', '/')}; at most:")

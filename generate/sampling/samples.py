@@ -1,4 +1,6 @@
-"""From completions to rows of the log: answers read, normalised and judged, costs of attempt and finalizer added."""
+"""From steps to calls, as the engine likes them, and from completions to rows of the log: answers read, normalised
+and judged, costs of attempt and finalizer added.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ from typing import Any
 
 import polars as pl
 
-from generate.engines.base import Completion
-from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, PoolStep, Recipe
+from generate.engines.base import Call, Completion, Prompt, summed
+from generate.journal.asking import JournalCall
+from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, FinalizerSettings, PoolStep, Recipe
 from generate.recipes.temperatures import seed_of
 from toolkit.answers import judge, normalise, read_answers
 from toolkit.log import collect, schema_of
@@ -62,6 +65,8 @@ def trace_row(
     finalizer: Completion | None,
 ) -> dict[str, Any]:
     """A trace's row without its answer; costs hold the finalizer's tokens and seconds, the log-probability does not."""
+    made = [attempt] if finalizer is None else [attempt, finalizer]
+    counts: list[Any] = [None] if finalizer is None else [finalizer.prompt_tokens, finalizer.completion_tokens]
     return {
         "trace_id": trace_id(example_id, step.pool, index),
         "example_id": example_id,
@@ -73,23 +78,19 @@ def trace_row(
         "temperature": step.temperature.temperature(recipe.seed, example_id, step.pool, index),
         "max_tokens": step.max_tokens if attempt.max_tokens is None else attempt.max_tokens,
         "text": attempt.text,
-        "prompt_tokens": _sum(attempt.prompt_tokens, finalizer and finalizer.prompt_tokens, finalizer),
-        "completion_tokens": _sum(attempt.completion_tokens, finalizer and finalizer.completion_tokens, finalizer),
-        "tokens_estimated": attempt.tokens_estimated or (finalizer is not None and finalizer.tokens_estimated),
+        "prompt_tokens": summed(made, "prompt_tokens"),
+        "completion_tokens": summed(made, "completion_tokens"),
+        "tokens_estimated": any(one.tokens_estimated for one in made),
         "finish_reason": attempt.finish_reason,
         "finalizer_used": finalizer is not None,
-        "latency_s": _sum(attempt.latency_s, finalizer and finalizer.latency_s, finalizer),
-        "device_s": _sum(attempt.device_s, finalizer and finalizer.device_s, finalizer),
+        "latency_s": summed(made, "latency_s"),
+        "device_s": summed(made, "device_s"),
         "sum_logprob": attempt.sum_logprob,
         "token_logprobs": None if attempt.token_logprobs is None else list(attempt.token_logprobs),
         "seed": seed_of(recipe.seed, example_id, step.pool, index),
         "finalizer_text": None if finalizer is None else finalizer.text,
-        "finalizer_tokens": None if finalizer is None else _added(finalizer.prompt_tokens, finalizer.completion_tokens),
+        "finalizer_tokens": None if None in counts else sum(counts),
     }
-
-
-def _added(*counts: int | None) -> int | None:
-    return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def judged(
@@ -150,8 +151,45 @@ def judging(traces: pl.LazyFrame, answers: AnswerSettings, cache: Path) -> Judgi
     return Judging(changed.unique().height, changed.height, sum(verdicts.values()), *ends)
 
 
-def _sum(first: Any, second: Any, finalizer: Completion | None) -> Any:
-    """Null where a part is not known; the first alone without a finalizer."""
-    if finalizer is None:
-        return first
-    return None if first is None or second is None else first + second
+FINALIZER = "/finalizer"
+"""Behind a pool's name: the calls that read an answer for it. No pool has a slash in its name."""
+
+
+def ask_samples(
+    step: PoolStep, recipe_seed: int, example_id: str, prompt: Prompt, indices: Sequence[int], per_call: int
+) -> list[JournalCall]:
+    """The calls for some samples of one example, at most `per_call` samples each."""
+    asked = []
+    for group in (tuple(indices[start : start + per_call]) for start in range(0, len(indices), per_call)):
+        span = str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}"
+        drawn = [(recipe_seed, example_id, step.pool, index) for index in group]
+        call = Call(
+            key=f"{example_id}/{step.pool}/{span}",
+            prompt=prompt,
+            seeds=tuple(seed_of(*one) for one in drawn),
+            temperatures=tuple(step.temperature.temperature(*one) for one in drawn),
+            max_tokens=step.max_tokens,
+            top_p=step.top_p,
+            stop=step.stop,
+            logprobs=step.logprobs,
+            extra=step.extra,
+        )
+        asked.append(JournalCall(call, example_id, step.pool, group))
+    return asked
+
+
+def ask_finalizer(
+    rule: FinalizerSettings, recipe_seed: int, example_id: str, pool: str, prompt: Prompt, index: int
+) -> JournalCall:
+    """The call that reads the answer of one sample."""
+    name = pool + FINALIZER
+    call = Call(
+        key=f"{example_id}/{pool}/{index}{FINALIZER}",
+        prompt=prompt,
+        seeds=(seed_of(recipe_seed, example_id, name, index),),
+        temperatures=(rule.temperature,),
+        max_tokens=rule.max_tokens,
+        stop=rule.stop,
+        extra=rule.extra,
+    )
+    return JournalCall(call, example_id, name, (index,))
