@@ -46,12 +46,7 @@ def test_import_is_light(module: str) -> None:
 
 
 def test_import_contracts_hold() -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "from importlinter.cli import lint_imports_command as c; c()",
-        "--no-cache",
-    ]
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-cache"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -104,10 +99,7 @@ def test_every_folder_of_code_is_a_package() -> None:
 
 def test_constraints_satisfy_the_bounds() -> None:
     settings = project()["project"]
-    wanted = [
-        *settings["dependencies"],
-        *(r for extra in settings["optional-dependencies"].values() for r in extra),
-    ]
+    wanted = [*settings["dependencies"], *(r for extra in settings["optional-dependencies"].values() for r in extra)]
     versions = pinned()
     for requirement in map(Requirement, wanted):
         if requirement.name == "xgboost":  # the constraints take xgboost-cpu in its place
@@ -120,10 +112,7 @@ def test_constraints_satisfy_the_bounds() -> None:
 
 def test_users_get_lower_bounds_only() -> None:
     settings = project()["project"]
-    wanted = [
-        *settings["dependencies"],
-        *(r for extra in settings["optional-dependencies"].values() for r in extra),
-    ]
+    wanted = [*settings["dependencies"], *(r for extra in settings["optional-dependencies"].values() for r in extra)]
     assert [r for r in wanted if any(part.operator != ">=" for part in Requirement(r).specifier)] == []
 
 

@@ -63,12 +63,7 @@ class NotANumber(ArithmeticError):
 
 
 def decode_batch(
-    model: Any,
-    rows: Sequence[SampleRow],
-    *,
-    ends: frozenset[int],
-    pad: int,
-    text_of: Callable[[Sequence[int]], str],
+    model: Any, rows: Sequence[SampleRow], *, ends: frozenset[int], pad: int, text_of: Callable[[Sequence[int]], str]
 ) -> DecodedBatch:
     """Run `rows` to their ends. ends: token ids that end a sequence; text_of: decodes ids, for stop strings."""
     import torch

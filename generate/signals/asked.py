@@ -22,16 +22,7 @@ from generate.journal.asking import Asking, JournalCall
 from generate.journal.events import Answered
 from generate.recipes.prompting import Template
 from generate.recipes.temperatures import seed_of
-from generate.signals.signal import (
-    BlockRows,
-    Cost,
-    UnreadableError,
-    VerifierSignal,
-    Work,
-    Worker,
-    Workload,
-    score_rows,
-)
+from generate.signals.signal import BlockRows, Cost, UnreadableError, VerifierSignal, Work, Worker, Workload, score_rows
 from generate.traces.block import TRACE_FIELDS, TraceBlock, check_fields, prompt_about
 from toolkit.progress import Advance
 from toolkit.settings import setting

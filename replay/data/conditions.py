@@ -44,12 +44,7 @@ REPORTED = ("the examples that are reported", f"report other rows ({argument('wh
 
 
 def refuse_overlap(
-    log: Log,
-    development: pl.Series,
-    reported: pl.Series,
-    key: str,
-    condition: str,
-    judged: tuple[str, str] = REPORTED,
+    log: Log, development: pl.Series, reported: pl.Series, key: str, condition: str, judged: tuple[str, str] = REPORTED
 ) -> None:
     """Raise when an example, or a cluster of examples, is both fitted on and reported.
 
@@ -60,7 +55,7 @@ def refuse_overlap(
     if not both.is_empty():
         raise ThinkbackError(
             f"{_key(key)} ({condition}) holds on {len(both):,} of {whom}, `{both[0]}` among them: "
-            f"what is fitted or chosen on rows must not be judged on them; {advice}",
+            f"what is fitted or chosen on rows must not be judged on them; {advice}"
         )
     clusters = _clusters(log, development)
     shared = clusters.filter(clusters.is_in(_clusters(log, reported).implode()))
@@ -68,7 +63,7 @@ def refuse_overlap(
         raise ThinkbackError(
             f"{_key(key)} ({condition}) shares {len(shared):,} clusters with {whom}, `{shared[0]}` "
             "among them: examples of a cluster go together, so what is learnt on one must not be judged on another; "
-            "split by `cluster`",
+            "split by `cluster`"
         )
 
 

@@ -103,11 +103,7 @@ class RunSums:
         at = np.arange(len(step)) * steps + step
         results = trajectory.results(select)
         costs = trajectory.costs.reshape(-1, len(COSTS)).take(at, axis=0)
-        parts = (
-            costs if extra is None else costs + extra,
-            results.judged.take(at),
-            results.credit.take(at),
-        )
+        parts = (costs if extra is None else costs + extra, results.judged.take(at), results.credit.take(at))
         self.sums = tuple(a + b for a, b in zip(self.sums, parts, strict=True)) if self.sums else parts
         self.words, self.code = trajectory.pool.words, results.code.take(at)
         if self.rows > 1:

@@ -13,16 +13,7 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.data.contents import Contents, longest_suffix
 from replay.data.needs import Needs
-from replay.engine.calls import (
-    Calls,
-    CallSegment,
-    PolicyPath,
-    Realization,
-    beyond,
-    expected_tokens,
-    extra_cost,
-    union,
-)
+from replay.engine.calls import Calls, CallSegment, PolicyPath, Realization, beyond, expected_tokens, extra_cost, union
 from replay.engine.mixing import either, paid, pick, predicted
 from replay.engine.outcome import Against, Outcome
 from replay.engine.signals import SIGNALS

@@ -105,8 +105,4 @@ def _rounded(predict: Callable[[np.ndarray], np.ndarray]) -> Predictor:
     return lambda rows: np.round(predict(rows), DECIMALS)
 
 
-MODELS: dict[str, Callable[[np.ndarray, np.ndarray], Predictor]] = {
-    "linear": _linear,
-    "trees": _trees,
-    "gp": _process,
-}
+MODELS: dict[str, Callable[[np.ndarray, np.ndarray], Predictor]] = {"linear": _linear, "trees": _trees, "gp": _process}

@@ -27,8 +27,7 @@ class PolicyFile:
 
 
 def load_policies(
-    source: str | Path | PolicyFile | Policy | Iterable[Policy],
-    rules: str | Path | Iterable[type] | None = None,
+    source: str | Path | PolicyFile | Policy | Iterable[Policy], rules: str | Path | Iterable[type] | None = None
 ) -> PolicyFile:
     """Policies from a TOML file (a path, or a text that holds a line break), or as built in Python.
 

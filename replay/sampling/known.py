@@ -10,11 +10,6 @@ from replay.sampling.surrogate import Surrogate
 ORDERS: dict[str, type[Order]] = {order.name: order for order in (Generation, RandomOrder, Surrogate, ByScore)}
 """An order's parameters are keys of the policy, with the same names."""
 
-SELECTS: dict[str, Select] = {
-    "first": First(),
-    "majority": Majority(),
-    "best": BestOfN(),
-    "weighted": WeightedVote(),
-}
+SELECTS: dict[str, Select] = {"first": First(), "majority": Majority(), "best": BestOfN(), "weighted": WeightedVote()}
 
 STOPS: dict[str, type[StopRule]] = {rule.name: rule for rule in (Never, Budget, Margin, Agreement, Window)}

@@ -70,10 +70,7 @@ MISTAKES = {
         ("replay", "LOG", "--policies", "POLICIES", "--out", "o", "--where", "split = 'x'"),
         ("where",),
     ),
-    "no such measure": (
-        ("replay", "LOG", "--policies", "POLICIES", "--out", "o", "--measure", "credt"),
-        ("`credt`",),
-    ),
+    "no such measure": (("replay", "LOG", "--policies", "POLICIES", "--out", "o", "--measure", "credt"), ("`credt`",)),
     "no such rules": (("replay", "LOG", "--policies", "POLICIES", "--out", "o", "--rules", "r.py"), ("r.py",)),
     "sql that does not parse": (("query", "LOG", "SELEC 1"), ("SELEC",)),
     "no such table": (("query", "LOG", "SELECT * FROM tracs"), ("tracs",)),
@@ -167,12 +164,7 @@ def test_one_line_and_nothing_written(
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ("replay", "LOG", "--policies", "POLICIES"),
-        ("curves", "LOG"),
-        ("merge", "LOG"),
-        ("simulate", "--examples", "5"),
-    ],
+    [("replay", "LOG", "--policies", "POLICIES"), ("curves", "LOG"), ("merge", "LOG"), ("simulate", "--examples", "5")],
     ids=lambda arguments: arguments[0],
 )
 @pytest.mark.parametrize("what", ["exists", "working directory"])

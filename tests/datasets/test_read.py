@@ -103,8 +103,7 @@ def test_hub_folders_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "file"),
-    [("gsm-symbolic", "GSM_symbolic"), ("gsm-symbolic-p1", "GSM_p1"), ("gsm-symbolic-p2", "GSM_p2")],
+    ("name", "file"), [("gsm-symbolic", "GSM_symbolic"), ("gsm-symbolic-p1", "GSM_p1"), ("gsm-symbolic-p2", "GSM_p2")]
 )
 def test_gsm_symbolic(tmp_path: Path, name: str, file: str) -> None:
     lines_file(tmp_path / f"{file}.jsonl", [symbolic(0, 0, 48), symbolic(0, 1, 48), symbolic(1, 0, 7)])

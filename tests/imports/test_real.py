@@ -181,8 +181,7 @@ def test_re2_pairs(real: Real, arm: str, dataset: str, wanted: tuple[float, floa
 
 
 @pytest.mark.parametrize(
-    ("dataset", "wanted"),
-    [("gsm8k", (0.6384, 0.8567, 0.9287, 95, 383)), ("mmlu", (0.6808, 0.8058, 0.8586, 742, 2497))],
+    ("dataset", "wanted"), [("gsm8k", (0.6384, 0.8567, 0.9287, 95, 383)), ("mmlu", (0.6808, 0.8058, 0.8586, 742, 2497))]
 )
 def test_routellm(real: Real, dataset: str, wanted: tuple[float, float, float, int, int]) -> None:
     log, report = real("routellm")

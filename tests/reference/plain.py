@@ -275,11 +275,7 @@ def refuse(log: PlainLog, policy: Row) -> None:
 
 def votes_among_opaque(log: PlainLog, policy: Row) -> bool:
     rule = (policy.get("stop") or {}).get("rule")
-    if policy.get("select", "best") not in ("majority", "weighted") and rule not in (
-        "margin",
-        "agreement",
-        "window",
-    ):
+    if policy.get("select", "best") not in ("majority", "weighted") and rule not in ("margin", "agreement", "window"):
         return False
     name = pool_name(log, policy)
     return any(t.get("opaque") for t in log.traces if t["pool"] == name and t["action"] == "solve")

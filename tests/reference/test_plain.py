@@ -385,18 +385,10 @@ def test_a_listwise_verifier_is_called_once() -> None:
     """Two valid of three, ranked together: one call with the tokens of the first row (3 + 1)."""
     log = log_of("A-B")
     free = {"prompt_tokens": 0, "completion_tokens": 0, "latency_s": 0.0, "device_s": 0.0}
-    rows = [
-        check(log.traces[0], 0.2, candidates=2),
-        check(log.traces[2], 0.9, candidates=2, **free),
-    ]
+    rows = [check(log.traces[0], 0.2, candidates=2), check(log.traces[2], 0.9, candidates=2, **free)]
     log = PlainLog(log.examples, log.traces, rows)
     out = one(log)
-    assert (out["answer"], out["verifications"], out["operations"], out["verification_tokens"]) == (
-        "B",
-        1,
-        4,
-        4,
-    )
+    assert (out["answer"], out["verifications"], out["operations"], out["verification_tokens"]) == ("B", 1, 4, 4)
     for settings in ({"max_traces": 1}, {"order": "random"}, {"stop": {"rule": "margin"}}):
         with pytest.raises(plain.Partial, match="listwise"):
             one(log, **settings)
@@ -463,13 +455,7 @@ def test_against_counts_the_calls_that_only_the_intervention_needed() -> None:
     best = {"name": "best", "kind": "sample", "max_traces": 3, "verifier": "v", "against": "first"}
     run = plain.replay(log, [first, best])
     out = run.results["best"]["e"]
-    assert [out[k] for k in ("base_correct", "fix", "flip", "action_tokens", "intervened")] == [
-        0,
-        1,
-        0,
-        42,
-        1,
-    ]
+    assert [out[k] for k in ("base_correct", "fix", "flip", "action_tokens", "intervened")] == [0, 1, 0, 42, 1]
     out = run.results["first"]["e"]
     assert [out[k] for k in ("base_correct", "fix", "flip", "action_tokens", "intervened")] == [1, 0, 1, 0, 0]
 
@@ -512,12 +498,7 @@ def test_a_run_without_policies_or_examples_is_refused() -> None:
 
 
 def test_sweeps_expand_in_the_order_written() -> None:
-    entry = {
-        "name": "s",
-        "kind": "sample",
-        "max_traces": [5, 15],
-        "stop": {"rule": "margin", "margin": [0.1, 0.2]},
-    }
+    entry = {"name": "s", "kind": "sample", "max_traces": [5, 15], "stop": {"rule": "margin", "margin": [0.1, 0.2]}}
     expanded = plain.expand(entry)
     assert [p["name"] for p in expanded] == [
         "s[max_traces=5, stop.margin=0.1]",

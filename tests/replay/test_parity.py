@@ -83,12 +83,7 @@ REFUSALS: list[Row] = [
     {"order": "score", "stop": {"rule": "window", "size": 2}},
     {"order": "score", "stop": {"rule": "budget", "traces": 1}},
     {"order": "random", "expected": True},
-    {
-        "order": "random",
-        "expected": True,
-        "select": "weighted",
-        "stop": {"rule": "budget", "verifications": 1},
-    },
+    {"order": "random", "expected": True, "select": "weighted", "stop": {"rule": "budget", "verifications": 1}},
     {"order": "random", "expected": True, "stop": {"rule": "margin"}},
     {"expected": True, "stop": {"rule": "budget", "verifications": 1}},
     {"verifier": None},

@@ -64,10 +64,7 @@ def test_no_policy_is_right_where_its_pool_is_never(seed: int, tmp_path: Path) -
     compared = 0
     for policy in policies:
         for example_id in log.plain.example:
-            row, bound = (
-                rows.get((policy["name"], example_id)),
-                rows.get((f"any {policy['pool']}", example_id)),
-            )
+            row, bound = (rows.get((policy["name"], example_id)), rows.get((f"any {policy['pool']}", example_id)))
             if row and bound and row["correct"] is not None:
                 assert row["correct"] <= bound["correct"] + 1e-12
                 assert bound["traces"] >= row["traces"]
@@ -249,14 +246,7 @@ def test_the_same_bytes_with_one_and_two_threads(tmp_path: Path) -> None:
     written = []
     for threads in ("1", "2"):
         out = tmp_path / f"out {threads}"
-        command = [
-            sys.executable,
-            "-c",
-            RUN,
-            str(tmp_path / "log"),
-            str(tmp_path / "policies.toml"),
-            str(out),
-        ]
+        command = [sys.executable, "-c", RUN, str(tmp_path / "log"), str(tmp_path / "policies.toml"), str(out)]
         subprocess.run(command, check=True, env={**os.environ, "POLARS_MAX_THREADS": threads})
         written.append(bytes_of(out))
     assert written[0] == written[1]

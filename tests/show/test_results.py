@@ -12,15 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.notes import Note, note, warning
-from toolkit.show import (
-    PolicyRow,
-    RankedInput,
-    frontier_figure,
-    frontier_points,
-    pareto_front,
-    rank,
-    ranked_table,
-)
+from toolkit.show import PolicyRow, RankedInput, frontier_figure, frontier_points, pareto_front, rank, ranked_table
 from toolkit.stats import OutcomeBlock, Settings, summarise
 
 GOLDEN = Path(__file__).parent / "golden"

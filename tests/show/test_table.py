@@ -8,17 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.show import (
-    Number,
-    NumberWithInterval,
-    ShownInterval,
-    Table,
-    TableColumn,
-    Tick,
-    Words,
-    spark,
-    table_of,
-)
+from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn, Tick, Words, spark, table_of
 from toolkit.show.bars import binned
 
 WIDE = Table(

@@ -240,8 +240,7 @@ def test_claims_beside_other_questions_are_chosen_by_where(study: Run, tmp_path:
     frames = tables()
     other = pl.col("example_id").is_in(frames["examples"]["example_id"].sort()[:10].implode())
     frames["examples"] = frames["examples"].with_columns(
-        dataset=pl.when(other).then(pl.lit("sums")).otherwise(pl.lit("claims")),
-        labels=pl.when(~other).then("labels"),
+        dataset=pl.when(other).then(pl.lit("sums")).otherwise(pl.lit("claims")), labels=pl.when(~other).then("labels")
     )
     log = written(tmp_path / "log", frames)
     done = study(log, "--verifier", "strong", "--caps", "15")

@@ -99,10 +99,7 @@ GOOD = '[task]\nname = "algebra_linear_1d"\n[[phase]]\ntokens = 10\n'
         (GOOD + "mixtur = { solve = 1 }", "unknown key `mixtur` in `[phase.1]`; did you mean `mixture`"),
         (GOOD + "mixture = { solv = 1 }", "`phase.1.mixture`: unknown format `solv`; did you mean `solve`"),
         (GOOD + "mixture = { solve = 0 }", "`phase.1.mixture.solve` is 0; it takes a number above 0"),
-        (
-            GOOD + "attempts = { temperatures = [] }",
-            "`phase.1.attempts`: `temperatures` is empty",
-        ),
+        (GOOD + "attempts = { temperatures = [] }", "`phase.1.attempts`: `temperatures` is empty"),
         (GOOD + "[model]\nhidden = 130", "`hidden` must be an even multiple of `heads`"),
         (GOOD.replace("1d", "2d"), "`task.name` is 'algebra_linear_2d'; did you mean `algebra_linear_1d`"),
         (GOOD.replace("[[phase]]", "[phase]"), "`phase` is required: write each as `[[phase]]`"),

@@ -58,8 +58,7 @@ def recovery(
         option("--base", "Name of the pool of base attempts; by default the rows' base_pool, or base.", "POOL"),
     ] = None,
     exclude_incomplete: Annotated[
-        bool,
-        typer.Option("--exclude-incomplete", help="Leave out examples that lack an action, and name them."),
+        bool, typer.Option("--exclude-incomplete", help="Leave out examples that lack an action, and name them.")
     ] = False,
     drop_repeats: Annotated[
         bool,
@@ -106,11 +105,7 @@ def replay(
 
 
 def _import(
-    inputs: Sequence[str],
-    out: Path,
-    force: bool,
-    write: Callable[[Path], ImportReport | RecoveryReport],
-    *counted: str,
+    inputs: Sequence[str], out: Path, force: bool, write: Callable[[Path], ImportReport | RecoveryReport], *counted: str
 ) -> None:
     """Write a log as a whole, then print its notes and how many rows of what it has."""
     from thinkback import console

@@ -100,10 +100,7 @@ def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame
     gold = pl.col("gold") if "gold" in examples.columns else pl.lit(None, pl.String)
     labels = pl.col("labels").list.len().fill_null(0) if "labels" in examples.columns else pl.lit(0)
     reference = examples.select(
-        "example_id",
-        gold.alias("gold"),
-        classed=(labels > 0) & gold.is_not_null(),
-        blind=(labels > 0) & gold.is_null(),
+        "example_id", gold.alias("gold"), classed=(labels > 0) & gold.is_not_null(), blind=(labels > 0) & gold.is_null()
     )
     return frame.join(reference, on="example_id", how="left", maintain_order="left")
 

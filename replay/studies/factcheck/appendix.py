@@ -218,10 +218,7 @@ def every_budget(study: Study) -> Table:
 def pairs(study: Study) -> Table:
     """Paired differences of every two orders at every k."""
     heads = {"Candidate pool": "pool", "k": "k", "Metric": "metric", "Order": "order", "Against": "against"}
-    measures = [
-        Measure("Difference, points", "difference_pp", interval=True, signed=True),
-        Measure("p", "p_value", 4),
-    ]
+    measures = [Measure("Difference, points", "difference_pp", interval=True, signed=True), Measure("p", "p_value", 4)]
     title, found, warnings = "Orders against each other at the same budget", _of_budgets(study, "pairs"), study.warnings
     return _listed(study, title, heads, measures, found, _unserved(study), warnings["B.4"], interval="difference")
 

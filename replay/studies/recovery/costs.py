@@ -95,10 +95,7 @@ def _paper_rule(study: DatasetStudy, policy: str) -> str:
     named, action = study.named, study.roles.action
     if verb(action) != "verify":
         return ""
-    fixed = {
-        named.always.get(action): "always verify",
-        named.primary: "cheap features",
-    }
+    fixed = {named.always.get(action): "always verify", named.primary: "cheap features"}
     if policy in fixed:
         return fixed[policy]
     if (rule := named.rules.get(policy)) in HEURISTICS:

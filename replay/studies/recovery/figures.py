@@ -11,13 +11,7 @@ import polars as pl
 from replay.studies.frontiers import frontier_points
 from replay.studies.recovery.study import DatasetStudy
 from replay.studies.recovery.tables import headline, means
-from toolkit.show import (
-    PlottedBand,
-    bands_figure,
-    frontier,
-    outcomes_figure,
-    reliability_figure,
-)
+from toolkit.show import PlottedBand, bands_figure, frontier, outcomes_figure, reliability_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

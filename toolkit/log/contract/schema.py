@@ -67,9 +67,7 @@ SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
         f"{_SECONDS} sum_logprob:f32 token_logprobs:[f32]",
     ),
     "verifications": _columns(
-        {"trace_id": STR, "verifier": STR},
-        "example_id:str score:f64",
-        f"candidates:i32 {_TOKENS} {_SECONDS}",
+        {"trace_id": STR, "verifier": STR}, "example_id:str score:f64", f"candidates:i32 {_TOKENS} {_SECONDS}"
     ),
     "features": _columns({"trace_id": STR}, "example_id:str", ""),
     "hidden_states": (
