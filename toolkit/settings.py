@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError, listed, shown, suggest
+from toolkit.errors import ThinkbackError, argument, listed, shown, suggest
 
 Made = TypeVar("Made")
 
@@ -106,12 +106,16 @@ def check(instance: Any) -> None:
     """Check every field that `setting` marks, and put its plain value in place; call it from `__post_init__`."""
     for field in dataclasses.fields(instance):
         if field.metadata.get("read", check) is None:  # what a function reads was read from its table
-            value = converted(type(instance), field.name, getattr(instance, field.name), field.name.rstrip("_"))
+            value = converted(type(instance), field.name, getattr(instance, field.name))
             object.__setattr__(instance, field.name, value)
 
 
-def converted(cls: type, name: str, given: Any, place: str) -> Any:
-    """A value as the field `name` of a settings class holds it. Raises ThinkbackError where it is of another kind."""
+def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
+    """A value as the field `name` of a settings class holds it. Raises ThinkbackError where it is of another kind.
+
+    `place` names it in errors; without it, it is an argument.
+    """
+    place, said = place or name.rstrip("_"), f"`{place}`" if place else argument(name.rstrip("_"))
     marks = next(field.metadata for field in dataclasses.fields(cls) if field.name == name)
     if marks.get("read") is not None:
         return marks["read"](given, place)
@@ -126,12 +130,12 @@ def converted(cls: type, name: str, given: Any, place: str) -> Any:
     known = tuple(marks["choices"]) or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
     made = of_kind(str if known and not _is_list(kind) else kind, given)
     if known and not _is_list(kind) and made is None:
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes one of {listed(known)}")
+        raise ThinkbackError(f"{said} is {shown(given)}; it takes one of {listed(known)}")
     if made is None or not _within(made, marks):
-        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes {described(kind, marks)}")
+        raise ThinkbackError(f"{said} is {shown(given)}; it takes {described(kind, marks)}")
     for item in made if isinstance(made, tuple) else (made,):
         if known and item not in known:
-            raise ThinkbackError(f"`{place}` is {shown(item)}; {suggest(str(item), known)}")
+            raise ThinkbackError(f"{said} is {shown(item)}; {suggest(str(item), known)}")
     return made
 
 

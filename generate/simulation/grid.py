@@ -20,7 +20,7 @@ from generate.simulation.grid_model import (
     draw_examples,
     draw_traces,
 )
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, argument
 from toolkit.files import replacing
 from toolkit.progress import Advance, progress, uncounted
 from toolkit.settings import check, setting
@@ -45,7 +45,7 @@ class GridSize:
     def __post_init__(self) -> None:
         check(self)
         if self.labels == 1:
-            raise ThinkbackError("`labels` is 1; it takes 0 (open numeric answers), or at least 2")
+            raise ThinkbackError(f"{argument('labels')} is 1; it takes 0 (open numeric answers), or at least 2")
 
 
 def label_names(labels: int) -> list[str]:

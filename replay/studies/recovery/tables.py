@@ -73,7 +73,8 @@ def layout(
 
 
 def _cell(column: TableColumn, value: Any) -> Any:
-    return value.estimate if isinstance(value, ShownInterval) and isinstance(column.form, Number) else value
+    plain = isinstance(value, ShownInterval) and not isinstance(column.form, NumberWithInterval)
+    return value.estimate if plain else value
 
 
 def means(study: DatasetStudy, policy: str) -> dict[str, ShownInterval | None]:
