@@ -73,7 +73,7 @@ def layout(
 
 
 def _cell(column: TableColumn, value: Any) -> Any:
-    return value.estimate if isinstance(value, ShownInterval) and isinstance(column.form, Number) else value
+    return value.estimate if isinstance(value, ShownInterval) and type(column.form) is Number else value
 
 
 def means(study: DatasetStudy, policy: str) -> dict[str, ShownInterval | None]:
