@@ -16,10 +16,10 @@ from replay.engine.calls import ChosenTraces, PolicyPath, Realization
 from replay.engine.cuts import Cut, cut, paid_segment, reasons, why_partial
 from replay.engine.expectation import expected_outcome
 from replay.engine.outcome import Outcome, RunSums
-from replay.engine.sets import SET_COLUMNS
+from replay.engine.sets import SET_COLUMNS, measure_sets
 from replay.engine.trajectory import Walk, listwise_costs, walk_block
 from replay.kinds import sample_steps
-from replay.kinds.sample_conformal import fit_conformal, with_prediction_sets
+from replay.kinds.sample_conformal import fit_conformal
 from replay.kinds.sample_remarks import outside_remarks, rows_left_out, sum_remarks
 from replay.learning.calibration import fit_calibration
 from replay.learning.prior import fit_prior
@@ -301,9 +301,8 @@ class Sample(Policy):
                 extra = None if at_end is None or found.called is None else at_end * found.called[:, None]
                 sums[key].add(trajectory, policy.selector, found.step, found.ending, found.reason, extra)
                 if policy.conformal is not None:
-                    with_sets[key] = with_prediction_sets(
-                        on.block, trajectory, found.step, policy.conformal, sums[key].outcome()
-                    )
+                    plain = sums[key].outcome()
+                    with_sets[key] = measure_sets(on.block, trajectory, found.step, policy.conformal, plain)
         for key, policy in walked.items():
             on.keep(policy, with_sets.get(key) or sums[key].outcome())
 

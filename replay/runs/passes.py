@@ -115,8 +115,7 @@ def _replay_pass(
         if rates is not None:
             rates.add(block, keep)
             continue
-        ids = block.examples["example_id"]
-        store.append(chunk_frame(policies, outcomes, ids, block.vocabulary, keep, store.numbers))
+        store.append(chunk_frame(policies, outcomes, block, keep, store.numbers))
     store.close()
     return coverage
 

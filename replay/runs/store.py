@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from replay.data.block import LogBlock
 from replay.engine.costs import by_name
 from replay.engine.mixing import predicted
 from replay.engine.outcome import ENDINGS, MIXED, Outcome
@@ -74,20 +75,15 @@ def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
 
 
 def chunk_frame(
-    policies: Sequence[Policy],
-    outcomes: Sequence[Outcome],
-    ids: pl.Series,
-    vocabulary: pl.Series,
-    keep: np.ndarray,
-    columns: Sequence[str],
+    policies: Sequence[Policy], outcomes: Sequence[Outcome], block: LogBlock, keep: np.ndarray, columns: Sequence[str]
 ) -> pl.DataFrame:
     """Rows of one chunk: the examples where `keep` (E,) is true, under every policy; `columns` of numbers."""
-    kept = ids.filter(pl.Series(keep))
+    kept = block.examples["example_id"].filter(pl.Series(keep))
     names = pl.Series([p.name for p in policies], dtype=pl.String)
     repeated = pl.Series(np.repeat(np.arange(len(policies)), len(kept)))
     parts, empty = [outcome_values(o, keep) for o in outcomes], np.full(len(kept), np.nan)
     numbers = {name: np.concatenate([part.get(name, empty) for part in parts]) for name in columns}
-    single, lists = _answers(outcomes, vocabulary, keep)
+    single, lists = _answers(outcomes, block.vocabulary, keep)
     endings = np.concatenate([o.ending[keep] for o in outcomes])
     ending = pl.Series(endings.astype(np.int64)).replace_strict(
         {MIXED: None} | dict(enumerate(ENDINGS)), return_dtype=pl.String

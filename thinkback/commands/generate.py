@@ -14,8 +14,6 @@ from thinkback.options import option
 if TYPE_CHECKING:
     from generate.annotating.annotation_plan import AnnotationPlan
     from generate.engines import Engine
-    from generate.recipes.recipe import Recipe
-    from generate.sampling.sampling_estimate import PoolEstimate
     from generate.sampling.sampling_plan import SamplingPlan
     from generate.signals.signal import Additions
     from toolkit.progress import Advance
@@ -69,7 +67,7 @@ def generate(
             advance(known)
             return advance
 
-        done = run(plan, out, _open, started=started)
+        done = run(plan, out, lambda read: read.engine.opened(read), started=started)
     log = done.log
     console.say(f"wrote {out}: {log.rows('examples'):,} examples, {log.rows('traces'):,} traces")
     if done.judging is not None:
@@ -80,10 +78,6 @@ def generate(
             f"`{out}` is sealed without {len(done.failures):,} calls that can't be answered, the first is `{call}`:"
             f" {reason}; the manifest lists them under `source.failures`"
         )
-
-
-def _open(recipe: Recipe) -> Engine:
-    return recipe.engine.opened(recipe)
 
 
 def _open_asked(additions: Additions) -> Engine:
@@ -163,7 +157,11 @@ def _print_estimate(plan: SamplingPlan) -> None:
     console.say(f"{plan.recipe.name}: {plan.examples.height:,} examples, shard {plan.identity['shard']}; at most:")
     width = max(len(pool.pool) for pool in pools)
     for pool in pools:
-        console.say(f"  {pool.pool:<{width}}  {pool.action}: {_line(pool)}")
+        finalizers = f" and {pool.finalizers:,} finalizer calls" if pool.finalizers else ""
+        console.say(
+            f"  {pool.pool:<{width}}  {pool.action}: {pool.calls:,} calls{finalizers} for {pool.samples:,} traces,"
+            f" {pool.prompt_tokens:,} prompt + {pool.completion_tokens:,} completion tokens, {pool.disk_bytes:,} bytes"
+        )
     examples = examples_bytes(plan)
     console.say(f"  {'examples':<{width}}  and what is beside them: {examples:,} bytes")
     total = [sum(getattr(pool, name) for pool in pools) for name in ("calls", "finalizers", "tokens", "disk_bytes")]
@@ -171,12 +169,4 @@ def _print_estimate(plan: SamplingPlan) -> None:
     console.say(
         f"total: {total[0]:,} calls and {total[1]:,} finalizer calls, {total[2]:,} tokens,"
         f" {total[3]:,} bytes on disk ({total[3] / 2**20:,.1f} MiB)"
-    )
-
-
-def _line(pool: PoolEstimate) -> str:
-    finalizers = f" and {pool.finalizers:,} finalizer calls" if pool.finalizers else ""
-    return (
-        f"{pool.calls:,} calls{finalizers} for {pool.samples:,} traces, {pool.prompt_tokens:,} prompt +"
-        f" {pool.completion_tokens:,} completion tokens, {pool.disk_bytes:,} bytes"
     )

@@ -27,14 +27,7 @@ from replay.runs.result import Result
 from replay.runs.run import run
 from replay.runs.store import resampling_units
 from replay.studies.recovery.checks import check_gate, refuse_seen, revision_pools
-from replay.studies.recovery.policies import (
-    PolicyNames,
-    Roles,
-    build_policies,
-    matched_policies,
-    missing_rules,
-    unfitted,
-)
+from replay.studies.recovery.policies import PolicyNames, Roles, build_policies, matched_policies, missing_rules
 from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.log import Log, collect
 from toolkit.notes import Note
@@ -302,8 +295,10 @@ def study_dataset(
     else:
         result = _run(log, policies, named, where, asked)
     ids = result.outcomes["example_id"].unique().sort()
+    clusters = collect(log.scan("examples", ["example_id", "cluster"]), log)
     study = DatasetStudy(
-        dataset=dataset, roles=roles, named=named, result=result, seconds=result.seconds, cluster=_units(log, ids),
+        dataset=dataset, roles=roles, named=named, result=result, seconds=result.seconds,
+        cluster=resampling_units(_aligned(ids, clusters)).to_numpy(),
         curve=None if branches is None else curve(branches),
         band=None if branches is None else band_table(branches, asked.settings),
         reports=_reports(log, roles, named, result, asked, where, ids), state=_state(log, roles.base, ids),
@@ -331,12 +326,6 @@ def _reports(
         for policy, (shown, gate) in gates.items()
         if policy in served
     }
-
-
-def _units(log: Log, ids: pl.Series) -> np.ndarray:
-    """What each example (N,) is resampled with."""
-    examples = collect(log.scan("examples", ["example_id", "cluster"]), log)
-    return resampling_units(_aligned(ids, examples)).to_numpy()
 
 
 def _aligned(ids: pl.Series, rows: pl.DataFrame) -> pl.DataFrame:
@@ -383,7 +372,7 @@ def _recommendation(study: DatasetStudy, asked: RecoverySetting) -> Recommendati
         return {name: study.values(name) for name in names if name in served}
 
     named = study.named
-    selective = [*named.selective.values(), *unfitted(named)]
+    selective = [*named.selective.values(), *named.unfitted]
     return recommend(
         (named.base, study.values(named.base)),
         outcomes(list(named.budgets.values())),
