@@ -17,13 +17,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.progress import Advance
 from toolkit.settings import setting
 
-LOGGED = (
-    *(name for name in READ if name != "text"),
-    "completion_tokens",
-    "finalizer_used",
-    "sum_logprob",
-    "token_logprobs",
-)
+LOGGED = (*(n for n in READ if n != "text"), "completion_tokens", "finalizer_used", "sum_logprob", "token_logprobs")
 
 
 class LoggedWorker(Worker):
