@@ -69,7 +69,7 @@ def curves(
     if pool is not None:
         contents.require_pool(pool)
     if pool in contents.whole:
-        raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so subsets of it mean nothing")
+        raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so its subsets cannot be compared")
     if verifier is not None:
         contents.require_verifier(verifier)
     settings = Settings(resamples=resamples, level=level, seed=seed)

@@ -28,7 +28,7 @@ def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | Non
     name, `vote_ratio`, `label_score`, `constant`. With `orders = K` the first order is shown. `where` is an SQL
     condition on the columns of examples. Calibration and prediction sets change no weight, so they are not fitted.
 
-    Examples on which the log lacks a score or a feature that the surrogate reads are left out, with a warning that
+    Examples on which a score or a feature that the surrogate reads are left out, with a warning that
     counts them. Raises ThinkbackError for a policy of another order, and where no example is left.
     """
     log, contents = opened(log)
@@ -61,12 +61,10 @@ def _read(walked: Trajectory, policy: Sample) -> np.ndarray:
     read = walked.missing == NEVER_MISSING
     lacking = int((~read).sum())
     if lacking == len(read):
-        raise policy.refuse(
-            f"the log lacks a score or a feature that its surrogate reads on all {len(read):,} examples"
-        )
+        raise policy.refuse(f"a score or a feature that its surrogate reads is missing on all {len(read):,} examples")
     if lacking:
         warnings.warn(
-            f"policy `{policy.name}`: {lacking:,} of {len(read):,} examples are left out: the log lacks a score or a "
+            f"policy `{policy.name}`: {lacking:,} of {len(read):,} examples are left out: a score or a "
             "feature that the surrogate reads",
             stacklevel=3,
         )

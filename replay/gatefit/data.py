@@ -88,7 +88,7 @@ def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: st
     """
     log = open_log(log) if isinstance(log, str) else log
     contents = read_contents(log)
-    lacking = f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which the log lacks"
+    lacking = f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which is not in the log"
     require_known(gate.action, contents.actions, lacking)
     bases = contents.bases(gate.action)
     own = base or gate.base
@@ -205,5 +205,5 @@ def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[G
         raise ThinkbackError(
             f"every input is null for some example{told_lacking(lacking)}: name some with {argument('features')}"
         )
-    note = f"inputs left out, because some examples lack them{told_lacking(lacking)}"
+    note = f"inputs left out, because they are missing for some examples{told_lacking(lacking)}"
     return kept, (note,) if lacking else ()

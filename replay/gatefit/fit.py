@@ -117,9 +117,7 @@ def _check_settings(
     elif on is None:
         raise ThinkbackError(f"name the examples to fit on with {argument('on')}, such as \"split = 'train'\"")
     elif below:
-        raise ThinkbackError(
-            f"{argument('below')} goes with a gate of kind `score`; a fitted gate is high where it helps"
-        )
+        raise ThinkbackError(f"{argument('below')} needs a gate of kind `score`; a fitted gate is high where it helps")
     if (tune is None) == (n_folds is None):
         raise ThinkbackError(
             f"name the examples on which the threshold is chosen with {argument('tune')}, such as \"split = 'dev'\", "
@@ -236,7 +234,7 @@ def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
             notes.append(f"left out of these: {data.without_revision:,} examples without a judged revision")
         if data.without_input:
             notes.append(
-                f"left out of these: {data.without_input:,} examples that lack an input of the gate"
+                f"left out of these: {data.without_input:,} examples with a missing input of the gate"
                 f"{told_lacking(data.lacking)}"
             )
     return notes

@@ -80,7 +80,7 @@ def transfer_report(
     if data.without_revision or data.without_input:
         told = (
             f"left out: {data.without_revision:,} examples without a judged revision, "
-            f"{data.without_input:,} that lack an input of the gate{told_lacking(data.lacking)}"
+            f"{data.without_input:,} with a missing input of the gate{told_lacking(data.lacking)}"
         )
         notes.append(note("left_out", told))
     rows = [_row(branches, name, threshold, settings) for name, threshold in rules]

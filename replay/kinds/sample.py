@@ -154,13 +154,13 @@ class Sample(Policy):
             if value is not None and not isinstance(value, learned):
                 raise self.refuse(f"`{learned.key}` is {shown(value)}; it takes a table with `on`")
         if self.prior is not None and not self.ordering.predicts:
-            raise self.refuse('`prior` goes with `order = "surrogate"`')
+            raise self.refuse('`prior` needs `order = "surrogate"`')
         if self.prior is not None and not self.features:
             raise self.refuse("`prior` is fitted on `features`, so it needs some")
         if self.calibration is not None and not self.stop.calibrates:
             raise self.refuse("`calibration` decides the margin, so it needs stop `margin`")
         if self.conformal is not None and (not self.single or not self.selector.by_score):
-            raise self.refuse('`conformal` goes with `select = "best"`, without `orders` and `expected`')
+            raise self.refuse('`conformal` needs `select = "best"`, without `orders` and `expected`')
 
     def _check_combination(self) -> None:
         order, select, stop = self.ordering, self.selector, self.stop
@@ -170,17 +170,17 @@ class Sample(Policy):
             raise self.refuse("it verifies, so it needs a `verifier`")
         if order.verifies_later and not stop.between_verifications:
             raise self.refuse(
-                f'`order = "{self.order}"` goes with stop `none`, `margin` or a budget of verifications, '
+                f'`order = "{self.order}"` needs stop `none`, `margin` or a budget of verifications, '
                 f"because it is looked at after verifications and not after traces"
             )
         if order.verifies_later and SCORES not in select.reads:
-            raise self.refuse(f'`order = "{self.order}"` goes with `select` `best` or `weighted`, not `{self.select}`')
+            raise self.refuse(f'`order = "{self.order}"` needs `select` `best` or `weighted`, not `{self.select}`')
         if order.lazy and self.width != 1:
             raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
         if self.expected:
             if not (order.drawn and select.by_score and stop.verification_budget is not None):
                 raise self.refuse(
-                    '`expected` goes with `order = "random"`, `select = "best"` and a budget of verifications'
+                    '`expected` needs `order = "random"`, `select = "best"` and a budget of verifications'
                 )
             if self.orders is not None:
                 raise self.refuse("`expected` is already exact over all orders; leave out `orders`")

@@ -38,7 +38,7 @@ class GatedParts:
     action_tokens: np.ndarray  # (E,)
 
 
-ALL_ALONE = 'a threshold of "all" goes with a gate of one signal, of the policy itself and not of a part'
+ALL_ALONE = 'a threshold of "all" needs a gate of one signal, in the policy itself and not in a part'
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ class When(Policy):
                     "holds": bool(alone[0]),
                 }
             )
-        said = "it fires: the answer is that of `then`" if fires[0] else "it does not fire: the base's answer stands"
+        said = "it fires: the answer is that of `then`" if fires[0] else "it does not fire: the base's answer is kept"
         yield Stage("the gate", pl.DataFrame(rows), said)
         if fires[0]:
             yield from self.then.explain(on, repetition)

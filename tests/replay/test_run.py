@@ -113,7 +113,7 @@ def test_policies_that_serve_less_than_nine_tenths_are_dropped_together(tmp_path
     assert list(result.dropped) == ["majority"]
     assert "17 of the 20" in result.dropped["majority"]
     assert result.outcomes["example_id"].n_unique() == 20
-    with pytest.raises(ThinkbackError, match="policy `majority` cannot be served"):
+    with pytest.raises(ThinkbackError, match="policy `majority` cannot be replayed"):
         replay.run(made, [FIRST, MAJORITY], strict=True)
     with pytest.raises(ThinkbackError, match="the baseline `majority` is dropped"):
         replay.run(made, [FIRST, MAJORITY], baseline="majority")
@@ -312,7 +312,7 @@ def test_what_a_reader_must_know_is_noted(tmp_path):
     notes = [str(note) for note in replay.run(folder, [vote], resamples=50).notes]
     assert "WARNING: negative scores count against an answer in a weighted vote: `v`" in notes
     assert "verifier calls without logged tokens or seconds count as free: `v`" in notes
-    assert "1 traces behind a gap in their sample indices are not replayed" in notes
+    assert "1 traces after a gap in their sample indices are not replayed" in notes
 
 
 def listwise(tmp_path, rows: dict[str, list[int]], candidates: int, members=POOL):

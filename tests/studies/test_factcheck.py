@@ -249,7 +249,7 @@ def test_euros_are_of_device_seconds_where_the_log_has_them(study: Run, tmp_path
         assert float(row["total_cost_eur"]) < 0.0625 * float(row["total_h"]) / 4
     for name in ("table_5_5", "table_5_7", "table_5_10", "table_5_13", "table_B_2"):
         text = (tmp_path / "out" / f"{name}.md").read_text()
-        assert "cost: of the device's own seconds, fewer where calls ran side by side" in text
+        assert "cost: of the device's own seconds, fewer where calls ran in parallel" in text
     euros = [row for row in rows(tmp_path / "out" / "efficiency.csv") if row["Number"] == "cost_eur, per 1,000 claims"]
     totals = {row["Method"]: float(row["total"]) for row in euros}
     assert totals[SHOWN[ADAPTIVE]] == pytest.approx(float(told[SHOWN[ADAPTIVE]]["total_cost_eur"]))

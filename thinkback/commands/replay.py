@@ -45,7 +45,8 @@ def replay(
     level: options.Level = 0.95,
     method: Annotated[Method, typer.Option("--method", help="Kind of interval.")] = Method.percentile,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail where a policy would be dropped because the log can't serve it.")
+        bool,
+        typer.Option("--strict", help="Fail where a policy would be dropped because the log covers too few examples."),
     ] = False,
     metric: Annotated[
         str, typer.Option("--metric", metavar="NAME", help="Quality that ranks: accuracy, macro_f1, recall_5 …")

@@ -58,7 +58,7 @@ def simulate(
     `quantemp` and `claimdecomp` have the pool `n<traces>`, the verifier `lora` and, for `quantemp`, `deepseek`. All are
     marked as simulated wherever they are shown.
 
-    With --check, --out may be left out. Exit code 1 says that some number lies further off than it should.
+    With --check, --out may be left out. Exit code 1 says that some number is further off than it should be.
     """
     from toolkit.errors import ThinkbackError
 
@@ -108,9 +108,9 @@ def _check(log: Log, dataset: str, pool: str) -> None:
     beyond = [line for line in held if not line.within]
     console.say()
     if beyond:
-        console.say(f"{len(beyond)} of {len(held)} numbers lie further off than allowed")
+        console.say(f"{len(beyond)} of {len(held)} numbers are further off than allowed")
         raise typer.Exit(BEYOND)
-    console.say(f"all {len(held)} numbers lie within their distance")
+    console.say(f"all {len(held)} numbers are within the allowed distance")
 
 
 def _say(out: Path, log: Log) -> None:

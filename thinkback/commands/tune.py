@@ -26,7 +26,7 @@ def tune(
     ],
     baseline: Annotated[
         str | None,
-        option("--baseline", "Policy that the goal calls baseline; by default the first one that is no sweep.", "NAME"),
+        option("--baseline", "Policy that the goal calls baseline; by default the first one outside a sweep.", "NAME"),
     ] = None,
     out: Annotated[Path | None, option("--out", "Folder for what was chosen and both runs.", "DIR")] = None,
     seed: options.Seed = 0,

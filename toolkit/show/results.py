@@ -377,7 +377,7 @@ def _explanations(
     text = f"Pareto ●: no other policy has at least this {results.quality.label} for fewer {results.cost.unit}."
     yield ColumnNote(text, ("on_front",))
     if results.leader is not None:
-        yield ColumnNote("leader: `ties` where the interval of the difference to the leader holds 0.", ("leader",))
+        yield ColumnNote("leader: `ties` where the interval of the difference to the leader contains 0.", ("leader",))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
         text = "†: fewer than ten examples of a kind, so Wilson's or Newcombe's interval."
         yield ColumnNote(text, (results.metric, "difference"))

@@ -153,7 +153,7 @@ def sensitivity(
         null = {name: pl.lit(None, pl.Float64) for name in ("estimate", "low", "high")}
         return Sensitivity(table.with_columns(**null).select(*SENSITIVITY), missing=(str(error),))
     made = table.join(result.summary, on=["policy", "metric"], how="left", maintain_order="left").select(*SENSITIVITY)
-    count = f"{len(result.dropped)} of the {len(policies)} settings cannot be served and are dashes"
+    count = f"{len(result.dropped)} of the {len(policies)} settings cannot be replayed and are dashes"
     missing = [f"{count}, such as {name}: {why}" for name, why in result.dropped.items()]
     return Sensitivity(made, warnings_of(result), tuple(missing[:1]))
 

@@ -123,7 +123,7 @@ def _why_no_wall(study: Study) -> str:
         return "the log's wall-clock is of all its claims and of every trace verified, which this table is not"
     generation, verification = (study.main.total(BEST, metric) for metric in ("generation_s", "verification_s"))
     if generation is not None and verification is not None and study.wall_s < generation + verification:
-        return "calls ran side by side: the wall-clock is shorter than their sum, so there is no rest"
+        return "calls ran in parallel: the wall-clock is shorter than their sum, so there is no rest"
     return f"wall-clock of the log's run: {study.wall_s / 3600:.2f} h"
 
 
@@ -227,7 +227,7 @@ def smallest(study: Study) -> Table:
     found = (row | {"best": None if best is None else 100 * best} for row, best in shares)
     measures = [Measure("Smallest k", "k", 0), Measure("Best-of-N, %", "best")]
     title = "Smallest budget within 0.5 points of best-of-N"
-    notes = ("a dash: at no budget, or not known because it or a lower one cannot be served", *_unserved(study))
+    notes = ("a dash: at no budget, or not known because it or a lower one cannot be replayed", *_unserved(study))
     return _listed(study, title, heads, measures, found, notes, study.warnings["B.4"])
 
 

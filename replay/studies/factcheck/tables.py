@@ -185,7 +185,7 @@ def price_note(study: Study, *runs: Methods) -> str:
     if not any(methods.priced_by == "device_s" for methods in runs):
         return f"cost: hours · {rate}"
     hours = "hours: summed latency of the calls, as in the thesis"
-    return f"{hours}; cost: of the device's own seconds, fewer where calls ran side by side · {rate}"
+    return f"{hours}; cost: of the device's own seconds, fewer where calls ran in parallel · {rate}"
 
 
 def seconds(study: Study, number: str, title: str, methods: Methods, names: Sequence[str]) -> Table:
