@@ -204,7 +204,7 @@ class When(Policy):
         reasons = (*base.reasons, f"the gate reads {what}, which is not logged", *then.reasons[1:])
         offset = len(base.reasons)
         reason = np.where(unread, offset, np.where(fires & (then.reason > 0), then.reason + offset, 0))
-        done = pick(fires, then, base)
+        done = pick(fires, then, base, self.columns, second_paid=True)
         tokens = np.where(fires, parts.action_tokens, 0.0)
         return replace(
             done,

@@ -109,8 +109,8 @@ class Policy(ABC):
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        """Columns of outcomes that it adds to those of every run."""
-        return ()
+        """Columns of outcomes that it adds to those of every run; by default those of its parts."""
+        return columns_of(self.parts)
 
     @property
     def diagnostic(self) -> str:
@@ -277,6 +277,11 @@ def read_policy(table: Any, name: str, own: Mapping[str, type]) -> Policy:
         return KINDS[kind].from_table(
             {key: value for key, value in table.items() if key != "kind"} | {"name": name}, own
         )
+
+
+def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
+    """Columns that policies add to the table of those that every run may have."""
+    return tuple({column.name: column for policy in policies for column in policy.columns}.values())
 
 
 def nested(policy: Policy) -> Iterator[Policy]:

@@ -12,7 +12,7 @@ import polars as pl
 
 from replay.data.conditions import matching
 from replay.data.contents import Contents, opened
-from replay.policies.base import Policy, needs_of, nested
+from replay.policies.base import Policy, columns_of, needs_of, nested
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.coverage import Coverage
 from replay.runs.gate_sweep import expand_all
@@ -21,7 +21,7 @@ from replay.runs.passes import ReplayPlan, replay_all
 from replay.runs.provenance import describe_policy, versions
 from replay.runs.result import Result, Scratch
 from replay.runs.reuse import check_reuse
-from replay.runs.store import ExampleSet, columns_of
+from replay.runs.store import ExampleSet
 from toolkit.columns import with_columns
 from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.log import Log, collect

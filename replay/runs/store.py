@@ -20,8 +20,8 @@ from replay.data.block import LogBlock
 from replay.engine.costs import by_name
 from replay.engine.mixing import predicted
 from replay.engine.outcome import ENDINGS, MIXED, Outcome
-from replay.policies.base import Policy
-from toolkit.columns import OutcomeColumn, with_columns
+from replay.policies.base import Policy, columns_of
+from toolkit.columns import with_columns
 from toolkit.stats import OutcomeBlock, unit_numbers
 
 if TYPE_CHECKING:
@@ -64,14 +64,9 @@ def chunk_size(policies: int, traces: int) -> int:
 
 def number_columns(policies: Sequence[Policy], priced: bool) -> tuple[str, ...]:
     """Numeric columns of the outcomes of some policies: those of every run, and those that a policy adds."""
-    added = {column.name for policy in policies for column in policy.columns} | ({"price"} if priced else set())
-    table = with_columns(columns_of(policies))
+    extra = columns_of(policies)
+    added, table = {column.name for column in extra} | ({"price"} if priced else set()), with_columns(extra)
     return tuple(c.name for c in table if not (c.computed or c.family) and (c.always or c.name in added))
-
-
-def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
-    """Columns that policies add to the table of those that every run may have."""
-    return tuple({column.name: column for policy in policies for column in policy.columns}.values())
 
 
 def chunk_frame(

@@ -119,7 +119,7 @@ def _write_and_show(result: Result, ranked: RankedInput, out: Path, force: bool)
 
 def _ranked(result: Result, margin: float | None) -> RankedInput:
     """What the ranked table and the figure need of a run."""
-    from replay.runs.store import columns_of
+    from replay.policies.base import columns_of
     from toolkit.columns import metric_column, with_columns
     from toolkit.show import PolicyRow, RankedInput
 
