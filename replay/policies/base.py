@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -73,6 +73,8 @@ class Policy(ABC):
     """Name before the sweep's brackets; the name itself for a policy of its own."""
     sweep_size: int = setting(1, key=False)
     """How many policies the sweep made."""
+    swept: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
+    """Keys of the sweep, inner ones with dots, and this policy's values of them."""
     kind: ClassVar[str]
     inner: ClassVar[tuple[str, ...]] = ()
     """Fields that hold the policies that it is made of; a key of a table is the field without a final `_`."""

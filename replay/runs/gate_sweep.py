@@ -230,8 +230,8 @@ def expand_all(plan: ReplayPlan, policies: Iterable[Policy]) -> Sweeps:
         chosen = every[chosen_points(len(every))]
         key = "below" if gate.threshold.falling else "at_least"
         for threshold in chosen:
-            name = f"{policy.name}[gate.{key}={float(threshold)!r}]"
-            made.append(replace(gate.at(threshold), name=name, sweep=policy.name, sweep_size=len(every)))
+            name, own = f"{policy.name}[gate.{key}={float(threshold)!r}]", ((f"gate.{key}", float(threshold)),)
+            made.append(replace(gate.at(threshold), name=name, sweep=policy.name, sweep_size=len(every), swept=own))
         found.append((policy.name, branches, chosen))
     return Sweeps(tuple(made), tuple(found))
 

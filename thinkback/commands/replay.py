@@ -128,7 +128,7 @@ def _ranked(result: Result, margin: float | None) -> RankedInput:
         summary=result.summary,
         comparisons=result.comparisons,
         policies=tuple(
-            PolicyRow(p.name, p.sweep, p.sweep_size, p.diagnostic, p.flips_against) for p in result.policies
+            PolicyRow(p.name, p.sweep, p.sweep_size, p.diagnostic, p.flips_against, p.swept) for p in result.policies
         ),
         n=result.statistics.n,
         title=f"Policies on {made['log']['name']}, ranked by {metric_column(made['metric'], columns).label}",
