@@ -42,6 +42,7 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
     for metric in sample.metrics:
         if metric.column.computed == "seconds":
             paid = f"{sample.seconds} / 3600 · {settings.kw:g} kW · {settings.eur_per_kwh:g} € per kWh"
+            paid += f" · {metric.column.scale:,g}" if metric.column.scale != 1 else ""
             yield note("euros", f"{metric.column.label}: {paid}", metrics=[metric.name])
     wilson = results.method[SeriesKind.VALUE, 0] == METHOD_NAMES.index("wilson")  # (metrics, policies)
     for m, metric in enumerate(sample.metrics):
