@@ -57,6 +57,8 @@ def test_a_run_without_judgements_is_ranked_by_what_it_found(made, factory) -> N
     one = made({**values, "total_tokens": [[2] * 4, [9] * 4]})
     by_recall = summarise(factory(one), ["a", "b"], metric="recall_5", settings=QUICK)
     assert (by_recall.leader, by_recall.judged) == ("b", 0)
+    left_out = "4 of 4 examples are unjudged: left out of the metrics that need verdicts; their costs stay"
+    assert str(by_recall.notes[0]) == left_out
     by_found = summarise(factory(one), ["a", "b"], metric="found", settings=QUICK)
     assert by_found.leader == "a"  # both found the same, and it is cheaper
     assert summarise(factory(one), ["a", "b"], settings=QUICK).leader is None

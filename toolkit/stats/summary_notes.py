@@ -25,8 +25,8 @@ def notes_of(
 def _on_examples(sample: WholeSample) -> Iterator[Note]:
     n, units = sample.units.examples, sample.units.count
     if sample.judged < n:
-        left_out = f"{n - sample.judged} of {n} examples are unjudged: left out of quality metrics; their costs stay"
-        yield note("unjudged", left_out)
+        left_out = "left out of the metrics that need verdicts; their costs stay"
+        yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
     if units == 1:
         yield note("one_unit", "one resampling unit: no intervals and no p-values")
     elif units < n:
