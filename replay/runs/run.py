@@ -88,8 +88,8 @@ def run(
         others = f"; the run can be ranked by {listed(qualities)}" if qualities else ""
         unjudged = (
             f"no example is judged (`{measure or 'correct'}` of traces is null on all that are compared), so nothing "
-            "can be ranked by accuracy; import the log with gold answers, or set `measure` (of `replay` or of the policy "
-            "file) to another column"
+            "can be ranked by accuracy; import the log with gold answers, or set `measure` (of `replay` or of the "
+            "policy file) to another column"
         )
         lacking = unjudged if metric == ACCURACY else f"no policy has a value of `{metric}`"
         raise ThinkbackError(f"{log.address}: {lacking}{others}")

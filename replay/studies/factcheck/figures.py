@@ -97,7 +97,7 @@ def budget_curves(study: Study, title: str, lines: Mapping[str, str]) -> Figure:
             if rows["estimate"].null_count() == len(rows):
                 continue
             k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
-            curves.append(PlottedCurve(name, k, estimate, low, high, order == "score", "sees all scores"))
+            curves.append(PlottedCurve(name, k, estimate, low, high, bool(rows["diagnostic"][0]), "sees all scores"))
         if curves:
             panels.append((f"{study.name}, {found.max_traces} traces", curves))
     return curves_figure(
