@@ -1,6 +1,6 @@
 """The columns of outcomes, one row each: what they mean, how their means are taken, and what tables call them.
 
-The engine, the files that it writes, the statistics, the tables and the manual read this table and nothing else.
+The files of a run, the statistics, the tables and the manual read this table; what the engine names is in it.
 """
 
 from __future__ import annotations

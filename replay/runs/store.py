@@ -21,7 +21,7 @@ from replay.engine.costs import by_name
 from replay.engine.mixing import predicted
 from replay.engine.outcome import ENDINGS, MIXED, Outcome
 from replay.policies.base import Policy, columns_of
-from toolkit.columns import with_columns
+from toolkit.columns import COLUMNS, with_columns
 from toolkit.stats import OutcomeBlock, unit_numbers
 
 if TYPE_CHECKING:
@@ -96,14 +96,10 @@ def chunk_frame(
 def outcome_values(outcome: Outcome, keep: np.ndarray) -> dict[str, np.ndarray]:
     """Numeric columns of one policy on the examples kept; NaN for null."""
     values = by_name(outcome.costs[keep]) | {name: column[keep] for name, column in outcome.measured.items()}
-    values |= {"correct": outcome.correct[keep], "credit": outcome.credit[keep]}
+    values["intervened"] = np.zeros(int(keep.sum()))
     against = outcome.against
-    if against is None:
-        values["intervened"] = np.zeros(int(keep.sum()))
-    else:
-        for name in ("base_correct", "intervened", "fix", "flip", "action_tokens"):
-            values[name] = getattr(against, name)[keep]
-    return values
+    values |= {c.name: getattr(against, c.name)[keep] for c in COLUMNS if hasattr(against, c.name)}
+    return values | {"correct": outcome.correct[keep], "credit": outcome.credit[keep]}
 
 
 def _answers(outcomes: Sequence[Outcome], vocabulary: pl.Series, keep: np.ndarray) -> tuple[pl.Series, pl.Series]:

@@ -22,7 +22,7 @@ from replay.kinds.sample import Sample
 from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
 from replay.policies.toml import PolicyFile
-from replay.runs.gate_sweep import Branches, band_table, curve, gather
+from replay.runs.gate_sweep import CURVE, Branches, band_table, curve, gather
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.runs.store import resampling_units
@@ -35,7 +35,6 @@ from toolkit.stats import Settings
 
 HEURISTICS = {"difficulty": "difficulty", "verification need": "verification_need"}
 """Routing rules on one feature, where the log has it."""
-MEAN_COLUMNS = ("correct", "fix", "flip", "intervened", "action_tokens", "total_tokens", "calls", "latency_s")
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class DatasetStudy:
     def values(self, policy: str) -> dict[str, np.ndarray]:
         """Columns of a policy's outcomes (N,), by example_id."""
         frame = self.result.outcomes.filter(pl.col("policy") == policy).sort("example_id")
-        return {c: frame[c].fill_null(np.nan).to_numpy() for c in (*MEAN_COLUMNS, "finalizers", "truncated")}
+        return {c: frame[c].fill_null(np.nan).to_numpy() for c in (*CURVE, "finalizers", "truncated")}
 
     @property
     def settings(self) -> Settings:
