@@ -169,6 +169,15 @@ def test_columns_of_parts_are_in_the_outcomes(
     assert dict(rows) == expected
 
 
+def test_tuning_shows_a_metric_as_its_row_says(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call for 15 tokens: a share has four decimals."""
+    share = OutcomeColumn("calls_per_token", computed="ratio", ratio=("calls", "total_tokens"), share=True)
+    monkeypatch.setitem(METRICS, share.name, share)
+    words = ("--on", "example_id = 'e1'", "--report", "example_id <> 'e1'", "--resamples", "20")
+    told = thinkback("tune", "log", "--policies", "policies.toml", *words, "--goal", "max calls_per_token")
+    assert "0.0667" in told
+
+
 @pytest.mark.parametrize(
     ("policy", "words"),
     [

@@ -11,7 +11,7 @@ from replay.engine.sets import SET_COLUMNS
 from replay.runs.gate_sweep import BANDED, COMPARED, CURVE
 from replay.runs.store import outcome_values
 from replay.studies.factcheck.study import UNSHOWN
-from toolkit.columns import COLUMNS, OutcomeColumn, find, metric_column, with_columns
+from toolkit.columns import COLUMNS, METRICS, OTHERS, OutcomeColumn, find, metric_column, row_of, with_columns
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, draws, summarise
 
@@ -45,6 +45,14 @@ def test_what_a_comparison_finds_is_written_under_the_names_of_the_table() -> No
     expected = {"base_correct": [1, 0], "correct": [0, 1], "fix": [0, 1], "flip": [1, 0], "intervened": [1, 1]}
     assert found == expected
     assert values["action_tokens"].tolist() == [5, 7]
+
+
+def test_further_metrics_are_found_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    ratio = OutcomeColumn("tokens_per_right", "rightness", computed="ratio", ratio=("total_tokens", "accuracy"))
+    assert find(ratio.name).cost
+    monkeypatch.setitem(METRICS, ratio.name, ratio)
+    assert find(ratio.name) == row_of(ratio.name) == metric_column("rightness") == ratio
+    assert row_of(ratio.name, COLUMNS) is OTHERS is row_of("zebras") is row_of("zebras", [ratio])
 
 
 def test_one_row_stands_for_a_family_of_columns() -> None:
