@@ -13,14 +13,11 @@ from replay.engine.outcome import MIXED, Outcome
 from toolkit.columns import OutcomeColumn, find, with_columns
 
 Columns = Sequence[OutcomeColumn]
-"""Columns of outcomes that parts of a policy bring."""
+"""Columns of outcomes that the parts of a policy bring."""
 
 
 def choose(on: np.ndarray, first: PolicyPath, second: PolicyPath, columns: Columns) -> PolicyPath:
-    """One path where `on` (E,), the other elsewhere; only the chosen one is paid, and must be served.
-
-    `columns`: those that the two bring.
-    """
+    """One path where `on` (E,), the other elsewhere; only the chosen one is paid, and must be served."""
     outcome = pick(on, first.outcome, second.outcome, columns)
     later = second.outcome.reason + (len(first.outcome.reasons) - 1) * (second.outcome.reason > 0)
     reason = np.where(on, first.outcome.reason, later).astype(np.int16)
@@ -39,7 +36,7 @@ def choose(on: np.ndarray, first: PolicyPath, second: PolicyPath, columns: Colum
 def pick(on: np.ndarray, first: Outcome, second: Outcome, columns: Columns, second_paid: bool = False) -> Outcome:
     """The first outcome where `on` (E,), else the second; the reasons are left for the caller to set.
 
-    `columns`: those that the two bring. `second_paid`: of these, the second's costs are paid everywhere.
+    `second_paid`: what the second costs by `columns` is paid everywhere.
     """
     if first.shares is None and second.shares is None:
         words, shares = np.where(on, first.words[0], second.words[0])[None], None
@@ -86,10 +83,7 @@ def either(on: np.ndarray, first: ChosenTraces | None, second: ChosenTraces | No
 
 
 def mixture(rate: float, base: PolicyPath, then: PolicyPath, columns: Columns) -> PolicyPath:
-    """(1 - rate) of the one and rate of the other on every example; both must be served.
-
-    `columns`: those that the two bring.
-    """
+    """(1 - rate) of the one and rate of the other on every example; both must be served."""
     reason, reasons = needs_both(base.outcome, then.outcome)
     weights = np.full((2, len(reason)), [[rate], [1 - rate]])
     further = measured(columns, (then.outcome, weights[0]), (base.outcome, weights[1]), weights[1])

@@ -39,10 +39,8 @@ class OracleRule:
         """What it chooses of the pools and actions in `of`."""
         raise NotImplementedError
 
-    def match(
-        self, rate: float, base: PolicyPath, then: PolicyPath, chosen: np.ndarray | None, columns: Columns
-    ) -> PolicyPath:
-        """Both paths together; `chosen` (E,): the examples on which it intervenes; `columns`: those that both bring."""
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+        """Both paths together; `on` (E,): the examples on which it intervenes; `columns`: those that the two bring."""
         raise NotImplementedError
 
     def rows(self, block: LogBlock, base: object, of: Sequence[str]) -> pl.DataFrame:
@@ -175,13 +173,9 @@ class MatchedRate(OracleRule):
     sees_all = True
     says: ClassVar[str] = "whether it intervenes depends on all examples of a run"
 
-    def match(
-        self, rate: float, base: PolicyPath, then: PolicyPath, chosen: np.ndarray | None, columns: Columns
-    ) -> PolicyPath:
-        """`then` on the chosen examples, none before they are known."""
-        path = choose(
-            np.zeros(len(base.outcome.correct), dtype=bool) if chosen is None else chosen, then, base, columns
-        )
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+        """`then` on these examples."""
+        path = choose(on, then, base, columns)
         reason, reasons = needs_both(base.outcome, then.outcome)
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
 
@@ -193,9 +187,7 @@ class MatchedRandom(OracleRule):
     matched = True
     says: ClassVar[str] = "the mean of both policies"
 
-    def match(
-        self, rate: float, base: PolicyPath, then: PolicyPath, chosen: np.ndarray | None, columns: Columns
-    ) -> PolicyPath:
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
         """Their mixture."""
         return mixture(rate, base, then, columns)
 

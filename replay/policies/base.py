@@ -352,11 +352,9 @@ class Evaluator:
         """Keep an outcome that was made beforehand."""
         self._made["outcome", self._key(policy)] = outcome
 
-    def chosen_by(self, policy: Policy) -> np.ndarray | None:
-        """Examples (E,) on which a policy that ranks all of a run's intervenes; None before it is known."""
-        if policy.name not in self.choices:
-            return None
-        return self.block.examples["example_id"].is_in(list(self.choices[policy.name])).to_numpy()
+    def chosen_by(self, policy: Policy) -> np.ndarray:
+        """Examples (E,) on which a policy that ranks all of a run's intervenes; none before they are known."""
+        return self.block.examples["example_id"].is_in(list(self.choices.get(policy.name, ()))).to_numpy()
 
     @staticmethod
     def _key(policy: Policy) -> Hashable:
