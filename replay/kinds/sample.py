@@ -97,7 +97,7 @@ class Sample(Policy):
     def ordering(self) -> Order:
         """The order with its parameters, which are keys of the policy."""
         kind = ORDERS[self.order]
-        names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+        names = [f.name for f in fields(kind) if hasattr(self, f.name)]  # type: ignore[arg-type]
         return kind(**{name: getattr(self, name) for name in names})
 
     @property
@@ -150,9 +150,11 @@ class Sample(Policy):
         if len(set(self.features)) != len(self.features):
             raise self.refuse(f"`features` is {shown(self.features)}; it takes different names of columns of features")
         for learned in LEARNED:
-            value = getattr(self, learned.key)
-            if value is not None and not isinstance(value, learned):
-                raise self.refuse(f"`{learned.key}` is {shown(value)}; it takes a table with `on`")
+            if isinstance(value := getattr(self, learned.key), Mapping):
+                with errors_of(self.name):
+                    object.__setattr__(self, learned.key, from_table(learned, value, learned.key))
+            elif value is not None and not isinstance(value, learned):
+                raise self.refuse(f"`{learned.key}` is {shown(value)}; it takes a `{learned.__name__}`, or its table")
         if self.prior is not None and not self.ordering.predicts:
             raise self.refuse('`prior` needs `order = "surrogate"`')
         if self.prior is not None and not self.features:
@@ -276,7 +278,7 @@ class Sample(Policy):
         )
 
     def _reasons(self) -> tuple[str, ...]:
-        return reasons(self.pool, self.verifier, self.max_traces, self.features)
+        return reasons(self.pool, self.verifier, self.max_traces, self.ordering.features)
 
     @classmethod
     def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
@@ -345,7 +347,7 @@ class Sample(Policy):
         return sample_steps.WHY.get(ending, ending)
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
-        """Verifications that count as free, and scores that do not mean what the policy takes them for."""
+        """Scores that do not mean what the policy takes them for."""
         pool = block.pools[str(self.pool)]
         if not self.verifies:
             return
@@ -365,7 +367,7 @@ class Sample(Policy):
 
     def untrusted_rules(self, block: LogBlock) -> Iterator[tuple[StopRule, Prefix]]:
         """Its stop, unless that is built in."""
-        if not self.stop.trusted:
+        if self.stop.checked:
             yield self.stop, walk_block(block, self.walks()[0]).prefix
 
     def final_remarks(self) -> Iterator[RemarkKind]:

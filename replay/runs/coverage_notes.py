@@ -30,8 +30,8 @@ def left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:
         yield warning(
             "many_left_out",
             f"{len(excluded):,} of {of:,} examples ({share:.1%}) {verb} left out because calls or values that some "
-            "policy needs are missing in the log; if the logged run stopped or accepted by a rule of its own, "
-            "this biases every number below",
+            "policy needs are missing in the log; if the logged run stopped or accepted by a rule of its own, this "
+            "biases every number below",
         )
 
 

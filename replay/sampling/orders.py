@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from replay.sampling.prefix import SCORES
+from replay.sampling.prefix import FEATURES, SCORES, VOTES, alike
 
 _SHIFT, _FIRST, _SECOND = np.uint64(30), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -71,6 +71,12 @@ class GeneratedTraces:
     keys: np.ndarray | None
     features: np.ndarray
     count: np.ndarray
+
+    def shown(self, reads: frozenset[str]) -> GeneratedTraces:
+        """With what an order declares: else valid answers are alike, scores are not known, and features not there."""
+        code = self.code if VOTES in reads else alike(self.code)
+        score = self.score if SCORES in reads else np.full_like(self.score, np.nan)
+        return replace(self, code=code, score=score, features=self.features[: None if FEATURES in reads else 0])
 
 
 @dataclass(frozen=True)

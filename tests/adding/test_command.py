@@ -68,7 +68,7 @@ BAD = {
         "`context` is 97 and the model `tiny` takes 96 tokens: lower it",
     ),
     "an encoder that is not there": (CLAIMS.replace("tiny", "none").replace("proofs", "evidence"), "model `none`"),
-    "a base that does not fit": (REWARD + 'base = "tiny"\n', "`base` goes with an adapter"),
+    "a base that does not fit": (REWARD + 'base = "tiny"\n', "`base` needs an adapter"),
     "a pool that is not there": (CHANCE + 'pools = ["vote"]', "did you mean `votes`"),
     "a misspelt kind": (CHANCE.replace("random", "randon"), "did you mean `random`"),
     "a misspelt key": (CHANCE + "sed = 1\n", "unknown key `sed` in `[verify.chance]`"),

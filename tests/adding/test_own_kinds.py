@@ -70,7 +70,9 @@ def test_its_scores_are_replayed_and_explained(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     outcomes = pl.read_parquet(tmp_path / "out" / "outcomes.parquet")
     assert outcomes.filter(example_id="s000")["answer"].to_list() == ["2"]
-    told = CliRunner().invoke(app, ["explain", *given, "--policy", "shortest", "--example", "s000"])
+    told = CliRunner().invoke(
+        app, ["explain", *given, "--policy", "shortest", "--example", "s000"], env={"COLUMNS": "200"}
+    )
     assert told.exit_code == 0, told.output
     assert "0.75" in told.output
     assert "answer 2 (wrong)" in told.output
