@@ -17,7 +17,6 @@ import polars as pl
 from generate.signals.feature_signals import SHARED, FeatureSignal, FeatureWorker
 from generate.signals.numeric import numbers_in, words
 from generate.traces.block import Texts, TraceBlock
-from toolkit.settings import setting
 
 SERVING = {
     "difficulty": "question",
@@ -64,8 +63,7 @@ class ServingWorker(FeatureWorker):
 class ServingFeatures(FeatureSignal):
     """SeVRA's serving-visible features. A trace without a text has those of its question and its answer."""
 
-    kind: str = setting("serving", choices=("serving",))
-
+    kind = "serving"
     worker = ServingWorker
     features = tuple(SERVING)
     texts = Texts.NONE

@@ -8,7 +8,7 @@ import pytest
 
 from generate.recipes.recipe_file import load_recipe
 from generate.signals.additions import load_additions
-from generate.signals.sequence_classifier import SequenceClassifier
+from generate.signals.sequence_classifier import RewardModel
 from tests.adding.makers import write_recipe
 from toolkit.errors import ThinkbackError
 
@@ -35,14 +35,14 @@ STATES = '[[states]]\nmodel = "m"\nlayers = [-1]\n'
             ENGINE + '[[verify]]\nname = "j"\nkind = "judge"\nprompt = "score.txt"\nread = "xml"',
             "`verify.j.read` is 'xml'; there are: `json`, `number`",
         ),
-        ('[[verify]]\nname = "l"\nkind = "logprob"\nprompt = "score.txt"', "`verify.l`: `prompt` goes with a `model`"),
+        ('[[verify]]\nname = "l"\nkind = "logprob"\nprompt = "score.txt"', "`verify.l`: `prompt` needs a `model`"),
         ('[[verify]]\nname = "l"\nkind = "logprob"\nlast = 0', "`verify.l.last` is 0; it takes an integer, at least 1"),
         ('[[verify]]\nname = "c"\nkind = "classifier"', "`verify.c.model` is required"),
         ('[[features]]\nkind = "claims"', "`features.claims` compares texts: it needs `[embedding]`"),
         ('[[features]]\nkind = "contradiction"', "`features.contradiction.model` is required"),
         ('[[features]]\nkind = "peers"\npattern = "("', "`pattern` is not a regular expression"),
         ('[[features]]\nkind = "peers"\npattern = "x"', "has no group"),
-        ('[[features]]\nkind = "serving"\npattern = "(x)"', "goes with the kind `claims`, `peers`, `contradiction`"),
+        ('[[features]]\nkind = "serving"\npattern = "(x)"', "needs the kind `claims`, `peers`, `contradiction`"),
         (
             '[[features]]\nkind = "serving"\n[[features]]\nkind = "serving"\nname = "two"',
             "`features.two` writes the column `difficulty` of `serving`: set a `prefix`",
@@ -76,7 +76,7 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert read.states[0].tokens == tuple(range(-16, 0))
     assert read.states[0].layers == (-1, -2)
     assert read.states[0].table == "hidden_states/m"
-    assert isinstance(read.verify[1], SequenceClassifier)
+    assert isinstance(read.verify[1], RewardModel)
     assert (read.verify[1].scored, read.verify[1].label) == ("raw", 1)
     with pytest.raises(ThinkbackError, match="there is no such name; did you mean `orm`"):
         load_additions(tmp_path / "add.toml", ["verify.or.label=1"])
