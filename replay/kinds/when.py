@@ -259,7 +259,6 @@ class When(Policy):
 
     def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
         """Whatever its gate reads of the base's chosen trace."""
-        wanted = {one.name for each in self.gate.thresholds() for one in each.inputs if one.source == "verifier"}
-        for name, pool in block.pools.items():
-            for verifier in sorted(wanted & set(pool.scores)):
-                yield name, verifier, np.ones(pool.code.shape, dtype=bool)
+        for name, verifier in sorted(self.gate.needs(block.pools).scores):
+            if verifier in block.pools[name].scores:
+                yield name, verifier, np.ones(block.pools[name].code.shape, dtype=bool)

@@ -13,10 +13,11 @@ import pytest
 import replay
 from generate.simulation.recovery import Action, RecoveryModel, recovery_tables, simulate_recovery
 from replay.gatefit.fit import FittedGate, fit_gate
-from replay.gatefit.models import fit_model
 from replay.gatefit.predictions import predictions
 from replay.gatefit.report import transfer_report
-from replay.policies.gate_file import content_hash, load_gate, normalised_question, probabilities, write_text
+from replay.policies.gate_file import content_hash, load_gate, normalised_question, write_text
+from replay.policies.gate_models import MODELS, fit_model
+from thinkback.commands.gates import Kind
 from toolkit.errors import ThinkbackError
 from toolkit.log import write_log
 from toolkit.stats import Settings
@@ -382,7 +383,7 @@ def test_logistic_weights_halves() -> None:
     labels, weights = np.repeat([1, 0], 200), np.concatenate([repair, 1 - repair])
     own = LogisticRegression(max_iter=5000, tol=1e-8).fit(rows, labels, sample_weight=weights)
     expected = own.predict_proba((values - model["centre"]) / model["scale"])[:, 1]
-    assert probabilities(model, "logistic", values) == pytest.approx(expected, abs=1e-6)
+    assert MODELS["logistic"].scores(model, values) == pytest.approx(expected, abs=1e-6)
 
 
 def test_inputs_that_some_examples_lack_are_left_out_by_name(tmp_path: Path) -> None:
@@ -401,3 +402,9 @@ def test_inputs_that_some_examples_lack_are_left_out_by_name(tmp_path: Path) -> 
     assert any(
         "10 examples with a missing input of the gate (`feature:difficulty`: 10)" in note for note in named.notes
     )
+
+
+def test_the_command_names_the_kinds_of_models(log: Path) -> None:
+    assert {one.value for one in Kind} == set(MODELS)
+    with pytest.raises(ThinkbackError, match="^unknown kind `forest` of gate; "):
+        fit_gate(str(log), action="active_verify", on=TRAIN, tune=DEV, kind="forest")
