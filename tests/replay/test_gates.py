@@ -12,6 +12,7 @@ import pytest
 
 import replay
 from generate.simulation.recovery import Action, RecoveryModel, recovery_tables, simulate_recovery
+from replay.engine.signals import gate_input
 from replay.gatefit.fit import FittedGate, fit_gate
 from replay.gatefit.predictions import predictions
 from replay.gatefit.report import transfer_report
@@ -408,3 +409,8 @@ def test_the_command_names_the_kinds_of_models(log: Path) -> None:
     assert {one.value for one in Kind} == set(MODELS)
     with pytest.raises(ThinkbackError, match="^unknown kind `forest` of gate; "):
         fit_gate(str(log), action="active_verify", on=TRAIN, tune=DEV, kind="forest")
+
+
+def test_an_unknown_source_of_an_input_is_one_line() -> None:
+    with pytest.raises(ThinkbackError, match="^unknown source `verifer` of a gate's input; did you mean `verifier`"):
+        gate_input("verifer", "latent")
