@@ -1,4 +1,7 @@
-"""The kinds of policies, one module each."""
+"""The kinds of policies: one module each, with helpers named after it where it is long (`sample_…`, `oracle_…`).
+
+`trace_rows` and `every_example` are for several.
+"""
 
 from replay.kinds.act import Act
 from replay.kinds.oracle import Oracle
