@@ -51,8 +51,8 @@ def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
     found: dict[GateFile, bool] = {}
     for policy in policies:
         for part in nested(policy):
-            for one in part.gate_files:
-                found[one.file] = found.get(one.file, True) and one.reuse
+            for file, reuse in part.gate_files:
+                found[file] = found.get(file, True) and reuse
     return found
 
 

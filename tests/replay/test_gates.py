@@ -12,6 +12,7 @@ import pytest
 
 import replay
 from generate.simulation.recovery import Action, RecoveryModel, recovery_tables, simulate_recovery
+from replay import Act, Oracle, Route, Router, Threshold, When
 from replay.engine.signals import gate_input
 from replay.gatefit.fit import FittedGate, fit_gate
 from replay.gatefit.predictions import predictions
@@ -414,3 +415,12 @@ def test_the_command_names_the_kinds_of_models(log: Path) -> None:
 def test_an_unknown_source_of_an_input_is_one_line() -> None:
     with pytest.raises(ThinkbackError, match="^unknown source `verifer` of a gate's input; did you mean `verifier`"):
         gate_input("verifer", "latent")
+
+
+def test_a_base_without_one_chosen_trace_is_refused_with_its_own_advice_alone() -> None:
+    gate, act = Threshold(signal="truncated", at_least=1), Act(name="a", action="verify", base="p")
+    routed = Route(name="r", route=Router(column="c", at_least=1), then=act, else_=act)
+    with pytest.raises(ThinkbackError, match="chosen trace for the gate to read: give the act `rollouts = 0`$"):
+        When(name="w", base=routed, gate=gate, then=act)
+    with pytest.raises(ThinkbackError, match="chosen trace for the gate to read$"):
+        When(name="w", base=Oracle(name="o", rule="expected_action", of=["p"], base="p"), gate=gate, then=act)
