@@ -12,7 +12,7 @@ from toolkit.notes import Severity
 
 ROUNDING = 1e-6
 """A score counts as outside 0 to 1 when it is farther out than this."""
-NAMED = 5
+MAX_NAMED = 5
 """Policies that are named at most."""
 
 
@@ -67,6 +67,6 @@ def _left_out(policies: Counts, lost: NullRows) -> list[str]:
     traces, verb = ("trace", "is") if lost.traces == 1 else ("traces", "are")
     features = "feature" if len(lost.features) == 1 else "one of the features"
     return [
-        f"prior of {listed(list(policies), NAMED)}: {lost.traces:,} {traces} of {lost.examples:,} of the "
+        f"prior of {listed(list(policies), MAX_NAMED)}: {lost.traces:,} {traces} of {lost.examples:,} of the "
         f"{lost.of:,} examples of `on` {verb} left out of the fit ({features} {listed(lost.features)} is null)"
     ]

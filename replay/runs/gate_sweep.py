@@ -162,7 +162,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
 
 
 def _never(made: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
-    """Bands in which the first threshold, never, fixes and flips nothing for sure: who never acts cannot."""
+    """Bands in which the rates of the first threshold, never, are exactly 0: there are no interventions."""
     acts = made["intervened"].estimate
     never = (np.arange(len(acts)) == 0) & (acts == 0)
     found = dict(made)
