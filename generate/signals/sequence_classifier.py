@@ -159,8 +159,7 @@ class SequenceClassifier(VerifierSignal, TextReading):
     """
 
     kind = "classifier"
-    usual: ClassVar[str] = "sigmoid"
-    """The score where none is given."""
+    usual: ClassVar[str] = "sigmoid"  # where `score` is not given
     model: str = setting(identity=False)
     prompt: str | None = setting(None)
     base: str | None = setting(None, identity=False)

@@ -1,7 +1,4 @@
-"""The kinds of policies: one module each, with helpers named after it where it is long (`sample_…`, `oracle_…`).
-
-`trace_rows` and `every_example` are for several.
-"""
+"""The kinds of policies: one module each, with helpers named after it where it is long (`sample_…`, `oracle_…`)."""
 
 from replay.kinds.act import Act
 from replay.kinds.oracle import Oracle

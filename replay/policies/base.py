@@ -68,10 +68,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Of a policy that intervenes on the `share` of all examples of a run that gain most.
-
-    `gain` tells what each example (E,) of a block would gain, and at how many action tokens (E,).
-    """
+    """An intervention on the `share` of all examples that gain most; `gain`: how much, and at how many tokens (E,)."""
 
     share: float
     gain: Callable[[Evaluator], tuple[np.ndarray, np.ndarray]]
@@ -79,10 +76,8 @@ class Ranking:
 
 @dataclass(frozen=True)
 class SweptGate:
-    """A policy with a gate of one threshold, which takes many values.
-
-    `falling`: it fires below the threshold. `at` gives the policy with another one, `signal` the signal on a block
-    (E,), NaN where it is not logged.
+    """A policy with a gate of one threshold, below which it fires where it is `falling`. `at` gives the policy with
+    another one, `signal` the signal on a block (E,), NaN where it is not logged.
     """
 
     policy: Policy

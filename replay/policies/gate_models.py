@@ -141,4 +141,3 @@ MODELS: Mapping[str, GateModel] = {
     "trees": GateModel(2, _trees, _fit_trees),
     "score": GateModel(1, lambda _, values: values[:, 0].astype(np.float64)),
 }
-"""The kinds of models by name."""
