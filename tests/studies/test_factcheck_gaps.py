@@ -374,7 +374,7 @@ def test_labels_outside_are_counted_and_the_most_frequent_named(tmp_path: Path) 
     ]
     ids = frames["examples"]["example_id"].sort()
     one = run(log, policy, resamples=5, where=f"example_id = '{ids[0]}'", block_examples=1).notes
-    assert any(str(note).startswith("6 traces give labels outside") for note in one)
+    assert any(str(note).startswith("6 traces give answers outside") for note in one)
     open_ = frames["examples"].with_columns(labels=pl.lit(None, pl.List(pl.String)))
     free = written(tmp_path / "open", frames | {"examples": open_})
     assert "outside_labels" not in {note.code for note in run(free, policy, resamples=5).notes}
