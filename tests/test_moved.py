@@ -12,8 +12,10 @@ import replay
 
 OLD = {
     "generate.claims": "generate.simulation.claims",
+    "generate.signals.kinds": "generate.signals.additions",
     "generate.simulate": "generate.simulation.grid",
     "generate.simulate_recovery": "generate.simulation.recovery",
+    "generate.simulation_model": "generate.simulation.grid_model",
     "replay.budgets": "replay.analyses.budgets",
     "replay.curves": "replay.analyses.curves",
     "replay.explain": "replay.runs.explain",

@@ -75,6 +75,7 @@ class Sample(Policy):
     kind: ClassVar[str] = "sample"
     lists: ClassVar[frozenset[str]] = frozenset({"features"})
     last_step: ClassVar[bool] = True
+    single_by: ClassVar[str] = "leave out `orders` and `expected`"
 
     # ---- settings ----
 

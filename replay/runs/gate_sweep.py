@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from replay.kinds.when import ALL_ALONE, SweptGate
-from replay.policies.base import Evaluator, Policy, nested
+from replay.kinds.when import ALL_ALONE
+from replay.policies.base import Evaluator, Policy, SweptGate, nested
 from replay.runs.passes import ReplayPlan, blocks, widest
 from replay.runs.store import chunk_size, outcome_values, resampling_units
 from toolkit.columns import COLUMNS, find
@@ -114,7 +114,7 @@ def gather(plan: ReplayPlan, gate: SweptGate) -> Branches:
         ids=served,
         unit=unit_numbers(resampling_units(examples)),
         signal=np.concatenate(signals),
-        below=gate.threshold.falling,
+        below=gate.falling,
         kept={name: np.concatenate([part[name] for part in kept]) for name in kept[0]},
         fired={name: np.concatenate([part[name] for part in fired]) for name in fired[0]},
         left_out=left_out,
@@ -164,7 +164,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
 
 
 def _never(made: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
-    """Bands in which the first threshold, never, fixes and flips nothing for sure: who never acts cannot."""
+    """Bands in which the rates of the first threshold, never, are exactly 0: there are no interventions."""
     acts = made["intervened"].estimate
     never = (np.arange(len(acts)) == 0) & (acts == 0)
     found = dict(made)
@@ -230,7 +230,7 @@ def expand_all(plan: ReplayPlan, policies: Iterable[Policy]) -> Sweeps:
         branches = gather(plan, gate)
         every = branches.thresholds()
         chosen = every[chosen_points(len(every))]
-        key = "below" if gate.threshold.falling else "at_least"
+        key = "below" if gate.falling else "at_least"
         for threshold in chosen:
             name, own = f"{policy.name}[gate.{key}={float(threshold)!r}]", ((f"gate.{key}", float(threshold)),)
             made.append(replace(gate.at(threshold), name=name, sweep=policy.name, sweep_size=len(every), swept=own))

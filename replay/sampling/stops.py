@@ -236,8 +236,8 @@ class Agreement(CrossingRule):
         """Posterior probability that the leading answer stays ahead, from the first vote on."""
         most = int(seen.votes.max(initial=0)) + 1
         pairs, place = np.unique(seen.votes.astype(np.int64) * most + seen.second_votes, return_inverse=True)
-        chance = np.array([lead_probability(int(p) // most, int(p) % most) for p in pairs])
-        return np.where(seen.votes > 0, chance[place.reshape(seen.votes.shape)], -np.inf)
+        ahead = np.array([lead_probability(int(p) // most, int(p) % most) for p in pairs])
+        return np.where(seen.votes > 0, ahead[place.reshape(seen.votes.shape)], -np.inf)
 
 
 @dataclass(frozen=True)

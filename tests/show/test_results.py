@@ -171,7 +171,7 @@ def test_a_long_sweep_is_cut_but_nothing_that_matters(results: RankedInput) -> N
     wide = replace(
         results,
         summary=pl.concat([results.summary, more]),
-        policies=results.policies + tuple(PolicyRow(name, "wide", tried=100) for name in names),
+        policies=results.policies + tuple(PolicyRow(name, "wide", sweep_size=100) for name in names),
     )
     table = ranked_table(wide, limit=20)
     shown = [row[1] for row in table.rows]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from replay.studies.factcheck.runs import BEST, SHOWN, VERIFYING
+from replay.studies.factcheck.runs import BEST, TITLES, VERIFYING
 from replay.studies.factcheck.study import Study, told
 from replay.studies.frontiers import frontier_points
 from toolkit.show import Heat, PlottedCurve, curves_figure, frontier, heat_figure, warned
@@ -78,7 +78,7 @@ def trade_off(study: Study) -> Figure:
     cells = {name: (study.main.cell(name, "verifications"), study.main.cell(name, "macro_f1")) for name in VERIFYING}
     points = frontier_points(cells, baseline=BEST)
     return frontier(
-        [replace(point, name=SHOWN[name].removesuffix(" (baseline)")) for name, point in points.items()],
+        [replace(point, name=TITLES[name].removesuffix(" (baseline)")) for name, point in points.items()],
         title=f"Verifier calls and Macro-F1, {study.name} (N = {study.setting.cap})",
         cost="verifier calls per claim",
         accuracy="Macro-F1",

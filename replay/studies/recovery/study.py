@@ -21,6 +21,7 @@ from replay.kinds.oracle import Oracle
 from replay.kinds.sample import Sample
 from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
+from replay.policies.gate_models import MODELS
 from replay.policies.toml import PolicyFile
 from replay.runs.gate_sweep import CURVE, Branches, band_table, curve, gather
 from replay.runs.result import Result
@@ -161,13 +162,14 @@ def _try_fit(
 ) -> None:  # fmt: skip
     """Fit a gate for (base, action, pool of its revisions), or note why there is none."""
     base, action, pool = revised
-    on = None if kind == "score" else asked.on
+    fits = MODELS[kind].fit is not None
+    on = asked.on if fits else None
     try:
         fitted = fit_gate(
             log, action=action, on=on, tune=asked.tune, base=base, pool=pool, kind=kind, features=features
         )
     except ThinkbackError as error:
-        notes.append(f"no {kind} gate for `{action}`{f' ({key})' if kind == 'score' else ''}: {error}")
+        notes.append(f"no {kind} gate for `{action}`{'' if fits else f' ({key})'}: {error}")
         return
     gates[key] = replace(fitted.gate, path=f"{kind} gate for {action}")
 
