@@ -23,7 +23,6 @@ _LAST_LINE_END = r"(?:\n?\z)"  # `$` of Python also stands before a line feed at
 
 # Noncharacters, which no text has any use for, mark where a match and its group lie.
 _BEGIN, _GROUP_END, _END = "\ufdd0", "\ufdd1", "\ufdd2"
-_MARKED = rf"(?s)^.*{_BEGIN}([^{_GROUP_END}]*){_GROUP_END}([^{_END}]*){_END}(.*)$"
 
 
 def check_pattern(pattern: str) -> int:
@@ -41,9 +40,12 @@ def last_matches(texts: pl.Series, pattern: str) -> pl.DataFrame:
     marks = f"{_BEGIN}${{{min(groups, 1)}}}{_GROUP_END}${{0}}{_END}"
     plain = texts.cast(pl.String).str.replace_all(f"[{_BEGIN}-{_END}]", "")
     marked = plain.str.replace_all(spelled, marks)
-    taken, match, rest = (marked.str.extract(_MARKED, number) for number in (1, 2, 3))
-    frame = pl.DataFrame({"taken": taken, "match": match, "rest": rest})
-    at_end = (pl.col("rest") == "") & pl.col("match").str.ends_with(pl.col("taken"))
+    last = pl.col("marked").str.split(_BEGIN).list.last()
+    parts = pl.when(pl.col("marked").str.contains(_BEGIN, literal=True)).then(last).str.split(_GROUP_END)
+    frame = pl.DataFrame({"marked": marked}).select(taken=parts.list.first(), behind=parts.list.last())
+    # what stands behind the group's end: the whole match, its end, the rest of the text
+    match = pl.col("behind").str.strip_suffix(_END)
+    at_end = pl.col("behind").str.ends_with(_END) & match.str.ends_with(pl.col("taken"))
     return frame.select("taken", at_end=at_end.fill_null(False))
 
 

@@ -108,12 +108,10 @@ def _last_number(texts: pl.Series) -> pl.Series:
 def _by_pattern(texts: pl.Series, pattern: str | None) -> pl.Series:
     if pattern is None:
         raise ThinkbackError("reading by `pattern` needs one: set `pattern = 'a regular expression'`")
-    cut = texts.str.ends_with(_CUT)
-    found = last_matches(texts.str.strip_suffix(_CUT), pattern)
-    reaches = (cut & found["at_end"]).fill_null(False)
-    return (
-        pl.Series(texts.name, [_CUT], dtype=pl.String).new_from_index(0, len(texts)).zip_with(reaches, found["taken"])
-    )
+    plain = texts.cast(pl.String)
+    found = last_matches(plain.str.strip_suffix(_CUT), pattern).with_columns(cut=plain.str.ends_with(_CUT))
+    taken = pl.when(pl.col("cut") & pl.col("at_end")).then(pl.lit(_CUT)).otherwise("taken")
+    return found.select(taken.alias(texts.name)).to_series()
 
 
 _READERS: dict[str, Callable[[pl.Series], pl.Series]] = {
