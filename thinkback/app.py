@@ -34,6 +34,7 @@ from thinkback.commands import (
     tune,
     validate,
 )
+from thinkback.console import complain
 from toolkit.errors import ThinkbackError
 
 USER = 2
@@ -100,7 +101,7 @@ def _option(argument: str) -> str:
 
 
 def _fail(line: str, code: int) -> NoReturn:
-    print(f"error: {line}", file=sys.stderr)
+    complain(f"error: {line}")
     sys.exit(code)
 
 

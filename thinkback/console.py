@@ -7,6 +7,8 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
+from toolkit.printable import printable
+
 if TYPE_CHECKING:
     from toolkit.show import Table
 
@@ -34,5 +36,10 @@ def show(table: Table) -> None:
 
 
 def say(line: object = "") -> None:
-    """Print a line."""
-    print(line)
+    """Print a line, none of whose characters does more than show itself."""
+    print(printable(str(line)))
+
+
+def complain(line: object) -> None:
+    """The same on stderr."""
+    print(printable(str(line)), file=sys.stderr)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from toolkit.printable import printable
+
 _ARGUMENT = re.compile("\ue000(.*?)\ue001")
 """How an error's text marks the name of an argument; the signs are of Unicode's private use area."""
 
@@ -20,7 +22,8 @@ class ThinkbackError(Exception):
 
     def said(self, spell: Callable[[str], str]) -> str:
         """The line, with the names of arguments as `spell` writes them, such as the options of a command."""
-        return _ARGUMENT.sub(lambda found: f"`{spell(found[1])}`", super().__str__())
+        line = super().__str__().replace("\n", " ")
+        return printable(_ARGUMENT.sub(lambda found: f"`{spell(found[1])}`", line))
 
 
 def argument(name: str) -> str:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from toolkit.printable import printable
+
 WARNING = "WARNING: "
 """How a warning begins where it is printed."""
 
@@ -35,7 +37,7 @@ class Note:
 
     def __str__(self) -> str:
         """The sentence as tables print it."""
-        return f"{WARNING}{self.text}" if self.severity is Severity.WARNING else self.text
+        return printable(f"{WARNING}{self.text}" if self.severity is Severity.WARNING else self.text)
 
     def record(self) -> dict[str, Any]:
         """As JSON."""

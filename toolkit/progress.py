@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from toolkit.printable import printable
+
 
 class Advance(Protocol):
     """Tells the bar that `done` more units of the work are finished."""
@@ -29,6 +31,7 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
     """
     from rich import progress as parts
     from rich.console import Console
+    from rich.markup import escape
     from rich.text import Text
 
     class Rate(parts.ProgressColumn):
@@ -39,7 +42,7 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
     columns = (parts.TextColumn("{task.description}"), parts.BarColumn(), parts.MofNCompleteColumn(), Rate())
     times = (parts.TimeElapsedColumn(), parts.TextColumn("left"), parts.TimeRemainingColumn())
     with parts.Progress(*columns, *times, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task(title, total=total)
+        task = bar.add_task(escape(printable(title)), total=total)
 
         def advance(done: float = 1) -> None:
             bar.advance(task, done)

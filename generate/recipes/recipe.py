@@ -27,7 +27,7 @@ from generate.engines import ENGINES, Engine, EngineOptions, open_engine, read_s
 from generate.recipes.prompting import Template
 from generate.recipes.temperatures import Constant, TemperatureSchedule, read_schedule
 from generate.recipes.toml_file import RecipePart
-from toolkit.answers import JUDGES, KINDS, WAYS
+from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.settings import Checked, check, flatten, setting
 
@@ -111,6 +111,8 @@ class AnswerSettings:
             raise ThinkbackError("`kind` is `label`: list the label space in `labels`")
         if ("pattern" in self.read) != (self.pattern is not None):
             raise ThinkbackError("`pattern` and the way `pattern` in `read` go together: give both")
+        if self.pattern is not None:
+            check_pattern(self.pattern)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ Each feature is a function of its own: its docstring gives the definition, the r
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from generate.engines.weights import DEVICES
 from generate.passes.embedding import Embedder, MeanPooling
 from generate.signals.signal import BlockRows, TraceSignal, Work, Worker
 from generate.traces.block import Texts, TraceBlock
+from toolkit.answers import check_pattern, last_matches
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 from toolkit.progress import Advance
@@ -124,11 +124,7 @@ class JustificationSignal(FeatureSignal):
         super().__post_init__()
         if self.pattern is None:
             return
-        try:
-            groups = re.compile(self.pattern).groups
-        except re.error as error:
-            raise ThinkbackError(f"`pattern` is not a regular expression: {error}") from None
-        if groups < 1:
+        if check_pattern(self.pattern) < 1:
             raise ThinkbackError("`pattern` has no group: put what is wanted in parentheses")
 
     def justifications(self, texts: pl.Series) -> pl.Series:
@@ -136,11 +132,8 @@ class JustificationSignal(FeatureSignal):
         plain = texts.cast(pl.String).fill_null("")
         if self.pattern is None:
             return plain
-        compiled = re.compile(self.pattern)
-        found = [list(compiled.finditer(text)) for text in plain]
-        parts = [matches[-1].group(1) if matches else None for matches in found]
-        taken = [text if part is None else part for text, part in zip(plain, parts, strict=True)]
-        return pl.Series(taken, dtype=pl.String)
+        taken = last_matches(plain, self.pattern)["taken"]
+        return taken.zip_with(taken.is_not_null(), plain)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -149,7 +149,10 @@ def _served(
 def select_examples(
     log: Log, contents: Contents, read: frozenset[str], where: str | None, by: Sequence[str]
 ) -> ExampleSet:
-    """The examples of a run, and their label space unless a pool that is read has verdicts without answers."""
+    """The examples of a run, and the labels that are gold of any, which F1 is about.
+
+    There are none where a pool that is read has verdicts without answers.
+    """
     for column in by:
         contents.require_groups(column)
     columns = list(dict.fromkeys(["example_id", "labels", "gold", "cluster", *by]))
@@ -159,10 +162,9 @@ def select_examples(
     if examples.is_empty():
         raise ThinkbackError(f"{log.address} has no examples")
     spaces = examples["labels"].unique().to_list()
-    shared = spaces[0] if len(spaces) == 1 and spaces[0] else None
-    if shared is not None and contents.opaque & read:
-        shared = None
-    return ExampleSet(examples, tuple(shared) if shared else None)
+    shared = spaces[0] if len(spaces) == 1 and spaces[0] and not contents.opaque & read else ()
+    gold = set(examples["gold"].unique())
+    return ExampleSet(examples, tuple(label for label in shared if label in gold) or None)
 
 
 def _groups(

@@ -42,7 +42,7 @@ class ExampleSet:
     """The examples of a run and what the statistics need of them, in example_id order."""
 
     frame: pl.DataFrame  # example_id, labels, gold, cluster and whatever `by` names
-    labels: tuple[str, ...] | None  # the label space, where all examples share one
+    labels: tuple[str, ...] | None  # of the label space that all examples share, those that are gold of any
 
     def gold_codes(self, kept: pl.DataFrame) -> np.ndarray | None:
         """Gold of each example as an index into the labels, -1 where it has none."""

@@ -166,7 +166,10 @@ def test_boxes_balance_their_braces(text: str, inside: str | None) -> None:
         ("last number", "10-3 is 7", "7"), ("last number", "x = -2.5.", "-2.5"),
         ("last number", "it costs $1,200.", "$1,200"),
         ("last number", "12-5", "5"), ("last number", "half: 1/2", "1/2"), ("last number", "so 30%", "30%"),
-        ("last number", "6e3 units", "6e3"), ("last number", "none", None), ("last number", "1-2-3", "3"),
+        ("last number", "6e3 units", "6e3"), ("last number", "about 6.6e-34", "6.6e-34"),
+        ("last number", "2e-5-3 is", "3"),
+        ("last number", "so 10/2.5", "10/2.5"),
+        ("last number", "on 3/4/2020", "2020"), ("last number", "none", None), ("last number", "1-2-3", "3"),
         ("last line", "a\n b \n\n", "b"), ("last line", "  ", None),
     ],
 )  # fmt: skip

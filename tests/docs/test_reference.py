@@ -32,7 +32,7 @@ from replay.kinds.oracle_rules import RULES as ORACLE_RULES
 from replay.policies.gates import Threshold
 from replay.runs.store import KEYS
 from replay.sampling.known import STOPS
-from toolkit.answers import JUDGES, KINDS, WAYS
+from toolkit.answers import JUDGES, KINDS, WAYS, normalise
 from toolkit.columns import COLUMNS
 from toolkit.log import SCHEMAS
 
@@ -158,6 +158,16 @@ def test_answers() -> None:
     assert set(first_cells(section("importing.md", "Normal forms"))) == set(KINDS)
     assert set(first_cells(section("importing.md", "Reading answers"))) == set(WAYS)
     assert set(first_cells(section("importing.md", "Judging"))) == {*JUDGES, "source"}
+
+
+def test_what_each_kind_of_answer_accepts() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \| `(.*)` \|$", section("importing.md", "What each kind accepts"), re.M)
+    assert {kind for kind, _, _ in rows} == set(KINDS)
+    labels, aliases = ["supported", "refuted", "not enough info"], {"NEI": "not enough info"}
+    for kind, cell, form in rows:
+        written = re.findall(r"`([^`]+)`", cell)
+        found = normalise(pl.Series(written), kind, labels, aliases).to_list()
+        assert dict(zip(written, found, strict=True)) == dict.fromkeys(written, form), kind
 
 
 def test_mix_is_the_one_of_the_manual() -> None:

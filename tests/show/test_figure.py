@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.collections import LineCollection
 
 from toolkit.errors import ThinkbackError
 from toolkit.show import (
@@ -24,6 +25,7 @@ from toolkit.show import (
     save_figure,
     warned,
 )
+from toolkit.show.labels import MOST
 
 
 def texts(figure: object) -> list[str]:
@@ -40,6 +42,15 @@ def crowd(n: int) -> list[FrontierPoint]:
         FrontierPoint(f"policy number {i} with a name", 1_000 + 40 * (i % 7), 0.6 + i / 500, low=0.55, high=0.7)
         for i in range(n)
     ]
+
+
+def test_a_figure_of_many_policies_tries_the_most_urgent_labels_alone() -> None:
+    points = [*crowd(300), *(replace(point, name=f"front {i}", on_front=True) for i, point in enumerate(crowd(5)))]
+    drawn = texts(frontier(points))
+    assert any(text.startswith("front") for text in drawn)
+    named = [text for text in drawn if text.startswith(("policy", "front"))]
+    assert len(named) <= MOST
+    assert any(f"{305 - len(named)} without room for a label" in text for text in drawn)
 
 
 def test_the_front_goes_through_its_points(results: RankedInput) -> None:
@@ -72,7 +83,8 @@ def test_names_are_written_but_not_those_of_a_sweep(results: RankedInput) -> Non
 
 def test_intervals_are_drawn(results: RankedInput) -> None:
     axes = frontier(frontier_points(results)).axes[0]
-    drawn = [tuple(round(float(y), 6) for y in line.get_ydata()) for line in axes.get_lines()]
+    bars = [bar for lines in axes.collections if isinstance(lines, LineCollection) for bar in lines.get_segments()]
+    drawn = [tuple(round(float(y), 6) for _, y in bar) for bar in bars]
     assert (63.0, 69.0) in drawn  # vote's accuracy
     assert (66.0, 66.0) in drawn  # and its tokens, level
 

@@ -39,7 +39,7 @@ def curves(
     from thinkback import console
     from toolkit.files import check_replaceable, replacing
     from toolkit.log import open_log
-    from toolkit.show import curves_figure, save_figure
+    from toolkit.show import curves_figure, save_figure, table_of
 
     if out is not None:
         check_replaceable(out, force, inputs=(log,))
@@ -51,7 +51,7 @@ def curves(
         with replacing(out, force) as folder:
             marked = frame.with_columns(simulated=True) if opened.simulated else frame
             marked.write_parquet(folder / "curves.parquet")
-            marked.write_csv(folder / "curves.csv")
+            (folder / "curves.csv").write_text(table_of(marked).csv(), encoding="utf-8")
             (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
             figure = curves_figure(_panels(frame), title=title, level=level, simulated=opened.simulated)
             for suffix in ("pdf", "png"):

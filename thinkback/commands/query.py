@@ -40,11 +40,11 @@ def query(
     opened = open_log(log)
     frame = query_log(opened, sql)
     if opened.simulated:
-        print(SIMULATED, file=sys.stderr)
+        console.complain(SIMULATED)
     chosen = output or (Format.table if console.on_terminal() else Format.csv)
     table = table_of(frame.head(ROWS) if chosen is Format.table else frame, decimals=4)
     if chosen is Format.csv:
-        sys.stdout.write(table.csv())
+        sys.stdout.write(table.csv(data=True))
     elif chosen is Format.markdown:
         sys.stdout.write(table.markdown())
     else:

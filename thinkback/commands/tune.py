@@ -46,6 +46,7 @@ def tune(
     from replay.policies.toml import load_policies
     from thinkback import console
     from toolkit.files import check_replaceable, replacing
+    from toolkit.show import table_of
 
     if out is not None:
         check_replaceable(out, force, inputs=(log, policies, rules))
@@ -59,7 +60,7 @@ def tune(
     table = _table(tuned, goal, on, report)
     if out is not None:
         with replacing(out, force) as folder:
-            tuned.chosen.write_csv(folder / "chosen.csv")
+            (folder / "chosen.csv").write_text(table_of(tuned.chosen).csv(), encoding="utf-8")
             (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
             marks = {"simulated": "true"} if tuned.report.simulated else {}
             (folder / "table.csv").write_text(table.csv(marks), encoding="utf-8")

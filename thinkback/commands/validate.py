@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
 from thinkback import options
@@ -14,14 +12,15 @@ def validate(log: options.Log) -> None:
 
     Prints one line for every kind of fault; the exit code is 2 if there is any.
     """
+    from thinkback import console
     from toolkit.log import open_log, validate_log
 
     opened = open_log(log)
     report = validate_log(opened)
     for note in report.notes:
-        print(f"note: {note}")
+        console.say(f"note: {note}")
     for problem in report.problems:
-        print(f"error: {problem}", file=sys.stderr)
+        console.complain(f"error: {problem}")
     if not report.ok:
         raise typer.Exit(2)
-    print(f"{log}: valid{' (simulated)' if opened.simulated else ''}")
+    console.say(f"{log}: valid{' (simulated)' if opened.simulated else ''}")

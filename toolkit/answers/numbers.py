@@ -11,6 +11,8 @@ Rules, each decided once:
   not `3`, and `5 million` is not `5`;
 * LaTeX for the same things is understood: `$…$`, `\\(…\\)`, `\\boxed{…}`, `\\frac{1}{2}`, `1\\frac{1}{2}`,
   `10{,}000`, `3 \\times 10^{5}`, `45^\\circ`;
+* `**` around a text, or left over at one of its ends, is Markdown and dropped: `**42**` and `42**` are 42. Between two
+  numbers it is a power, like `^`: `10**3` is 1000, and `2**10` keeps its text, as `2^10` does;
 * whatever is not a number by these rules keeps its text, trimmed: a vote of its own, equal to itself alone.
 
 The comma, currency and percent rules are those of the GSM8K and MATH graders (Cobbe et al. 2021,
@@ -43,13 +45,21 @@ _NUMBER = re.compile(
     re.VERBOSE,
 )
 
+# Signs that LaTeX sets a formula with. Between two digits they part two numbers.
+_SIGNS = r"(?:\\[()\[\]]|\\?\$|\\left|\\right)"
+_BOLD = r"(?<![\w*)\]}.])\*\*(?=[^\s*])([^*]*)(?<=[^\s*])\*\*(?![\w*(\[{\\])"
+
 # Spellings that mean the same, applied in this order.
 _SPELLINGS = tuple(
     (re.compile(pattern), by)
     for pattern, by in (
         (r"[−–]", "-"),
         (r"\\boxed\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}", r"\1"),
-        (r"\\[()\[\]]|\\?\$|\*\*|\\left|\\right", ""),
+        (rf"(?<=[0-9]){_SIGNS}+(?=[0-9])", " "),
+        (_SIGNS, ""),
+        (_BOLD, r"\1"),
+        (r"(?<=[0-9)\]}.])\s*\*\*\s*(?=[-+]?[0-9(\[{.\\])", "^"),
+        (r"\*\*", ""),
         (r"\{,\}", ","),
         (r"\\[,;!: ]|[\u00a0\u202f]|~", " "),
         (r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r" \1/\2"),

@@ -7,7 +7,7 @@
 `last number`  the last number of the text, with its sign, commas, fraction, exponent and percent sign. A minus
                directly behind a digit, letter or bracket is an operator, not a sign.
 `last line`    the last line that is not blank.
-`pattern`      the last match of the user's regular expression (Python's syntax): its first group, else the whole.
+`pattern`      the last match of the user's regular expression: its first group, else the whole; see patterns.py.
 Each gives the trimmed raw string; bring it into a normal form with `normalise`. In a text that its limit cut off, what
 reaches the very end is not read, for nobody can tell whether it is whole: `#### 1` may have been about to say 12.
 """
@@ -15,11 +15,11 @@ reaches the very end is not read, for nobody can tell whether it is whole: `####
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Sequence
 
 import polars as pl
 
+from toolkit.answers.patterns import last_matches
 from toolkit.errors import ThinkbackError, suggest
 
 _ANSWER_IS = r"(?i)^[\s\S]*\banswer(?:\s+is\b|\s*[:=])[\s:=]*([^\n]+?)\s*(?:\.\s[\s\S]*|\.?$|\n[\s\S]*)$"
@@ -30,8 +30,11 @@ _UNSIGNED = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
 _CUT = "\x00"
 """Stands at the end of a text that its limit cut off, so that what reaches this end is known by it."""
 
-_LAST_NUMBER = rf"[-−]?\$?(?:{_UNSIGNED})(?:[eE][-+]?[0-9]+|/[0-9]+)?\s?%?{_CUT}?"
+_EXPONENT = r"([0-9.][eE])[-−]([0-9])"
+_MINUS = "\ufdd0"  # a noncharacter in the place of an exponent's minus, which is no operator
+_LAST_NUMBER = rf"[-−]?\$?(?:{_UNSIGNED})(?:[eE][-+]?[0-9]+|/(?:{_UNSIGNED}))?\s?%?{_CUT}?"
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
+_BRACE = re.compile(r"[{}]")
 _WORD = re.compile(r"[^\s$]+")
 
 
@@ -64,9 +67,11 @@ def boxed(text: str) -> str | None:
 
     `\\boxed 7`, without braces, gives what comes up to the next white space or dollar sign.
     """
-    for start in reversed([match.end() for match in _BOX.finditer(text)]):
+    starts = [match.end() for match in _BOX.finditer(text)]
+    closing = _closing(text) if starts else {}
+    for start in reversed(starts):
         if text[start : start + 1] == "{":
-            inside = _balanced(text, start)
+            inside = text[start + 1 : closing[start]] if start in closing else None
         else:
             word = _WORD.match(text, start)
             inside = word and word.group()
@@ -75,13 +80,16 @@ def boxed(text: str) -> str | None:
     return None
 
 
-def _balanced(text: str, start: int) -> str | None:
-    depth = 0
-    for place in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
-        if depth == 0:
-            return text[start + 1 : place]
-    return None
+def _closing(text: str) -> dict[int, int]:
+    """Where each brace that is closed has its other half."""
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    for brace in _BRACE.finditer(text):
+        if brace.group() == "{":
+            opened.append(brace.start())
+        elif opened:
+            found[opened.pop()] = brace.start()
+    return found
 
 
 def _boxes(texts: pl.Series) -> pl.Series:
@@ -92,27 +100,18 @@ def _boxes(texts: pl.Series) -> pl.Series:
 
 def _last_number(texts: pl.Series) -> pl.Series:
     # Twice: in `1-2-3` the first pass takes the 2 and so passes over the second minus.
-    apart = texts.str.replace_all(_OPERATOR, "${1} ${2}").str.replace_all(_OPERATOR, "${1} ${2}")
-    return apart.str.extract_all(_LAST_NUMBER).list.last()
+    kept = texts.str.replace_all(_EXPONENT, f"${{1}}{_MINUS}${{2}}")
+    apart = kept.str.replace_all(_OPERATOR, "${1} ${2}").str.replace_all(_OPERATOR, "${1} ${2}")
+    return apart.str.replace_all(_MINUS, "-", literal=True).str.extract_all(_LAST_NUMBER).list.last()
 
 
 def _by_pattern(texts: pl.Series, pattern: str | None) -> pl.Series:
     if pattern is None:
         raise ThinkbackError("reading by `pattern` needs one: set `pattern = 'a regular expression'`")
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise ThinkbackError(f"`pattern` is not a regular expression: {error} in `{pattern}`") from None
-    group = 1 if compiled.groups else 0
-
-    def last(text: str | None) -> str | None:
-        whole = (text or "").removesuffix(_CUT)
-        found = deque(compiled.finditer(whole), maxlen=1)
-        if not found:
-            return None
-        return _CUT if text != whole and found[0].end(group) == len(whole) else found[0].group(group)
-
-    return pl.Series(texts.name, [last(text) for text in texts.to_list()], dtype=pl.String)
+    plain = texts.cast(pl.String)
+    found = last_matches(plain.str.strip_suffix(_CUT), pattern).with_columns(cut=plain.str.ends_with(_CUT))
+    taken = pl.when(pl.col("cut") & pl.col("at_end")).then(pl.lit(_CUT)).otherwise("taken")
+    return found.select(taken.alias(texts.name)).to_series()
 
 
 _READERS: dict[str, Callable[[pl.Series], pl.Series]] = {

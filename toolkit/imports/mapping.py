@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from toolkit.answers import JUDGES, KINDS, WAYS
+from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
 from toolkit.errors import ThinkbackError, shown, suggest
 from toolkit.log import schema_of
 from toolkit.settings import check, from_table, setting
@@ -136,6 +136,8 @@ class AnswerRules:
             raise ThinkbackError("`answers.kind` is `label`, so `answers.labels` must list the label space")
         if ("pattern" in self.read) != (self.pattern is not None):
             raise ThinkbackError("`answers.pattern` and the way `pattern` in `answers.read` go together: give both")
+        if self.pattern is not None:
+            check_pattern(self.pattern)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from toolkit.errors import ThinkbackError
 from toolkit.show.labels import Label, Scene, along, place_labels
-from toolkit.show.style import BLUE, GREY, INK, ORANGE, PURPLE, SKY, calm, drawing, footnotes, percent_limits
+from toolkit.show.style import BLUE, GREY, INK, ORANGE, PURPLE, SKY, calm, drawing, footnotes, percent_limits, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,8 +57,9 @@ def frontier(
     The front is a staircase, the best accuracy that a budget buys, through the points that none beats.
     Settings of a sweep are joined by a line and only the chosen one is named. Diagnostics, which see gold, are
     hollow and never on the front; one far above everything else is drawn at the upper edge with its number.
-    `simulated` is said in the figure itself. Labels never overlap; one that finds no room is left out and
-    counted below the axes. Raises ThinkbackError without points.
+    `simulated` is said in the figure itself. Labels never overlap. The most urgent ones are tried, those of the front
+    first; one that finds no room, or is not tried, is left out and counted below the axes. Raises ThinkbackError
+    without points.
     """
     if not points:
         raise ThinkbackError("there is no policy with an accuracy and a cost to draw")
@@ -160,14 +161,20 @@ def _draw_front(axes: Axes, points: Sequence[FrontierPoint]) -> np.ndarray:
 
 
 def _draw_intervals(axes: Axes, points: Sequence[FrontierPoint]) -> None:
+    from matplotlib.collections import LineCollection
+
+    bars: dict[str, list[list[tuple[float, float]]]] = {}
     for point in points:
         if not point.labelled or _beyond(axes, point):
             continue
-        look: dict[str, Any] = {"color": _LAYERS[_layer(point)].color, "linewidth": 1, "alpha": 0.65, "zorder": 4}
+        own = bars.setdefault(_LAYERS[_layer(point)].color, [])
         if point.low is not None and point.high is not None:
-            axes.plot([point.cost] * 2, [100 * point.low, 100 * point.high], **look)
+            own.append([(point.cost, 100 * point.low), (point.cost, 100 * point.high)])
         if point.cost_low is not None and point.cost_high is not None:
-            axes.plot([point.cost_low, point.cost_high], [100 * point.accuracy] * 2, **look)
+            own.append([(point.cost_low, 100 * point.accuracy), (point.cost_high, 100 * point.accuracy)])
+    for color, lines in bars.items():
+        look: dict[str, Any] = {"linewidths": 1, "alpha": 0.65, "zorder": 4, "capstyle": "projecting"}
+        axes.add_collection(LineCollection(lines, colors=color, **look), autolim=False)
 
 
 @dataclass(frozen=True)
@@ -222,7 +229,7 @@ def _labels(axes: Axes, points: Sequence[FrontierPoint]) -> list[Label]:
     """Names of the points that stand for themselves; baseline, front and diagnostics come first."""
     return [
         Label(
-            text=_folded(p.name) + (f" {100 * p.accuracy:.1f} ↑" if _beyond(axes, p) else ""),
+            text=_folded(words(p.name)) + (f" {100 * p.accuracy:.1f} ↑" if _beyond(axes, p) else ""),
             x=p.cost,
             y=_height(axes, p),
             color=_LAYERS[_layer(p)].color if p.diagnostic or p.baseline else INK,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.style import GREY, drawing, footnotes, readable_on
+from toolkit.show.style import GREY, drawing, footnotes, readable_on, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,8 +67,8 @@ def heat_figure(
 def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int) -> None:
     values = np.array(panel.values, float)
     image = axes.imshow(values, cmap="cividis", vmin=low, vmax=high, aspect="auto")
-    axes.set_xticks(range(len(panel.x)), panel.x)
-    axes.set_yticks(range(len(panel.y)), panel.y)
+    axes.set_xticks(range(len(panel.x)), list(map(words, panel.x)), parse_math=False)
+    axes.set_yticks(range(len(panel.y)), list(map(words, panel.y)), parse_math=False)
     axes.tick_params(length=0)
     axes.set_title(panel.name, fontsize=8, loc="left", parse_math=False)
     for i, j in np.argwhere(np.isnan(values)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, calm, drawing, footnotes, percent_limits
+from toolkit.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, calm, drawing, footnotes, percent_limits, words
 from toolkit.show.table_content import ShownInterval
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def outcomes_figure(
         axes.axvline(0, color=GREY, linewidth=0.8)
         left, right = axes.get_xlim()
         axes.set_xlim(max(left, -100), min(right, 100))
-        axes.set_yticks(list(places), [bar[0] for bar in bars], parse_math=False)
+        axes.set_yticks(list(places), [words(bar[0]) for bar in bars], parse_math=False)
         axes.invert_yaxis()
         axes.set_xlabel("share of examples, %")
         axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")

@@ -18,6 +18,8 @@ DIRECTIONS = ((1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1), (-1, 0), (0, 1), (0, -
 DISTANCES = (7, 14, 24, 38, 56, 80)
 TIED = 12  # points from which on a thin line joins the two
 FONT = 7.5
+MOST = 60
+"""Labels that are tried, the most urgent ones: a figure is full long before, and each takes milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Scene:
 
 
 def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Scene) -> tuple[str, ...]:
-    """Write the labels; return the texts that found no room and were left out."""
+    """Write the labels; return the texts that found no room, or were not among the first MOST, and were left out."""
     from matplotlib import patheffects
 
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
@@ -50,7 +52,8 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
     frame = np.array(axes.get_window_extent(renderer).extents)
     taken: list[np.ndarray] = []
     omitted = []
-    for label in sorted(labels, key=lambda one: one.urgency):
+    urgent = sorted(labels, key=lambda one: one.urgency)
+    for label in urgent[:MOST]:
         text = axes.annotate(
             label.text,
             (label.x, label.y),
@@ -74,7 +77,7 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
         text.set_position(((box[0] - at[0]) / pixel, (box[1] - at[1]) / pixel))
         taken.append(box)
         _tie(axes, at, box, pixel)
-    return tuple(omitted)
+    return (*omitted, *(label.text for label in urgent[MOST:]))
 
 
 def along(path: np.ndarray, step: float = 4.0) -> np.ndarray:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolkit.printable import printable
 from toolkit.show.style import save_figure
+from toolkit.show.table import Table, in_cell, in_note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from toolkit.show.table import Table
 
 FORMATS = ("pdf", "svg", "png")
 
@@ -31,8 +32,8 @@ def write_report(
     called so in every file: in the titles and figures (their makers see to that) and as a column of each CSV.
     """
     marks = {"simulated": "true"} if simulated else {}
-    parts = [f"# {title}\n"]
-    parts += [f"## {heading}\n\n{text.rstrip()}\n" for heading, text in (words or {}).items()]
+    parts = [f"# {in_cell(printable(title))}\n"]
+    parts += [f"## {heading}\n\n{_paragraphs(text)}\n" for heading, text in (words or {}).items()]
     for name, table in tables.items():
         (folder / f"{name}.md").write_text(table.markdown(), encoding="utf-8")
         (folder / f"{name}.tex").write_text(table.latex(f"tab:{name}"), encoding="utf-8")
@@ -43,3 +44,8 @@ def write_report(
             save_figure(figure, folder / f"{name}.{suffix}")
         parts.append(f"![{name.replace('_', ' ')}]({name}.png)\n")
     (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def _paragraphs(text: str) -> str:
+    """Lines of a report, each made printable."""
+    return "\n".join(in_note(printable(line)) for line in text.rstrip().split("\n"))

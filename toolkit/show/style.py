@@ -8,14 +8,17 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import ThinkbackError
+from toolkit.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 # Okabe and Ito's palette, told apart by colour-blind readers and in grey
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#8F5AA8", "#56B4E9"
@@ -67,6 +70,39 @@ def drawing(width: float, height: float, title: str, simulated: bool) -> Iterato
         _heading(figure, title, simulated)
         yield figure
         _legend(figure)
+        for text in _texts(figure):
+            text.set_text("\n".join(map(words, text.get_text().split("\n"))))
+            text.set_parse_math(False)  # a dollar sign is a dollar sign
+
+
+def words(text: str) -> str:
+    """Text that a figure can show: printable, and what its font lacks is written as Python escapes it."""
+    known = _glyphs()
+    return "".join(
+        sign if ord(sign) in known else sign.encode("unicode_escape").decode("ascii") for sign in printable(text)
+    )
+
+
+@cache
+def _glyphs() -> frozenset[int]:
+    """The code points that the font has, both plain and bold."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    faces = (FontProperties(family=_STYLE["font.family"], weight=weight) for weight in ("normal", "bold"))
+    return frozenset.intersection(*(frozenset(get_font(findfont(face)).get_charmap()) for face in faces))
+
+
+def _texts(figure: Figure) -> Iterator[Text]:
+    """Titles, labels and notes of a figure, and its legends'; not the ticks', which formatters make."""
+    from matplotlib.text import Text
+
+    yield from figure.texts
+    for axes in figure.axes:
+        yield from (child for child in axes.get_children() if isinstance(child, Text))
+        yield from (axes.xaxis.label, axes.yaxis.label)
+    for legend in (*figure.legends, *(axes.get_legend() for axes in figure.axes)):
+        if legend is not None:
+            yield from legend.get_texts()
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
@@ -86,7 +122,7 @@ def _heading(figure: Figure, title: str, simulated: bool) -> None:
         box = {"boxstyle": "round,pad=0.35", "facecolor": "#FFF4E5", "edgecolor": ORANGE, "linewidth": 0.8}
         figure.text(0.975, y, "simulated log", fontsize=8, color=ORANGE, ha="right", va="center", bbox=box)
         free = 0.97 - 0.95 / figure.get_figwidth()
-    text = figure.text(0.02, y, title, fontsize=12, fontweight="bold", va="center", parse_math=False)
+    text = figure.text(0.02, y, words(title), fontsize=12, fontweight="bold", va="center", parse_math=False)
     right = free * figure.bbox.width
     for size in range(11, 6, -1):
         if text.get_window_extent().x1 <= right:
@@ -131,7 +167,9 @@ def footnotes(figure: Figure, left: str, right: str = "") -> None:
 def warned(figure: Figure, warnings: Sequence[str]) -> Figure:
     """The same figure with warnings in a strip of its own below everything else; nothing in it changes its size."""
     width, height = figure.get_size_inches()
-    lines = [line for text in warnings for line in textwrap.wrap(text, int(width / _LETTER), break_long_words=True)]
+    lines = [
+        line for text in warnings for line in textwrap.wrap(words(text), int(width / _LETTER), break_long_words=True)
+    ]
     if not lines:
         return figure
     strip = 0.14 * len(lines) + 0.1

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
+from toolkit.printable import spreadsheet
 from toolkit.show.table_content import Form, Number, TableColumn, TableContent, Tick, Words
 from toolkit.show.terminal import as_terminal_text
 
@@ -16,7 +18,7 @@ _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "`": "'",
     "−": "$-$", "–": "--", "Δ": r"$\Delta$", "●": r"$\bullet$", "†": r"\dag{}", "≥": r"$\geq$", "≤": r"$\leq$",
-    "€": r"\texteuro{}", "×": r"$\times$", "·": r"$\cdot$", "±": r"$\pm$", "…": r"\ldots{}", "\n": " ",
+    "€": r"\texteuro{}", "×": r"$\times$", "·": r"$\cdot$", "±": r"$\pm$", "…": r"\ldots{}",
 }  # fmt: skip
 
 
@@ -29,12 +31,12 @@ class Table(TableContent):
 
     def markdown(self) -> str:
         """A GitHub-flavoured table under its title as heading, with the notes as lists above and below it."""
-        lines = [f"## {_in_cell(self.title)}", ""] if self.title else []
-        lines += [f"> **{_in_note(note)}**\n" for note in self.above]
-        lines.append(_markdown_row(_in_cell(column.name) for column in self.columns))
+        lines = [f"## {in_cell(self.title)}", ""] if self.title else []
+        lines += [f"> **{in_note(note)}**\n" for note in self.above]
+        lines.append(_markdown_row(in_cell(column.name) for column in self.columns))
         lines.append(_markdown_row(_RULES[column.form.align] for column in self.columns))
-        lines += [_markdown_row(map(_in_cell, row)) for row in self.texts()]
-        lines += ["", *(f"- {_in_note(note)}" for note in self.below)] if self.below else []
+        lines += [_markdown_row(map(in_cell, row)) for row in self.texts()]
+        lines += ["", *(f"- {in_note(note)}" for note in self.below)] if self.below else []
         return "\n".join(lines) + "\n"
 
     def latex(self, label: str = "") -> str:
@@ -54,36 +56,48 @@ class Table(TableContent):
         lines += [rf"\par\footnotesize {_in_latex(note)}" for note in self.below]
         return "\n".join([*lines, r"\end{table}", ""])
 
-    def csv(self, marks: Mapping[str, str] | None = None) -> str:
+    def csv(self, marks: Mapping[str, str] | None = None, *, data: bool = False) -> str:
         """All rows in full precision, one header line, no notes; as RFC 4180 has it but for LF line ends.
+
+        It is for people: texts are printable, and an apostrophe goes before one that a spreadsheet would run as a
+        formula. As `data` texts are as they are.
 
         `marks` are columns with one value throughout, such as simulated = true: a CSV file has no place for notes.
         """
         marks = marks or {}
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        names = [(column, column.key or column.name) for column in self.columns]
-        writer.writerow([*(name for column, key in names for name in column.form.fields(key)), *marks])
+        rows: list[list[Any]] = [
+            [name for column in self.columns for name in column.form.fields(column.key or column.name)] + [*marks]
+        ]
         for row in self.rows:
             cells = zip(self.columns, row, strict=True)
-            writer.writerow([*(v for column, value in cells for v in column.form.values(value)), *marks.values()])
-        return out.getvalue()
+            rows.append([v for column, value in cells for v in column.form.values(value)] + [*marks.values()])
+        return "".join(_csv_row(row if data else map(_in_spreadsheet, row)) for row in rows)
+
+
+def _csv_row(cells: Iterable[Any]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow(cells)  # its own line end, CR LF, makes it quote either of the two in a cell
+    return out.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _in_spreadsheet(cell: Any) -> Any:
+    return spreadsheet(cell) if isinstance(cell, str) else cell
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _in_cell(text: str) -> str:
+def in_cell(text: str) -> str:
     """A cell's text as Markdown leaves it alone."""
     for sign in "\\|*_<`":
         text = text.replace(sign, f"\\{sign}")
-    return text.replace("](", "]\\(").replace("\n", " ")
+    return text.replace("](", "]\\(")
 
 
-def _in_note(text: str) -> str:
+def in_note(text: str) -> str:
     """A note may hold code in backticks, so only what would become HTML is escaped."""
-    return text.replace("<", "&lt;").replace("\n", " ")
+    return text.replace("<", "&lt;").replace("](", "]\\(")
 
 
 def _in_latex(text: str) -> str:
@@ -93,7 +107,7 @@ def _in_latex(text: str) -> str:
 
 def table_of(frame: pl.DataFrame, title: str = "", *, decimals: int = 3, notes: Sequence[str] = ()) -> Table:
     """A polars frame as a table, as it is: numbers to the right, integers without decimals."""
-    columns = tuple(TableColumn(series.name, _form_of(series, decimals)) for series in frame)
+    columns = tuple(TableColumn(series.name, _form_of(series, decimals), series.name) for series in frame)
     return Table(title, columns, tuple(frame.iter_rows()), below=tuple(notes))
 
 

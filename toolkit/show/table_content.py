@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
+
+from toolkit.printable import printable
 
 DASH = "–"
 
@@ -157,7 +159,8 @@ class TableColumn:
 class TableContent:
     """Finished numbers and what must be said about them.
 
-    `strong` and `faint` hold the numbers of the rows that a terminal shows bold and dimmed.
+    `strong` and `faint` hold the numbers of the rows that a terminal shows bold and dimmed. Title, headings, notes and
+    the cells for people are printable, whatever they are made of.
     """
 
     title: str
@@ -168,7 +171,19 @@ class TableContent:
     strong: frozenset[int] = frozenset()
     faint: frozenset[int] = frozenset()
 
+    def __post_init__(self) -> None:
+        notes = {name: tuple(map(_printable_note, getattr(self, name))) for name in ("above", "below")}
+        columns = tuple(replace(column, name=printable(column.name)) for column in self.columns)
+        for name, made in {"title": printable(self.title), "columns": columns, **notes}.items():
+            object.__setattr__(self, name, made)
+
     def texts(self) -> list[list[str]]:
         """The cells for people, row by row."""
         pairs = (zip(self.columns, row, strict=True) for row in self.rows)
-        return [[DASH if value is None else column.form.show(value) for column, value in row] for row in pairs]
+        return [
+            [DASH if value is None else printable(column.form.show(value)) for column, value in row] for row in pairs
+        ]
+
+
+def _printable_note(note: str) -> ColumnNote:
+    return ColumnNote(printable(note), getattr(note, "columns", ()))

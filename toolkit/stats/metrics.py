@@ -24,8 +24,9 @@ class Statistic:
     """One number of an example. `policy` and `label` are indices, -1 where it has none.
 
     Kinds: `sum` the value, 0 where null; `has` 1 where there is a value; `size` 1 for every example; `judged` 1 where
-    any policy is judged; `tp`, `pred`, `support` the share of a label predicted where it is gold, predicted at all,
-    and gold, over the examples that the policy's F1 counts; `gold` the label's gold over those judged for any policy.
+    any policy is judged; `used` 1 where the policy's F1 counts the example; `tp`, `pred`, `support` the share of a
+    label predicted where it is gold, predicted at all, and gold, over these; `gold` the label's gold over those judged
+    for any policy.
     """
 
     kind: str
@@ -58,6 +59,7 @@ ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
     "has": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who)),
     "size": lambda chunk, key, label, who: np.ones((1, len(chunk))),
     "judged": lambda chunk, key, label, who: chunk.judged[None],
+    "used": lambda chunk, key, label, who: _used(chunk, who),
     "tp": lambda chunk, key, label, who: _predicted(chunk, who, label, _used(chunk, who) & (_gold(chunk) == label)),
     "pred": lambda chunk, key, label, who: _predicted(chunk, who, label, _used(chunk, who)),
     "support": lambda chunk, key, label, who: _used(chunk, who) & (_gold(chunk) == label),
@@ -130,8 +132,8 @@ class F1(_Named):
         return tuple(Statistic(kind, "", of, label) for label in wanted for kind, of in kinds.items())
 
     def counted(self, policy: int) -> tuple[Statistic, ...]:
-        """Gold of every label, over the examples that the policy's F1s count."""
-        return tuple(Statistic("support", "", policy, label) for label in range(self.labels))
+        """Examples that the policy's F1s count."""
+        return (Statistic("used", "", policy),)
 
     def value(self, sums: Sequence[Floats]) -> Floats:
         """F1 from the sums; NaN where no wanted label has gold."""

@@ -122,7 +122,7 @@ def read_sample(
     plain = catalogue(keys, labels, settings, None, columns)
     statistics = [Statistic("size"), Statistic("judged")]
     statistics += [Statistic("has", key, p) for key in keys for p in everyone]
-    statistics += [s for metric in plain for p in everyone for s in metric.statistics(p)]
+    statistics += [s for metric in plain for p in everyone for s in (*metric.statistics(p), *metric.counted(p))]
     units = Units(store)
     scan = scan_statistics(units, statistics)
 
