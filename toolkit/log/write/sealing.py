@@ -50,7 +50,7 @@ def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> N
     for of_table in log.shards.values():
         for shard in of_table:
             if not _is_ours(log, shard.table, log.footer(shard).readable):
-                alone = Log(log.address, None, {shard.table: (shard,)}, ())
+                alone = Log(log.address, None, {shard.table: (shard,)}, (), sound_bytes=log.sound_bytes)
                 rows = collect(alone.scan(shard.table, list(alone.columns(shard.table))), log)
                 replace_shard(Path(shard.path), shard.table, sort_rows(rows, shard.table))
     tables: dict[str, tuple[ShardEntry, ...]] = {}
