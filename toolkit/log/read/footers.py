@@ -75,7 +75,7 @@ def read_footer(shard: Shard) -> Footer:
 
 @lru_cache(64)
 def _read_types(schema: bytes) -> tuple[Any, bool, Mapping[str, pl.DataType]]:
-    """(the schema with plainer types, whether they differ, types by column as polars reads them), which shards share."""
+    """(the schema with plainer types, whether they differ, types by column as polars reads them)."""
     import pyarrow as pa
 
     own = pa.ipc.read_schema(pa.py_buffer(schema))

@@ -26,7 +26,7 @@ SETTLED_NS = 2 * 10**9
 
 
 class SoundBytes:
-    """What was found of the bytes of an open log: each sealed shard, and column of an unsealed one, is looked at once."""
+    """What was found of an open log's bytes: each sealed shard, and column of an unsealed one, is looked at once."""
 
     def __init__(self, parts: Iterable[SoundBytes] = ()):
         self._found: dict[tuple[str, str], Problem | None] = {}  # by path and column; `` is the shard as it was sealed
