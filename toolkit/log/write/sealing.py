@@ -32,9 +32,7 @@ def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: A
     Another process that seals or adds to it is waited for. LogError, and no manifest, when the rows break the contract.
     """
     folder = local_path(path)
-    with (
-        locked(folder) if folder.is_dir() else contextlib.nullcontext()
-    ):  # of two that seal, the second finds it sealed
+    with locked(folder) if folder.is_dir() else contextlib.nullcontext():  # a second that seals finds it sealed
         if (folder / MANIFEST).exists():
             raise LogError(f"`{path}` is sealed already: remove `{MANIFEST}` to seal it anew")
         if not open_log(folder).shards:
