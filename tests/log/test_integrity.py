@@ -31,6 +31,7 @@ from toolkit.log import (
     write_log,
 )
 from toolkit.log.read import checked_shards, integrity
+from toolkit.log.read.side_by_side import side_by_side
 
 ROOT = Path(__file__).resolve().parents[2]
 HASHED: list[int] = []
@@ -357,3 +358,19 @@ def test_validate_tells_damage_from_absence_and_from_a_change(tmp_path: Path) ->
     path.unlink()
     with pytest.raises(LogError, match="the manifest lists this shard, but it is missing"):
         open_log(log)
+
+
+def test_the_first_error_ends_what_is_done_side_by_side() -> None:
+    begun = []
+
+    def work(number: int) -> int:
+        begun.append(number)
+        if number == 70:
+            raise KeyError(number)
+        time.sleep(0.001)
+        return number
+
+    assert side_by_side(lambda number: -number, range(1_000)) == [-number for number in range(1_000)]
+    with pytest.raises(KeyError):
+        side_by_side(work, range(20_000))
+    assert len(begun) < 10_000

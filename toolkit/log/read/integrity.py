@@ -8,19 +8,16 @@ last change of state can't be set by hand. A remote one is known by its etag; on
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from toolkit.log.contract.problems import LogError, Problem
 from toolkit.log.read.checked_shards import keep_shards, known_shards
 from toolkit.log.read.footers import Footer, damage, hash_file
 from toolkit.log.read.locating import Shard
+from toolkit.log.read.side_by_side import side_by_side
 
-THREADS = min(16, 4 * (os.cpu_count() or 1))
-"""Shards that are looked at side by side; most of the time goes into waiting for a disk or a server."""
 SETTLED_NS = 2 * 10**9
 """A file that changed so shortly ago may change again under the same time: not every clock counts finely."""
 
@@ -64,12 +61,9 @@ class SoundBytes:
             new = [name for name in asked if (footer.shard.path, name) not in self._found]
             if new and not footer.in_ranges:
                 due.append((footer, new))
-        if not due:
-            return
-        with ThreadPoolExecutor(THREADS) as beside:
-            found = beside.map(lambda one: damage(one[0].shard, one[0], one[1]), due)
-            for (footer, names), problem in zip(due, found, strict=True):
-                self._found |= {(footer.shard.path, name): problem for name in names}
+        found = side_by_side(lambda one: damage(one[0].shard, one[0], one[1]), due)
+        for (footer, names), problem in zip(due, found, strict=True):
+            self._found.update(((footer.shard.path, name), problem) for name in names)
 
 
 def _altered(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | None]:
@@ -81,8 +75,7 @@ def _altered(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | None]:
     known = set() if anew else known_shards({name: state for name, state, _ in before.values()})
     due = [footer for footer in sealed if _name(before, footer) not in known]
     found: dict[str, Problem | None] = {footer.shard.path: None for footer in sealed}
-    with ThreadPoolExecutor(THREADS) as beside:
-        found |= zip((footer.shard.path for footer in due), beside.map(_problem, due), strict=True)
+    found.update(zip((footer.shard.path for footer in due), side_by_side(_problem, due), strict=True))
     after = _states([footer for footer in due if found[footer.shard.path] is None and footer.shard.path in before])
     unchanged = (before[path] for path in after if after[path][:2] == before[path][:2])
     keep_shards({name: state for name, state, settled in unchanged if settled})
@@ -106,9 +99,8 @@ def _name(states: _States, footer: Footer) -> str | None:
 
 def _states(footers: Sequence[Footer]) -> _States:
     """By path of a shard its name in the cache, its state there, and whether it may be kept. Some have none."""
-    with ThreadPoolExecutor(THREADS) as beside:
-        states = beside.map(_state, (footer.shard for footer in footers))
-        return {footer.shard.path: state for footer, state in zip(footers, states, strict=True) if state is not None}
+    states = side_by_side(_state, [footer.shard for footer in footers])
+    return {footer.shard.path: state for footer, state in zip(footers, states, strict=True) if state is not None}
 
 
 def _state(shard: Shard) -> tuple[str, str, bool] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,8 +16,9 @@ from toolkit.log.contract.problems import LogError, Problem, shown
 from toolkit.log.contract.schema import F64, HIDDEN, check_table, kind_of, schema_of, target_type
 from toolkit.log.read.byte_ranges import scan_ranges
 from toolkit.log.read.footers import FAILURES, Footer, hash_file, one_line, read_footer
-from toolkit.log.read.integrity import THREADS, SoundBytes
+from toolkit.log.read.integrity import SoundBytes
 from toolkit.log.read.locating import Shard, find
+from toolkit.log.read.side_by_side import side_by_side
 
 ROW = "__row"  # place of a row in the whole table: shards by name, rows within
 
@@ -138,9 +138,7 @@ class Log:
         """The footers of a table's shards; those of many are read side by side."""
         shards = self.shards.get(table, ())
         due = {shard.path: shard for shard in shards if shard.path not in self._footers}
-        if len(due) > 1:
-            with ThreadPoolExecutor(THREADS) as beside:
-                self._footers.update(zip(due, beside.map(read_footer, due.values()), strict=True))
+        self._footers.update(zip(due, side_by_side(read_footer, list(due.values())), strict=True))
         return [self.footer(shard) for shard in shards]
 
     def _shards(self, table: str) -> Iterator[tuple[Shard, Footer]]:
