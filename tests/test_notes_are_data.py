@@ -183,7 +183,7 @@ def test_the_study_of_fact_checking(
     claims: Path, reworded: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = partial(sensitivity, margins=(0.1,), minima=(3,), bootstraps=(3,))
-    monkeypatch.setattr("replay.studies.factcheck.study.sensitivity", few)
+    monkeypatch.setattr("replay.studies.factcheck.analyses.sensitivity", few)
     told = factcheck(claims)
     codes = reworded()
     assert factcheck(claims) == told

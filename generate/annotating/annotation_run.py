@@ -69,7 +69,7 @@ def add(
         advance = started(sum(run.done() for run in runs)) if started is not None else uncounted
         for run in runs:
             try:
-                described = run.make(open_engine or _opened, embedder, advance)
+                described = run.make(open_engine or (lambda own: own.engine_settings().opened(own)), embedder, advance)
             except UnreadableError:  # it is asked anew by the next run: what was said is not kept
                 run.drop()
                 raise
@@ -241,7 +241,3 @@ def _together(frames: list[pl.LazyFrame], one_row: bool) -> pl.LazyFrame:
     if not one_row:
         return pl.concat(frames)
     return reduce(lambda a, b: a.join(b, on=["trace_id", "example_id"], how="full", coalesce=True), frames)
-
-
-def _opened(additions: Additions) -> Engine:
-    return additions.engine_settings().opened(additions)

@@ -88,7 +88,7 @@ def fit_classifier(
                     f"`classifier`: the {side} texts that the model takes whole ({reader.context} tokens) do not hold"
                     " both labels: raise `context`, or choose another model"
                 )
-        fitting = _Fitting(reader, training, texts, rows, fits, recipe.seed)
+        fitting = _Fitting(reader, recipe, texts, rows, fits)
         epochs, best = fitting.run(say or (lambda _: None), started)
         trained = Trained(
             tuple(epochs), best, int((fits & ~rows.dev).sum()), int((fits & rows.dev).sum()),
@@ -128,19 +128,14 @@ class _Fitting:
     """The state of a training run."""
 
     def __init__(
-        self,
-        reader: Reader,
-        training: ClassifierTraining,
-        texts: list[Ids],
-        rows: TrainingRows,
-        fits: np.ndarray,
-        seed: int,
+        self, reader: Reader, recipe: ClassifierRecipe, texts: list[Ids], rows: TrainingRows, fits: np.ndarray
     ):
         import torch
 
+        training = recipe.training
         self.reader, self.training, self.texts, self.labels = reader, training, texts, rows.labels
         self.fit, self.dev = np.flatnonzero(fits & ~rows.dev), np.flatnonzero(fits & rows.dev)
-        self.rng = random.Random(seed)
+        self.rng = random.Random(recipe.seed)
         positive = float(rows.labels[self.fit].sum())
         negative = len(self.fit) - positive
         weight = negative / positive if training.balance == "weight" and positive else 1.0
@@ -168,7 +163,8 @@ class _Fitting:
             mark = ", the best so far" if better else ""
             say(f"epoch {number}: loss {loss:.4f}, development {self.training.metric} {value:.4f}{mark}")
             if better:
-                best, held = number, self._moving_weights()
+                named = self.reader.network.named_parameters()
+                best, held = number, {name: p.detach().clone() for name, p in named if p.requires_grad}
             elif number - best >= self.training.patience:
                 break
         self.reader.network.load_state_dict(held or {}, strict=False)
@@ -230,10 +226,6 @@ class _Fitting:
             number, loss, float(average_precision_score(truth, scores)), float(roc_auc_score(truth, scores)),
             float(((scores >= 0) == truth).mean()),
         )  # fmt: skip
-
-    def _moving_weights(self) -> dict[str, Any]:
-        named = self.reader.network.named_parameters()
-        return {name: p.detach().clone() for name, p in named if p.requires_grad}
 
 
 def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Trained) -> None:

@@ -72,7 +72,8 @@ def load(
         raise ThinkbackError(f"`{name}` needs a `path`: its files are published by {data.published_by}, not shipped")
     own = {key: value for key, value in given.items() if key in data.options}
     chosen = from_table(Choosing, {key: value for key, value in given.items() if key in _CHOOSING})
-    parts = [_read(data, Path(path), split, own) for split in _splits(data, Path(path), splits)]
+    wanted = ((split, find_files(Path(path), data.files[split])) for split in _splits(data, Path(path), splits))
+    parts = [data.read(ReadRequest(data.name, split, files, own)) for split, files in wanted]
     examples = pl.concat([part.examples for part in parts])
     counts = [count for part in parts for count in part.counts]
     if chosen.choose is not None:
@@ -82,10 +83,6 @@ def load(
         examples = divide(examples, chosen.dev_share, chosen.choose_seed)
         counts.append(Count(f"{name} examples of those for development", int((examples["split"] == "dev").sum())))
     return Loaded(examples, tuple(counts))
-
-
-def _read(data: DataSet, path: Path, split: str, options: Mapping[str, Any]) -> Loaded:
-    return data.read(ReadRequest(data.name, split, find_files(path, data.files[split]), options))
 
 
 def _splits(data: DataSet, path: Path, wanted: Sequence[str]) -> tuple[str, ...]:

@@ -31,13 +31,11 @@ def read_math(request: ReadRequest) -> Loaded:
     source = "Hendrycks et al. 2021"
     counts = [Count(f"math {request.split} problems", examples.height, _MATH.get(request.split), source)]
     if "exclude" in request.options:
-        barred = {
-            folded(row.text("problem")) for row in read_rows(find_files(request.options["exclude"], MATH500_FILES))
-        }
+        excluded = read_rows(find_files(request.options["exclude"], MATH500_FILES))
+        barred = {folded(row.text("problem")) for row in excluded}
         kept = examples.filter([folded(question) not in barred for question in examples["question"]])
-        counts.append(
-            Count(f"math {request.split} problems that are in the excluded file", examples.height - kept.height)
-        )
+        gone = examples.height - kept.height
+        counts.append(Count(f"math {request.split} problems that are in the excluded file", gone))
         examples = kept
     return Loaded(examples, tuple(counts))
 

@@ -93,9 +93,7 @@ class PublishedRow:
 def read_rows(files: Path | Sequence[Path]) -> list[PublishedRow]:
     """All rows of one or more files, in order. ThinkbackError where a file can't be read or holds no row."""
     paths = [files] if isinstance(files, Path) else list(files)
-    rows = [
-        PublishedRow(path, number, values) for path in paths for number, values in enumerate(_objects(path), start=1)
-    ]
+    rows = [PublishedRow(path, number, values) for path in paths for number, values in enumerate(_objects(path), 1)]
     if not rows:
         raise ThinkbackError(f"`{paths[0]}` holds no rows")
     return rows

@@ -14,37 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from generate.engines.base import (
-    Call,
-    CallFailure,
-    Completion,
-    EngineError,
-    EngineOptions,
-    Outcome,
-    cut_at_stop,
-    shares,
-    too_long,
-)
+from generate.engines import base, weights
 from generate.engines.decoding import DecodedBatch, NotANumber, SampleRow, WrittenSample, decode_batch
-from generate.engines.weights import (
-    DEVICES,
-    DTYPES,
-    FETCH,
-    ModelFiles,
-    Placing,
-    Tokens,
-    find_model,
-    installed,
-    load_network,
-    load_tokens,
-    ran_out,
-    versions,
-)
 from toolkit.settings import setting
 
 
 @dataclass(frozen=True)
-class TransformersSettings(EngineOptions):
+class TransformersSettings(base.EngineOptions):
     """Settings of the engine `transformers`.
 
     model: a folder, or a hub's name of a model fetched before (`download = true` fetches it); revision: a hub version.
@@ -57,8 +33,8 @@ class TransformersSettings(EngineOptions):
     model: str = setting()
     revision: str | None = setting(None)
     download: bool = setting(False, identity=False)
-    device: str = setting("auto", choices=DEVICES)
-    dtype: str = setting("auto", choices=DTYPES)
+    device: str = setting("auto", choices=weights.DEVICES)
+    dtype: str = setting("auto", choices=weights.DTYPES)
     batch_size: int = setting(64, low=1, identity=False)
     batch_tokens: int = setting(262_144, low=1, identity=False)
     context: int | None = setting(None, low=1)
@@ -90,14 +66,17 @@ class TransformersEngine:
     @classmethod
     def opened(cls, settings: TransformersSettings) -> TransformersEngine:
         """The engine with the model loaded. Raises EngineError for wrong files or a missing package."""
-        installed("generate", "torch", "transformers", "safetensors")
-        files = find_model(settings.model, settings.revision, download=settings.download, hint=FETCH)
+        weights.installed("generate", "torch", "transformers", "safetensors")
+        files = weights.find_model(settings.model, settings.revision, download=settings.download, hint=weights.FETCH)
         template, options = settings.chat_template, settings.template_options
-        tokens = load_tokens(str(files.folder), chat_template=template, template_options=options)
-        network = load_network(files, "causal", Placing(settings.device, settings.dtype), "engine `transformers`")
+        tokens = weights.load_tokens(str(files.folder), chat_template=template, template_options=options)
+        placing = weights.Placing(settings.device, settings.dtype)
+        network = weights.load_network(files, "causal", placing, "engine `transformers`")
         return cls(settings, files, tokens, network)
 
-    def __init__(self, settings: TransformersSettings, files: ModelFiles, tokens: Tokens, model: Any) -> None:
+    def __init__(
+        self, settings: TransformersSettings, files: weights.ModelFiles, tokens: weights.Tokens, model: Any
+    ) -> None:
         self.settings, self.model = settings, files.name
         self.busy_s = 0.0
         self._files, self._tokens, self._network = files, tokens, model
@@ -115,7 +94,7 @@ class TransformersEngine:
             "model": self.model,
             "revision": self._files.revision,
             "weights_sha256": self._files.weights_sha256(),
-            "versions": versions("torch", "transformers", "tokenizers", "safetensors"),
+            "versions": weights.versions("torch", "transformers", "tokenizers", "safetensors"),
             "dtype": str(self._network.dtype).removeprefix("torch."),
             "device": gpu or device.type,
             "context": self.context,
@@ -124,22 +103,23 @@ class TransformersEngine:
             "logprobs_of": "the model's distribution before temperature and top-p",
         }
 
-    def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+    def run(self, calls: Sequence[base.Call]) -> Iterator[tuple[base.Call, base.Outcome]]:
         """Each call when its last sample is done; calls that cannot be made come first."""
         samples: list[_Sample] = []
         for number, call in enumerate(calls):
             made = self._samples(number, call)
-            if isinstance(made, CallFailure):
+            if isinstance(made, base.CallFailure):
                 yield call, made
             else:
                 samples.extend(made)
-        waiting: dict[int, dict[int, Completion]] = {}
+        waiting: dict[int, dict[int, base.Completion]] = {}
         for group in _batches(samples, self.settings.batch_size, self.settings.batch_tokens):
             batch = self._decode(group)
-            for sample, completion in zip(group, self._completions(calls, group, batch), strict=True):
-                done = waiting.setdefault(sample.call, {})
-                done[sample.index] = completion
-                call = calls[sample.call]
+            reading = base.shares(batch.prefill_s, [len(sample.row.prompt) for sample in group])
+            writing = base.shares(batch.decode_s, [len(written.ids) for written in batch.written])
+            for sample, written, r, w in zip(group, batch.written, reading, writing, strict=True):
+                call, done = calls[sample.call], waiting.setdefault(sample.call, {})
+                done[sample.index] = self._completion(call, sample.row, written, r + w)
                 if len(done) == len(call.seeds):
                     yield call, tuple(done[index] for index in range(len(call.seeds)))
                     del waiting[sample.call]
@@ -153,14 +133,14 @@ class TransformersEngine:
         if on_gpu:
             torch.cuda.empty_cache()
 
-    def _samples(self, number: int, call: Call) -> list[_Sample] | CallFailure:
+    def _samples(self, number: int, call: base.Call) -> list[_Sample] | base.CallFailure:
         prompt = tuple(self._tokens.encode(call.prompt))
         if not prompt:
-            return CallFailure("the prompt has no tokens", retryable=False)
+            return base.CallFailure("the prompt has no tokens", retryable=False)
         limit = call.max_tokens
         if self.context is not None:
             if len(prompt) >= self.context:
-                return too_long(len(prompt), self.context)
+                return base.too_long(len(prompt), self.context)
             limit = min(limit, self.context - len(prompt))
         return [
             _Sample(number, index, SampleRow(prompt, seed, temperature, call.top_p, limit, call.stop))
@@ -168,39 +148,27 @@ class TransformersEngine:
         ]
 
     def _decode(self, group: Sequence[_Sample]) -> DecodedBatch:
-        pad = self._tokens.tokenizer.pad_token_id
+        rows, pad = [sample.row for sample in group], self._tokens.tokenizer.pad_token_id or 0
         try:
-            batch = decode_batch(
-                self._network,
-                [sample.row for sample in group],
-                ends=self._ends,
-                pad=0 if pad is None else pad,
-                text_of=self._tokens.decode,
-            )
+            batch = decode_batch(self._network, rows, ends=self._ends, pad=pad, text_of=self._tokens.decode)
         except RuntimeError as error:
-            if not ran_out(error):
+            if not weights.ran_out(error):
                 raise
             places = len(group) * max(sample.size for sample in group)
-            raise EngineError(
+            raise base.EngineError(
                 f"out of memory with {len(group)} samples of up to {places // len(group)} tokens: "
                 "lower `batch_size` or `batch_tokens` of the engine; the same command continues"
             ) from None
         except NotANumber:
-            raise EngineError(f"model `{self.model}` gave NaN: choose another `dtype` or other weights") from None
+            raise base.EngineError(f"model `{self.model}` gave NaN: choose another `dtype` or other weights") from None
         self.busy_s += batch.prefill_s + batch.decode_s
         return batch
 
-    def _completions(self, calls: Sequence[Call], group: Sequence[_Sample], batch: DecodedBatch) -> list[Completion]:
-        reading = shares(batch.prefill_s, [len(sample.row.prompt) for sample in group])
-        writing = shares(batch.decode_s, [len(written.ids) for written in batch.written])
-        parts = zip(group, batch.written, reading, writing, strict=True)
-        return [self._completion(calls[sample.call], sample.row, text, r + w) for sample, text, r, w in parts]
-
-    def _completion(self, call: Call, row: SampleRow, written: WrittenSample, device_s: float) -> Completion:
+    def _completion(self, call: base.Call, row: SampleRow, written: WrittenSample, device_s: float) -> base.Completion:
         text = self._tokens.decode(written.ids[:-1] if written.ended == "eos" else written.ids)
         if written.ended == "stop":
-            text = cut_at_stop(text, row.stop)
-        return Completion(
+            text = base.cut_at_stop(text, row.stop)
+        return base.Completion(
             text=text,
             token_ids=written.ids,
             token_logprobs=written.logprobs[-call.logprobs :] if call.logprobs else None,

@@ -29,18 +29,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from generate.engines import replies
 from generate.engines.base import Call, CallFailure, Completion, EngineError, Outcome
 from generate.engines.openai_settings import OpenAISettings, backoff, key_of
-from generate.engines.replies import (
-    Counter,
-    HalfAnswer,
-    error_text,
-    limit_too_large,
-    prompt_too_long,
-    read_reply,
-    requests_of,
-    retry_after,
-)
 from generate.engines.weights import installed, load_tokens, versions
 
 if TYPE_CHECKING:
@@ -81,7 +72,7 @@ class OpenAIEngine:
         key_of(settings)
         return engine
 
-    def __init__(self, settings: OpenAISettings, counter: Counter | None) -> None:
+    def __init__(self, settings: OpenAISettings, counter: replies.Counter | None) -> None:
         self.settings, self.model = settings, settings.model
         self.counter = counter
         self._reported: set[str] = set()  # the models that answered, as the server names them
@@ -244,7 +235,7 @@ class _Exchange:
 
     async def _whole(self, client: httpx.AsyncClient, call: Call) -> tuple[Completion, ...]:
         """All samples of a call, its requests side by side; the gravest error of them is raised once all are over."""
-        groups = requests_of(call, self.settings.samples_per_request)
+        groups = replies.requests_of(call, self.settings.samples_per_request)
         asked = (self._patiently(client, call, samples) for samples in groups)
         answers = await asyncio.gather(*asked, return_exceptions=True)
         errors = [answer for answer in answers if isinstance(answer, BaseException)]
@@ -298,8 +289,8 @@ class _Exchange:
             self._judge(response, call)
         try:
             payload = response.json()
-            completions = read_reply(payload, call, len(samples), self.engine.counter, latency_s)
-        except HalfAnswer as error:
+            completions = replies.read_reply(payload, call, len(samples), self.engine.counter, latency_s)
+        except replies.HalfAnswer as error:
             raise _Again(self._clean(str(error))) from None
         except (ValueError, TypeError, AttributeError, KeyError):
             raise _Again("the answer is broken JSON") from None
@@ -310,21 +301,21 @@ class _Exchange:
         """Raises what a status other than 200 means."""
         status = response.status_code
         try:
-            said = error_text(response.json())
+            said = replies.error_text(response.json())
         except ValueError:
-            said = error_text(response.text)
+            said = replies.error_text(response.text)
         said = self._clean(f"{status} {response.reason_phrase}" + (f": {said}" if said else ""))
         if status in AGAIN or status >= 500:
-            raise _Again(f"the server answers {said}", retry_after(response.headers.get("retry-after")))
+            raise _Again(f"the server answers {said}", replies.retry_after(response.headers.get("retry-after")))
         if status in FINAL:
             raise EngineError(f"the server at {self.settings.base_url} {FINAL[status]}: {said}")
         refused = status in (400, 413, 422)
-        if refused and limit_too_large(said):
+        if refused and replies.limit_too_large(said):
             raise EngineError(
                 f"the server at {self.settings.base_url} takes no limit of {call.max_tokens} tokens for `{call.key}`:"
                 f" {said}; lower `max_tokens`, or give the server a longer context"
             )
-        too_long = refused and prompt_too_long(said)
+        too_long = refused and replies.prompt_too_long(said)
         raise _Rejected(CallFailure(f"the server refuses the call: {said}", retryable=not too_long))
 
     def _clean(self, text: str) -> str:

@@ -17,24 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from generate.engines.base import (
-    Call,
-    CallFailure,
-    Completion,
-    EngineError,
-    EngineOptions,
-    Outcome,
-    cut_at_stop,
-    finish_word,
-    shares,
-    too_long,
-)
+from generate.engines import base
 from generate.engines.weights import FETCH, ModelFiles, Tokens, find_model, first_line, installed, load_tokens, versions
 from toolkit.settings import setting
 
 
 @dataclass(frozen=True)
-class VllmSettings(EngineOptions):
+class VllmSettings(base.EngineOptions):
     """Settings of the engine `vllm`.
 
     model, revision, download, chat_template, template_options: as in the engine `transformers`.
@@ -71,9 +60,8 @@ class VllmEngine:
         """The engine with the model loaded; vLLM starts a process of its own, so a script needs a `__main__` guard."""
         installed("vllm", "vllm")
         files = find_model(settings.model, settings.revision, download=settings.download, hint=FETCH)
-        tokens = load_tokens(
-            str(files.folder), chat_template=settings.chat_template, template_options=settings.template_options
-        )
+        template, options = settings.chat_template, settings.template_options
+        tokens = load_tokens(str(files.folder), chat_template=template, template_options=options)
         from vllm import LLM
 
         given = {
@@ -95,7 +83,7 @@ class VllmEngine:
                 **{name: value for name, value in given.items() if value is not None},
             )
         except Exception as error:  # vLLM raises what its many parts raise
-            raise EngineError(f"model `{settings.model}` cannot be loaded by vLLM: {first_line(error)}") from None
+            raise base.EngineError(f"model `{settings.model}` cannot be loaded by vLLM: {first_line(error)}") from None
         engine = cls(settings, files, tokens, llm)
         engine.warm_up()
         return engine
@@ -126,22 +114,22 @@ class VllmEngine:
 
     def warm_up(self) -> None:
         """Have vLLM compile its kernels, which takes seconds once and would otherwise be the first samples' cost."""
-        list(self.run([Call("warm-up", "1", (0, 0), (0.0, 1.0), 2, top_p=0.9)]))
+        list(self.run([base.Call("warm-up", "1", (0, 0), (0.0, 1.0), 2, top_p=0.9)]))
         self.busy_s = 0.0
 
-    def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+    def run(self, calls: Sequence[base.Call]) -> Iterator[tuple[base.Call, base.Outcome]]:
         """Each call when its last sample is done; calls that cannot be made come first."""
         prompts: dict[int, list[int]] = {}
         for number, call in enumerate(calls):
             ids = self._tokens.encode(call.prompt)
             if not ids:
-                yield call, CallFailure("the prompt has no tokens", retryable=False)
+                yield call, base.CallFailure("the prompt has no tokens", retryable=False)
             elif len(ids) >= self.context:
-                yield call, too_long(len(ids), self.context)
+                yield call, base.too_long(len(ids), self.context)
             else:
                 prompts[number] = ids
         samples = [(number, index) for number in prompts for index in range(len(calls[number].seeds))]
-        waiting: dict[int, list[Completion]] = {}
+        waiting: dict[int, list[base.Completion]] = {}
         for start in range(0, len(samples), self.settings.batch_size):
             group = samples[start : start + self.settings.batch_size]
             for (number, _), completion in zip(group, self._batch(calls, prompts, group), strict=True):
@@ -158,8 +146,8 @@ class VllmEngine:
             core.shutdown()
 
     def _batch(
-        self, calls: Sequence[Call], prompts: Mapping[int, list[int]], group: Sequence[tuple[int, int]]
-    ) -> list[Completion]:
+        self, calls: Sequence[base.Call], prompts: Mapping[int, list[int]], group: Sequence[tuple[int, int]]
+    ) -> list[base.Completion]:
         from vllm import SamplingParams
 
         params = [self._params(SamplingParams, calls[number], index, prompts[number]) for number, index in group]
@@ -168,14 +156,14 @@ class VllmEngine:
         try:
             outputs = self._llm.generate(inputs, params, use_tqdm=False)
         except Exception as error:  # a dead engine, or memory: vLLM wraps both in its own
-            raise EngineError(f"vLLM stopped: {first_line(error)}; the same command continues") from None
+            raise base.EngineError(f"vLLM stopped: {first_line(error)}; the same command continues") from None
         busy = time.perf_counter() - began
         self.busy_s += busy
         tokens = [len(o.prompt_token_ids) + len(o.outputs[0].token_ids) for o in outputs]
-        parts = zip(group, outputs, shares(busy, tokens), strict=True)
+        parts = zip(group, outputs, base.shares(busy, tokens), strict=True)
         return [self._completion(calls[number], output, part, busy) for (number, _), output, part in parts]
 
-    def _params(self, kind: Any, call: Call, index: int, prompt: Sequence[int]) -> Any:
+    def _params(self, kind: Any, call: base.Call, index: int, prompt: Sequence[int]) -> Any:
         return kind(
             n=1,
             seed=call.seeds[index] % 2**63,
@@ -188,15 +176,15 @@ class VllmEngine:
             skip_special_tokens=True,
         )
 
-    def _completion(self, call: Call, output: Any, device_s: float, busy_s: float) -> Completion:
+    def _completion(self, call: base.Call, output: Any, device_s: float, busy_s: float) -> base.Completion:
         written = output.outputs[0]
         ids = tuple(written.token_ids)
         logprobs = [float(entry[token].logprob) for token, entry in zip(ids, written.logprobs, strict=True)]
-        finish = finish_word(written.finish_reason)
+        finish = base.finish_word(written.finish_reason)
         by_token = finish == "stop" and bool(ids) and ids[-1] in self._ends
         text = self._tokens.decode(ids[:-1] if by_token else ids)
-        return Completion(
-            text=text if by_token else cut_at_stop(text, call.stop),
+        return base.Completion(
+            text=text if by_token else base.cut_at_stop(text, call.stop),
             token_ids=ids,
             token_logprobs=tuple(logprobs[-call.logprobs :]) if call.logprobs else None,
             sum_logprob=sum(logprobs),

@@ -327,5 +327,7 @@ def load_network(files: ModelFiles, head: str, placing: Placing, what: str) -> A
     if missing and not placing.new_head:
         untrained = "it has no trained classifier: train one with `thinkback fit`"
         hint = untrained if head == "sequence" else "fetch or save it again"
-        raise EngineError(f"model `{files.name}`: its files lack {len(missing)} weights, `{missing[0]}` first; {hint}")
+        raise EngineError(
+            f"model `{files.name}`: {len(missing)} weights are missing in its files, `{missing[0]}` first; {hint}"
+        )
     return model.eval() if placing.load_in_4bit else model.to(device).eval()

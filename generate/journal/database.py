@@ -78,9 +78,8 @@ class Journal:
             self._db.execute("COMMIT")
         if (self.folder / OLD).exists():
             if not self.kept(OLD):
-                self.append(
-                    list(old_events(self.out, self.folder / OLD)), {**kept_in(self.folder), OLD: {"read": True}}
-                )
+                events = list(old_events(self.out, self.folder / OLD))
+                self.append(events, {**kept_in(self.folder), OLD: {"read": True}})
             self.sync()
             (self.folder / OLD).unlink()
 

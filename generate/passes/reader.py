@@ -11,20 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from generate.engines import weights
 from generate.engines.base import EngineError, Prompt, shares
-from generate.engines.weights import (
-    DEVICES,
-    DTYPES,
-    ModelFiles,
-    Placing,
-    Tokens,
-    find_model,
-    installed,
-    load_network,
-    load_tokens,
-    ran_out,
-    versions,
-)
 from generate.passes.batching import Ids, Padded, batches, pad, tokens_in_batch
 from toolkit.settings import Checked, setting
 
@@ -40,8 +28,8 @@ class TextReading(Checked):
 
     context: int | None = setting(None, low=1)
     batch_tokens: int | None = setting(None, low=1, identity=False)
-    device: str = setting("auto", choices=DEVICES, identity=False)
-    dtype: str = setting("auto", choices=DTYPES)
+    device: str = setting("auto", choices=weights.DEVICES, identity=False)
+    dtype: str = setting("auto", choices=weights.DTYPES)
     load_in_4bit: bool = setting(False)
     padding: str = setting("right", choices=("right", "left"), identity=False)
 
@@ -67,7 +55,7 @@ def in_memory(texts: int, tokens: int) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not ran_out(error):
+        if not weights.ran_out(error):
             raise
         raise EngineError(
             f"out of memory with {texts} texts of up to {tokens} tokens: lower `batch_tokens`; the same command"
@@ -83,14 +71,14 @@ class Reader:
 
     def __init__(
         self,
-        files: ModelFiles,
-        tokens: Tokens,
+        files: weights.ModelFiles,
+        tokens: weights.Tokens,
         network: Any,
         head: str,
         context: int | None,
         batch_tokens: int | None,
         left: bool,
-        base: ModelFiles | None = None,
+        base: weights.ModelFiles | None = None,
     ):
         self.files, self.tokens, self.network, self.head, self.base = files, tokens, network, head, base
         self.context = longest(base or files, tokens, context)
@@ -122,7 +110,7 @@ class Reader:
             "revision": self.files.revision,
             "weights_sha256": self.files.weights_sha256(),
             **base,
-            "versions": versions("torch", "transformers", "tokenizers", "safetensors", "peft"),
+            "versions": weights.versions("torch", "transformers", "tokenizers", "safetensors", "peft"),
             "dtype": str(self.network.dtype).removeprefix("torch."),
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
             "context": self.context,
@@ -257,7 +245,7 @@ def looks_ahead(network: Any) -> bool:
     return not torch.allclose(*first, rtol=1e-2, atol=1e-3)
 
 
-def longest(files: ModelFiles, tokens: Tokens, wanted: int | None = None) -> int | None:
+def longest(files: weights.ModelFiles, tokens: weights.Tokens, wanted: int | None = None) -> int | None:
     """The longest text of a model, in tokens: `wanted`, which may be no more than its config says; else what that and
     its tokenizer allow; None where neither says.
     """
@@ -269,15 +257,15 @@ def longest(files: ModelFiles, tokens: Tokens, wanted: int | None = None) -> int
 
 def open_reader(model: str, head: str, settings: TextReading, what: str) -> Reader:
     """Load a model as the settings say; `what` names who asks, in errors."""
-    installed("generate", "torch", "transformers", "safetensors")
-    files = find_model(model, None, download=False)
-    tokens = load_tokens(str(files.folder))
-    placing = Placing(settings.device, settings.dtype, settings.load_in_4bit)
-    network = load_network(files, head, placing, what)
+    weights.installed("generate", "torch", "transformers", "safetensors")
+    files = weights.find_model(model, None, download=False)
+    tokens = weights.load_tokens(str(files.folder))
+    placing = weights.Placing(settings.device, settings.dtype, settings.load_in_4bit)
+    network = weights.load_network(files, head, placing, what)
     return Reader(files, tokens, network, head, settings.context, settings.batch_tokens, settings.padding == "left")
 
 
-def encode(tokens: Tokens, prompt: Prompt, text: str, end: int | None) -> Ids:
+def encode(tokens: weights.Tokens, prompt: Prompt, text: str, end: int | None) -> Ids:
     """What a model reads of a trace: the prompt as an engine would send it, and the text's own tokens, with the `end`
     that the trace had.
     """

@@ -82,7 +82,9 @@ def read_template(name: str, folder: Path | None = None) -> Template:
             break
     else:
         shipped = [file.name for file in PROMPTS.glob("*.txt")]
-        raise ThinkbackError(f"there is no prompt file `{name}` beside the recipe or shipped; {suggest(name, shipped)}")
+        raise ThinkbackError(
+            f"unknown prompt file `{name}`: neither in the recipe's folder nor included; {suggest(name, shipped)}"
+        )
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -24,19 +24,9 @@ from generate.journal.database import Journal
 from generate.journal.events import Answered
 from generate.passes.embedding import Embedder
 from generate.recipes.recipe import PoolStep, Recipe
+from generate.sampling import samples
 from generate.sampling.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
 from generate.sampling.provenance import EMBEDDING, ENGINE, ModelsSeen, check_begun, check_out, source_of
-from generate.sampling.samples import (
-    FINALIZER,
-    Judging,
-    ask_finalizer,
-    ask_samples,
-    judged,
-    judging,
-    read,
-    readable,
-    trace_row,
-)
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, LogError, LogWriter, collect, open_log
@@ -52,7 +42,7 @@ class Generated:
 
     log: Log
     failures: tuple[tuple[str, str], ...]
-    judging: Judging | None = None
+    judging: samples.Judging | None = None
 
 
 def generate(
@@ -76,7 +66,8 @@ def generate(
     writer = LogWriter(out)
     with Journal(writer.path) as journal:
         check_begun(plan.identity, journal)
-        run = _Run(plan, writer, journal, context, open_engine or _opened, ModelsSeen(journal))
+        opens = open_engine or (lambda own: own.engine.opened(own))
+        run = _Run(plan, writer, journal, context, opens, ModelsSeen(journal))
         try:
             run.recall()
             run.advance = started(run.known()) if started is not None else uncounted
@@ -87,10 +78,6 @@ def generate(
             raise run.kept(error) from None
         finally:
             run.close()
-
-
-def _opened(recipe: Recipe) -> Engine:
-    return recipe.engine.opened(recipe)
 
 
 @dataclass
@@ -135,7 +122,7 @@ class _Run:
 
     def known(self) -> int:
         """Samples answered before, finalizers apart."""
-        return sum(count for pool, count in self.counted.items() if not pool.endswith(FINALIZER))
+        return sum(count for pool, count in self.counted.items() if not pool.endswith(samples.FINALIZER))
 
     def block(self, rows: pl.DataFrame) -> None:
         """Take a block of examples through all steps and write its rows."""
@@ -159,18 +146,19 @@ class _Run:
             missing = [i for i in range(step.samples) if not self.has(example.example_id, step.pool, i)]
             prompt = prompt_of(recipe, step, example, self.attempt) if missing else None
             if prompt is not None:
-                asked += ask_samples(step, recipe.seed, example.example_id, prompt, missing, per_call)
+                asked += samples.ask_samples(step, recipe.seed, example.example_id, prompt, missing, per_call)
         self.ask(asked)
         if recipe.finalizer is None or not step.finalize:
             return
         found = [(e, i) for e in prepared for i in range(step.samples) if (e.example_id, step.pool, i) in self.done]
         texts = [self.whole(step, example.example_id, index) for example, index in found]
         asked = []
-        for (example, index), (text, _), answer in zip(found, texts, read(texts, recipe.answers), strict=True):
+        for (example, index), (text, _), answer in zip(found, texts, samples.read(texts, recipe.answers), strict=True):
             name = example.example_id
-            if not readable(answer, recipe.answers) and not self.has(name, step.pool + FINALIZER, index):
+            unread = not samples.readable(answer, recipe.answers)
+            if unread and not self.has(name, step.pool + samples.FINALIZER, index):
                 prompt = finalizer_prompt(recipe, example, text)
-                asked.append(ask_finalizer(recipe.finalizer, recipe.seed, name, step.pool, prompt, index))
+                asked.append(samples.ask_finalizer(recipe.finalizer, recipe.seed, name, step.pool, prompt, index))
         self.ask(asked)
 
     def ask(self, asked: Sequence[JournalCall]) -> None:
@@ -181,7 +169,7 @@ class _Run:
         for one, answered in self.asking.answers(engine, asked):
             for sample in answered:
                 self.note(sample)
-            if not one.pool.endswith(FINALIZER):
+            if not one.pool.endswith(samples.FINALIZER):
                 self.advance(len(answered))
         self.models.settle(ENGINE, engine)
 
@@ -195,8 +183,8 @@ class _Run:
         if completion is None:
             return None
         recipe = self.plan.recipe
-        answer = read([self.answering(recipe.step_of(pool), example_id, index)], recipe.answers)[0]
-        return completion.text, answer if readable(answer, recipe.answers) else None
+        answer = samples.read([self.answering(recipe.step_of(pool), example_id, index)], recipe.answers)[0]
+        return completion.text, answer if samples.readable(answer, recipe.answers) else None
 
     def whole(self, step: PoolStep, example_id: str, index: int) -> tuple[str, bool]:
         """A trace's text, after the attempt's where the step goes on from there, and whether its limit cut it off."""
@@ -207,7 +195,7 @@ class _Run:
     def answering(self, step: PoolStep, example_id: str, index: int) -> tuple[str, bool]:
         """The text that a trace's answer is read from, the finalizer's where one was asked, else the whole; and
         whether its limit cut it off."""
-        finalizer = self.done.get((example_id, step.pool + FINALIZER, index))
+        finalizer = self.done.get((example_id, step.pool + samples.FINALIZER, index))
         if finalizer is None:
             return self.whole(step, example_id, index)
         return finalizer.text, finalizer.finish_reason == "length"
@@ -236,13 +224,13 @@ class _Run:
                     attempt = self.done.get((example.example_id, step.pool, index))
                     if attempt is None:
                         continue
-                    finalizer = self.done.get((example.example_id, step.pool + FINALIZER, index))
-                    made.append(trace_row(recipe, step, model, example.example_id, index, attempt, finalizer))
+                    finalizer = self.done.get((example.example_id, step.pool + samples.FINALIZER, index))
+                    made.append(samples.trace_row(recipe, step, model, example.example_id, index, attempt, finalizer))
                     texts.append(self.answering(step, example.example_id, index))
-        answers = read(texts, recipe.answers)
+        answers = samples.read(texts, recipe.answers)
         for row, answer in zip(made, answers, strict=True):
             row["answer_read"] = answer
-        return judged(made, rows, recipe.answers, self.cache)
+        return samples.judged(made, rows, recipe.answers, self.cache)
 
     @property
     def cache(self) -> Path:
@@ -273,10 +261,9 @@ class _Run:
             )
         self.model()  # known by now, except where a run of an older version began
         failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), reason in sorted(self.failed.items()))
-        source = source_of(
-            self.plan.recipe, self.plan.identity, self.models.known, self.context, self.seconds, failures
-        )
-        found = judging(self.writer.log().scan("traces"), self.plan.recipe.answers, self.cache)
+        plan = self.plan
+        source = source_of(plan.recipe, plan.identity, self.models.known, self.context, self.seconds, failures)
+        found = samples.judging(self.writer.log().scan("traces"), self.plan.recipe.answers, self.cache)
         source |= {"counts": list(self.plan.notes), "judging": None if found is None else asdict(found)}
         self.writer.seal(name=self.plan.recipe.name, license=self.plan.recipe.license, source=source)
         self.journal.remove()

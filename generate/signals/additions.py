@@ -98,7 +98,7 @@ def read_signal(name: str, table: Any) -> TraceSignal:
     for key in table:
         others = [name for name, other in kinds.items() if key in _keys(other)]
         if others and key not in _keys(kinds[kind]):
-            raise ThinkbackError(f"`{place}.{key}` goes with the kind {listed(others)}")
+            raise ThinkbackError(f"`{place}.{key}` needs the kind {listed(others)}")
     return from_table(kinds[kind], table, place)
 
 

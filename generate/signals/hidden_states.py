@@ -7,7 +7,7 @@ than the model takes is named and has no states. LiLaVe (2025, section 4.1) take
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,13 @@ class StatesWorker(ForcedWorker):
 
     def __init__(self, step: HiddenStates, work: Work):
         super().__init__(step, work)
-        self._check_layers()
+        last = self.reader.layers
+        for layer in step.layers:
+            if not -last - 1 <= layer <= last:
+                raise ThinkbackError(
+                    f"{step.place}: `layers`: the model has {last} layers, so {layer} is not one of them:"
+                    f" 0 is the embeddings and {last}, or -1, the last"
+                )
         self.keeps = keeps_prompts(self.reader)
         each = len(step.layers) * len(step.tokens) * self.reader.dimension * step.bytes_each
         self.per_block = max(1, BLOCK_BYTES // each)
@@ -100,9 +106,7 @@ class StatesWorker(ForcedWorker):
             advance(len(rows))
         return BlockRows(pl.concat(frames), skipped)
 
-    def _frame(
-        self, traces: Sequence[str], examples: Sequence[str], states: np.ndarray, there: np.ndarray
-    ) -> pl.DataFrame:
+    def _frame(self, traces: list[str], examples: list[str], states: np.ndarray, there: np.ndarray) -> pl.DataFrame:
         """Rows of states (n, layers, tokens, d), of the places that there are, (n, tokens)."""
         half = self.step.store == "float16"
         width = states.shape[-1]
@@ -122,18 +126,8 @@ class StatesWorker(ForcedWorker):
             "example_id": pl.Series(np.asarray(examples, dtype=object)[row], dtype=pl.String),
         }
         inner = pl.Float16() if half else pl.Float32()
-        return pl.DataFrame(places).with_columns(
-            pl.Series("state", taken.reshape(len(taken), width), dtype=pl.Array(inner, width))
-        )
-
-    def _check_layers(self) -> None:
-        last = self.reader.layers
-        for layer in self.step.layers:
-            if not -last - 1 <= layer <= last:
-                raise ThinkbackError(
-                    f"{self.step.place}: `layers`: the model has {last} layers, so {layer} is not one of them:"
-                    f" 0 is the embeddings and {last}, or -1, the last"
-                )
+        state = pl.Series("state", taken.reshape(len(taken), width), dtype=pl.Array(inner, width))
+        return pl.DataFrame(places).with_columns(state)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,13 +17,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.progress import Advance
 from toolkit.settings import setting
 
-LOGGED = (
-    *(name for name in READ if name != "text"),
-    "completion_tokens",
-    "finalizer_used",
-    "sum_logprob",
-    "token_logprobs",
-)
+LOGGED = (*(n for n in READ if n != "text"), "completion_tokens", "finalizer_used", "sum_logprob", "token_logprobs")
 
 
 class LoggedWorker(Worker):
@@ -102,7 +96,7 @@ class LogProb(VerifierSignal, TeacherForced):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.model is None and (self.prompt or self.prompts or self.chat_template):
-            raise ThinkbackError("`prompt` goes with a `model`: the log's own log-probabilities need no prompt")
+            raise ThinkbackError("`prompt` needs a `model`: the log's own log-probabilities need no prompt")
 
     @property
     def worker(self) -> type[Worker]:  # type: ignore[override]

@@ -59,7 +59,7 @@ def open_classifier(model: str, settings: TextReading, base: str | None, what: s
     adapter = Path(model) / ADAPTER
     if not adapter.is_file():
         if base is not None:
-            raise EngineError(f"{what}: `base` goes with an adapter, and `{Path(model).name}` has no {ADAPTER}")
+            raise EngineError(f"{what}: `base` needs an adapter, and `{Path(model).name}` has no {ADAPTER}")
         return open_reader(model, "sequence", settings, what)
     installed("lora", "peft")
     from peft import PeftModel

@@ -31,9 +31,7 @@ def pieces(texts: Sequence[str], embedder: Embedder) -> list[list[str]]:
         fits = dict(zip(flat, fitting(embedder, flat).tolist(), strict=True))
         if all(fits.values()):
             return found
-        found = [
-            [part for piece in listed for part in ([piece] if fits[piece] else _halves(piece))] for listed in found
-        ]
+        found = [[part for piece in parts for part in ([piece] if fits[piece] else _halves(piece))] for parts in found]
 
 
 def _halves(text: str) -> list[str]:

@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from generate.simulation.grid_model import (
-    BLOCK,
-    DrawnExamples,
-    DrawnTraces,
-    Model,
-    PoolPlan,
-    draw_examples,
-    draw_traces,
-)
+from generate.simulation import grid_model
 from toolkit.errors import ThinkbackError, argument
 from toolkit.files import replacing
 from toolkit.progress import Advance, progress, uncounted
@@ -54,14 +46,14 @@ def label_names(labels: int) -> list[str]:
 
 
 def simulate_tables(
-    *, examples: int, traces: int, labels: int = 3, seed: int = 0, model: Model | None = None
+    *, examples: int, traces: int, labels: int = 3, seed: int = 0, model: grid_model.Model | None = None
 ) -> dict[str, pl.DataFrame]:
     """The tables `examples`, `traces`, `verifications` and `features` of a simulated log, in memory.
 
     `labels` is the size of the label space, 0 for open numeric answers. The pools are `n<traces>` and the
     greedy `probe`. Raises ThinkbackError for sizes and seeds that make no sense.
     """
-    parts = list(_blocks(GridSize(examples, traces, labels, seed), model or Model()))
+    parts = list(_blocks(GridSize(examples, traces, labels, seed), model or grid_model.Model()))
     return {table: pl.concat([part[table] for part in parts]) for table in TABLES}
 
 
@@ -74,14 +66,14 @@ def simulate(
     seed: int = 0,
     name: str | None = None,
     force: bool = False,
-    model: Model | None = None,
+    model: grid_model.Model | None = None,
 ) -> Log:
     """Write a simulated log to `out`, a block of examples at a time: memory does not grow with `examples`.
 
     The manifest says `simulated: true` and lists the model's parameters. `out` appears when the log is whole;
     one that exists is refused, or with `force` replaced.
     """
-    model = model or Model()
+    model = model or grid_model.Model()
     size = GridSize(examples, traces, labels, seed)
     source = {"simulated_by": "generate.simulation.grid", **asdict(size), "model": asdict(model)}
     shards = _shards(_blocks(size, model), size.traces)
@@ -110,28 +102,31 @@ def write_simulated(
 
 def _shards(blocks: Iterator[dict[str, pl.DataFrame]], traces: int) -> Iterator[dict[str, pl.DataFrame]]:
     """Blocks gathered until they hold about ROWS_PER_SHARD traces."""
-    while held := list(islice(blocks, max(1, ROWS_PER_SHARD // (BLOCK * traces)))):
+    while held := list(islice(blocks, max(1, ROWS_PER_SHARD // (grid_model.BLOCK * traces)))):
         yield {table: pl.concat([part[table] for part in held]) for table in TABLES}
 
 
-def _blocks(size: GridSize, model: Model) -> Iterator[dict[str, pl.DataFrame]]:
+def _blocks(size: GridSize, model: grid_model.Model) -> Iterator[dict[str, pl.DataFrame]]:
     examples, traces, labels, seed = size.examples, size.traces, size.labels, size.seed
     names = label_names(labels)
     # the greedy trace is drawn first: it does not depend on the number of sampled ones
-    pools = (PoolPlan("probe", 1, 0.0, model.sharpening), PoolPlan(f"n{traces}", traces, model.temperature, 1.0))
-    for block in range(-(-examples // BLOCK)):
+    pools = (
+        grid_model.PoolPlan("probe", 1, 0.0, model.sharpening),
+        grid_model.PoolPlan(f"n{traces}", traces, model.temperature, 1.0),
+    )
+    for block in range(-(-examples // grid_model.BLOCK)):
         rng = np.random.default_rng([seed, block])
-        wanted = min(BLOCK, examples - block * BLOCK)
-        drawn = draw_examples(rng, model, labels, seed, block)
+        wanted = min(grid_model.BLOCK, examples - block * grid_model.BLOCK)
+        drawn = grid_model.draw_examples(rng, model, labels, seed, block)
         parts = [
-            _frames(model, names, pool, drawn.ids.head(wanted), draw_traces(rng, model, labels, drawn, pool))
+            _frames(model, names, pool, drawn.ids.head(wanted), grid_model.draw_traces(rng, model, labels, drawn, pool))
             for pool in pools
         ]
         tables = {table: pl.concat([part[table] for part in parts]) for table in TABLES[1:]}
         yield {"examples": _examples_frame(drawn, names).head(wanted), **tables}
 
 
-def _examples_frame(drawn: DrawnExamples, names: list[str]) -> pl.DataFrame:
+def _examples_frame(drawn: grid_model.DrawnExamples, names: list[str]) -> pl.DataFrame:
     labels = pl.Series([names or None], dtype=pl.List(pl.String))
     return pl.DataFrame({"example_id": drawn.ids}).select(
         "example_id",
@@ -150,7 +145,7 @@ def _answer_strings(codes: np.ndarray, names: list[str]) -> pl.Series:
 
 
 def _frames(
-    model: Model, names: list[str], pool: PoolPlan, ids: pl.Series, drawn: DrawnTraces
+    model: grid_model.Model, names: list[str], pool: grid_model.PoolPlan, ids: pl.Series, drawn: grid_model.DrawnTraces
 ) -> dict[str, pl.DataFrame]:
     """The tables' rows of one pool, for the first examples of a block: those in `ids`."""
 
@@ -204,7 +199,7 @@ def _keys(ids: pl.Series, pool: str, traces: int) -> pl.DataFrame:
     ).with_columns(trace_id=pl.col("example_id") + f"/{pool}/" + sample)
 
 
-def _verifications(model: Model, traces: pl.DataFrame, verifier: str, scores: np.ndarray) -> pl.DataFrame:
+def _verifications(model: grid_model.Model, traces: pl.DataFrame, verifier: str, scores: np.ndarray) -> pl.DataFrame:
     """Rows of one verifier on the valid traces. It reads prompt and completion and writes one token."""
     read = pl.col("prompt_tokens") + pl.col("completion_tokens")
     seconds = 0.01 + model.prompt_token_s * read

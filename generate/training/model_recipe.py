@@ -175,7 +175,7 @@ def _recipe(top: Mapping[str, Any], stem: str) -> ModelRecipe:
     if not isinstance(top.get("phase"), list):
         raise ThinkbackError("`phase` is required: write each as `[[phase]]`")
     if "start" in top and "model" in top:
-        raise ThinkbackError("leave out `[model]` or `start`: a model that goes on keeps its shape")
+        raise ThinkbackError("leave out `[model]` or `start`: a model that is trained further keeps its shape")
     phases = tuple(from_table(Phase, one, f"phase.{number}") for number, one in enumerate(top["phase"], start=1))
     rest = {key: value for key, value in top.items() if key != "phase"}
     return from_table(ModelRecipe, {"name": stem, **rest, "phases": phases})

@@ -184,7 +184,7 @@ def _encoded(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[tuple[list[i
     for text, ids in zip(taken, whole, strict=True):
         if tokenizer.unk_token_id in ids:
             character = (text.prompt + text.completion)[ids.index(tokenizer.unk_token_id)]
-            raise ThinkbackError(f"a text of `{text.format}` holds `{character}`, which the tokenizer lacks")
+            raise ThinkbackError(f"a text of `{text.format}` holds `{character}`, which is not in the tokenizer")
         yield [*ids, tokenizer.eos_token_id], len(text.prompt)
 
 

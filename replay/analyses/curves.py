@@ -69,7 +69,7 @@ def curves(
     if pool is not None:
         contents.require_pool(pool)
     if pool in contents.whole:
-        raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so subsets of it mean nothing")
+        raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so its subsets cannot be compared")
     if verifier is not None:
         contents.require_verifier(verifier)
     settings = Settings(resamples=resamples, level=level, seed=seed)
@@ -104,7 +104,8 @@ def _pool_curves(
 ) -> pl.DataFrame | None:
     """Curves of one pool; None where `optional` and there is nothing to draw."""
     own = sizes.filter(pl.col("pool") == pool)
-    most = max_traces or _cap(own["size"])
+    ordered = own["size"].sort()
+    most = max_traces or (int(ordered[int((1 - ENOUGH) * len(ordered))]) if len(ordered) else 0)
     members = own.filter(pl.col("size") >= most)["example_id"]
     if optional and (most < 2 or members.is_empty() or pool in contents.whole):
         return None
@@ -129,14 +130,6 @@ def _pool_curves(
             f"verifier `{verifier}` did not score all valid traces of 95 % of pool `{pool}`'s examples"
         )
     return _table(pool, [plan[k] for k in kept], values[kept][:, whole], examples.filter(pl.Series(whole)), settings)
-
-
-def _cap(sizes: pl.Series) -> int:
-    """Largest number of traces that ENOUGH of the examples have."""
-    if sizes.is_empty():
-        return 0
-    ordered = np.sort(sizes.to_numpy())
-    return int(ordered[int(np.floor((1 - ENOUGH) * len(ordered)))])
 
 
 def _measure(

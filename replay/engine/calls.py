@@ -181,7 +181,10 @@ def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.nda
         if not new.any():
             continue
         if verifier is None:
-            _add_traces(costs, pool, new)
+            costs[:, AT["traces"]] += new.sum(axis=1)
+            costs[:, AT["valid_traces"]] += (new * (pool.code >= 0)).sum(axis=1)
+            for cost, values in pool.costs.items():
+                costs[:, AT[GENERATED.get(cost, cost)]] += weighed(new, values).sum(axis=1)
             costs[:, AT["latency_s"]] += _seconds(pool, segment, new)
         else:
             scores = pool.scores[verifier]
@@ -190,13 +193,6 @@ def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.nda
             for column, values in charged(scores.costs):
                 costs[:, column] += weighed(new, values).sum(axis=1)
     return costs
-
-
-def _add_traces(costs: np.ndarray, pool: LoggedPool, new: np.ndarray) -> None:
-    costs[:, AT["traces"]] += new.sum(axis=1)
-    costs[:, AT["valid_traces"]] += (new * (pool.code >= 0)).sum(axis=1)
-    for name, values in pool.costs.items():
-        costs[:, AT[GENERATED.get(name, name)]] += weighed(new, values).sum(axis=1)
 
 
 def _seconds(pool: LoggedPool, segment: CallSegment, new: np.ndarray) -> np.ndarray:

@@ -6,7 +6,6 @@ holds the labels that reach their thresholds, which `replay.kinds.sample_conform
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from replay.data.block import LogBlock
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory
+from replay.sampling.learned import Conformal
 from toolkit.errors import ThinkbackError
 
 SET_COLUMNS = ("set_size", "covered", "answered", "answered_correct")
@@ -42,17 +42,14 @@ def by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: 
 
 
 def measure_sets(
-    block: LogBlock,
-    trajectory: Trajectory,
-    step: np.ndarray,
-    thresholds: Mapping[str, float],
-    abstain: bool,
-    plain: Outcome,
+    block: LogBlock, trajectory: Trajectory, step: np.ndarray, conformal: Conformal, plain: Outcome
 ) -> Outcome:
-    """The outcome with the columns of prediction sets, after abstention if that is asked for."""
-    correct, words, labels = plain.correct, plain.words[0], list(thresholds)
+    """The outcome of stopping at `step` (E,) with the columns of prediction sets, after abstention if that is asked."""
+    if conformal.fit is None:
+        raise ThinkbackError("`conformal` is not fitted: replay it with `replay.run`")
+    correct, words, labels = plain.correct, plain.words[0], list(conformal.fit)
     scores = by_label(block, trajectory, step, labels)
-    within = scores >= np.array(list(thresholds.values()))
+    within = scores >= np.array(list(conformal.fit.values()))
     gold = block.examples["gold"].to_list()
     number = {label: i for i, label in enumerate(labels)}
     at = np.array([number.get(g, -1) for g in gold])
@@ -62,19 +59,15 @@ def measure_sets(
     given = np.array([number.get(answers[w], -1) if w >= 0 else -1 for w in words.tolist()], dtype=np.int64)
     first = trajectory.pool.credit[np.arange(len(at)), trajectory.place[:, 0]]  # as for any null prediction
     alone = (within.sum(axis=1) == 1) & (given >= 0) & within[np.arange(len(at)), np.maximum(given, 0)]
-    answered = alone if abstain else words >= 0
-    measured = {
-        "set_size": within.sum(axis=1).astype(float),
-        "covered": covered,
-        "answered": answered.astype(float),
-        "answered_correct": np.where(answered, correct, np.nan),
-    }
+    answered = alone if conformal.abstain else words >= 0
+    right = np.where(answered, correct, np.nan)
+    measured = (within.sum(axis=1).astype(float), covered, answered.astype(float), right)
     return replace(
         plain,
         correct=np.where(answered | np.isnan(correct), correct, 0.0),
         credit=np.where(answered, plain.credit, first),
         words=np.where(answered, words, -1)[None],
-        measured=measured,
+        measured=dict(zip(SET_COLUMNS, measured, strict=True)),
     )
 
 

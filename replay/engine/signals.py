@@ -71,7 +71,29 @@ class _Verifier(GateInput):
         contents.require_verifier(self.name, f" for {reader}")
 
     def read(self, block: LogBlock, path: PolicyPath) -> Signal:
-        return _score(block, path, self.name)
+        """The score of the chosen trace. One that ranks traces together was called on exactly those that are paid."""
+        chosen = _chosen_traces(path)
+        value = np.full(len(block.examples), np.nan)
+        calls: dict[tuple[str, str | None], CallMask] = {}
+        paid = union(segment.calls for one in path.realizations for segment in one.segments)
+        for number, name in enumerate(chosen.slices):
+            pool = block.pools[name]
+            scores = pool.scores[self.name]
+            own = np.zeros(pool.code.shape)
+            here = np.flatnonzero((chosen.slice == number) & (chosen.sample < pool.size))
+            own[here, chosen.sample[here]] = 1.0
+            score = np.where(own > 0, scores.score, np.nan)
+            if scores.listwise.any():
+                generated = paid[name, None].among > 0 if (name, None) in paid else np.zeros(score.shape, dtype=bool)
+                fits = scores.saw_exactly(generated, pool.code >= 0)
+                score[scores.listwise & ~fits] = np.nan
+                ranked = (scores.listwise & fits)[:, None] & own.any(axis=1, keepdims=True)
+                own = np.where(ranked, ~np.isnan(scores.score), own)
+            found = ~np.isnan(score)
+            row, column = np.nonzero(found)
+            value[row] = score[row, column]
+            calls[name, self.name] = certain(own * (~np.isnan(scores.score)) * found.any(axis=1, keepdims=True))
+        return Signal(value, calls)
 
 
 class _Feature(GateInput):
@@ -239,29 +261,3 @@ SIGNALS: Mapping[str, BaseSignal] = {
 
 GATED = tuple(name for name, signal in SIGNALS.items() if signal.gated)
 SERVED = tuple(name for name, signal in SIGNALS.items() if signal.served)
-
-
-def _score(block: LogBlock, path: PolicyPath, verifier: str) -> Signal:
-    """The score of the chosen trace. One that ranks traces together was called on exactly those that are paid."""
-    chosen = _chosen_traces(path)
-    value = np.full(len(block.examples), np.nan)
-    calls: dict[tuple[str, str | None], CallMask] = {}
-    paid = union(segment.calls for one in path.realizations for segment in one.segments)
-    for number, name in enumerate(chosen.slices):
-        pool = block.pools[name]
-        scores = pool.scores[verifier]
-        own = np.zeros(pool.code.shape)
-        here = np.flatnonzero((chosen.slice == number) & (chosen.sample < pool.size))
-        own[here, chosen.sample[here]] = 1.0
-        score = np.where(own > 0, scores.score, np.nan)
-        if scores.listwise.any():
-            generated = paid[name, None].among > 0 if (name, None) in paid else np.zeros(score.shape, dtype=bool)
-            fits = scores.saw_exactly(generated, pool.code >= 0)
-            score[scores.listwise & ~fits] = np.nan
-            ranked = (scores.listwise & fits)[:, None] & own.any(axis=1, keepdims=True)
-            own = np.where(ranked, ~np.isnan(scores.score), own)
-        found = ~np.isnan(score)
-        row, column = np.nonzero(found)
-        value[row] = score[row, column]
-        calls[name, verifier] = certain(own * (~np.isnan(scores.score)) * found.any(axis=1, keepdims=True))
-    return Signal(value, calls)

@@ -141,7 +141,9 @@ class Trajectory:
     def chosen(self, select: Select) -> np.ndarray:
         """Place of the chosen trace at each step, 0 to S: int32 (E, S + 1); -1 where nothing is predicted."""
         if select not in self._chosen:
-            place = select.place(self.revealed).astype(np.int32)
+            trusted = vars(type(select)).get("trusted", False)
+            seen = self.revealed if trusted else self.revealed.shown(select.reads)
+            place = select.place(seen).astype(np.int32)
             nothing = np.full((len(place), 1), NONE, dtype=np.int32)
             self._chosen[select] = np.concatenate([nothing, place], axis=1)
         return self._chosen[select]
@@ -181,7 +183,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     traces = _generated(pool, scores, walk, place, keys)
     generation = _generation_costs(pool, place, traces.code >= 0, walk.width)
     listwise = scores.listwise if scores is not None else np.zeros(len(place), dtype=bool)
-    steps = walk.order.steps(traces)
+    steps = walk.order.steps(traces.shown(walk.order.reads))
     looked_at = np.arange(steps.at.shape[1]) < steps.count[:, None]
     code = np.where(looked_at, np.take_along_axis(traces.code, steps.at, axis=1), -1)
     score = np.where(looked_at, np.take_along_axis(traces.score, steps.at, axis=1), np.nan)

@@ -25,6 +25,8 @@ from replay.runs.store import chunk_size
 from toolkit.errors import ThinkbackError, argument, listed, require_known
 from toolkit.log import Log, open_log
 
+GateInputs = tuple[GateInput, ...]
+
 
 @dataclass(frozen=True)
 class GateSetting:
@@ -51,7 +53,7 @@ class GateData:
     """Base attempts: `values` (N, F), `repair` (N,) the mean label over rollouts, `questions` their hashes."""
 
     plan: ReplayPlan
-    features: tuple[GateInput, ...]
+    features: GateInputs
     ids: pl.Series
     questions: tuple[str, ...]
     values: np.ndarray
@@ -86,7 +88,7 @@ def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: st
     """
     log = open_log(log) if isinstance(log, str) else log
     contents = read_contents(log)
-    lacking = f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which the log lacks"
+    lacking = f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which is not in the log"
     require_known(gate.action, contents.actions, lacking)
     bases = contents.bases(gate.action)
     own = base or gate.base
@@ -100,7 +102,7 @@ def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: st
     return setting(log, gate.action, own, pool or (gate.pool if several else None))
 
 
-def available_features(at: GateSetting) -> tuple[GateInput, ...]:
+def available_features(at: GateSetting) -> GateInputs:
     """Every signal that a server sees, and every column of `features`."""
     signals = [gate_input("signal", name) for name in SERVED if _logged(name, at)]
     return (*signals, *(gate_input("feature", name) for name in sorted(at.contents.features)))
@@ -113,8 +115,13 @@ def _logged(name: str, at: GateSetting) -> bool:
     return signal.logged_as is None or signal.logged_as in at.contents.trace_columns
 
 
-def parse_features(names: Sequence[str], at: GateSetting) -> tuple[GateInput, ...]:
-    """Features by name: a signal, `feature:NAME` or `verifier:NAME`; a bare name may be a column of `features`."""
+def parse_features(names: Sequence[str], at: GateSetting) -> GateInputs:
+    """Features by name: a signal, `feature:NAME` or `verifier:NAME`; a bare name may be a column of `features`.
+
+    Without names, all that are available.
+    """
+    if not names:
+        return available_features(at)
     found = []
     for name in names:
         source, mark, rest = name.partition(":")
@@ -133,7 +140,7 @@ def parse_features(names: Sequence[str], at: GateSetting) -> tuple[GateInput, ..
     return tuple(dict.fromkeys(found))
 
 
-def probe(features: tuple[GateInput, ...], at: GateSetting) -> GateFile:
+def probe(features: GateInputs, at: GateSetting) -> GateFile:
     """A gate that reads some features and has no model yet."""
     untold: dict[str, Any] = {"model": {}, "fitted_on": {}, "tuned_on": {}}
     return GateFile("the gate", repr(features), "score", features, 0.0, untold, at.act.action, str(at.base.pool))
@@ -146,11 +153,7 @@ def plan_of(at: GateSetting, where: str | None, prices: Prices | None = None) ->
 
 
 def read_data(
-    at: GateSetting,
-    where: str | None,
-    features: tuple[GateInput, ...],
-    ids: pl.Series | None = None,
-    whole: bool = True,
+    at: GateSetting, where: str | None, features: GateInputs, ids: pl.Series | None = None, whole: bool = True
 ) -> GateData:
     """Inputs and labels of the base attempts of the examples in `where`, and in `ids`, that have a judged revision.
 
@@ -190,7 +193,7 @@ def told_lacking(lacking: Mapping[str, int]) -> str:
     return f" ({', '.join(f'`{name}`: {count:,}' for name, count in lacking.items())})" if lacking else ""
 
 
-def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[tuple[GateInput, ...], tuple[str, ...]]:
+def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[GateInputs, tuple[str, ...]]:
     """The inputs that every example of some conditions with a judged revision has, and notes on those left out."""
     inputs = available_features(at)
     lacking: dict[str, int] = {}
@@ -202,5 +205,5 @@ def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[t
         raise ThinkbackError(
             f"every input is null for some example{told_lacking(lacking)}: name some with {argument('features')}"
         )
-    note = f"inputs left out, because some examples lack them{told_lacking(lacking)}"
+    note = f"inputs left out, because they are missing for some examples{told_lacking(lacking)}"
     return kept, (note,) if lacking else ()

@@ -11,28 +11,10 @@ import polars as pl
 
 from replay.data.conditions import matching
 from replay.engine.signals import GateInput
-from replay.gatefit.data import (
-    GateData,
-    GateSetting,
-    available_features,
-    known_features,
-    parse_features,
-    read_data,
-    setting,
-    told_lacking,
-)
+from replay.gatefit.data import GateData, GateSetting, known_features, parse_features, read_data, setting, told_lacking
 from replay.gatefit.models import fit_model, folds
-from replay.policies.gate_file import (
-    FORMAT,
-    VERSIONS,
-    GateFile,
-    content_hash,
-    gate_of,
-    hashed,
-    probabilities,
-    written_threshold,
-)
-from replay.runs.gate_sweep import Branches, best_threshold, chosen_points, curve, gather
+from replay.policies import gate_file
+from replay.runs.gate_sweep import best_threshold, chosen_points, curve, gather
 from replay.runs.reuse import first_ids
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log
@@ -49,7 +31,7 @@ class FittedGate:
     `curve`: every threshold there. `out_of_fold`: example_id, score and repair, where folds took the place of a split.
     """
 
-    gate: GateFile
+    gate: gate_file.GateFile
     document: Mapping[str, Any]
     curve: pl.DataFrame
     calibration: CalibrationScores
@@ -79,7 +61,7 @@ def fit_gate(
     development split with one class or fewer than 20 fixes.
     """
     at = setting(log, action, base, pool)
-    inputs = parse_features(features, at) if features else available_features(at)
+    inputs = parse_features(features, at)
     _check_settings(kind, inputs, on, tune, n_folds, below)
     for key, condition in (("on", on), ("tune", tune)):
         if condition is not None:
@@ -96,18 +78,23 @@ def fit_gate(
     chosen_on = f"{argument('tune')} ({tune})" if n_folds is None else f"{argument('on')} ({on})"
     _check_classes(tuned.repair, chosen_on, LEAST_FIXES)
     model = fit_model(kind, fitted.values, fitted.repair, seed) if fitted is not None else {}
-    scores = probabilities(model, kind, tuned.values)
+    scores = gate_file.probabilities(model, kind, tuned.values)
     if n_folds is not None:
         scores = _out_of_fold(tuned, kind, n_folds, seed)
     draft = _document(at, kind, inputs, model, below, fitted, tuned, (on, tune, n_folds))
-    branches = replace(_branches(at, tuned, draft, below), signal=scores)
-    table = curve(branches)
+    untuned = gate_file.gate_of({**draft, "sha256": gate_file.content_hash(draft)}, "the gate")
+    branches = gather(tuned.plan, at.when(untuned, below).one_gate)
+    if branches.ids.to_list() != tuned.ids.to_list():
+        raise ThinkbackError(
+            f"the examples of {argument('tune')} are not all served by both branches; leave out partial ones"
+        )
+    table = curve(replace(branches, signal=scores))
     found = calibration(scores, tuned.repair)
     best = best_threshold(table, below)
     if below and best == table["threshold"].min():  # no score was seen below it, whatever scores come elsewhere
         best = -np.inf
     document = _finished(draft, table, best, found, below)
-    gate = gate_of(document, "the gate")
+    gate = gate_file.gate_of(document, "the gate")
     kept = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
     return FittedGate(
         gate, document, table, found, kept if n_folds is not None else None,
@@ -130,9 +117,7 @@ def _check_settings(
     elif on is None:
         raise ThinkbackError(f"name the examples to fit on with {argument('on')}, such as \"split = 'train'\"")
     elif below:
-        raise ThinkbackError(
-            f"{argument('below')} goes with a gate of kind `score`; a fitted gate is high where it helps"
-        )
+        raise ThinkbackError(f"{argument('below')} needs a gate of kind `score`; a fitted gate is high where it helps")
     if (tune is None) == (n_folds is None):
         raise ThinkbackError(
             f"name the examples on which the threshold is chosen with {argument('tune')}, such as \"split = 'dev'\", "
@@ -183,19 +168,8 @@ def _out_of_fold(data: GateData, kind: str, count: int, seed: int) -> np.ndarray
         if inside.any():
             _check_classes(data.repair[~inside], f"the folds without number {fold + 1}", 1)
             model = fit_model(kind, data.values[~inside], data.repair[~inside], seed)
-            scores[inside] = probabilities(model, kind, data.values[inside])
+            scores[inside] = gate_file.probabilities(model, kind, data.values[inside])
     return scores
-
-
-def _branches(at: GateSetting, tuned: GateData, draft: Mapping[str, Any], below: bool) -> Branches:
-    """Both branches on the tuned examples."""
-    gate = gate_of({**draft, "sha256": content_hash(draft)}, "the gate")
-    found = gather(tuned.plan, at.when(gate, below).one_gate)
-    if found.ids.to_list() != tuned.ids.to_list():
-        raise ThinkbackError(
-            f"the examples of {argument('tune')} are not all served by both branches; leave out partial ones"
-        )
-    return found
 
 
 def _document(
@@ -204,8 +178,8 @@ def _document(
 ) -> dict[str, Any]:  # fmt: skip
     on, tune, n_folds = asked
     return {
-        "format": FORMAT,
-        "version": VERSIONS[kind],
+        "format": gate_file.FORMAT,
+        "version": gate_file.VERSIONS[kind],
         "kind": kind,
         "action": at.act.action,
         "base": at.base.pool,
@@ -229,7 +203,7 @@ def _seen(at: GateSetting, data: GateData | None, where: str | None) -> dict[str
         "where": where,
         "examples": len(data.ids),
         "repairs": float(data.repair.sum()),
-        "ids": sorted(hashed(data.ids.to_list())),
+        "ids": sorted(gate_file.hashed(data.ids.to_list())),
         "questions": sorted(data.questions),
     }
 
@@ -237,18 +211,17 @@ def _seen(at: GateSetting, data: GateData | None, where: str | None) -> dict[str
 def _finished(
     draft: dict[str, Any], table: pl.DataFrame, threshold: float, found: CalibrationScores, below: bool
 ) -> dict[str, Any]:
-    points = table[chosen_points(len(table))].to_dicts()
+    points = [
+        point | {"threshold": gate_file.written_threshold(point["threshold"], below)}
+        for point in table[chosen_points(len(table))].iter_rows(named=True)
+    ]
     judged = {name: getattr(found, name) for name in ("auroc", "auprc", "brier", "ece", "rate", "n")}
     numbers = {name: None if np.isnan(value) else value for name, value in judged.items()}
     done = draft | {
-        "threshold": written_threshold(threshold, below),
-        "development": {
-            "calibration": numbers,
-            "reliability": [vars(one) for one in found.bins],
-            "curve": [point | {"threshold": written_threshold(point["threshold"], below)} for point in points],
-        },
+        "threshold": gate_file.written_threshold(threshold, below),
+        "development": {"calibration": numbers, "reliability": [vars(one) for one in found.bins], "curve": points},
     }
-    return done | {"sha256": content_hash(done)}
+    return done | {"sha256": gate_file.content_hash(done)}
 
 
 def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
@@ -261,7 +234,7 @@ def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
             notes.append(f"left out of these: {data.without_revision:,} examples without a judged revision")
         if data.without_input:
             notes.append(
-                f"left out of these: {data.without_input:,} examples that lack an input of the gate"
+                f"left out of these: {data.without_input:,} examples with a missing input of the gate"
                 f"{told_lacking(data.lacking)}"
             )
     return notes

@@ -19,16 +19,10 @@ def fit_model(kind: str, values: np.ndarray, repair: np.ndarray, seed: int) -> d
     """
     if kind == "score":
         return {}
-    rows, labels, weights = _weighted(values, repair)
-    return _logistic(rows, labels, weights) if kind == "logistic" else _trees(rows, labels, weights, seed)
-
-
-def _weighted(values: np.ndarray, repair: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rows = np.concatenate([values, values])
-    labels = np.concatenate([np.ones(len(values), dtype=np.int64), np.zeros(len(values), dtype=np.int64)])
-    weights = np.concatenate([repair, 1 - repair])
+    rows, labels, weights = np.tile(values, (2, 1)), np.repeat([1, 0], len(values)), np.append(repair, 1 - repair)
     used = weights > 0
-    return rows[used], labels[used], weights[used]
+    rows, labels, weights = rows[used], labels[used], weights[used]
+    return _logistic(rows, labels, weights) if kind == "logistic" else _trees(rows, labels, weights, seed)
 
 
 def _logistic(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> dict[str, Any]:

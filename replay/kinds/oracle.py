@@ -143,7 +143,7 @@ class Oracle(Policy):
         """What its rule chooses."""
         if self.parts:
             base, then = (on.path(part) for part in self.parts)
-            return self.choosing.match(float(self.rate or 0.0), base, then, on.chosen_by(self))
+            return self.choosing.match(float(self.rate or 0.0), base, then, on.chosen_by(self), self.columns)
         return self.choosing.choose(on.block, None if self.base is None else str(self.base), self.of)
 
     def gain(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:

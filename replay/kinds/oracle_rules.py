@@ -12,18 +12,9 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.data.needs import slice_name
 from replay.engine import outcome as ends
-from replay.engine.calls import (
-    CallMask,
-    CallSegment,
-    ChosenTraces,
-    PolicyPath,
-    Realization,
-    certain,
-    extra_cost,
-    one_trace,
-)
+from replay.engine.calls import CallSegment, ChosenTraces, PolicyPath, Realization, certain, extra_cost, one_trace
 from replay.engine.costs import COSTS
-from replay.engine.mixing import choose, mixture, needs_both
+from replay.engine.mixing import Columns, choose, mixture, needs_both
 from replay.engine.outcome import Outcome
 from replay.engine.revisions import mean_of, revision
 from replay.kinds.trace_rows import trace_rows
@@ -48,16 +39,13 @@ class OracleRule:
         """What it chooses of the pools and actions in `of`."""
         raise NotImplementedError
 
-    def match(self, rate: float, base: PolicyPath, then: PolicyPath, chosen: np.ndarray | None) -> PolicyPath:
-        """Both paths together; `chosen` (E,): the examples on which it intervenes."""
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+        """Both paths together; `on` (E,): the examples on which it intervenes; `columns`: those that the two bring."""
         raise NotImplementedError
 
     def rows(self, block: LogBlock, base: object, of: Sequence[str]) -> pl.DataFrame:
         """Every trace that it looks at on the one example of a block."""
-        names = [
-            *([str(base)] if self.needs_base else []),
-            *slice_names(block, None if base is None else str(base), of),
-        ]
+        names = [*([str(base)] if self.needs_base else []), *slice_names(block, str(base), of)]
         rows = [row for name in names for row in trace_rows(block, name, range(block.pools[name].code.shape[1]), True)]
         schema = {"of": pl.String, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64}
         return pl.DataFrame(rows, schema=schema)
@@ -81,15 +69,15 @@ class AnyRight(OracleRule):
         """The chosen trace of each example."""
         examples, names = len(block.examples), slice_names(block, base, of)
         reason, costs = np.zeros(examples, dtype=np.int16), np.zeros((examples, len(COSTS)))
-        calls: dict[tuple[str, str | None], CallMask] = {}
+        paid = {}
         bill = _bill(block, base, of, names)
         for number, (name, needed) in enumerate(bill.items()):
             pool = block.pools[name]
             lacks = (pool.size < needed) | (pool.whole & (pool.behind_gap > 0))
             reason = np.where(lacks & (reason == 0), number + 1, reason).astype(np.int16)
-            paid = np.where(name in names, pool.size, needed)
-            costs += _paid(pool.code, pool.costs, paid)
-            calls[name, None] = certain((np.arange(pool.code.shape[1]) < paid[:, None]).astype(float))
+            count = np.where(name in names, pool.size, needed)
+            paid[name] = np.arange(pool.code.shape[1]) < count[:, None]
+            costs += _paid(pool.code, pool.costs, paid[name], count)
         pools = [block.pools[name] for name in names]
         slice_number = np.repeat(np.arange(len(pools)), [pool.code.shape[1] for pool in pools])
         sample = np.concatenate([np.arange(pool.code.shape[1]) for pool in pools])
@@ -110,7 +98,8 @@ class AnyRight(OracleRule):
             rows=np.ones(examples, dtype=np.int64),
             ending=np.full(examples, ends.CAP, dtype=np.int8),
         )
-        made = Realization(np.ones(examples), (CallSegment(calls),))
+        calls = CallSegment({(name, None): certain(on.astype(float)) for name, on in paid.items()})
+        made = Realization(np.ones(examples), (calls,))
         return PolicyPath(outcome, (made,), ChosenTraces(names, slice_number[best], sample[best]), {})
 
 
@@ -184,9 +173,9 @@ class MatchedRate(OracleRule):
     sees_all = True
     says: ClassVar[str] = "whether it intervenes depends on all examples of a run"
 
-    def match(self, rate: float, base: PolicyPath, then: PolicyPath, chosen: np.ndarray | None) -> PolicyPath:
-        """`then` on the chosen examples, none before they are known."""
-        path = choose(np.zeros(len(base.outcome.correct), dtype=bool) if chosen is None else chosen, then, base)
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+        """`then` on these examples."""
+        path = choose(on, then, base, columns)
         reason, reasons = needs_both(base.outcome, then.outcome)
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
 
@@ -198,9 +187,9 @@ class MatchedRandom(OracleRule):
     matched = True
     says: ClassVar[str] = "the mean of both policies"
 
-    def match(self, rate: float, base: PolicyPath, then: PolicyPath, chosen: np.ndarray | None) -> PolicyPath:
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
         """Their mixture."""
-        return mixture(rate, base, then)
+        return mixture(rate, base, then, columns)
 
 
 RULES: Mapping[str, OracleRule] = {
@@ -243,9 +232,8 @@ def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str
     return needed
 
 
-def _paid(code: np.ndarray, values: Mapping[str, np.ndarray], count: np.ndarray) -> np.ndarray:
-    """Costs (E, C) of each example's first `count` traces, one after the other."""
-    on = np.arange(code.shape[1]) < count[:, None]
+def _paid(code: np.ndarray, values: Mapping[str, np.ndarray], on: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Costs (E, C) of each example's first `count` traces, which are `on` (E, T), one after the other."""
     total = {name: np.where(on, column, 0.0).sum(axis=1) for name, column in values.items()}
     total |= {"traces": count, "valid_traces": (on & (code >= 0)).sum(axis=1)}
     total["generation_s"] = total["latency_s"]

@@ -16,10 +16,10 @@ from replay.engine.calls import ChosenTraces, PolicyPath, Realization
 from replay.engine.cuts import Cut, cut, paid_segment, reasons, why_partial
 from replay.engine.expectation import expected_outcome
 from replay.engine.outcome import Outcome, RunSums
-from replay.engine.sets import SET_COLUMNS
+from replay.engine.sets import SET_COLUMNS, measure_sets
 from replay.engine.trajectory import Walk, listwise_costs, walk_block
 from replay.kinds import sample_steps
-from replay.kinds.sample_conformal import fit_conformal, with_prediction_sets
+from replay.kinds.sample_conformal import fit_conformal
 from replay.kinds.sample_remarks import outside_remarks, rows_left_out, sum_remarks
 from replay.learning.calibration import fit_calibration
 from replay.learning.prior import fit_prior
@@ -97,7 +97,7 @@ class Sample(Policy):
     def ordering(self) -> Order:
         """The order with its parameters, which are keys of the policy."""
         kind = ORDERS[self.order]
-        names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+        names = [f.name for f in fields(kind) if hasattr(self, f.name)]  # type: ignore[arg-type]
         return kind(**{name: getattr(self, name) for name in names})
 
     @property
@@ -150,17 +150,19 @@ class Sample(Policy):
         if len(set(self.features)) != len(self.features):
             raise self.refuse(f"`features` is {shown(self.features)}; it takes different names of columns of features")
         for learned in LEARNED:
-            value = getattr(self, learned.key)
-            if value is not None and not isinstance(value, learned):
-                raise self.refuse(f"`{learned.key}` is {shown(value)}; it takes a table with `on`")
+            if isinstance(value := getattr(self, learned.key), Mapping):
+                with errors_of(self.name):
+                    object.__setattr__(self, learned.key, from_table(learned, value, learned.key))
+            elif value is not None and not isinstance(value, learned):
+                raise self.refuse(f"`{learned.key}` is {shown(value)}; it takes a `{learned.__name__}`, or its table")
         if self.prior is not None and not self.ordering.predicts:
-            raise self.refuse('`prior` goes with `order = "surrogate"`')
+            raise self.refuse('`prior` needs `order = "surrogate"`')
         if self.prior is not None and not self.features:
             raise self.refuse("`prior` is fitted on `features`, so it needs some")
         if self.calibration is not None and not self.stop.calibrates:
             raise self.refuse("`calibration` decides the margin, so it needs stop `margin`")
         if self.conformal is not None and (not self.single or not self.selector.by_score):
-            raise self.refuse('`conformal` goes with `select = "best"`, without `orders` and `expected`')
+            raise self.refuse('`conformal` needs `select = "best"`, without `orders` and `expected`')
 
     def _check_combination(self) -> None:
         order, select, stop = self.ordering, self.selector, self.stop
@@ -170,17 +172,17 @@ class Sample(Policy):
             raise self.refuse("it verifies, so it needs a `verifier`")
         if order.verifies_later and not stop.between_verifications:
             raise self.refuse(
-                f'`order = "{self.order}"` goes with stop `none`, `margin` or a budget of verifications, '
+                f'`order = "{self.order}"` needs stop `none`, `margin` or a budget of verifications, '
                 f"because it is looked at after verifications and not after traces"
             )
         if order.verifies_later and SCORES not in select.reads:
-            raise self.refuse(f'`order = "{self.order}"` goes with `select` `best` or `weighted`, not `{self.select}`')
+            raise self.refuse(f'`order = "{self.order}"` needs `select` `best` or `weighted`, not `{self.select}`')
         if order.lazy and self.width != 1:
             raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
         if self.expected:
             if not (order.drawn and select.by_score and stop.verification_budget is not None):
                 raise self.refuse(
-                    '`expected` goes with `order = "random"`, `select = "best"` and a budget of verifications'
+                    '`expected` needs `order = "random"`, `select = "best"` and a budget of verifications'
                 )
             if self.orders is not None:
                 raise self.refuse("`expected` is already exact over all orders; leave out `orders`")
@@ -276,7 +278,7 @@ class Sample(Policy):
         )
 
     def _reasons(self) -> tuple[str, ...]:
-        return reasons(self.pool, self.verifier, self.max_traces, self.features)
+        return reasons(self.pool, self.verifier, self.max_traces, self.ordering.features)
 
     @classmethod
     def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
@@ -301,9 +303,8 @@ class Sample(Policy):
                 extra = None if at_end is None or found.called is None else at_end * found.called[:, None]
                 sums[key].add(trajectory, policy.selector, found.step, found.ending, found.reason, extra)
                 if policy.conformal is not None:
-                    with_sets[key] = with_prediction_sets(
-                        on.block, trajectory, found.step, policy.conformal, sums[key].outcome()
-                    )
+                    plain = sums[key].outcome()
+                    with_sets[key] = measure_sets(on.block, trajectory, found.step, policy.conformal, plain)
         for key, policy in walked.items():
             on.keep(policy, with_sets.get(key) or sums[key].outcome())
 
@@ -346,7 +347,7 @@ class Sample(Policy):
         return sample_steps.WHY.get(ending, ending)
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
-        """Verifications that count as free, and scores that do not mean what the policy takes them for."""
+        """Scores that do not mean what the policy takes them for."""
         pool = block.pools[str(self.pool)]
         if not self.verifies:
             return
@@ -366,7 +367,7 @@ class Sample(Policy):
 
     def untrusted_rules(self, block: LogBlock) -> Iterator[tuple[StopRule, Prefix]]:
         """Its stop, unless that is built in."""
-        if not self.stop.trusted:
+        if self.stop.checked:
             yield self.stop, walk_block(block, self.walks()[0]).prefix
 
     def final_remarks(self) -> Iterator[RemarkKind]:

@@ -1,6 +1,6 @@
-"""The conformal part of a `sample`: a threshold for each class (Vovk 2012: Mondrian), and prediction sets.
+"""The thresholds of a `sample`'s prediction sets, one for each class (Vovk 2012: Mondrian).
 
-The thresholds come from the scores of the labels where it stops on a development split.
+They come from the scores of the labels where the policy stops on a development split.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import numpy as np
 
 from replay.data.block import LogBlock
 from replay.engine.cuts import Cut, cut
-from replay.engine.outcome import Outcome
-from replay.engine.sets import by_label, measure_sets, shared_labels
-from replay.engine.trajectory import Trajectory, Walk, walk_block
+from replay.engine.sets import by_label, shared_labels
+from replay.engine.trajectory import Walk, walk_block
 from replay.sampling.learned import Conformal
 from toolkit.errors import ThinkbackError
 
@@ -47,12 +46,3 @@ def class_thresholds(
         place = int(np.floor(conformal.alpha * (len(mine) + 1) + 1e-9))
         thresholds[label] = float(mine[place - 1]) if place >= 1 else -np.inf
     return thresholds
-
-
-def with_prediction_sets(
-    block: LogBlock, trajectory: Trajectory, step: np.ndarray, conformal: Conformal, plain: Outcome
-) -> Outcome:
-    """The outcome of stopping at `step` (E,), with the prediction sets of fitted thresholds."""
-    if conformal.fit is None:
-        raise ThinkbackError("`conformal` is not fitted: replay it with `replay.run`")
-    return measure_sets(block, trajectory, step, conformal.fit, conformal.abstain, plain)

@@ -42,7 +42,7 @@ def step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select
         "second_votes": seen.second_votes[0],
         "lead": seen.lead[0],
     }
-    compared = how.stop.compared(seen)
+    compared = how.stop.compared(how.stop.shown(seen))
     if compared is not None:
         statistic, threshold = compared
         columns |= {

@@ -38,7 +38,7 @@ class GatedParts:
     action_tokens: np.ndarray  # (E,)
 
 
-ALL_ALONE = 'a threshold of "all" goes with a gate of one signal, of the policy itself and not of a part'
+ALL_ALONE = 'a threshold of "all" needs a gate of one signal, in the policy itself and not in a part'
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class When(Policy):
         reasons = (*base.reasons, f"the gate reads {what}, which is not logged", *then.reasons[1:])
         offset = len(base.reasons)
         reason = np.where(unread, offset, np.where(fires & (then.reason > 0), then.reason + offset, 0))
-        done = pick(fires, then, base)
+        done = pick(fires, then, base, self.columns, second_paid=True)
         tokens = np.where(fires, parts.action_tokens, 0.0)
         return replace(
             done,
@@ -252,7 +252,7 @@ class When(Policy):
                     "holds": bool(alone[0]),
                 }
             )
-        said = "it fires: the answer is that of `then`" if fires[0] else "it does not fire: the base's answer stands"
+        said = "it fires: the answer is that of `then`" if fires[0] else "it does not fire: the base's answer is kept"
         yield Stage("the gate", pl.DataFrame(rows), said)
         if fires[0]:
             yield from self.then.explain(on, repetition)

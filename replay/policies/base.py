@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -73,6 +73,8 @@ class Policy(ABC):
     """Name before the sweep's brackets; the name itself for a policy of its own."""
     sweep_size: int = setting(1, key=False)
     """How many policies the sweep made."""
+    swept: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
+    """Keys of the sweep, inner ones with dots, and this policy's values of them."""
     kind: ClassVar[str]
     inner: ClassVar[tuple[str, ...]] = ()
     """Fields that hold the policies that it is made of; a key of a table is the field without a final `_`."""
@@ -109,8 +111,8 @@ class Policy(ABC):
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        """Columns of outcomes that it adds to those of every run."""
-        return ()
+        """Columns of outcomes that it adds to those of every run; by default those of its parts."""
+        return columns_of(self.parts)
 
     @property
     def diagnostic(self) -> str:
@@ -279,6 +281,11 @@ def read_policy(table: Any, name: str, own: Mapping[str, type]) -> Policy:
         )
 
 
+def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
+    """Columns that policies add to the table of those that every run may have."""
+    return tuple({column.name: column for policy in policies for column in policy.columns}.values())
+
+
 def nested(policy: Policy) -> Iterator[Policy]:
     """A policy and all that it is made of, the innermost first."""
     for part in policy.parts:
@@ -345,11 +352,9 @@ class Evaluator:
         """Keep an outcome that was made beforehand."""
         self._made["outcome", self._key(policy)] = outcome
 
-    def chosen_by(self, policy: Policy) -> np.ndarray | None:
-        """Examples (E,) on which a policy that ranks all of a run's intervenes; None before it is known."""
-        if policy.name not in self.choices:
-            return None
-        return self.block.examples["example_id"].is_in(list(self.choices[policy.name])).to_numpy()
+    def chosen_by(self, policy: Policy) -> np.ndarray:
+        """Examples (E,) on which a policy that ranks all of a run's intervenes; none before they are known."""
+        return self.block.examples["example_id"].is_in(list(self.choices.get(policy.name, ()))).to_numpy()
 
     @staticmethod
     def _key(policy: Policy) -> Hashable:

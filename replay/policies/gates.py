@@ -92,7 +92,7 @@ class Threshold(Gate):
         for name in ("fraction", "tokens"):
             self._check_parameter(name)
         if self.reuse and self.file is None:
-            raise ThinkbackError("gate: `reuse = true` goes with `file`")
+            raise ThinkbackError("gate: `reuse = true` needs `file`")
 
     @property
     def source(self) -> str:
@@ -257,7 +257,7 @@ def gate_from(table: object, place: str = "gate") -> Gate:
         key, parts = combined[0], table[combined[0]]
         if len(table) > 1:
             other = next(name for name in table if name != key)
-            raise ThinkbackError(f"a gate with `{key}` has nothing beside it; it has `{other}`")
+            raise ThinkbackError(f"a gate with `{key}` takes no other key; remove `{other}`")
         if not isinstance(parts, list) or not parts:
             raise ThinkbackError(f"`{key}` takes a list of gates, each a table")
         return COMBINED[key](tuple(gate_from(part) for part in parts))

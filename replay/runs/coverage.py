@@ -111,7 +111,7 @@ class Coverage:
             reasons = Counter(self.excluded.values()).most_common(1)
             why = f"; for most of them, {reasons[0][0]}" if reasons else ""
             raise ThinkbackError(
-                f"no example of {address} can be served by all {len(self.policies)} policies{why}; "
+                f"the log covers no example of {address} for all {len(self.policies)} policies{why}; "
                 'replay fewer policies, or set `on_missing = "use_available"`'
             )
         return self

@@ -29,9 +29,9 @@ def left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:
         share, verb = len(excluded) / of, "is" if len(excluded) == 1 else "are"
         yield warning(
             "many_left_out",
-            f"{len(excluded):,} of {of:,} examples ({share:.1%}) {verb} left out because the log lacks calls or values "
-            "that some policy needs; if the logged run stopped or accepted by a rule of its own, this biases every "
-            "number below",
+            f"{len(excluded):,} of {of:,} examples ({share:.1%}) {verb} left out because calls or values that some "
+            "policy needs are missing in the log; if the logged run stopped or accepted by a rule of its own, this "
+            "biases every number below",
         )
 
 
@@ -83,4 +83,4 @@ def underestimated(verifiers: Mapping[str, frozenset[str]], policies: Mapping[st
                 [name],
             )
     if traces:
-        yield note("behind_gaps", f"{traces:,} traces behind a gap in their sample indices are not replayed")
+        yield note("behind_gaps", f"{traces:,} traces after a gap in their sample indices are not replayed")

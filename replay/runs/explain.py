@@ -71,17 +71,14 @@ def explain(
     outcome = evaluator.outcome(chosen)
     stages = tuple(chosen.explain(evaluator, repetition))
     marked = ("simulated log: a model's numbers, not a system's",) if log.simulated else ()
-    return Explanation((*_header(row, chosen), *marked), stages, _ending(block.vocabulary, chosen, outcome))
-
-
-def _header(row: pl.DataFrame, policy: Policy) -> tuple[str, ...]:
-    diagnostic = f", diagnostic: {policy.diagnostic}" if policy.diagnostic else ""
-    return (
+    diagnostic = f", diagnostic: {chosen.diagnostic}" if chosen.diagnostic else ""
+    header = (
         f"example   {row['example_id'][0]}",
         f"question  {row['question'][0]}",
         f"gold      {row['gold'][0] if row['gold'][0] is not None else '-'}",
-        f"policy    {policy.name} ({policy.kind}{diagnostic})",
+        f"policy    {chosen.name} ({chosen.kind}{diagnostic})",
     )
+    return Explanation((*header, *marked), stages, _ending(block.vocabulary, chosen, outcome))
 
 
 def _ending(vocabulary: pl.Series, policy: Policy, outcome: Outcome) -> str:

@@ -73,12 +73,12 @@ def replay_all(plan: ReplayPlan, policies: tuple[Policy, ...], folder: Path, str
     if strict:
         name, why = next(iter(dropped.items()))
         more = f" (and {len(dropped) - 1} more policies)" if len(dropped) > 1 else ""
-        raise ThinkbackError(f"policy `{name}` cannot be served{more}: {why}")
+        raise ThinkbackError(f"policy `{name}` cannot be replayed{more}: {why}")
     left = tuple(p for p in policies if p.name not in dropped)
     lost = next((p for p in left if p.against in dropped), None)
     if lost is not None:
         raise ThinkbackError(
-            f"policy `{lost.name}` is compared with `{lost.against}`, which cannot be served "
+            f"policy `{lost.name}` is compared with `{lost.against}`, which cannot be replayed "
             f"({dropped[str(lost.against)]}); leave out one of them, or `against`"
         )
     if not left:
@@ -115,8 +115,7 @@ def _replay_pass(
         if rates is not None:
             rates.add(block, keep)
             continue
-        ids = block.examples["example_id"]
-        store.append(chunk_frame(policies, outcomes, ids, block.vocabulary, keep, store.numbers))
+        store.append(chunk_frame(policies, outcomes, block, keep, store.numbers))
     store.close()
     return coverage
 

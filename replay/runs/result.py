@@ -59,8 +59,14 @@ class Result:
 
     @cached_property
     def seconds(self) -> pl.DataFrame:
-        """Seconds of the whole path by policy: examples, mean, p50, p95, p99; null where some are not logged."""
-        return seconds_table(self.outcomes)
+        """Seconds of the whole path by policy: examples, mean, p50, p95, p99 (linear); null where some are unlogged."""
+        seconds = pl.col("latency_s")
+        known = seconds.null_count() == 0
+        return self.outcomes.group_by("policy", maintain_order=True).agg(
+            examples=pl.len(),
+            mean=pl.when(known).then(seconds.mean()),
+            **{f"p{level}": pl.when(known).then(seconds.quantile(level / 100, "linear")) for level in (50, 95, 99)},
+        )
 
     @property
     def summary(self) -> pl.DataFrame:
@@ -110,14 +116,3 @@ class Result:
             columns = [pl.lit(value).cast(pl.String).alias(c) for c, value in zip(self.by, group, strict=True)]
             frames.append(getattr(statistics, name).select(*columns, pl.all()))
         return pl.concat(frames)
-
-
-def seconds_table(outcomes: pl.DataFrame) -> pl.DataFrame:
-    """Mean and percentiles (linear) of `latency_s` by policy, in the order of the outcomes."""
-    seconds = pl.col("latency_s")
-    known = seconds.null_count() == 0
-    return outcomes.group_by("policy", maintain_order=True).agg(
-        examples=pl.len(),
-        mean=pl.when(known).then(seconds.mean()),
-        **{f"p{level}": pl.when(known).then(seconds.quantile(level / 100, "linear")) for level in (50, 95, 99)},
-    )

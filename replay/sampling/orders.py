@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from replay.sampling.prefix import SCORES
+from replay.sampling.prefix import FEATURES, SCORES, VOTES, alike
 
 _SHIFT, _FIRST, _SECOND = np.uint64(30), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -72,6 +72,12 @@ class GeneratedTraces:
     features: np.ndarray
     count: np.ndarray
 
+    def shown(self, reads: frozenset[str]) -> GeneratedTraces:
+        """With what an order declares: else valid answers are alike, scores are not known, and features not there."""
+        code = self.code if VOTES in reads else alike(self.code)
+        score = self.score if SCORES in reads else np.full_like(self.score, np.nan)
+        return replace(self, code=code, score=score, features=self.features[: None if FEATURES in reads else 0])
+
 
 @dataclass(frozen=True)
 class WalkSteps:
@@ -118,9 +124,18 @@ class Order(ABC):
         """Whether it generates trace by trace as it goes, and may end before the cap, whatever the rule."""
         return False
 
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Names of the weights that it learns, the last axis of what `weighed` keeps; empty where it learns none."""
+        return ()
+
     @abstractmethod
     def steps(self, traces: GeneratedTraces) -> WalkSteps:
         """The steps of the walk."""
+
+    def weighed(self, traces: GeneratedTraces) -> WalkSteps:
+        """The steps with the weights after each."""
+        return self.steps(traces)
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 
 from replay.sampling.known import STOPS
-from replay.sampling.prefix import SCORES, VOTES, DeclaredPrefix, Prefix
+from replay.sampling.prefix import READABLE, SCORES, VOTES, Prefix
 from replay.sampling.stops import StopRule
 from toolkit.errors import ThinkbackError, require_known, shown
 from toolkit.settings import from_table
@@ -32,7 +32,10 @@ class OwnStop(StopRule):
     """A user's rule in the form of the built-in ones."""
 
     rule: Any
-    trusted: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name in self.declared or ():
+            require_known(name, READABLE, f"stopping rule `{self.name}`: unknown name `{name}` in `reads`")
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -43,6 +46,8 @@ class OwnStop(StopRule):
     def declared(self) -> frozenset[str] | None:
         """What it says that it reads; None where it does not say."""
         said = getattr(self.rule, "reads", None)
+        if not isinstance(said, str | Collection | None):
+            raise ThinkbackError(f"stopping rule `{self.name}`: `reads` is {shown(said)}; it takes a list of names")
         return None if said is None else frozenset([said] if isinstance(said, str) else said)
 
     @property
@@ -55,11 +60,13 @@ class OwnStop(StopRule):
         """The rule with its parameters."""
         return {"rule": self.name} | {field.name: getattr(self.rule, field.name) for field in fields(self.rule)}
 
+    def shown(self, seen: Prefix) -> Any:
+        """What it declares; everything where it declares nothing."""
+        return seen if self.declared is None else super().shown(seen)
+
     def holds(self, seen: Prefix) -> np.ndarray:
-        """What the rule says, shown no more than it declares."""
-        if self.declared is None:
-            return np.asarray(self.rule.holds(seen))
-        return np.asarray(self.rule.holds(DeclaredPrefix(seen, self.reads, self.name)))
+        """What the rule says."""
+        return np.asarray(self.rule.holds(seen))
 
 
 def stop_rule(given: Any) -> StopRule:

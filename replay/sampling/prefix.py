@@ -7,7 +7,7 @@ statistics of every prefix. Whether and where a policy stops is decided afterwar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from toolkit.errors import ThinkbackError
 
 NONE = -1
-VOTES, SCORES, FEATURES = "votes", "scores", "features"
+VOTES, SCORES, FEATURES = READABLE = "votes", "scores", "features"
 """What a rule may read beside the counts that every policy knows."""
 
 
@@ -87,6 +87,14 @@ class DeclaredPrefix:
     def __init__(self, seen: Prefix, reads: frozenset[str], rule: str) -> None:
         self._seen, self._reads, self._rule = seen, reads, rule
 
+    def rows(self, examples: slice) -> DeclaredPrefix:
+        """Those of some examples alone."""
+        return DeclaredPrefix(self._seen.rows(examples), self._reads, self._rule)
+
+    def first(self, steps: int) -> DeclaredPrefix:
+        """Those of the first steps."""
+        return DeclaredPrefix(self._seen.first(steps), self._reads, self._rule)
+
     def __getattr__(self, name: str) -> Any:
         lacking = READS.get(name, frozenset()) - self._reads
         if lacking:
@@ -95,6 +103,11 @@ class DeclaredPrefix:
                 f"add `reads: ClassVar = {tuple(sorted(self._reads | lacking))}` to it"
             )
         return getattr(self._seen, name)
+
+
+def alike(code: np.ndarray) -> np.ndarray:
+    """Answer codes that tell valid answers from others alone: 0 and NONE."""
+    return np.where(code >= 0, 0, NONE).astype(code.dtype)
 
 
 @dataclass(frozen=True)
@@ -229,6 +242,14 @@ class Revealed:
     first_place: np.ndarray
     answers: int
     verifies: bool
+
+    def shown(self, reads: frozenset[str]) -> Revealed:
+        """The same with what is declared: without votes all valid answers are alike, without scores none is known."""
+        made = self
+        if VOTES not in reads:
+            first = self.first_place.min(axis=1, keepdims=True)
+            made = replace(made, code=alike(self.code), first_place=first, answers=min(self.answers, 1))
+        return made if SCORES in reads else replace(made, score=np.full_like(self.score, np.nan))
 
     @cached_property
     def votes(self) -> Votes:

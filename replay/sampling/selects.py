@@ -19,6 +19,8 @@ class Select(ABC):
 
     reads: ClassVar[frozenset[str]]
     """What it reads of the traces: `votes`, `scores`."""
+    trusted: ClassVar[bool] = False
+    """Whether this very class is known to read no more; every other is shown what it declares. Not inherited."""
     one_trace: ClassVar[bool] = False
     """Whether it goes with a cap of one trace alone."""
     by_score: ClassVar[bool] = False
@@ -36,6 +38,7 @@ class First(Select):
     """The first trace, whatever follows."""
 
     reads: ClassVar[frozenset[str]] = frozenset()
+    trusted: ClassVar[bool] = True
     one_trace: ClassVar[bool] = True
 
     def place(self, seen: Revealed) -> np.ndarray:
@@ -48,6 +51,7 @@ class Majority(Select):
     """Earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); tie: earliest answer."""
 
     reads: ClassVar[frozenset[str]] = frozenset({VOTES})
+    trusted: ClassVar[bool] = True
 
     def place(self, seen: Revealed) -> np.ndarray:
         """Where the winner of the vote first appeared."""
@@ -59,6 +63,7 @@ class BestOfN(Select):
     """The verified trace with the highest score (best-of-N); tie: earliest generated."""
 
     reads: ClassVar[frozenset[str]] = frozenset({SCORES})
+    trusted: ClassVar[bool] = True
     by_score: ClassVar[bool] = True
 
     def place(self, seen: Revealed) -> np.ndarray:
@@ -71,6 +76,7 @@ class WeightedVote(Select):
     """Earliest trace with the highest sum of scores over its answer (weighted vote); tie: earliest verified."""
 
     reads: ClassVar[frozenset[str]] = frozenset({VOTES, SCORES})
+    trusted: ClassVar[bool] = True
     sums_scores: ClassVar[bool] = True
 
     def place(self, seen: Revealed) -> np.ndarray:

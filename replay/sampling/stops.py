@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from replay.sampling.prefix import SCORES, VOTES, Prefix
+from replay.sampling.prefix import SCORES, VOTES, DeclaredPrefix, Prefix
 from toolkit.errors import ThinkbackError, errors_begin
 from toolkit.settings import check, setting
 
@@ -47,11 +47,20 @@ class StopRule(ABC):
     calibrates: ClassVar[bool] = False
     """Whether calibrated scores may decide it."""
     trusted: ClassVar[bool] = False
-    """Whether it is known not to look ahead; every other rule is checked at the start of a run."""
+    """Whether this very class is known to read what it declares, and not to look ahead; no subclass inherits that."""
 
     def __post_init__(self) -> None:
         with errors_begin(f"stop `{self.name}`: "):
             check(self)
+
+    @property
+    def checked(self) -> bool:
+        """Whether it is held to what it declares, and checked for looking ahead at the start of a run."""
+        return not vars(type(self)).get("trusted", False)
+
+    def shown(self, seen: Prefix) -> Any:
+        """What it is shown of the statistics."""
+        return DeclaredPrefix(seen, self.reads, self.name) if self.checked else seen
 
     @property
     def verification_budget(self) -> int | None:
@@ -87,7 +96,6 @@ class CrossingRule(StopRule):
     Rules with the same `statistic` have the same statistic.
     """
 
-    trusted: ClassVar[bool] = True
     reached: ClassVar[str]
     """The parameter that is the value to reach."""
 
@@ -116,7 +124,7 @@ class CrossingRule(StopRule):
 
     def stop(self, walk: Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         """The first crossing."""
-        if width != 1:
+        if width != 1 or self.checked:
             return super().stop(walk, limit, width)
         return crossing_step(walk.highest(self), self.threshold, limit)
 
@@ -147,6 +155,7 @@ class Budget(CrossingRule):
     traces: int | None = setting(None, low=1)
     verifications: int | None = setting(None, low=1)
     name: ClassVar[str] = "budget"
+    trusted: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if (self.traces is None) == (self.verifications is None):
@@ -190,6 +199,7 @@ class Margin(CrossingRule):
     min_valid: int = setting(3, low=1)
     single_label: int = setting(5, low=1)
     name: ClassVar[str] = "margin"
+    trusted: ClassVar[bool] = True
     reads: ClassVar[frozenset[str]] = frozenset({VOTES, SCORES})
     between_verifications: ClassVar[bool] = True
     raw_scores: ClassVar[bool] = True
@@ -218,6 +228,7 @@ class Agreement(CrossingRule):
 
     confidence: float = setting(0.95, low=0, high=1)
     name: ClassVar[str] = "agreement"
+    trusted: ClassVar[bool] = True
     reads: ClassVar[frozenset[str]] = frozenset({VOTES})
     reached: ClassVar[str] = "confidence"
 
@@ -257,7 +268,7 @@ def lead_probability(first: int, second: int) -> float:
 def decisions(rule: StopRule, seen: Prefix) -> np.ndarray:
     """What a rule says of every example and step: bool (E, S). Raises ThinkbackError when it fails."""
     try:
-        decided = np.asarray(rule.holds(seen))
+        decided = np.asarray(rule.holds(rule.shown(seen)))
     except ThinkbackError:
         raise
     except Exception as error:

@@ -55,6 +55,15 @@ class Surrogate(Order):
         """
         return pick(traces.code, traces.score, traces.features, traces.count, self)
 
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """A weight for each feature and for what follows them."""
+        return (*self.features, *STATE)
+
+    def weighed(self, traces: GeneratedTraces) -> WalkSteps:
+        """The same steps; the weights are kept."""
+        return pick(traces.code, traces.score, traces.features, traces.count, self, keep_weights=True)
+
 
 def pick(
     code: np.ndarray,
@@ -96,7 +105,10 @@ def _walk(
     unread = np.full(examples, NEVER, dtype=np.int32)
     kept = np.zeros((traces + 1, state.size, examples)) if keep_weights else None
     lazy = settings.lazy
-    now = _bootstrap(code, generated, settings.bootstrap) if lazy else generated.astype(np.int32)
+    now = generated.astype(np.int32)
+    if lazy:  # until enough traces are valid, or the cap
+        enough = np.cumsum(code >= 0, axis=1) >= settings.bootstrap
+        now = np.where(enough.any(axis=1), enough.argmax(axis=1) + 1, now).astype(np.int32)
     shown[0] = now
     going = np.ones(examples, dtype=bool)
     for step in range(traces + 1):
@@ -120,12 +132,6 @@ def _walk(
             now = np.where(going, now + 1, now)
     weights = np.zeros(0) if kept is None else np.moveaxis(kept, (0, 1, 2), (1, 2, 0))
     return at.T, count, shown.T, now, unread, weights
-
-
-def _bootstrap(code: np.ndarray, generated: np.ndarray, valid: int) -> np.ndarray:
-    """Traces generated (E,) until `valid` of them are valid, or the cap."""
-    enough = np.cumsum(code >= 0, axis=1) >= valid
-    return np.where(enough.any(axis=1), enough.argmax(axis=1) + 1, generated).astype(np.int32)
 
 
 class _State:

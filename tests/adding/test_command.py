@@ -68,11 +68,11 @@ BAD = {
         "`context` is 97 and the model `tiny` takes 96 tokens: lower it",
     ),
     "an encoder that is not there": (CLAIMS.replace("tiny", "none").replace("proofs", "evidence"), "model `none`"),
-    "a base that does not fit": (REWARD + 'base = "tiny"\n', "`base` goes with an adapter"),
+    "a base that does not fit": (REWARD + 'base = "tiny"\n', "`base` needs an adapter"),
     "a pool that is not there": (CHANCE + 'pools = ["vote"]', "did you mean `votes`"),
     "a misspelt kind": (CHANCE.replace("random", "randon"), "did you mean `random`"),
     "a misspelt key": (CHANCE + "sed = 1\n", "unknown key `sed` in `[verify.chance]`"),
-    "a first for a judge": (JUDGE + "first = 4\n", "`verify.judge.first` goes with the kind `listwise`"),
+    "a first for a judge": (JUDGE + "first = 4\n", "`verify.judge.first` needs the kind `listwise`"),
 }
 
 
@@ -129,7 +129,7 @@ def test_a_text_longer_than_the_model_takes_is_named_and_the_rest_is_added(home:
         )
     log = open_log(home / "long")
     assert collect(log.scan("verifications"))["trace_id"].n_unique() == 29
-    assert "lacks nothing" in add(home, LOGPROB + REWARD + STATES, on="long").stdout, "it is not tried again"
+    assert "already has everything" in add(home, LOGPROB + REWARD + STATES, on="long").stdout, "it is not tried again"
 
 
 def test_choices_that_can_t_be_read_are_counted_once_each(home: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_dry_run_says_what_is_lacking_and_changes_nothing(home: Path) -> None:
         home, CHANCE + JUDGE.partition("[[")[2].join(["[[", ""]) + STATES + JUDGE.partition("[[")[0], "--dry-run"
     )
     assert done.exit_code == 0, done.output
-    assert "judge  judge: 30 of 30 traces lack it, 60 calls" in done.stdout
+    assert "judge  judge: missing for 30 of 30 traces, 60 calls" in done.stdout
     assert files(home / "log") == before
 
 

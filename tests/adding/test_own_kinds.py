@@ -35,8 +35,8 @@ def generate(folder: Path, text: str, *more: str) -> Result:
 def test_the_command_adds_kinds_of_one_s_own(tmp_path: Path) -> None:
     make_log(tmp_path / "log")
     dry = generate(tmp_path, RECIPE, "--dry-run")
-    assert "short  brevity: 30 of 30 traces lack it, 300 bytes" in dry.stdout
-    assert "vowels  vowels: 24 of 24 traces lack it" in dry.stdout
+    assert "short  brevity: missing for 30 of 30 traces, 300 bytes" in dry.stdout
+    assert "vowels  vowels: missing for 24 of 24 traces" in dry.stdout
     done = generate(tmp_path, RECIPE)
     assert done.exit_code == 0, done.output
     log = open_log(tmp_path / "log")
@@ -53,7 +53,7 @@ def test_the_command_adds_kinds_of_one_s_own(tmp_path: Path) -> None:
     made = collect(log.scan("features", ["trace_id", "own_vowels", "response_words"])).sort("trace_id")
     assert (made.height, made["own_vowels"].null_count(), made["response_words"].null_count()) == (30, 6, 0)
     assert source["features"]["vowels"]["columns"] == ["own_vowels"]
-    assert "lacks nothing that add adds" in generate(tmp_path, RECIPE).stdout
+    assert "already has everything that add adds" in generate(tmp_path, RECIPE).stdout
 
 
 def test_its_scores_are_replayed_and_explained(tmp_path: Path) -> None:
@@ -70,7 +70,9 @@ def test_its_scores_are_replayed_and_explained(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     outcomes = pl.read_parquet(tmp_path / "out" / "outcomes.parquet")
     assert outcomes.filter(example_id="s000")["answer"].to_list() == ["2"]
-    told = CliRunner().invoke(app, ["explain", *given, "--policy", "shortest", "--example", "s000"])
+    told = CliRunner().invoke(
+        app, ["explain", *given, "--policy", "shortest", "--example", "s000"], env={"COLUMNS": "200"}
+    )
     assert told.exit_code == 0, told.output
     assert "0.75" in told.output
     assert "answer 2 (wrong)" in told.output
@@ -104,7 +106,7 @@ def test_a_run_of_such_a_kind_goes_on(tmp_path: Path, monkeypatch: pytest.Monkey
         (RECIPE.replace("most", "mots"), "unknown key `mots` in `[verify.short]`; did you mean `most`?"),
         (RECIPE.replace('prefix = "own_"', 'letters = "A"'), "`features.vowels`: `letters` is `A`; it takes small"),
         (RECIPE.replace("brevity", "brevety"), "`verify.short.kind` is 'brevety'; did you mean `brevity`?"),
-        (RECIPE.replace('prefix = "own_"', "most = 3"), "`features.vowels.most` goes with the kind `contradiction`"),
+        (RECIPE.replace('prefix = "own_"', "most = 3"), "`features.vowels.most` needs the kind `contradiction`"),
     ],
 )
 def test_its_mistakes_are_one_line(tmp_path: Path, text: str, said: str) -> None:

@@ -286,7 +286,7 @@ def test_a_score_that_is_no_chance_says_why_it_has_no_reliability(recovery: Path
         "--tune", "split='dev'", "--out", "gate.json",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "some scores lie outside 0 to 1, so they are no chances: no Brier score" in done.stdout
+    assert "some scores lie outside 0 to 1, so they are not probabilities: no Brier score" in done.stdout
     assert "mean score" not in done.stdout
 
 

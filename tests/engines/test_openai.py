@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from generate.engines import Call, CallFailure, Completion, EngineError, Message, open_engine
-from generate.engines.openai import retry_after
 from generate.engines.openai_settings import OpenAISettings, backoff
-from generate.engines.replies import HalfAnswer, divide, read_reply
+from generate.engines.replies import HalfAnswer, divide, read_reply, retry_after
 from tests.engines.server import Server, sample_text
 
 KEY = "sk-very-secret-0123456789"

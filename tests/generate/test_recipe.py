@@ -42,7 +42,7 @@ CHANGES: list[tuple[Callable[[str], str], str]] = [
     (lambda t: t.replace('of = "probe"', 'of = "probe"\nof_sample = 1'), "but `probe` has 1 trace, counted from 0"),
     (lambda t: t.replace('pool = "votes"', 'pool = "probe"'), "names two steps"),
     (lambda t: t.replace('pool = "votes"', 'pool = "a/b"'), "without `/`"),
-    (lambda t: t.replace("last.txt", "lost.txt"), "there is no prompt file `lost.txt`"),
+    (lambda t: t.replace("last.txt", "lost.txt"), "unknown prompt file `lost.txt`"),
     (lambda t: t.replace('read = ["answer is"]', 'read = ["answer"]'), "did you mean `answer is`?"),
     (lambda t: t.replace('kind = "number"', 'kind = "label"'), "`answers`: `kind` is `label`: list the label space"),
     (lambda t: t.replace("[finalizer]", "[evidence]\ntop = 3\n[finalizer]"), "need `[embedding]`"),

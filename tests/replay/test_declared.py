@@ -1,7 +1,8 @@
 """What a stopping rule declares that it reads: it verifies for scores, needs comparable answers for votes, and is shown
 nothing else."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +10,12 @@ import polars as pl
 import pytest
 
 import replay
-from replay import Budget, Sample, Window
+from replay import Budget, Margin, Sample, Window
+from replay.sampling.known import ORDERS, SELECTS
+from replay.sampling.orders import GeneratedTraces, GenerateFirst, WalkSteps, later
+from replay.sampling.prefix import Revealed
+from replay.sampling.selects import Select
+from replay.sampling.stops import StopRule
 from tests.replay.small import tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log
@@ -56,6 +62,63 @@ class Hides:
         return seen.lead > 0
 
 
+@dataclass(frozen=True)
+class Cuts:
+    reads: ClassVar = ()
+
+    def holds(self, seen: replay.Prefix) -> np.ndarray:
+        return seen.first(99).rows(slice(None)).votes >= 2
+
+
+@dataclass(frozen=True)
+class Formal(StopRule):
+    name: ClassVar[str] = "formal"
+    reads: ClassVar[frozenset[str]] = frozenset()
+
+    def holds(self, seen: replay.Prefix) -> np.ndarray:
+        return seen.votes >= 2
+
+
+@dataclass(frozen=True)
+class Peek(Window):
+    def holds(self, seen: replay.Prefix) -> np.ndarray:
+        return seen.votes >= seen.votes.max(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class PeekMargin(Margin):
+    def holds(self, seen: replay.Prefix) -> np.ndarray:
+        return seen.best_score >= seen.best_score.max(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Popular(Select):
+    """Votes without saying so."""
+
+    reads: ClassVar[frozenset[str]] = frozenset()
+
+    def place(self, seen: Revealed) -> np.ndarray:
+        return np.where(seen.votes.winner == 0, np.minimum(seen.votes.votes, seen.at.shape[1]) - 1, -1)
+
+
+@dataclass(frozen=True)
+class ByFeature(GenerateFirst):
+    """By a feature of its own; its answers and scores are not declared."""
+
+    name: ClassVar[str] = "by feature"
+    reads: ClassVar[frozenset[str]] = frozenset({"features"})
+    features: ClassVar[tuple[str, ...]] = ("length",)
+
+    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
+        assert set(np.unique(traces.code)) <= {-1, 0}
+        assert np.isnan(traces.score).all()
+        return later(traces.code, traces.features[0])
+
+    def steps(self, traces: GeneratedTraces) -> WalkSteps:
+        blind = np.isnan(traces.features[0]).any(axis=1)
+        return replace(super().steps(traces), unread=np.where(blind, 1, 9))
+
+
 def vote(stop: object, **more: object) -> Sample:
     return Sample(name="p", max_traces=3, stop=stop, **({"select": "majority"} | more))  # type: ignore[arg-type]
 
@@ -97,3 +160,59 @@ def test_what_is_not_declared_cannot_be_read(plain: Log) -> None:
         replay.run(plain, vote(Hides(), verifier="v"), resamples=5)
     assert "`Hides` reads `lead`, which it does not declare" in str(refused.value)
     assert "add `reads: ClassVar = ('scores', 'votes')`" in str(refused.value)
+
+
+@pytest.mark.parametrize("rule", [Cuts(), Formal()])
+def test_no_other_form_or_way_shows_more(opaque: Log, rule: object) -> None:
+    with pytest.raises(ThinkbackError, match="reads `votes`, which it does not declare"):
+        replay.run(opaque, vote(rule, select="best", verifier="v"), resamples=5)
+
+
+@pytest.mark.parametrize("rule", [Peek(2), PeekMargin(0.5)])
+def test_a_rule_made_of_a_built_in_one_is_checked_like_any_other(plain: Log, rule: object) -> None:
+    with pytest.raises(ThinkbackError, match="looks ahead"):
+        replay.run(plain, vote(rule, verifier="v"), resamples=5)
+
+
+def test_a_select_sees_what_it_declares(opaque: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A, B, A: told apart, the winner A has two votes; as valid answers alone, there are three of one kind."""
+    monkeypatch.setitem(SELECTS, "popular", Popular())
+    policy = Sample(name="p", max_traces=3, select="popular")
+    found = replay.run(opaque, policy, resamples=5).outcomes
+    assert found["answer"].to_list() == ["e0/n3/2", "e1/n3/2", "e2/n3/2"]
+
+
+def test_an_order_sees_what_it_declares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths 3, 1, 2: the second trace is verified first. Where one is null, the example is partial and says why."""
+    monkeypatch.setitem(ORDERS, "by feature", ByFeature)
+    made = tables({"n3": POOL}, GOLDS)
+    ids = made["traces"]["trace_id"].to_list()
+    lengths = [None if name == "e2/n3/1" else {"0": 3.0, "1": 1.0, "2": 2.0}[name[-1]] for name in ids]
+    made["features"] = made["traces"].select("trace_id", "example_id", length=pl.Series(lengths))
+    log = write_log(tmp_path / "log", name="f", tables=made)
+    told = {"order": "by feature", "select": "best", "verifier": "v", "stop": Budget(verifications=1)}
+    result = replay.run(log, Sample(name="p", max_traces=3, **told), resamples=5)
+    assert result.outcomes["answer"].to_list() == ["B", "B"]
+    assert "`length`" in result.excluded["e2"]
+
+
+@pytest.mark.parametrize(
+    ("reads", "said"),
+    [
+        (5, "`reads` is 5; it takes a list of names"),
+        (("vote",), "unknown name `vote` in `reads`; did you mean `votes`?"),
+    ],
+)
+def test_what_cannot_be_declared_is_one_line(reads: object, said: str) -> None:
+    rule = dataclass(frozen=True)(type("Odd", (), {"reads": reads, "holds": Counts.holds}))
+    with pytest.raises(ThinkbackError) as refused:
+        vote(rule())
+    assert said in str(refused.value)
+
+
+def test_what_is_learnt_is_given_as_a_table_too() -> None:
+    told = {"max_traces": 3, "select": "best", "verifier": "v"}
+    made = Sample(name="p", conformal={"on": "split = 'dev'", "alpha": 0.2}, **told)
+    assert made == Sample(name="p", conformal=replay.Conformal(on="split = 'dev'", alpha=0.2), **told)
+    with pytest.raises(ThinkbackError, match="`conformal` is 3; it takes a `Conformal`, or its table"):
+        Sample(name="p", conformal=3, **told)

@@ -274,7 +274,7 @@ def test_a_gate_is_not_moved_to_a_log_that_lacks_what_it_reads(gate: Path, tmp_p
         transfer_report(str(tmp_path / "bare"), load_gate(gate))
     tables["traces"] = tables["traces"].filter(pl.col("action") != "active_verify")
     write_log(tmp_path / "other", name="other", tables=tables)
-    with pytest.raises(ThinkbackError, match="predicts repairs by action `active_verify`, which the log lacks"):
+    with pytest.raises(ThinkbackError, match="predicts repairs by action `active_verify`, which is not in the log"):
         transfer_report(str(tmp_path / "other"), load_gate(gate))
 
 
@@ -394,8 +394,10 @@ def test_inputs_that_some_examples_lack_are_left_out_by_name(tmp_path: Path) -> 
     write_log(tmp_path / "log", name="holes", tables=tables)
     found = fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV)
     assert "feature:difficulty" not in {str(feature) for feature in found.gate.features}
-    assert "inputs left out, because some examples lack them (`feature:difficulty`: 10)" in found.notes
+    assert "inputs left out, because they are missing for some examples (`feature:difficulty`: 10)" in found.notes
     assert found.document["fitted_on"]["examples"] == 450
     named = fit_gate(str(tmp_path / "log"), action="active_verify", on=TRAIN, tune=DEV, features=["difficulty"])
     assert named.document["fitted_on"]["examples"] == 440
-    assert any("10 examples that lack an input of the gate (`feature:difficulty`: 10)" in note for note in named.notes)
+    assert any(
+        "10 examples with a missing input of the gate (`feature:difficulty`: 10)" in note for note in named.notes
+    )

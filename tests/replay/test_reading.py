@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 import replay
@@ -26,6 +28,8 @@ def test_sweeps_multiply_and_name_in_the_order_written():
         "p[max_traces=10, stop.margin=0.2]",
     ]
     assert {(p.sweep, p.sweep_size) for p in made} == {("p", 4)}
+    assert made[2].swept == (("max_traces", 10), ("stop.margin", 0.1))
+    assert made[2] == replace(made[2], swept=())
     assert made[0].stop == Margin(0.1)
 
 
@@ -58,8 +62,8 @@ def test_run_wide_settings_stand_beside_the_policies():
         ('max_traces = 5\nverifier = "v"\nstop = { rule = "margin", size = 2 }\n', "unknown key `size` in `[stop]`"),
         ('max_traces = 5\nselect = "majority"\nstop = { rule = "window" }\n', "`stop.size` is required"),
         ('max_traces = 5\nselect = "majority"\nstop = 3\n', "`stop` takes a table"),
-        ('max_traces = 5\nverifier = "v"\norder = "random"\nstop = { rule = "agreement" }\n', "goes with stop `none`"),
-        ('max_traces = 5\nverifier = "v"\norder = "score"\nstop = { rule = "budget", traces = 2 }\n', "goes with stop"),
+        ('max_traces = 5\nverifier = "v"\norder = "random"\nstop = { rule = "agreement" }\n', "needs stop `none`"),
+        ('max_traces = 5\nverifier = "v"\norder = "score"\nstop = { rule = "budget", traces = 2 }\n', "needs stop"),
         ('max_traces = 5\nverifier = "v"\norder = "random"\nselect = "majority"\n', "not `majority`"),
         ('max_traces = 5\nverifier = "v"\norder = "random"\nexpected = true\n', "a budget of verifications"),
         ('max_traces = [5, 6]\nselect = "majority"\nagainst = "q"\n', "`against` names no policy: `q`"),

@@ -113,7 +113,7 @@ def test_policies_that_serve_less_than_nine_tenths_are_dropped_together(tmp_path
     assert list(result.dropped) == ["majority"]
     assert "17 of the 20" in result.dropped["majority"]
     assert result.outcomes["example_id"].n_unique() == 20
-    with pytest.raises(ThinkbackError, match="policy `majority` cannot be served"):
+    with pytest.raises(ThinkbackError, match="policy `majority` cannot be replayed"):
         replay.run(made, [FIRST, MAJORITY], strict=True)
     with pytest.raises(ThinkbackError, match="the baseline `majority` is dropped"):
         replay.run(made, [FIRST, MAJORITY], baseline="majority")
@@ -244,8 +244,17 @@ def test_two_pools_make_the_pool_ambiguous(tmp_path):
 
 def test_a_log_without_gold_cannot_be_ranked(tmp_path):
     made = log(tmp_path, {"n3": POOL}, dict.fromkeys(GOLDS))
-    with pytest.raises(ThinkbackError, match="no example is judged"):
+    with pytest.raises(
+        ThinkbackError, match="no example is judged.*set `measure` .of `replay` or of the policy file. to"
+    ):
         replay.run(made, [FIRST])
+
+
+def test_a_metric_without_any_value_ranks_nothing(tmp_path):
+    made = log(tmp_path, {"n3": POOL}, GOLDS, ["A", "B"])
+    can = "the run can be ranked by `accuracy`, `macro_f1`, `weighted_f1`, `f1:A`, `f1:B`$"
+    with pytest.raises(ThinkbackError, match=f"no policy has a value of `credit`; {can}"):
+        replay.run(made, [FIRST], metric="credit", resamples=20)
 
 
 def test_a_pool_without_prefixes_is_replayed_whole_or_not_at_all(tmp_path):
@@ -312,7 +321,7 @@ def test_what_a_reader_must_know_is_noted(tmp_path):
     notes = [str(note) for note in replay.run(folder, [vote], resamples=50).notes]
     assert "WARNING: negative scores count against an answer in a weighted vote: `v`" in notes
     assert "verifier calls without logged tokens or seconds count as free: `v`" in notes
-    assert "1 traces behind a gap in their sample indices are not replayed" in notes
+    assert "1 traces after a gap in their sample indices are not replayed" in notes
 
 
 def listwise(tmp_path, rows: dict[str, list[int]], candidates: int, members=POOL):

@@ -192,6 +192,26 @@ def test_points_of_the_figure(results: RankedInput) -> None:
     assert points["best of 4"].baseline
 
 
+@pytest.mark.parametrize(
+    ("swept", "line"),
+    [
+        ((("max_traces", 4),), True),
+        ((("gate.below", float("inf")),), True),
+        ((("select", "best"),), False),
+        ((("gate.below", "all"),), False),
+        ((("expected", True),), False),
+        ((("max_traces", 4), ("stop.margin", 0.1)), False),
+        ((), False),
+    ],
+)
+def test_settings_and_not_names_say_whether_a_line_is_drawn(
+    results: RankedInput, swept: tuple[tuple[str, object], ...], line: bool
+) -> None:
+    policies = [replace(one, name="best of 4", swept=swept) if one.tried > 1 else one for one in results.policies[:4]]
+    points = frontier_points(replace(results, policies=tuple(policies[3:])))
+    assert [point.swept for point in points] == [line]
+
+
 @given(st.dictionaries(st.text(max_size=3), st.tuples(st.integers(0, 4).map(float), st.integers(0, 4).map(float))))
 def test_pareto_front_is_what_nothing_beats(points: dict[str, tuple[float, float]]) -> None:
     def beaten(name: str) -> bool:

@@ -6,7 +6,7 @@ from thinkback import options
 
 
 def describe(log: options.Log) -> None:
-    """Say what a log holds.
+    """Print what a log holds.
 
     Tables, pools, answers, accuracy, tokens, verifiers, and the caps that policies can use.
     """

@@ -32,7 +32,9 @@ def fit_gate(
     out: OutGate,
     action: Annotated[str, option("--action", "Action whose repairs the gate predicts.", "NAME")],
     on: Annotated[str | None, option("--on", "Examples to fit on, such as \"split='train'\".", "SQL")] = None,
-    tune: Annotated[str | None, option("--tune", "Examples on which the threshold is chosen; disjoint.", "SQL")] = None,
+    tune: Annotated[
+        str | None, option("--tune", "Examples on which the threshold is chosen; none of --on.", "SQL")
+    ] = None,
     folds: Annotated[int | None, option("--folds", "Choose it on out-of-fold scores instead.", "K")] = None,
     scores: Annotated[
         Path | None, option("--scores", "Write the out-of-fold scores here, with --folds.", "FILE.csv")
@@ -147,7 +149,7 @@ def _report(
 
 
 def _show_calibration(found: CalibrationScores, title: str) -> None:
-    """Print the reliability curve over its numbers; where scores are no chances, the numbers that they have."""
+    """Print the reliability curve over its numbers; where scores are not probabilities, the numbers that they have."""
     from thinkback import console
     from toolkit.show import Number, Table, TableColumn
 
@@ -156,7 +158,9 @@ def _show_calibration(found: CalibrationScores, title: str) -> None:
     repaired = f"{100 * found.rate:.1f} % of {found.n:,} are repaired"
     if not found.bins:
         console.say(f"{title}: {told}; {repaired}")
-        console.say("some scores lie outside 0 to 1, so they are no chances: no Brier score, no calibration error")
+        console.say(
+            "some scores lie outside 0 to 1, so they are not probabilities: no Brier score, no calibration error"
+        )
         return
     rows = tuple((f"{one.low:.1f} to {one.high:.1f}", one.n, one.score, one.label) for one in found.bins)
     columns = (

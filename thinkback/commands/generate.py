@@ -14,8 +14,6 @@ from thinkback.options import option
 if TYPE_CHECKING:
     from generate.annotating.annotation_plan import AnnotationPlan
     from generate.engines import Engine
-    from generate.recipes.recipe import Recipe
-    from generate.sampling.sampling_estimate import PoolEstimate
     from generate.sampling.sampling_plan import SamplingPlan
     from generate.signals.signal import Additions
     from toolkit.progress import Advance
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 def generate(
     recipe: options.Recipe,
-    out: Annotated[Path | None, option("--out", "Log to write, or to go on with.", "LOG")] = None,
+    out: Annotated[Path | None, option("--out", "Log to write or to continue.", "LOG")] = None,
     on: Annotated[
         Path | None, option("--on", "A sealed log to add the recipe's verifiers, features and hidden states to.", "LOG")
     ] = None,
@@ -38,8 +36,8 @@ def generate(
 ) -> None:
     """Run a recipe: ask a model, and make a log or add to one.
 
-    Interrupted at any moment, the same command goes on without asking again what was answered. Shipped recipes need
-    to be told where the data lie: --set data.path=FOLDER. --on adds to an existing log what it lacks of the recipe's
+    After an interruption, the same command continues; answered calls are not repeated. Included recipes need the
+    data's folder: --set data.path=FOLDER. --on adds to an existing log what it lacks of the recipe's
     verifiers, features and hidden states, and seals it again; nothing in it is changed.
     """
     from generate.recipes.recipe_file import load_recipe
@@ -69,7 +67,7 @@ def generate(
             advance(known)
             return advance
 
-        done = run(plan, out, _open, started=started)
+        done = run(plan, out, lambda read: read.engine.opened(read), started=started)
     log = done.log
     console.say(f"wrote {out}: {log.rows('examples'):,} examples, {log.rows('traces'):,} traces")
     if done.judging is not None:
@@ -80,10 +78,6 @@ def generate(
             f"`{out}` is sealed without {len(done.failures):,} calls that can't be answered, the first is `{call}`:"
             f" {reason}; the manifest lists them under `source.failures`"
         )
-
-
-def _open(recipe: Recipe) -> Engine:
-    return recipe.engine.opened(recipe)
 
 
 def _open_asked(additions: Additions) -> Engine:
@@ -107,7 +101,7 @@ def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequenc
         return
     if not plan.traces:
         add(plan, _open_asked)
-        console.say(f"{on} lacks nothing that {plan.additions.name} adds")
+        console.say(f"{on} already has everything that {plan.additions.name} adds")
         return
     with progress(f"adding to {on.name}", plan.traces, "traces") as advance:
 
@@ -139,7 +133,7 @@ def _print_lacking(plan: AnnotationPlan) -> None:
         calls = f", {cost.calls:,} calls" if cost.calls else ""
         tokens = f", {cost.tokens:,} tokens" if cost.tokens else ""
         console.say(
-            f"  {one.name}  {one.kind}: {one.traces:,} of {one.asked_for:,} traces lack it{calls}{tokens},"
+            f"  {one.name}  {one.kind}: missing for {one.traces:,} of {one.asked_for:,} traces{calls}{tokens},"
             f" {cost.disk_bytes:,} bytes"
         )
 
@@ -163,20 +157,16 @@ def _print_estimate(plan: SamplingPlan) -> None:
     console.say(f"{plan.recipe.name}: {plan.examples.height:,} examples, shard {plan.identity['shard']}; at most:")
     width = max(len(pool.pool) for pool in pools)
     for pool in pools:
-        console.say(f"  {pool.pool:<{width}}  {pool.action}: {_line(pool)}")
+        finalizers = f" and {pool.finalizers:,} finalizer calls" if pool.finalizers else ""
+        console.say(
+            f"  {pool.pool:<{width}}  {pool.action}: {pool.calls:,} calls{finalizers} for {pool.samples:,} traces,"
+            f" {pool.prompt_tokens:,} prompt + {pool.completion_tokens:,} completion tokens, {pool.disk_bytes:,} bytes"
+        )
     examples = examples_bytes(plan)
-    console.say(f"  {'examples':<{width}}  and what is beside them: {examples:,} bytes")
+    console.say(f"  {'examples':<{width}}  and their other columns: {examples:,} bytes")
     total = [sum(getattr(pool, name) for pool in pools) for name in ("calls", "finalizers", "tokens", "disk_bytes")]
     total[3] += examples
     console.say(
         f"total: {total[0]:,} calls and {total[1]:,} finalizer calls, {total[2]:,} tokens,"
         f" {total[3]:,} bytes on disk ({total[3] / 2**20:,.1f} MiB)"
-    )
-
-
-def _line(pool: PoolEstimate) -> str:
-    finalizers = f" and {pool.finalizers:,} finalizer calls" if pool.finalizers else ""
-    return (
-        f"{pool.calls:,} calls{finalizers} for {pool.samples:,} traces, {pool.prompt_tokens:,} prompt +"
-        f" {pool.completion_tokens:,} completion tokens, {pool.disk_bytes:,} bytes"
     )

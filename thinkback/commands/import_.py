@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 def table(
     sources: Annotated[list[str], positional("SOURCE…", "JSONL, CSV or Parquet files, folders or globs.")],
     mapping: Annotated[
-        str, option("--map", "What the columns mean: a file, or the name of a map that we ship.", "MAP.toml")
+        str, option("--map", "What the columns mean: a file, or the name of an included one.", "MAP.toml")
     ],
     out: options.OutLog,
     name: Annotated[str | None, option("--name", "Name of the new log; by default the map's.")] = None,
     rejudge: Annotated[
-        bool, typer.Option("--rejudge", help="Judge the answers anew in place of the source's own judgement.")
+        bool, typer.Option("--rejudge", help="Judge the answers again instead of keeping the source's verdicts.")
     ] = False,
     force: options.Force = False,
 ) -> None:
@@ -58,7 +58,7 @@ def recovery(
         option("--base", "Name of the pool of base attempts; by default the rows' base_pool, or base.", "POOL"),
     ] = None,
     exclude_incomplete: Annotated[
-        bool, typer.Option("--exclude-incomplete", help="Leave out examples that lack an action, and name them.")
+        bool, typer.Option("--exclude-incomplete", help="Leave out examples with a missing action, and name them.")
     ] = False,
     drop_repeats: Annotated[
         bool,

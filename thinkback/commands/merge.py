@@ -17,7 +17,7 @@ def merge(
     compression: Annotated[
         int,
         typer.Option(
-            "--compression", min=1, max=22, metavar="N", help="Of zstd: a high one is slow, and makes small files."
+            "--compression", min=1, max=22, metavar="N", help="zstd level: a high one is slow and makes small files."
         ),
     ] = 3,
     force: options.Force = False,

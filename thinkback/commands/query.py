@@ -27,7 +27,7 @@ def query(
         Format | None, option("--format", "How to print the rows; a table on a terminal, else CSV.")
     ] = None,
 ) -> None:
-    """Ask a log in SQL.
+    """Query a log in SQL.
 
     The tables examples, traces, verifications, features … are views; hidden_states/M is hidden_states_M.
     """

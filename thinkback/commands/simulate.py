@@ -58,7 +58,7 @@ def simulate(
     `quantemp` and `claimdecomp` have the pool `n<traces>`, the verifier `lora` and, for `quantemp`, `deepseek`. All are
     marked as simulated wherever they are shown.
 
-    With --check, --out may be left out. Exit code 1 says that some number lies further off than it should.
+    With --check, --out may be left out. Exit code 1 says that some number is further off than it should be.
     """
     from toolkit.errors import ThinkbackError
 
@@ -84,27 +84,18 @@ def simulate(
         raise ThinkbackError(f"`--recovery` does not go with a data set: leave out `{dataset}`")
     if examples is not None or labels is not None:
         raise ThinkbackError(f"`{dataset}` has its published claims: leave out `--examples` and `--labels`")
-    with tempfile.TemporaryDirectory(prefix="thinkback-") as scratch:
-        _claims(dataset, out, Path(scratch) / "log", traces, dev, seed, name, force, check)
-
-
-def _claims(
-    dataset: str, out: Path | None, scratch: Path, traces: int | None, dev: int, seed: int, name: str | None,
-    force: bool, check: bool,
-) -> None:  # fmt: skip
     from generate.simulation.claims import PUBLISHED_TRACES, simulate_claims
-    from toolkit.errors import ThinkbackError
 
     size = PUBLISHED_TRACES if traces is None else traces
     if check and size < PUBLISHED_TRACES:
         raise ThinkbackError(f"the published runs have {PUBLISHED_TRACES} traces: `--check` needs as many `--traces`")
-    log = simulate_claims(
-        out or scratch, dataset, traces=size, dev=dev, seed=seed, force=force and out is not None, log_name=name
-    )
-    if out is not None:
-        _say(out, log)
-    if check:
-        _check(log, dataset, f"n{size}")
+    with tempfile.TemporaryDirectory(prefix="thinkback-") as scratch:
+        place, replaced = out or Path(scratch) / "log", force and out is not None
+        log = simulate_claims(place, dataset, traces=size, dev=dev, seed=seed, force=replaced, log_name=name)
+        if out is not None:
+            _say(out, log)
+        if check:
+            _check(log, dataset, f"n{size}")
 
 
 def _check(log: Log, dataset: str, pool: str) -> None:
@@ -117,9 +108,9 @@ def _check(log: Log, dataset: str, pool: str) -> None:
     beyond = [line for line in held if not line.within]
     console.say()
     if beyond:
-        console.say(f"{len(beyond)} of {len(held)} numbers lie further off than allowed")
+        console.say(f"{len(beyond)} of {len(held)} numbers are further off than allowed")
         raise typer.Exit(BEYOND)
-    console.say(f"all {len(held)} numbers lie within their distance")
+    console.say(f"all {len(held)} numbers are within the allowed distance")
 
 
 def _say(out: Path, log: Log) -> None:

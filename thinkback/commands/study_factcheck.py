@@ -59,25 +59,22 @@ def factcheck(
     LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
     """
     from replay.data.conditions import matching
-    from replay.data.contents import read_contents
+    from replay.data.contents import opened
     from replay.studies.factcheck.published import published as numbers
     from replay.studies.factcheck.runs import FactcheckSetting
     from replay.studies.factcheck.study import choose, study_factcheck
     from thinkback import console
     from toolkit.features import CLAIM_FEATURES
     from toolkit.files import check_replaceable
-    from toolkit.log import check_log, open_log
 
     check_replaceable(out, force, inputs=(log,))
     known = None if published is None else numbers(published)
-    opened = open_log(log)
-    check_log(opened)
-    contents = read_contents(opened)
+    made, contents = opened(log)
     if verifier is None and "lora" in contents.verifiers:
         verifier = "lora"
     named = options.names(features)
     if dev is not None:
-        matching(opened, dev, "dev")  # its own mistakes are told before those of a condition made of it
+        matching(made, dev, "dev")  # its own mistakes are told before those of a condition made of it
     if dev is not None and where is None:
         where = f"NOT coalesce(({dev}), false)"
     setting = FactcheckSetting(
@@ -95,7 +92,7 @@ def factcheck(
         dev=dev,
         published=known,
     )  # fmt: skip
-    _write(study_factcheck(opened, setting), out, force)
+    _write(study_factcheck(made, setting), out, force)
     console.say(f"{out}/report.md holds every table and figure; each is a file of its own too")
 
 

@@ -120,14 +120,15 @@ def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, f
     from replay.studies.recovery.tables import TABLES
     from toolkit.show import SIMULATED, write_report
 
-    tables = {key: layout(studies) for key, layout in {**TABLES, **COST_TABLES}.items()}
+    tables = {key: layout(studies) for key, layout in (TABLES | COST_TABLES).items()}
     figures: dict[str, Figure] = {}
     drawn: dict[str, list[str]] = {study.dataset: [] for study in studies}
     for key, draw in FIGURES.items():
         for study in studies:
             figure = draw(study)
             if figure is not None:
-                figures[key if len(studies) == 1 else f"{key}-{_file_name(study.dataset)}"] = figure
+                named = "".join(sign if sign.isalnum() else "-" for sign in study.dataset)
+                figures[key if len(studies) == 1 else f"{key}-{named}"] = figure
                 drawn[study.dataset].append(key)
     notes += tuple(told for study in studies for told in missing_figures(study, drawn[study.dataset]))
     simulated = any(study.result.simulated for study in studies)
@@ -150,11 +151,6 @@ def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, f
 def _caveats(study: DatasetStudy) -> list[str]:
     """What stands beside the verdict, before its sentences."""
     from replay.studies.recovery.checks import caveats
-    from replay.studies.recovery.policies import unfitted
 
-    compared = any(rule in study.policies for rule in unfitted(study.named))
+    compared = any(rule in study.policies for rule in study.named.unfitted)
     return [f"CAVEAT: {one}." for one in caveats(study.roles, compared)]
-
-
-def _file_name(text: str) -> str:
-    return "".join(sign if sign.isalnum() else "-" for sign in text)

@@ -27,7 +27,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,7 @@ from pathlib import Path
 import polars as pl
 
 from toolkit.errors import ThinkbackError
+from toolkit.progress import Advance
 
 LIMIT_S = 5.0
 START_LIMIT_S = 120.0
@@ -147,9 +148,7 @@ def tally(cache: str | Path) -> dict[str, int]:
     return verdicts | dict(counted)
 
 
-def judge_mathematics(
-    rows: pl.DataFrame, judge: Mathematics, advance: Callable[[float], None] | None = None
-) -> JudgedAnswers:
+def judge_mathematics(rows: pl.DataFrame, judge: Mathematics, advance: Advance | None = None) -> JudgedAnswers:
     """Judge the `answer` of each row against its `gold`, and give equivalent answers of an `example_id` one string.
 
     The frame comes back in its order, with all its columns; "earliest" is by that order. `advance` is told how many
@@ -192,10 +191,7 @@ def _example(name: str, part: pl.DataFrame) -> tuple[str, str | None, list[str]]
 
 
 def _group(
-    examples: Sequence[Sequence[str]],
-    judge: Mathematics,
-    verdicts: dict[Pair, str],
-    advance: Callable[[float], None] | None,
+    examples: Sequence[Sequence[str]], judge: Mathematics, verdicts: dict[Pair, str], advance: Advance | None
 ) -> list[dict[str, str]]:
     """Answer -> first of its group, for each example.
 

@@ -35,7 +35,8 @@ def make_examples(rows: SourceRows, mapping: ImportMapping) -> ImportedExamples:
         key = f"examples.extra.{name}"
         columns[name] = rows.finite(key, rows.compute(key, value))
     frame = pl.DataFrame([series.alias(name) for name, series in columns.items()])
-    several = _several(frame)
+    questions = frame.group_by("example_id").agg(pl.col("question").n_unique())
+    several = questions.filter(pl.col("question") > 1)["example_id"]
     if several.len() and mapping.ids == "split":
         frame = _split(frame, several)
     frame = _normal_gold(frame, mapping.answers)
@@ -47,21 +48,13 @@ def make_examples(rows: SourceRows, mapping: ImportMapping) -> ImportedExamples:
     return ImportedExamples(table, frame["example_id"], split, several.len() - split)
 
 
-def _several(frame: pl.DataFrame) -> pl.Series:
-    """The ids of more than one question."""
-    counted = frame.group_by("example_id").agg(pl.col("question").n_unique())
-    return counted.filter(pl.col("question") > 1)["example_id"]
-
-
 def _split(frame: pl.DataFrame, several: pl.Series) -> pl.DataFrame:
     """An id of its own for each question: `-` and the first 8 hex digits of the question's SHA-256 at its end."""
     odd = pl.col("example_id").is_in(several.to_list())
     questions = frame.filter(odd)["question"].unique().to_list()
     digests = [hashlib.sha256(question.encode()).hexdigest()[:8] for question in questions]
     suffix = pl.col("question").replace_strict(questions, digests, default=None, return_dtype=pl.String)
-    return frame.with_columns(
-        example_id=pl.when(odd).then(pl.col("example_id") + "-" + suffix).otherwise(pl.col("example_id"))
-    )
+    return frame.with_columns(example_id=pl.when(odd).then(pl.col("example_id") + "-" + suffix).otherwise("example_id"))
 
 
 def _normal_gold(frame: pl.DataFrame, answers: AnswerRules) -> pl.DataFrame:

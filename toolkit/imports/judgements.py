@@ -124,12 +124,9 @@ def _settle_conflicts(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFr
             ' set `answers.conflicts` to "first", "majority" or "opaque", or another `answers.kind`'
         )
     if mapping.answers.conflicts == "opaque":
-        return _veil(
-            frame, pl.col("example_id").is_in(odd["example_id"].to_list()) & pl.col("verdict").is_not_null()
-        ), held
-    most = (
-        pl.when(pl.col("right") == pl.col("wrong")).then(pl.col("first")).otherwise(pl.col("right") > pl.col("wrong"))
-    )
+        these = pl.col("example_id").is_in(odd["example_id"].to_list()) & pl.col("verdict").is_not_null()
+        return _veil(frame, these), held
+    most = pl.when(pl.col("right") == pl.col("wrong")).then("first").otherwise(pl.col("right") > pl.col("wrong"))
     one = most if mapping.answers.conflicts == "majority" else pl.col("first")
     joined = frame.join(odd.select(*_PAIR, settled=one), on=_PAIR, how="left", maintain_order="left")
     settled = pl.when(~pl.col("opaque")).then(pl.coalesce("settled", "correct")).otherwise(pl.col("correct"))
@@ -139,9 +136,8 @@ def _settle_conflicts(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFr
 def _veil(frame: pl.DataFrame, these: pl.Expr) -> pl.DataFrame:
     """Make traces opaque: the answer is the trace's id, the verdict is the source's."""
     frame = frame.with_columns(opaque=pl.col("opaque") | these)
-    verdict = (
-        [pl.when("opaque").then("verdict").otherwise("correct").alias("correct")] if "correct" in frame.columns else []
-    )
+    correct = pl.when("opaque").then("verdict").otherwise("correct").alias("correct")
+    verdict = [correct] if "correct" in frame.columns else []
     return frame.with_columns(pl.when("opaque").then("trace_id").otherwise("answer").alias("answer"), *verdict)
 
 

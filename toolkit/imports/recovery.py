@@ -72,7 +72,10 @@ def import_recovery(
     rows, gone = _complete(rows, exclude_incomplete)
     attempts = rows.filter(pl.col("action") == ACCEPT).unique("example_id", keep="first", maintain_order=True)
     revisions, gaps = _numbered(rows.filter(pl.col("action") != ACCEPT))
-    _check_pools(revisions, pool)
+    if (revisions["action"] == pool).any():  # revisions' pools have the names of their actions
+        raise ThinkbackError(
+            f"the rows have an action `{pool}`, as the pool of base attempts: name that with {argument('base')}"
+        )
     examples = examples_of(attempts, split or SPLIT)
     traces = traces_of(attempts, revisions, pool, answered)
     tables = {"examples": examples, "traces": traces}
@@ -205,14 +208,6 @@ def _base_pool(rows: pl.DataFrame) -> str:
             f"one base attempt: import the rows of each by themselves, or name one for all with {argument('base')}"
         )
     return str(named[0]) if len(named) else BASE
-
-
-def _check_pools(revisions: pl.DataFrame, base: str) -> None:
-    """Refuse an action called as the pool of the base attempts: revisions' pools have the names of their actions."""
-    if (revisions["action"] == base).any():
-        raise ThinkbackError(
-            f"the rows have an action `{base}`, as the pool of base attempts: name that with {argument('base')}"
-        )
 
 
 def _unsplit(attempts: pl.DataFrame, split: str | None) -> str:

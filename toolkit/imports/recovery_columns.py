@@ -163,7 +163,7 @@ def check_labels(rows: pl.DataFrame, answered: bool) -> None:
     for whose in ("base", "final") if answered else ():
         right = pl.col(f"{whose}_answer").eq_missing(gold) & gold.is_not_null()
         odd = rows.select(closed & (pl.col(f"{whose}_correct") != right)).to_series()
-        what = f"with `labels`, an answer is right where it is the `gold` one, and its `{whose}_correct` says otherwise"
+        what = f"with `labels`, an answer is right where it is the `gold` one, and its `{whose}_correct` disagrees"
         _refuse(rows, odd, what)
 
 

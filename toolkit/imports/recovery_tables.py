@@ -65,16 +65,18 @@ def _traces(
     rows: pl.DataFrame, whose: str, verdict: str, trace: pl.Expr, answered: bool, **own: pl.Expr
 ) -> pl.DataFrame:
     """Traces named `trace`: calls and tokens are those of `whose`, answers and verdicts those of `verdict`."""
+    reason = _column(rows, f"{whose}_done_reason", pl.String)
+    named = {name: f"{whose}_{name}" for name in CALLS}
     return rows.select(
         "example_id",
         trace_id=trace,
         answer=pl.col(f"{verdict}_answer") if answered else trace,
         correct=pl.col(f"{verdict}_correct"),
         opaque=pl.lit(not answered),
-        finish_reason=_done(rows, whose),
+        finish_reason=pl.coalesce(_usage(rows, whose, "done_reason", pl.String), reason),
         finalizer_used=_column(rows, f"{whose}_finalizer_used", pl.Boolean),
         **_tokens(rows, whose),
-        **_call(rows, whose),
+        **{name: pl.col(told).cast(CALLS[name]) for name, told in named.items() if told in rows.columns},
         **own,
     )
 
@@ -99,12 +101,6 @@ def _column(frame: pl.DataFrame, name: str, dtype: Any) -> pl.Expr:
     return pl.col(name).cast(dtype) if name in frame.columns else pl.lit(None, dtype)
 
 
-def _call(frame: pl.DataFrame, whose: str) -> dict[str, pl.Expr]:
-    """What the rows tell of the base's or the action's call beside its tokens."""
-    named = {name: f"{whose}_{name}" for name in CALLS}
-    return {name: pl.col(own).cast(CALLS[name]) for name, own in named.items() if own in frame.columns}
-
-
 def _usage(frame: pl.DataFrame, whose: str, key: str, dtype: Any) -> pl.Expr:
     """A field of `base_usage` or `action_usage`, null where there is none."""
     column = f"{whose}_usage"
@@ -124,9 +120,3 @@ def _tokens(frame: pl.DataFrame, whose: str) -> dict[str, pl.Expr]:
         "prompt_tokens": pl.when(told).then(prompt).otherwise(0).cast(pl.Int32),
         "completion_tokens": pl.when(told).then(completion).otherwise(total),
     }
-
-
-def _done(frame: pl.DataFrame, whose: str) -> pl.Expr:
-    """Why the base's or the action's call ended, from its usage or a column of its own."""
-    own = _column(frame, f"{whose}_done_reason", pl.String)
-    return pl.coalesce(_usage(frame, whose, "done_reason", pl.String), own)

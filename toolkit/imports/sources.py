@@ -103,17 +103,14 @@ def _content(address: str) -> bytes:
     try:
         with fsspec.open(address, "rb", compression=None if zstandard else "infer") as handle:
             content: bytes = handle.read()
-        return _unpacked(content) if zstandard else content
+        if zstandard:  # all the file's frames
+            import pyarrow as pa
+
+            with pa.CompressedInputStream(pa.BufferReader(content), "zstd") as stream:
+                content = bytes(stream.read())
+        return content
     except _BROKEN as error:
         raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
-
-
-def _unpacked(content: bytes) -> bytes:
-    """What a zstd file holds, all its frames."""
-    import pyarrow as pa
-
-    with pa.CompressedInputStream(pa.BufferReader(content), "zstd") as stream:
-        return bytes(stream.read())
 
 
 def _path(address: str) -> PurePosixPath:

@@ -92,7 +92,9 @@ def import_table(
     judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
     tables = _tables(rows, plan, examples, judged.frame)
     title = name or plan.name
-    origin = _provenance(plan, source, rejudge)
+    files = [{"file": file, "sha256": digest} for file, digest in source.files]
+    told = {"from": plan.source} if plan.source else {}
+    origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **told}
     try:
         write_log(out, name=title, tables=tables, source=origin, license=plan.license, pools=plan.pools or None)
     except LogError as error:
@@ -242,13 +244,6 @@ def _tables(
     return tables
 
 
-def _provenance(plan: ImportMapping, source: SourceFiles, rejudge: bool) -> dict[str, object]:
-    """What the manifest says of the origin: the files by name and hash, the mapping, and its own words."""
-    files = [{"file": name, "sha256": digest} for name, digest in source.files]
-    told = {"from": plan.source} if plan.source else {}
-    return {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **told}
-
-
 def _report(
     out: Path,
     title: str,
@@ -261,13 +256,8 @@ def _report(
     rejudge: bool,
 ) -> ImportReport:
     gaps = behind_gaps(judged.frame)
-    counts = {
-        **vars(examples),
-        **vars(solved),
-        **vars(judged),
-        "gaps": gaps,
-        "veiled": judged.opaque - judged.undecided,
-    }
+    counts = {**vars(examples), **vars(solved), **vars(judged), "gaps": gaps}
+    counts["veiled"] = judged.opaque - judged.undecided
     told = {words: counts[name] for name, words in _NOTES.items() if counts[name]}
     notes = [words.format(n=f"{count:,}", how=plan.answers.conflicts) for words, count in told.items()]
     if rejudge or judged.changed:

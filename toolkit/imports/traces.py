@@ -105,11 +105,8 @@ def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) 
 def _index(mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
     """Sample indices from row order where they are null; then one row for each slot."""
     by_row = pl.int_range(pl.len(), dtype=pl.Int32).over(_RUN)
-    frame = frame.with_columns(
-        sample_index=pl.when(pl.col("group").is_in(_by_row_order(mapping)))
-        .then(by_row)
-        .otherwise(pl.col("sample_index"))
-    )
+    unnumbered = pl.col("group").is_in(_by_row_order(mapping))
+    frame = frame.with_columns(sample_index=pl.when(unnumbered).then(by_row).otherwise("sample_index"))
     again = frame.select(~pl.struct(SLOT).is_first_distinct()).to_series()
     if not again.any():
         return frame, 0, 0

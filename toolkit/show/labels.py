@@ -84,12 +84,7 @@ def along(path: np.ndarray, step: float = 4.0) -> np.ndarray:
 
 
 def _best_place(
-    at: np.ndarray,
-    size: tuple[float, float],
-    frame: np.ndarray,
-    taken: Sequence[np.ndarray],
-    scene: Scene,
-    pixel: float,
+    at: np.ndarray, size: tuple[float, float], frame: np.ndarray, taken: list[np.ndarray], scene: Scene, pixel: float
 ) -> np.ndarray | None:
     """The box (x0, y0, x1, y1) that hides least and is nearest; None where every one overlaps."""
     others = scene.dots[np.abs(scene.dots - at).max(axis=1) > 0.5]

@@ -37,6 +37,7 @@ class PolicyRow:
     tried: int = 1  # how many policies its sweep has
     diagnostic: str = ""  # what it sees that no real policy could, such as gold
     base: str = ""  # the policy that its fixes and flips are compared with, where that has a name
+    swept: tuple[tuple[str, Any], ...] = ()  # its sweep's keys and its own values of them
 
 
 @dataclass(frozen=True)
@@ -191,12 +192,8 @@ def ranked_table(results: RankedInput, limit: int | None = None) -> Table:
 
 def _along_one_number(policy: PolicyRow) -> bool:
     """Whether a sweep's policies differ in one number, so that a line through them means something."""
-    inside = policy.name.removeprefix(policy.family).strip("[]")
-    _, sign, value = inside.partition("=")
-    try:
-        return bool(sign) and float(value) == float(value)
-    except ValueError:
-        return False
+    values = [value for _, value in policy.swept]
+    return len(values) == 1 and isinstance(values[0], int | float) and not isinstance(values[0], bool)
 
 
 def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
@@ -377,7 +374,7 @@ def _explanations(
     text = f"Pareto ●: no other policy has at least this {results.quality.label} for fewer {results.cost.unit}."
     yield ColumnNote(text, ("on_front",))
     if results.leader is not None:
-        yield ColumnNote("leader: `ties` where the interval of the difference to the leader holds 0.", ("leader",))
+        yield ColumnNote("leader: `ties` where the interval of the difference to the leader contains 0.", ("leader",))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
         text = "†: fewer than ten examples of a kind, so Wilson's or Newcombe's interval."
         yield ColumnNote(text, (results.metric, "difference"))

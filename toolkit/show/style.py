@@ -141,9 +141,7 @@ def warned(figure: Figure, warnings: Sequence[str]) -> Figure:
         return (y * height + strip) / whole
 
     boxes = [(axes, axes.get_position()) for axes in figure.axes]
-    anchors = [
-        (found, found.get_bbox_to_anchor().transformed(figure.transFigure.inverted())) for found in figure.legends
-    ]
+    anchors = [(one, one.get_bbox_to_anchor().transformed(figure.transFigure.inverted())) for one in figure.legends]
     texts = [(text, text.get_position()) for text in figure.texts]
     figure.set_size_inches(width, whole)
     for axes, box in boxes:

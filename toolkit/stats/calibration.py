@@ -50,7 +50,10 @@ def calibration(scores: Floats, labels: Floats) -> CalibrationScores:
     if not total:
         return CalibrationScores(np.nan, np.nan, np.nan, np.nan, np.nan, 0, ())
     repairs = float(labels.sum())
-    classes, chosen, weights = _weighted(scores, labels)
+    # every example once in each class, 1 and 0, with the weight that its label gives
+    classes, weights = np.repeat([1.0, 0.0], total), np.concatenate([labels, 1 - labels])
+    on = weights > 0
+    classes, chosen, weights = classes[on], np.tile(scores, 2)[on], weights[on]
     probabilities = bool(((scores >= 0) & (scores <= 1)).all())
     bins = reliability(scores, labels) if probabilities else ()
     brier = brier_score_loss(classes, chosen, sample_weight=weights, pos_label=1) if probabilities else np.nan
@@ -73,10 +76,3 @@ def reliability(scores: Floats, labels: Floats) -> tuple[Bin, ...]:
         for i in range(BINS)
         if (on := place == i).any()
     )
-
-
-def _weighted(scores: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]:
-    """Classes 1 and 0, scores and weights: every example once in each class, with the weight that its label gives."""
-    classes, weights = np.repeat([1.0, 0.0], len(labels)), np.concatenate([labels, 1 - labels])
-    on = weights > 0
-    return classes[on], np.tile(scores, 2)[on], weights[on]

@@ -79,17 +79,21 @@ def statistic_rows(chunk: Chunk, statistics: Sequence[Statistic]) -> Floats:
 
 
 @dataclass(frozen=True)
-class Mean:
-    """Mean of the values `key` of outcomes times `factor`; nulls are left out, and of costs take the value away."""
-
+class _Named:
     column: OutcomeColumn
-    key: str
-    factor: float
 
     @property
     def name(self) -> str:
         """The name in the tables."""
         return str(self.column.metric)
+
+
+@dataclass(frozen=True)
+class Mean(_Named):
+    """Mean of the values `key` of outcomes times `factor`; nulls are left out, and of costs take the value away."""
+
+    key: str
+    factor: float
 
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
         """Sum and weight."""
@@ -109,21 +113,15 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class F1:
+class F1(_Named):
     """F1 of one label (`which` is its index), or over all (None): their plain mean, or `weighted` by gold support.
 
     2TP / (2TP + FP + FN) is 2TP / (predicted + gold support). A label without gold in the sample is left out.
     """
 
-    column: OutcomeColumn
     labels: int
     which: int | None = None
     weighted: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name in the tables."""
-        return str(self.column.metric)
 
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
         """(tp, predicted, support, gold) for each label used, label after label."""
@@ -151,17 +149,11 @@ class F1:
 
 
 @dataclass(frozen=True)
-class Ratio:
+class Ratio(_Named):
     """One metric divided by another, each over its own examples; no value where the second is 0."""
 
-    column: OutcomeColumn
     over: Metric
     under: Metric
-
-    @property
-    def name(self) -> str:
-        """The name in the tables."""
-        return str(self.column.metric)
 
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
         """Those of both metrics."""
@@ -175,9 +167,8 @@ class Ratio:
         """The quotient; NaN where there is none."""
         split = len(self.over.statistics(0))
         over, under = self.over.value(sums[:split]), self.under.value(sums[split:])
-        return np.divide(
-            over, under, out=np.full(np.broadcast_shapes(over.shape, under.shape), np.nan), where=under != 0
-        )
+        shape = np.broadcast_shapes(over.shape, under.shape)
+        return np.divide(over, under, out=np.full(shape, np.nan), where=under != 0)
 
 
 Metric = Mean | F1 | Ratio
@@ -193,12 +184,12 @@ def catalogue(
 ) -> list[Metric]:
     """The metrics of a run that has the columns `keys`, in the order of the table of columns.
 
-    Columns of one row, such as `recall_1` and `recall_10`, follow their numbers. `seconds`: the key euros come from.
+    Columns of one row, such as `recall_2` and `recall_10`, follow their numbers. `seconds`: the key euros come from.
     Ratios come last.
     """
     stored = [column for column in columns if not column.computed]
     own: dict[OutcomeColumn, list[str]] = {}
-    for key in sorted(keys, key=_natural):
+    for key in sorted(keys, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)]):
         own.setdefault(row_of(key, stored), []).append(key)
     found: list[Metric] = []
     for column in columns:
@@ -219,8 +210,3 @@ def _f1s(column: OutcomeColumn, labels: Sequence[str]) -> list[F1]:
         return [F1(column, len(labels), weighted=column.name == "weighted_f1")] if labels else []
     named = [replace(column, metric=f"{column.name}{label}", family=False) for label in labels]
     return [F1(one, len(labels), which) for which, one in enumerate(named)]
-
-
-def _natural(name: str) -> list[str | int]:
-    """Sorts names by their letters and numbers: `recall_2` before `recall_10`."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

@@ -220,9 +220,8 @@ class Store:
         """Keep blocks that lie within one chunk as one piece of it."""
         if not self.chunks or len(self.chunks[-1]) == CHUNK:
             self.chunks.append(Chunk())
-        slabs: dict[Key, Slab] = {
-            key: self._slab(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in self.keys
-        }
+        values = ((key, np.concatenate([b.values[key] for b in blocks], axis=1)) for key in self.keys)
+        slabs: dict[Key, Slab] = {key: self._slab(table) for key, table in values}
         shares = [b.predicted for b in blocks if b.predicted is not None]
         for label in range(shares[0].shape[2] if shares else 0):
             slabs[label] = self._slab(np.concatenate([s[:, :, label] for s in shares], axis=1))

@@ -89,9 +89,7 @@ class Resamples:
         out = np.empty((self.resamples, self.sizes[chunk]), np.uint8)
         rows = range(0, self.resamples, COUNT_ROWS)
         with ThreadPoolExecutor(THREADS) as pool:
-            list(
-                pool.map(lambda row: self._draw(chunk, row, out[rows[row] : rows[row] + COUNT_ROWS]), range(len(rows)))
-            )
+            list(pool.map(lambda i: self._draw(chunk, i, out[rows[i] : rows[i] + COUNT_ROWS]), range(len(rows))))
         if not self._keep:
             self._held.clear()
         self._held[chunk] = out

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 
 import numpy as np
 
@@ -131,20 +132,13 @@ def resample(units: Units, plan: SeriesPlan, settings: Settings, results: Series
     with progress("resampling", sum(map(len, groups)), "policies") as advance:
         for group in groups:
             sums = resampled_sums(units, plan.scan, _wanted(plan, group), resamples, space)
-            _sum_up_group(units, plan, settings, results, group, sums)
+            batches = _batches(plan, group, settings.resamples)
+            corrections = _corrections(units, plan, sums, batches) if settings.method == "bca" else None
+            work = partial(_sum_up, sums=sums, corrections=corrections, settings=settings, results=results)
+            with ThreadPoolExecutor(THREADS) as pool:  # each batch writes series of its own
+                list(pool.map(work, batches))
             space = sums.values
             advance(len(group))
-
-
-def _sum_up_group(
-    units: Units, plan: SeriesPlan, settings: Settings, results: SeriesResults, group: Sequence[int],
-    sums: ResampledSums,
-) -> None:  # fmt: skip
-    """Results of the policies of one group."""
-    batches = _batches(plan, group, settings.resamples)
-    corrections = _corrections(units, plan, sums, batches) if settings.method == "bca" else None
-    with ThreadPoolExecutor(THREADS) as pool:  # each batch writes series of its own
-        list(pool.map(lambda batch: _sum_up(batch, sums, corrections, settings, results), batches))
 
 
 def resampled_values(units: Units, plan: SeriesPlan, settings: Settings) -> Iterator[tuple[Sequence[int], Floats]]:

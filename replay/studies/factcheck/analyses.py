@@ -31,13 +31,9 @@ MARGINS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5)
 MINIMA = (2, 3, 5)
 BOOTSTRAPS = (2, 3, 5)
 CAPS = (5, 10, 15, 20, 30, 40)
-SENSITIVITY: dict[str, type[pl.DataType]] = {
-    "margin": pl.Float64,
-    "cap": pl.Int64,
-    "min_valid": pl.Int64,
-    "bootstrap": pl.Int64,
-}
-SENSITIVITY |= {"metric": pl.String, "estimate": pl.Float64, "low": pl.Float64, "high": pl.Float64}
+SWEPT = {"margin": pl.Float64, "cap": pl.Int64, "min_valid": pl.Int64, "bootstrap": pl.Int64}
+SENSITIVITY = (*SWEPT, "metric", "estimate", "low", "high")
+"""Columns of the settings tried, and of the table of what they give."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +144,7 @@ def sensitivity(
         name = f"{how} with margin {margin:g}, cap {cap}, minimum {least}"
         keys.append((name, margin, cap, least, first))
         policies.append(Sample(name=name, pool=setting.pool, verifier=setting.verifier, **own))
-    swept = list(SENSITIVITY)[:4]
-    schema = {"policy": pl.String} | {name: SENSITIVITY[name] for name in swept}
+    schema = {"policy": pl.String, **SWEPT}
     metrics = pl.DataFrame({"metric": ["macro_f1", "operations"]})
     table = pl.DataFrame(keys, schema=schema, orient="row").join(metrics, how="cross", maintain_order="left_right")
     try:
@@ -158,13 +153,9 @@ def sensitivity(
         null = {name: pl.lit(None, pl.Float64) for name in ("estimate", "low", "high")}
         return Sensitivity(table.with_columns(**null).select(*SENSITIVITY), missing=(str(error),))
     made = table.join(result.summary, on=["policy", "metric"], how="left", maintain_order="left").select(*SENSITIVITY)
-    return Sensitivity(made, warnings_of(result), tuple(_unserved_settings(result.dropped, len(policies))))
-
-
-def _unserved_settings(dropped: Mapping[str, str], settings: int) -> Iterator[str]:
-    if dropped:
-        name, why = next(iter(dropped.items()))
-        yield f"{len(dropped)} of the {settings} settings cannot be served and are dashes, such as {name}: {why}"
+    count = f"{len(result.dropped)} of the {len(policies)} settings cannot be replayed and are dashes"
+    missing = [f"{count}, such as {name}: {why}" for name, why in result.dropped.items()]
+    return Sensitivity(made, warnings_of(result), tuple(missing[:1]))
 
 
 def wall_clock(log: Log, setting: FactcheckSetting) -> float | None:

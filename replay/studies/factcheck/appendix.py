@@ -10,10 +10,10 @@ import polars as pl
 from replay.runs.coverage_notes import WARN_EXCLUDED
 from replay.studies.factcheck.buckets import trace_buckets
 from replay.studies.factcheck.further import averaged, coverage, paired, variants
-from replay.studies.factcheck.runs import BEST, METHODS, SHOWN
+from replay.studies.factcheck.runs import BEST, METHODS, SHOWN, VERIFYING
 from replay.studies.factcheck.sheets import Measure, SheetRow, Value, sheet
 from replay.studies.factcheck.study import Study, told
-from replay.studies.factcheck.tables import VERIFYING, euros, missing_labels, price_note
+from replay.studies.factcheck.tables import euros, missing_labels, price_note
 from toolkit.notes import warning
 from toolkit.show import ShownInterval, Table
 
@@ -123,7 +123,7 @@ def _why_no_wall(study: Study) -> str:
         return "the log's wall-clock is of all its claims and of every trace verified, which this table is not"
     generation, verification = (study.main.total(BEST, metric) for metric in ("generation_s", "verification_s"))
     if generation is not None and verification is not None and study.wall_s < generation + verification:
-        return "calls ran side by side: the wall-clock is shorter than their sum, so there is no rest"
+        return "calls ran in parallel: the wall-clock is shorter than their sum, so there is no rest"
     return f"wall-clock of the log's run: {study.wall_s / 3600:.2f} h"
 
 
@@ -164,16 +164,13 @@ def fixed(study: Study) -> Table:
         size, by_k = found.max_traces, found.by_k.filter(pl.col("metric") == "macro_f1")
         cells = {(r["order"], r["k"]): _percent(r) for r in by_k.iter_rows(named=True)}
         pool = None if study.setting.published is None else SPLITS.get((study.setting.published.dataset, size))
-        for k in _shown_budgets(size):
+        usual = (k for k in (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 45) if k < size)
+        for k in BUDGETS.get(size) or (*usual, size):
             values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in keys.items()}
             rows.append(SheetRow((study.dataset, f"{size} traces", k), values, {"pool": pool, "k": k} if pool else {}))
     notes = (f"random: seed {study.setting.random_seed}; all orders: the exact expectation", "score: sees all scores")
     heads = ("Setting", "Candidate pool", "k")
     return sheet(study, "B.4", "Macro-F1 under fixed verifier budgets", heads, measures, rows, notes)
-
-
-def _shown_budgets(size: int) -> Sequence[int]:
-    return BUDGETS.get(size) or sorted({k for k in (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 45, size) if k <= size})
 
 
 def _percent(row: Mapping[str, Any], estimate: str = "estimate") -> ShownInterval | None:
@@ -226,15 +223,12 @@ def pairs(study: Study) -> Table:
 def smallest(study: Study) -> Table:
     """The smallest budget at which each order is within half a point of best-of-N."""
     heads = {"Candidate pool": "pool", "Order": "order", "Metric": "metric"}
-    found = ({**row, "best": _scaled(row["best_of_n"])} for row in _of_budgets(study, "smallest"))
+    shares = ((row, row["best_of_n"]) for row in _of_budgets(study, "smallest"))
+    found = (row | {"best": None if best is None else 100 * best} for row, best in shares)
     measures = [Measure("Smallest k", "k", 0), Measure("Best-of-N, %", "best")]
     title = "Smallest budget within 0.5 points of best-of-N"
-    notes = ("a dash: at no budget, or not known because it or a lower one cannot be served", *_unserved(study))
+    notes = ("a dash: at no budget, or not known because it or a lower one cannot be replayed", *_unserved(study))
     return _listed(study, title, heads, measures, found, notes, study.warnings["B.4"])
-
-
-def _scaled(share: float | None) -> float | None:
-    return None if share is None else 100 * share
 
 
 def _unserved(study: Study) -> Sequence[str]:

@@ -18,12 +18,11 @@ from replay.runs.result import Result
 from replay.runs.run import run
 from replay.sampling.learned import CALIBRATIONS, PRIORS, Calibration, Conformal, Prior
 from replay.sampling.stops import Never
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods, replay_if_served
+from replay.studies.factcheck.runs import ADAPTIVE, SURROGATE, VERIFYING, FactcheckSetting, Methods, replay_if_served
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
 from toolkit.stats import Summary
 
-METHODS = (BEST, ADAPTIVE, SURROGATE)
 BONUS = 0.5
 ALPHAS = (0.1, 0.2, 0.3)
 
@@ -62,7 +61,7 @@ def beyond(log: Log, setting: FactcheckSetting) -> Beyond:
 
     A variant that cannot be fitted there is missing, with the reason; the others stay.
     """
-    averaged = replay_if_served(log, setting, METHODS, orders=setting.orders)
+    averaged = replay_if_served(log, setting, VERIFYING, orders=setting.orders)
     policies: list[Sample] = [*variant_policies(setting), every_example(setting.pool)]
     hint = "name the claims to learn from with `dev` to see those that are fitted"
     missing: tuple[str, ...] = () if setting.dev is not None else (hint,)

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from replay.studies.factcheck import runs
 from replay.studies.factcheck.buckets import trace_buckets
 from replay.studies.factcheck.published import Published, published
-from replay.studies.factcheck.runs import (
-    ADAPTIVE,
-    BEST,
-    SURROGATE,
-    TOP,
-    VOTE,
-    FactcheckSetting,
-    Methods,
-    replay_methods,
-)
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TOP, VERIFYING, VOTE, Methods
 from toolkit.errors import ThinkbackError, argument
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
@@ -58,26 +50,25 @@ def check_simulation(log: Log, name: str, pool: str) -> list[Line]:
     Raises ThinkbackError where the pool is smaller than that.
     """
     numbers, factor = published(name), RELAXED.get(name, 1.0)
-    setting = FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked={"where": "split = 'test'", "resamples": 1})
-    main = replay_methods(log, setting)
+    setting = runs.FactcheckSetting(
+        pool, "lora", CLAIM_FEATURES, CAP, asked={"where": "split = 'test'", "resamples": 1}
+    )
+    main = runs.replay_methods(log, setting)
     if main.missing:
         raise ThinkbackError(
             f"the published runs have {CAP} traces per claim: simulate at least as many {argument('traces')}"
         )
     lines = list(_main(main, numbers))
     if name == "quantemp":
-        lines += _other(replay_methods(log, replace(setting, verifier="deepseek")), numbers)
+        lines += _other(runs.replay_methods(log, replace(setting, verifier="deepseek")), numbers)
     return [replace(line, distance=None if line.distance is None else factor * line.distance) for line in lines]
 
 
 def check_table(lines: list[Line], title: str) -> Table:
     """Published, simulated, difference, and the distance allowed."""
     columns = (
-        TableColumn("table"),
-        TableColumn("method"),
-        TableColumn("number"),
-        TableColumn("published", Number(2)),
-        TableColumn("simulated", Number(2)),
+        *(TableColumn(name) for name in ("table", "method", "number")),
+        *(TableColumn(name, Number(2)) for name in ("published", "simulated")),
         TableColumn("difference", Number(2, signed=True)),
         TableColumn("allowed", Number(2)),
         TableColumn("within", Tick("yes", "no")),
@@ -92,8 +83,8 @@ def _main(main: Methods, numbers: Published) -> Iterator[Line]:
     for method in (TOP, VOTE, BEST):
         yield from _quality(main, numbers, "5.1", method, QUALITY, CLASS_F1)
     yield from _quality(main, numbers, "5.2", ADAPTIVE, None, None)
-    yield from _traces(main, numbers, "5.3", ADAPTIVE, TRACES)
-    for method in (BEST, ADAPTIVE, SURROGATE):
+    yield from _traces(main, numbers, "5.3", ADAPTIVE)
+    for method in VERIFYING:
         yield from _calls(main, numbers, "5.6", method)
     yield from _shares(main, numbers)
 
@@ -102,8 +93,8 @@ def _other(other: Methods, numbers: Published) -> Iterator[Line]:
     yield from _quality(other, numbers, "5.8", BEST, QUALITY, CLASS_F1)
     for method in (ADAPTIVE, SURROGATE):
         yield from _quality(other, numbers, "5.8", method, None, None)
-    yield from _traces(other, numbers, "5.9", ADAPTIVE, TRACES)
-    for method in (BEST, ADAPTIVE, SURROGATE):
+    yield from _traces(other, numbers, "5.9", ADAPTIVE)
+    for method in VERIFYING:
         yield from _calls(other, numbers, "5.9", method)
 
 
@@ -119,10 +110,10 @@ def _quality(
             yield Line(table, method, f"{metric}, %", wanted, found.estimate, allowed)
 
 
-def _traces(methods: Methods, numbers: Published, table: str, method: str, near: float) -> Iterator[Line]:
+def _traces(methods: Methods, numbers: Published, table: str, method: str) -> Iterator[Line]:
     wanted, found = numbers.value(table, "traces_per_claim", method=method), methods.cell(method, "traces")
     if wanted is not None and found is not None:
-        yield Line(table, method, "traces per claim", wanted, found.estimate, near)
+        yield Line(table, method, "traces per claim", wanted, found.estimate, TRACES)
 
 
 def _calls(methods: Methods, numbers: Published, table: str, method: str) -> Iterator[Line]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE
+from replay.studies.factcheck.runs import BEST, SHOWN, VERIFYING
 from replay.studies.factcheck.study import Study, told
 from replay.studies.frontiers import frontier_points
 from toolkit.show import Heat, PlottedCurve, curves_figure, frontier, heat_figure, warned
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 LINES = {"generation": "generation order", "random": "random", "surrogate": "surrogate-guided"}
 REFERENCES = {"random, expected": "random, all orders", "score": "top-k by score"}
-METHODS = (BEST, ADAPTIVE, SURROGATE)
 BUDGETS = {
     "figure_5_2": ("Macro-F1 under fixed verifier budgets", LINES),
     "figure_B_1": ("Fixed budgets with the verifier-score reference", LINES | REFERENCES),
@@ -43,7 +42,7 @@ def figures(study: Study) -> dict[str, Figure]:
 def undone(study: Study) -> list[str]:
     """Which figures are not drawn, or lack a method, an order or a setting, and why."""
     found = []
-    if len(_served(study)) < len(METHODS):
+    if len(_served(study)) < len(VERIFYING):
         found.append(_lacks("figure 5.1", bool(_served(study)), told(study.main)))
     for name, (_, lines) in BUDGETS.items():
         number, drawn = name.removeprefix("figure_").replace("_", "."), bool(_orders(study, lines))
@@ -61,7 +60,7 @@ def _lacks(what: str, drawn: bool, reasons: Sequence[str]) -> str:
 
 
 def _served(study: Study) -> list[str]:
-    return [name for name in METHODS if study.main.cell(name, "verifications") is not None]
+    return [name for name in VERIFYING if study.main.cell(name, "verifications") is not None]
 
 
 def _orders(study: Study, lines: Mapping[str, str]) -> set[str]:
@@ -76,7 +75,7 @@ def _settings(study: Study, metric: str) -> bool:
 
 def trade_off(study: Study) -> Figure:
     """Verifier calls against macro-F1 (figure 5.1), of the methods that the log can serve."""
-    cells = {name: (study.main.cell(name, "verifications"), study.main.cell(name, "macro_f1")) for name in METHODS}
+    cells = {name: (study.main.cell(name, "verifications"), study.main.cell(name, "macro_f1")) for name in VERIFYING}
     points = frontier_points(cells, baseline=BEST)
     return frontier(
         [replace(point, name=SHOWN[name].removesuffix(" (baseline)")) for name, point in points.items()],
@@ -98,7 +97,7 @@ def budget_curves(study: Study, title: str, lines: Mapping[str, str]) -> Figure:
             if rows["estimate"].null_count() == len(rows):
                 continue
             k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
-            curves.append(PlottedCurve(name, k, estimate, low, high, order == "score", "sees all scores"))
+            curves.append(PlottedCurve(name, k, estimate, low, high, bool(rows["diagnostic"][0]), "sees all scores"))
         if curves:
             panels.append((f"{study.name}, {found.max_traces} traces", curves))
     return curves_figure(

@@ -6,7 +6,18 @@ from collections.abc import Iterator
 
 from replay.kinds.every_example import EVERY
 from replay.studies.factcheck.beyond import Beyond
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE, TOP, VOTE, Methods, cell, warnings_of
+from replay.studies.factcheck.runs import (
+    ADAPTIVE,
+    BEST,
+    SHOWN,
+    SURROGATE,
+    TOP,
+    VERIFYING,
+    VOTE,
+    Methods,
+    cell,
+    warnings_of,
+)
 from replay.studies.factcheck.sheets import Measure, SheetRow, Value, sheet
 from replay.studies.factcheck.study import Study, told
 from toolkit.show import Table
@@ -51,7 +62,7 @@ def paired(study: Study) -> Table:
 def averaged(study: Study, made: Beyond) -> Table:
     """The methods as means over random orders of the pool: both sources of uncertainty are in the intervals."""
     rows = []
-    for name in (BEST, ADAPTIVE, SURROGATE):
+    for name in VERIFYING:
         values: dict[str, Value] = {
             "macro_f1_pct": made.averaged.cell(name, "macro_f1", 100),
             "accuracy_pct": made.averaged.cell(name, "accuracy", 100),

@@ -41,7 +41,7 @@ def replayed(study: Study) -> Iterator[str]:
     yield f"pool: `{setting.pool}`, of which up to {setting.cap} traces a claim (tables 5.11 to 5.13: {caps})"
     others = "none" if study.setting.other_verifier is None else f"`{study.setting.other_verifier}`"
     if study.setting.published is not None:
-        yield f"beside it: the published numbers of {study.setting.published.dataset}"
+        yield f"shown for comparison: the published numbers of {study.setting.published.dataset}"
     yield f"verifier: `{setting.verifier}`; the other one: {others}"
     yield study.features_note or f"features of the surrogate: {listed(setting.features)}"
     yield (

@@ -29,6 +29,7 @@ TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
 ADAPTIVE, SURROGATE = "adaptive stopping", "surrogate-guided"
 METHODS = (TOP, VOTE, BEST, ADAPTIVE, SURROGATE)
 """As the published tables name them."""
+VERIFYING = (BEST, ADAPTIVE, SURROGATE)
 FOLLOWS = {
     "verification_tokens": ("verification_tokens", "total_tokens"),
     "latency_s": ("verification_s", "latency_s"),

@@ -121,8 +121,9 @@ def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]
         yield f"published: of {theirs}, which {of} is not by its name: differences are between data sets too"
         if number in OTHER:
             yield f"published: of a prompted verifier of 7B parameters, here of `{study.setting.other_verifier}`"
+    ours = " or ".join(f"{n:,}" for n in sorted({methods.n for methods in _runs(study, number)} - {0}))
     if not TOTALS.isdisjoint(columns) and _other_claims(study, number):
-        yield f"published totals are of {claims:,} claims, these of {_compared(study, number)}: no differences"
+        yield f"published totals are of {claims:,} claims, these of {ours}: no differences"
     if number not in OWN_CAPS and study.setting.cap != CAP:
         yield f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"
 
@@ -131,10 +132,6 @@ def _other_claims(study: Study, number: str) -> bool:
     """Whether a table is of another number of claims than the published one."""
     claims = None if study.setting.published is None else study.setting.published.claims
     return any(methods.n not in (0, claims) for methods in _runs(study, number))
-
-
-def _compared(study: Study, number: str) -> str:
-    return " or ".join(f"{n:,}" for n in sorted({methods.n for methods in _runs(study, number)} - {0}))
 
 
 def _runs(study: Study, number: str) -> Sequence[Methods]:

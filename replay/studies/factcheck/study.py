@@ -12,28 +12,10 @@ from replay.analyses.budgets import Budgets, budgets
 from replay.data.conditions import matching
 from replay.data.contents import read_contents
 from replay.runs.coverage_notes import FREE
-from replay.studies.factcheck.analyses import (
-    Depth,
-    Sensitivity,
-    gold_within,
-    pool_depth,
-    sensitivity,
-    unresolved,
-    verified_elsewhere,
-    wall_clock,
-)
+from replay.studies.factcheck import analyses, runs
 from replay.studies.factcheck.beyond import Beyond, beyond, check_development
 from replay.studies.factcheck.euros import device_seconds
-from replay.studies.factcheck.runs import (
-    ADAPTIVE,
-    BEST,
-    SURROGATE,
-    FactcheckSetting,
-    Methods,
-    replay_if_served,
-    replay_methods,
-    warnings_of,
-)
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods
 from replay.studies.gaps import told_left_out
 from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.features import CLAIM_FEATURES
@@ -77,7 +59,7 @@ class Study:
     simulated: bool
     labels: tuple[str, ...]
     setting: FactcheckSetting
-    depth: Depth  # of the pool
+    depth: analyses.Depth  # of the pool
     main: Methods
     other: Methods
     caps: Mapping[int, Methods]
@@ -85,11 +67,10 @@ class Study:
     budget_gaps: tuple[BudgetGap, ...]
     gold: pl.DataFrame
     unresolved: pl.DataFrame
-    sensitivity: Sensitivity
+    sensitivity: analyses.Sensitivity
     beyond: Beyond | None
-    device_s: Mapping[
-        tuple[str, str], ShownInterval | None
-    ]  # per claim, of (method, part); empty without device seconds
+    # Per claim, of (method, part); empty without device seconds
+    device_s: Mapping[tuple[str, str], ShownInterval | None]
     wall_s: float | None
     verified_elsewhere: bool  # other pools' traces too, by the same verifier
     surrogate_s: float | None  # seconds per claim that replay spent on the surrogate
@@ -107,10 +88,10 @@ class Study:
     @property
     def left_out(self) -> dict[str, Mapping[str, str]]:
         """Claims that each comparison leaves out, with the reason."""
-        runs = {"main": self.main.result, f"verifier {self.setting.other_verifier}": self.other.result}
-        runs |= {f"cap {cap}": methods.result for cap, methods in self.caps.items()}
-        runs |= {f"budgets, {made.max_traces} traces": made.result for made in self.budgets}
-        return {name: result.excluded for name, result in runs.items() if result is not None}
+        results = {"main": self.main.result, f"verifier {self.setting.other_verifier}": self.other.result}
+        results |= {f"cap {cap}": methods.result for cap, methods in self.caps.items()}
+        results |= {f"budgets, {made.max_traces} traces": made.result for made in self.budgets}
+        return {name: result.excluded for name, result in results.items() if result is not None}
 
     @property
     def classes(self) -> tuple[tuple[str, str, str], ...]:
@@ -135,25 +116,35 @@ def study_factcheck(log: Log, setting: FactcheckSetting) -> Study:
     """
     contents = read_contents(log)
     listwise = listwise_verifiers(log, setting.pool)
-    _refuse_listwise(listwise, setting.pool, (setting.verifier, setting.other_verifier))
+    for name in (setting.verifier, setting.other_verifier):
+        if name in listwise:
+            raise ThinkbackError(
+                f"verifier `{name}` ranks the traces of `{setting.pool}` against each other in one call, and the study "
+                "verifies one trace at a time: name a verifier that scores each trace alone"
+            )
     if setting.dev is not None:
         check_development(log, setting, setting.dev)
     labels = shared_labels(setting.claims(log, "dataset", "labels"))
-    main = replay_methods(log, setting)
-    depth = pool_depth(log, setting)
+    main = runs.replay_methods(log, setting)
+    depth = analyses.pool_depth(log, setting)
     other = Methods(None, setting.cap, setting.verifier)
     others = sorted(contents.verifiers - {setting.verifier} - listwise)
     if setting.other_verifier is None and len(others) == 1:
         setting = replace(setting, other_verifier=others[0])
     if setting.other_verifier is not None:
-        other = replay_if_served(log, replace(setting, verifier=setting.other_verifier))
-    by_cap = {cap: replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps}
+        other = runs.replay_if_served(log, replace(setting, verifier=setting.other_verifier))
+    by_cap = {cap: runs.replay_if_served(log, replace(setting, cap=cap), (BEST, ADAPTIVE)) for cap in setting.caps}
     missing = _missing(main, other, by_cap)
     if setting.other_verifier is None:
-        missing |= {number: [_nothing_compared(others)] for number in OTHER}
+        nothing = "the log has one verifier that scores each trace alone, so nothing is compared"
+        several = f"the log has {len(others)} other verifiers ({listed(others)}): name one with `other_verifier`"
+        missing |= {number: [several if others else nothing] for number in OTHER}
     fixed, gaps = _budgets(log, setting, sorted({setting.cap, depth.size}))
     missing["B.4"] = [str(gap) for gap in gaps]
     spent = main.result.provenance["surrogate_s_per_example"] if main.result is not None else {}
+    parts: Mapping[tuple[str, str], ShownInterval | None] = {}
+    if main.result is not None and main.priced_by == "device_s":
+        parts = device_seconds(log, setting.pool, main.result, setting.settings)
     return Study(
         name=log.name,
         simulated=log.simulated,
@@ -165,13 +156,13 @@ def study_factcheck(log: Log, setting: FactcheckSetting) -> Study:
         caps=by_cap,
         budgets=fixed,
         budget_gaps=gaps,
-        gold=gold_within(log, setting, depth.size),
-        unresolved=unresolved(log, setting, depth.size),
-        sensitivity=sensitivity(log, setting, depth.size),
+        gold=analyses.gold_within(log, setting, depth.size),
+        unresolved=analyses.unresolved(log, setting, depth.size),
+        sensitivity=analyses.sensitivity(log, setting, depth.size),
         beyond=beyond(log, setting),
-        device_s=_device_seconds(log, setting, main),
-        wall_s=wall_clock(log, setting),
-        verified_elsewhere=verified_elsewhere(log, setting),
+        device_s=parts,
+        wall_s=analyses.wall_clock(log, setting),
+        verified_elsewhere=analyses.verified_elsewhere(log, setting),
         surrogate_s=spent.get(SURROGATE),
         datasets=tuple(setting.claims(log, "dataset")["dataset"].drop_nulls().unique().sort()),
         features_note=features_note(setting.features, contents.features),
@@ -179,14 +170,14 @@ def study_factcheck(log: Log, setting: FactcheckSetting) -> Study:
         missing=missing,
         warnings={
             "": main.warnings,
-            "B.4": tuple(dict.fromkeys(warning for made in fixed for warning in warnings_of(made.result))),
+            "B.4": tuple(dict.fromkeys(warning for made in fixed for warning in runs.warnings_of(made.result))),
             **dict.fromkeys(OTHER, other.warnings),
             **dict.fromkeys(LARGER, tuple(dict.fromkeys(w for methods in by_cap.values() for w in methods.warnings))),
         },
     )
 
 
-def _claims(log: Log, main: Methods, depth: Depth, dev: str | None) -> Iterator[Note]:
+def _claims(log: Log, main: Methods, depth: analyses.Depth, dev: str | None) -> Iterator[Note]:
     """How many claims are reported, and how many are not because they are learnt from."""
     of = "" if main.n == depth.claims else f" of the {depth.claims:,} that are asked about"
     yield note("claims", f"{main.n:,} claims{of} are reported")
@@ -202,13 +193,6 @@ def _notes(main: Methods) -> tuple[Note, ...]:
     shown = (one for one in notes if one.code != FREE and not (one.metrics and set(one.metrics) <= UNSHOWN))
     unlogged = (note("unlogged", text) for text in main.unlogged().values())
     return (*(note("left_out_file", text) for text in left_out), *shown, *unlogged)
-
-
-def _device_seconds(log: Log, setting: FactcheckSetting, main: Methods) -> dict[tuple[str, str], ShownInterval | None]:
-    """Of generation and of verification apart, where euros come from them."""
-    if main.result is None or main.priced_by != "device_s":
-        return {}
-    return device_seconds(log, setting.pool, main.result, setting.settings)
 
 
 def _missing(main: Methods, other: Methods, by_cap: Mapping[int, Methods]) -> dict[str, list[str]]:
@@ -231,7 +215,7 @@ def features_note(used: Sequence[str], known: Collection[str]) -> str:
         return ""
     reads = listed(used) or "no feature, only the answers and scores so far"
     lacking, spurned = ([name for name in without if (name in known) == has] for has in (False, True))
-    why = [f"the log lacks {listed(lacking)}"] if lacking else []
+    why = [f"missing in the log: {listed(lacking)}"] if lacking else []
     why += [f"{listed(spurned)} {'is' if len(spurned) == 1 else 'are'} not asked for"] if spurned else []
     return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
 
@@ -263,12 +247,6 @@ def told(methods: Methods) -> list[str]:
     return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in reasons.items()]
 
 
-def _nothing_compared(others: Sequence[str]) -> str:
-    if not others:
-        return "the log has one verifier that scores each trace alone, so nothing is compared"
-    return f"the log has {len(others)} other verifiers ({listed(others)}): name one with `other_verifier`"
-
-
 def shared_labels(claims: pl.DataFrame) -> tuple[str, ...]:
     """The label space of claims (columns dataset and labels). Raises ThinkbackError where they share none."""
     found = claims.select("dataset", pl.col("labels").fill_null([])).unique().sort("dataset")
@@ -297,16 +275,6 @@ def listwise_verifiers(log: Log, pool: str) -> frozenset[str]:
     scores = log.scan("verifications", ["trace_id", "verifier", "candidates"])
     ranked = scores.filter(pl.col("candidates").is_not_null()).join(traces, on="trace_id", how="semi")
     return frozenset(collect(ranked.select("verifier").unique(), log)["verifier"])
-
-
-def _refuse_listwise(listwise: Collection[str], pool: str, verifiers: Collection[str | None]) -> None:
-    """Raise ThinkbackError where one of the verifiers is listwise on the pool."""
-    for name in verifiers:
-        if name in listwise:
-            raise ThinkbackError(
-                f"verifier `{name}` ranks the traces of `{pool}` against each other in one call, and the study "
-                "verifies one trace at a time: name a verifier that scores each trace alone"
-            )
 
 
 def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:

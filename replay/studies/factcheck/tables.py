@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE, TOP, VOTE, Methods
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE, TOP, VERIFYING, VOTE, Methods
 from replay.studies.factcheck.sheets import Measure, SheetRow, ValueOf, sheet
 from replay.studies.factcheck.study import Study
 from toolkit.show import ShownInterval, Table
 
 GENERATED, BOTH = "prompt_tokens+completion_tokens", "generation_s+verification_s"
-VERIFYING = (BEST, ADAPTIVE, SURROGATE)
 CUT = "all caps are cut from one pool, so rows differ by their cap and not by their traces"
 
 
@@ -20,6 +19,7 @@ def main_tables(study: Study) -> dict[str, Table]:
     verifier = study.setting.other_verifier
     ablation = "Verifier ablation" + (f" ({verifier})" if verifier is not None else "")
     others = () if verifier is None else VERIFYING
+    prices = price_note(study, *study.caps.values())
     return {
         "table_5_1": quality(study, "5.1", "Baseline comparison", main, (TOP, VOTE, BEST)),
         "table_5_2": quality(study, "5.2", "Exhaustive BoN and Adaptive Stopping", main, (BEST, ADAPTIVE)),
@@ -31,19 +31,9 @@ def main_tables(study: Study) -> dict[str, Table]:
         "table_5_8": quality(study, "5.8", f"{ablation}: performance", other, others),
         "table_5_9": operations(study, "5.9", f"{ablation}: efficiency", other, others),
         "table_5_10": seconds(study, "5.10", f"{ablation}: latency and cost", other, others),
-        "table_5_11": by_cap(
-            study, "5.11", "Performance as the maximum trace budget increases", _quality_measures(study)
-        ),
-        "table_5_12": by_cap(
-            study, "5.12", "Computational efficiency as the maximum trace budget increases", (TRACES, *COUNTS)
-        ),
-        "table_5_13": by_cap(
-            study,
-            "5.13",
-            "Latency, summed runtime and cost as the maximum trace budget increases",
-            _seconds_measures(study),
-            price_note(study, *study.caps.values()),
-        ),
+        "table_5_11": by_cap(study, "5.11", "Performance", _quality_measures(study)),
+        "table_5_12": by_cap(study, "5.12", "Computational efficiency", (TRACES, *COUNTS)),
+        "table_5_13": by_cap(study, "5.13", "Latency, summed runtime and cost", _seconds_measures(study), prices),
     }
 
 
@@ -75,6 +65,7 @@ def by_cap(study: Study, number: str, title: str, measures: Sequence[Measure], *
         for cap, methods in study.caps.items()
         for name in (BEST, ADAPTIVE)
     ]
+    title = f"{title} as the maximum trace budget increases"
     return sheet(study, number, title, ("Max traces", "Method"), measures, rows, (CUT, *notes))
 
 
@@ -194,7 +185,7 @@ def price_note(study: Study, *runs: Methods) -> str:
     if not any(methods.priced_by == "device_s" for methods in runs):
         return f"cost: hours · {rate}"
     hours = "hours: summed latency of the calls, as in the thesis"
-    return f"{hours}; cost: of the device's own seconds, fewer where calls ran side by side · {rate}"
+    return f"{hours}; cost: of the device's own seconds, fewer where calls ran in parallel · {rate}"
 
 
 def seconds(study: Study, number: str, title: str, methods: Methods, names: Sequence[str]) -> Table:

@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from replay.studies.recovery import published, tables
 from replay.studies.recovery.policies import COMPLETED, EXPECTED_ACTION, NEAR, NEAR_LIMIT, TRUNCATION
-from replay.studies.recovery.published import (
-    published_action,
-    published_budget,
-    published_price,
-    published_requests,
-    published_rule,
-    verb,
-)
 from replay.studies.recovery.study import HEURISTICS, DatasetStudy
-from replay.studies.recovery.tables import (
-    ACCURACY,
-    ACTION_TOKENS,
-    ACTS_ON,
-    DATASET,
-    FIXES,
-    FLIPS,
-    PERCENT,
-    PLAIN_ACCURACY,
-    PLAIN_TOTAL,
-    POINTS,
-    POLICY,
-    PRICES,
-    PUBLISHED,
-    PUBLISHED_TOKENS,
-    TOKENS,
-    TOTAL,
-    headline,
-    layout,
-    limit,
-    means,
-    number,
-    paired_cell,
-    picked,
-)
+from replay.studies.recovery.tables import headline, layout, limit, means, number, paired_cell, picked
 from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
 
 RULES = {
@@ -53,47 +22,42 @@ RULES = {
 """Routing rules without a model, and the gate among completed attempts alone."""
 
 
-def rules_and_headroom(studies: Sequence[DatasetStudy]) -> Table:
+def rules_and_headroom(studies: tables.Studies) -> Table:
     """Routing rules against the fitted gate, and how far oracles are ahead (the paper's table 12)."""
     rows = []
     for study in studies:
         named = study.named
-        matched = study.named.matched
         always = named.always.get(study.roles.action, "")
-        shown = [always, named.primary, named.trees, *named.rules, *matched, *named.oracles]
+        shown = [always, named.primary, named.trees, *named.rules, *named.matched, *named.oracles]
         diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
         for policy in (name for name in shown if name in study.policies):
             cells = means(study, policy)
             compared = named.primary in study.policies and policy != named.primary
             ahead = paired_cell(study, policy, named.primary)[0] if compared else None
             measured = picked(cells, "accuracy", "intervention_rate", "action_tokens", "fix_rate", "flip_rate")
-            other = published_rule(study.dataset, _paper_rule(study, policy))
+            other = published.published_rule(study.dataset, _paper_rule(study, policy))
             theirs = picked(other, "accuracy_pct", "verify_pct", "flips_pct")
             remark = "diagnostic" if diagnostic[policy] else ""
             rows.append((study.dataset, policy, *measured, ahead, remark, *theirs))
     columns = [
-        DATASET, TableColumn("rule"), PLAIN_ACCURACY, ACTS_ON, ACTION_TOKENS, FIXES, FLIPS,
-        TableColumn("ahead of the gate, points", POINTS, "headroom"), TableColumn("remark"),
-        PUBLISHED, TableColumn("published acts on %", Number(1), "published_verify_pct"),
+        tables.DATASET, TableColumn("rule"), tables.PLAIN_ACCURACY, tables.ACTS_ON, tables.ACTION_TOKENS, tables.FIXES,
+        tables.FLIPS, TableColumn("ahead of the gate, points", tables.POINTS, "headroom"), TableColumn("remark"),
+        tables.PUBLISHED, TableColumn("published acts on %", Number(1), "published_verify_pct"),
         TableColumn("published flips %", Number(2), "published_flips_pct"),
     ]  # fmt: skip
+    there = {rule for study in studies for name, rule in study.named.rules.items() if name in study.policies}
+    told = [f"{name}: acts {meaning}" for name, meaning in RULES.items() if name in there]
     return layout(
         "Routing rules and headroom", columns, rows, studies,
-        "Diagnostics see gold and could not be run. Ahead of the gate: headroom, paired.", *_told_rules(studies),
+        "Diagnostics see gold and could not be run. Ahead of the gate: headroom, paired.",
+        *([f"{'; '.join(told)}."] if told else []),
     )  # fmt: skip
-
-
-def _told_rules(studies: Sequence[DatasetStudy]) -> list[str]:
-    """What the rules without a model act on, those that are there."""
-    shown = {rule for study in studies for name, rule in study.named.rules.items() if name in study.policies}
-    told = [f"{name}: acts {meaning}" for name, meaning in RULES.items() if name in shown]
-    return [f"{'; '.join(told)}."] if told else []
 
 
 def _paper_rule(study: DatasetStudy, policy: str) -> str:
     """What the paper calls a rule; empty where it has no such one."""
     named, action = study.named, study.roles.action
-    if verb(action) != "verify":
+    if published.verb(action) != "verify":
         return ""
     fixed = {named.always.get(action): "always verify", named.primary: "cheap features"}
     if policy in fixed:
@@ -108,7 +72,7 @@ def _paper_rule(study: DatasetStudy, policy: str) -> str:
     return f"{which} oracle, self-consistency samples" if pool in study.roles.samples else ""
 
 
-def screening(studies: Sequence[DatasetStudy]) -> Table:
+def screening(studies: tables.Studies) -> Table:
     """All logged actions before any gate (the paper's table 4)."""
     rows: list[tuple[Any, ...]] = []
     for row in studies[0].screening.iter_rows(named=True):
@@ -116,14 +80,15 @@ def screening(studies: Sequence[DatasetStudy]) -> Table:
             row, "action", "examples", "accuracy", "fix_rate", "flip_rate", "finalizer_rate", "truncation_rate",
             "action_tokens",
         )  # fmt: skip
-        other = published_action(row["dataset"], row["action"])
+        other = published.published_action(row["dataset"], row["action"])
         rows.append((*measured, *picked(other, "final_accuracy_pct", "fix_pct", "flip_pct", "action_tokens")))
     columns = [
-        TableColumn("action"), TableColumn("examples", TOKENS), TableColumn("accuracy %", Number(2, 100), "accuracy"),
-        FIXES, FLIPS, TableColumn("finalizer %", Number(2, 100), "finalizer_rate"),
-        TableColumn("truncated %", Number(2, 100), "truncation_rate"), ACTION_TOKENS, PUBLISHED,
+        TableColumn("action"), TableColumn("examples", tables.TOKENS),
+        TableColumn("accuracy %", Number(2, 100), "accuracy"), tables.FIXES, tables.FLIPS,
+        TableColumn("finalizer %", Number(2, 100), "finalizer_rate"),
+        TableColumn("truncated %", Number(2, 100), "truncation_rate"), tables.ACTION_TOKENS, tables.PUBLISHED,
         TableColumn("published fixes %", Number(2), "published_fix_pct"),
-        TableColumn("published flips %", Number(2), "published_flip_pct"), PUBLISHED_TOKENS,
+        TableColumn("published flips %", Number(2), "published_flip_pct"), tables.PUBLISHED_TOKENS,
     ]  # fmt: skip
     return layout(
         "Screening of the actions", columns, rows, studies,
@@ -132,7 +97,7 @@ def screening(studies: Sequence[DatasetStudy]) -> Table:
     )  # fmt: skip
 
 
-def budgets(studies: Sequence[DatasetStudy]) -> Table:
+def budgets(studies: tables.Studies) -> Table:
     """Longer initial budgets (the paper's table 20)."""
     rows = []
     for study in studies:
@@ -142,21 +107,22 @@ def budgets(studies: Sequence[DatasetStudy]) -> Table:
                 measured = picked(
                     means(study, policy), "accuracy", "total_tokens", "finalizers", "truncated", "fix_rate", "flip_rate"
                 )
-                other = published_budget(study.dataset, limit(study, pool))
+                other = published.published_budget(study.dataset, limit(study, pool))
                 theirs = picked(other, "accuracy_pct", "total_tokens", "truncation_pct")
                 rows.append((study.dataset, policy, *measured, *theirs))
     columns = [
-        DATASET, TableColumn("initial budget", key="policy"), ACCURACY, TOTAL,
-        TableColumn("finalizer %", PERCENT, "finalizers"), TableColumn("truncated %", PERCENT, "truncated"),
+        tables.DATASET, TableColumn("initial budget", key="policy"), tables.ACCURACY, tables.TOTAL,
+        TableColumn("finalizer %", tables.PERCENT, "finalizers"),
+        TableColumn("truncated %", tables.PERCENT, "truncated"),
         TableColumn("right where the base is wrong %", Number(2, 100), "fix_rate"),
         TableColumn("wrong where it is right %", Number(2, 100), "flip_rate"),
-        PUBLISHED, PUBLISHED_TOKENS,
+        tables.PUBLISHED, tables.PUBLISHED_TOKENS,
         TableColumn("published truncated %", Number(1), "published_truncation_pct"),
     ]  # fmt: skip
     return layout("Initial budgets", columns, rows, studies)
 
 
-def tokens(studies: Sequence[DatasetStudy]) -> Table:
+def tokens(studies: tables.Studies) -> Table:
     """Where the realised tokens go: the base attempt, finalizers, the action, everything."""
     rows = []
     for study in studies:
@@ -176,10 +142,10 @@ def tokens(studies: Sequence[DatasetStudy]) -> Table:
                 number(cells, "action_tokens") if acts else None, number(cells, "total_tokens"), number(cells, "calls"),
             ))  # fmt: skip
     columns = [
-        DATASET, TableColumn("policy"), TableColumn("base tokens", TOKENS, "base_tokens"),
+        tables.DATASET, TableColumn("policy"), TableColumn("base tokens", tables.TOKENS, "base_tokens"),
         TableColumn("finalizer calls", Number(2), "finalizers"),
-        TableColumn("finalizer tokens", TOKENS, "finalizer_tokens"),
-        ACTION_TOKENS, TableColumn("total tokens", TOKENS, "total_tokens"),
+        TableColumn("finalizer tokens", tables.TOKENS, "finalizer_tokens"),
+        tables.ACTION_TOKENS, TableColumn("total tokens", tables.TOKENS, "total_tokens"),
         TableColumn("calls", Number(2)),
     ]  # fmt: skip
     return layout(
@@ -189,23 +155,23 @@ def tokens(studies: Sequence[DatasetStudy]) -> Table:
     )  # fmt: skip
 
 
-def prices(studies: Sequence[DatasetStudy]) -> Table:
+def prices(studies: tables.Studies) -> Table:
     """What 1,000 requests cost at several prices per million tokens (the paper's table 28)."""
     rows = []
     priced = any((study.result.summary["metric"] == "cost_per_1000").any() for study in studies)
     for study in studies:
         base = number(means(study, study.named.base), "total_tokens")
         for policy, part, what in headline(study):
-            cells, other = means(study, policy), published_price(study.dataset, part, what)
+            cells, other = means(study, policy), published.published_price(study.dataset, part, what)
             tokens = number(cells, "total_tokens")
-            costs = [None if tokens is None else tokens * price / 1000 for price in PRICES]
+            costs = [None if tokens is None else tokens * price / 1000 for price in tables.PRICES]
             relative = tokens / base if tokens is not None and base else None
             own = [cells.get("cost_per_1000")] if priced else []
             rows.append((study.dataset, policy, tokens, *costs, relative, *own,
                          other.get("usd_per_1000_requests"), other.get("relative_cost")))  # fmt: skip
     columns = [
-        DATASET, POLICY, PLAIN_TOTAL,
-        *(TableColumn(f"at {price:g} per million", Number(2), f"per_1000_at_{price:g}") for price in PRICES),
+        tables.DATASET, tables.POLICY, tables.PLAIN_TOTAL,
+        *(TableColumn(f"at {price:g} per million", Number(2), f"per_1000_at_{price:g}") for price in tables.PRICES),
         TableColumn("relative", Number(2)),
         *([TableColumn("at the models' prices", NumberWithInterval(2), "per_1000_priced")] if priced else []),
         TableColumn("published at 0.5", Number(2), "published_per_1000_at_0.5"),
@@ -217,7 +183,7 @@ def prices(studies: Sequence[DatasetStudy]) -> Table:
     )  # fmt: skip
 
 
-def per_1000(studies: Sequence[DatasetStudy]) -> Table:
+def per_1000(studies: tables.Studies) -> Table:
     """What each comparison means for 1,000 requests (the paper's table 21)."""
     rows: list[tuple[Any, ...]] = []
     for study in studies:
@@ -228,7 +194,7 @@ def per_1000(studies: Sequence[DatasetStudy]) -> Table:
             if first in study.policies and second in study.policies:
                 one, two = study.values(first), study.values(second)
                 acted = two["action_tokens"] - one["action_tokens"] if first not in named.budgets.values() else None
-                other = published_requests(study.dataset, _paper_comparison(study, first, second))
+                other = published.published_requests(study.dataset, _paper_comparison(study, first, second))
                 saved, kind = other.get("tokens_saved"), other.get("tokens_kind")
                 rows.append((
                     study.dataset, f"{first} in place of {second}", _times(two["calls"] - one["calls"]),
@@ -239,15 +205,15 @@ def per_1000(studies: Sequence[DatasetStudy]) -> Table:
                     saved if kind == "total tokens" else None, other.get("flips_avoided"),
                 ))  # fmt: skip
     columns = [
-        DATASET, TableColumn("comparison"), TableColumn("calls avoided", TOKENS, "calls_avoided"),
-        TableColumn("action tokens saved", TOKENS, "action_tokens_saved"),
-        TableColumn("total tokens saved", TOKENS, "total_tokens_saved"),
+        tables.DATASET, TableColumn("comparison"), TableColumn("calls avoided", tables.TOKENS, "calls_avoided"),
+        TableColumn("action tokens saved", tables.TOKENS, "action_tokens_saved"),
+        TableColumn("total tokens saved", tables.TOKENS, "total_tokens_saved"),
         TableColumn("flips avoided", Number(1), "flips_avoided"),
         TableColumn("more right answers", Number(1, signed=True), "more_right"),
-        TableColumn("published calls", TOKENS, "published_calls_avoided"),
-        TableColumn("published action tokens", TOKENS, "published_action_tokens_saved"),
-        TableColumn("published total tokens", TOKENS, "published_total_tokens_saved"),
-        TableColumn("published flips", TOKENS, "published_flips_avoided"),
+        TableColumn("published calls", tables.TOKENS, "published_calls_avoided"),
+        TableColumn("published action tokens", tables.TOKENS, "published_action_tokens_saved"),
+        TableColumn("published total tokens", tables.TOKENS, "published_total_tokens_saved"),
+        TableColumn("published flips", tables.TOKENS, "published_flips_avoided"),
     ]  # fmt: skip
     return layout("Per 1,000 requests", columns, rows, studies)
 
@@ -257,15 +223,15 @@ def _paper_comparison(study: DatasetStudy, first: str, second: str) -> str:
     parts = {policy: (part, what) for policy, part, what in headline(study)}
     (part, what), (other, action) = parts[first], parts[second]
     if part == "selective" and other == "always":
-        return f"selective {verb(what)} against always {verb(action)}"
-    return f"base {what} against selective {verb(action)}" if part == "budget" else ""
+        return f"selective {published.verb(what)} against always {published.verb(action)}"
+    return f"base {what} against selective {published.verb(action)}" if part == "budget" else ""
 
 
 def _times(values: np.ndarray) -> float | None:
     return None if np.isnan(values).any() else 1000 * float(values.mean())
 
 
-def seconds(studies: Sequence[DatasetStudy]) -> Table:
+def seconds(studies: tables.Studies) -> Table:
     """Seconds of the whole path: what a user waits."""
     rows = [
         (study.dataset, *picked(row, "policy", "mean", "p50", "p95", "p99"))
@@ -274,7 +240,7 @@ def seconds(studies: Sequence[DatasetStudy]) -> Table:
         if row["policy"] in {name for name, _, _ in headline(study)}
     ]
     columns = [
-        DATASET, POLICY, *(TableColumn(name, Number(2)) for name in ("mean", "p50", "p95", "p99"))
+        tables.DATASET, tables.POLICY, *(TableColumn(name, Number(2)) for name in ("mean", "p50", "p95", "p99"))
     ]  # fmt: skip
     return layout(
         "Seconds of the whole path", columns, rows, studies,
@@ -283,7 +249,7 @@ def seconds(studies: Sequence[DatasetStudy]) -> Table:
     )  # fmt: skip
 
 
-def joint(studies: Sequence[DatasetStudy]) -> Table:
+def joint(studies: tables.Studies) -> Table:
     """Initial budget x gate x action, and what each loses to the best that costs no more."""
     rows = []
     for study in studies:
@@ -299,7 +265,7 @@ def joint(studies: Sequence[DatasetStudy]) -> Table:
             better, front = (None, None) if best is None else ("", "●") if on_front else (best[0], "")
             rows.append((study.dataset, policy, accuracy, tokens, regret, better, front))
     columns = [
-        DATASET, TableColumn("budget, action, gate", key="policy"), PLAIN_ACCURACY, PLAIN_TOTAL,
+        tables.DATASET, TableColumn("budget, action, gate", key="policy"), tables.PLAIN_ACCURACY, tables.PLAIN_TOTAL,
         TableColumn("regret, points", NumberWithInterval(2, 100), "regret"),
         TableColumn("best for no more tokens", key="best"), TableColumn("front", key="on_front"),
     ]  # fmt: skip
@@ -309,7 +275,7 @@ def joint(studies: Sequence[DatasetStudy]) -> Table:
     )  # fmt: skip
 
 
-def sweep(studies: Sequence[DatasetStudy]) -> Table:
+def sweep(studies: tables.Studies) -> Table:
     """The primary gate at every tenth of the rate, with bands for the whole curve."""
     rows: list[tuple[Any, ...]] = []
     for study in studies:
@@ -324,11 +290,13 @@ def sweep(studies: Sequence[DatasetStudy]) -> Table:
         for place in places:
             threshold, rate = rates["threshold"][int(place)], rates["estimate"][int(place)]
             cells = (wide.get((threshold, name)) for name in ("accuracy", "flip_rate", "flips_among", "total_tokens"))
-            rows.append((study.dataset, rate, _threshold(threshold), *cells))
+            # digits that tell a threshold from its neighbours
+            told = f"{threshold:.4g}" if np.isfinite(threshold) else "never" if threshold > 0 else "always"
+            rows.append((study.dataset, rate, told, *cells))
     columns = [
-        DATASET, ACTS_ON, TableColumn("threshold"), ACCURACY,
+        tables.DATASET, tables.ACTS_ON, TableColumn("threshold"), tables.ACCURACY,
         TableColumn("flips %", NumberWithInterval(2, 100), "flip_rate"),
-        TableColumn("flips among those %", NumberWithInterval(1, 100), "flips_among"), TOTAL,
+        TableColumn("flips among those %", NumberWithInterval(1, 100), "flips_among"), tables.TOTAL,
     ]  # fmt: skip
     return layout(
         "Threshold sweep of the primary gate", columns, rows, studies,
@@ -337,12 +305,7 @@ def sweep(studies: Sequence[DatasetStudy]) -> Table:
     )  # fmt: skip
 
 
-def _threshold(value: float) -> str:
-    """A threshold with digits that tell it from its neighbours."""
-    return f"{value:.4g}" if np.isfinite(value) else "never" if value > 0 else "always"
-
-
-COST_TABLES: dict[str, Callable[[Sequence[DatasetStudy]], Table]] = {
+COST_TABLES: dict[str, Callable[[tables.Studies], Table]] = {
     "rules_and_headroom": rules_and_headroom,
     "screening": screening,
     "budgets": budgets,

@@ -63,6 +63,11 @@ class PolicyNames:
     trees: str = ""
     joint: Mapping[str, str] = field(default_factory=dict)  # budget, action and gate -> policy
 
+    @property
+    def unfitted(self) -> list[str]:
+        """Policies of rules without a fit that the recommendation compares."""
+        return [name for name, rule in self.rules.items() if rule == TRUNCATION]
+
 
 def build_policies(roles: Roles, contents: Contents) -> tuple[tuple[Policy, ...], PolicyNames]:
     """Every policy but the matched ones, which need the primary gate's rate, and their names."""
@@ -151,11 +156,6 @@ def _rules(roles: Roles, contents: Contents) -> dict[str, tuple[str, Gate]]:
         completed = Threshold(signal="truncated", below=1.0)
         found[COMPLETED] = COMPLETED, AllOf((Threshold(file=roles.gates[roles.action]), completed))
     return found | {name: (name, Threshold(file=gate)) for name, gate in roles.heuristics.items()}
-
-
-def unfitted(named: PolicyNames) -> list[str]:
-    """Policies of rules without a fit that the recommendation compares."""
-    return [name for name, rule in named.rules.items() if rule == TRUNCATION]
 
 
 def missing_rules(roles: Roles, contents: Contents, features: Mapping[str, str]) -> Iterator[str]:

@@ -22,19 +22,12 @@ from replay.kinds.sample import Sample
 from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
 from replay.policies.toml import PolicyFile
-from replay.runs.gate_sweep import Branches, band_table, curve, gather
+from replay.runs.gate_sweep import CURVE, Branches, band_table, curve, gather
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.runs.store import resampling_units
 from replay.studies.recovery.checks import check_gate, refuse_seen, revision_pools
-from replay.studies.recovery.policies import (
-    PolicyNames,
-    Roles,
-    build_policies,
-    matched_policies,
-    missing_rules,
-    unfitted,
-)
+from replay.studies.recovery.policies import PolicyNames, Roles, build_policies, matched_policies, missing_rules
 from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.log import Log, collect
 from toolkit.notes import Note
@@ -42,7 +35,6 @@ from toolkit.stats import Settings
 
 HEURISTICS = {"difficulty": "difficulty", "verification need": "verification_need"}
 """Routing rules on one feature, where the log has it."""
-MEAN_COLUMNS = ("correct", "fix", "flip", "intervened", "action_tokens", "total_tokens", "calls", "latency_s")
 
 
 @dataclass(frozen=True)
@@ -87,7 +79,7 @@ class DatasetStudy:
     def values(self, policy: str) -> dict[str, np.ndarray]:
         """Columns of a policy's outcomes (N,), by example_id."""
         frame = self.result.outcomes.filter(pl.col("policy") == policy).sort("example_id")
-        return {c: frame[c].fill_null(np.nan).to_numpy() for c in (*MEAN_COLUMNS, "finalizers", "truncated")}
+        return {c: frame[c].fill_null(np.nan).to_numpy() for c in (*CURVE, "finalizers", "truncated")}
 
     @property
     def settings(self) -> Settings:
@@ -302,8 +294,10 @@ def study_dataset(
     else:
         result = _run(log, policies, named, where, asked)
     ids = result.outcomes["example_id"].unique().sort()
+    clusters = collect(log.scan("examples", ["example_id", "cluster"]), log)
     study = DatasetStudy(
-        dataset=dataset, roles=roles, named=named, result=result, seconds=result.seconds, cluster=_units(log, ids),
+        dataset=dataset, roles=roles, named=named, result=result, seconds=result.seconds,
+        cluster=resampling_units(_aligned(ids, clusters)).to_numpy(),
         curve=None if branches is None else curve(branches),
         band=None if branches is None else band_table(branches, asked.settings),
         reports=_reports(log, roles, named, result, asked, where, ids), state=_state(log, roles.base, ids),
@@ -331,12 +325,6 @@ def _reports(
         for policy, (shown, gate) in gates.items()
         if policy in served
     }
-
-
-def _units(log: Log, ids: pl.Series) -> np.ndarray:
-    """What each example (N,) is resampled with."""
-    examples = collect(log.scan("examples", ["example_id", "cluster"]), log)
-    return resampling_units(_aligned(ids, examples)).to_numpy()
 
 
 def _aligned(ids: pl.Series, rows: pl.DataFrame) -> pl.DataFrame:
@@ -383,7 +371,7 @@ def _recommendation(study: DatasetStudy, asked: RecoverySetting) -> Recommendati
         return {name: study.values(name) for name in names if name in served}
 
     named = study.named
-    selective = [*named.selective.values(), *unfitted(named)]
+    selective = [*named.selective.values(), *named.unfitted]
     return recommend(
         (named.base, study.values(named.base)),
         outcomes(list(named.budgets.values())),

@@ -9,31 +9,32 @@ from typing import Any
 import numpy as np
 
 from replay.gatefit.report import FROZEN, HERE
+from replay.studies.recovery import published
 from replay.studies.recovery.gaps import told_gaps, warnings_of
-from replay.studies.recovery.published import (
-    published_comparison,
-    published_gate,
-    published_policy,
-    published_state,
-    verb,
-)
 from replay.studies.recovery.study import DatasetStudy
-from replay.studies.transcribed import PublishedRow
+from toolkit.columns import metric_column
 from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 from toolkit.stats import interval, paired_interval, paired_reduction
-from toolkit.stats.calibration import CalibrationScores
 
+Studies = Sequence[DatasetStudy]
 PERCENT, POINTS, TOKENS = Number(1, 100), NumberWithInterval(2, 100, signed=True), Number(0)
 DATASET = TableColumn("data set", key="dataset")
 POLICY = TableColumn("policy")
-ACCURACY = TableColumn("accuracy %", NumberWithInterval(1, 100), "accuracy")
-PLAIN_ACCURACY = TableColumn("accuracy %", PERCENT, "accuracy")
+
+
+def _headed(metric: str, form: Number | NumberWithInterval) -> TableColumn:
+    """A metric's column under the heading that it has everywhere."""
+    return TableColumn(metric_column(metric).heading, form, metric)
+
+
+ACCURACY = _headed("accuracy", NumberWithInterval(1, 100))
+PLAIN_ACCURACY = _headed("accuracy", PERCENT)
 ACTS_ON = TableColumn("acts on %", PERCENT, "intervention_rate")
-CALLS = TableColumn("calls", Number(2))
+CALLS = _headed("calls", Number(2))
 TOTAL = TableColumn("total tokens", NumberWithInterval(0), "total_tokens")
 PLAIN_TOTAL = TableColumn("total tokens", TOKENS, "total_tokens")
-FIXES = TableColumn("fixes %", Number(2, 100), "fix_rate")
-FLIPS = TableColumn("flips %", Number(2, 100), "flip_rate")
+FIXES = _headed("fix_rate", Number(2, 100))
+FLIPS = _headed("flip_rate", Number(2, 100))
 PUBLISHED = TableColumn("published %", Number(2), "published_accuracy_pct")
 PUBLISHED_TOKENS = TableColumn("published tokens", TOKENS, "published_tokens")
 ACTION_TOKENS = TableColumn("action tokens", TOKENS, "action_tokens")
@@ -44,11 +45,7 @@ PRICES = (0.1, 0.5, 2.0, 10.0)
 
 
 def layout(
-    title: str,
-    columns: Sequence[TableColumn],
-    rows: Sequence[tuple[Any, ...]],
-    study: Sequence[DatasetStudy],
-    *notes: str,
+    title: str, columns: Sequence[TableColumn], rows: Sequence[tuple[Any, ...]], study: Studies, *notes: str
 ) -> Table:
     """A table of the study, with what every one of them must say; why cells are dashes stands beneath.
 
@@ -125,7 +122,7 @@ def limit(study: DatasetStudy, pool: str) -> str:
     return str(limits.get(pool, "")) if limits.get(study.roles.base) == PAPER_LIMIT else ""
 
 
-def budget_matched(studies: Sequence[DatasetStudy]) -> Table:
+def budget_matched(studies: Studies) -> Table:
     """Accuracy, calls, realised tokens, fixes and flips of every policy (the paper's tables 2, 8 and 9)."""
     rows = []
     for study in studies:
@@ -137,7 +134,9 @@ def budget_matched(studies: Sequence[DatasetStudy]) -> Table:
                 cells, "accuracy", "intervention_rate", "calls", "action_tokens", "total_tokens", "finalizers",
                 "fix_rate", "flip_rate",
             )  # fmt: skip
-            other = picked(published_policy(study.dataset, part, what), "accuracy_pct", "total_tokens", "flips_pct")
+            other = picked(
+                published.published_policy(study.dataset, part, what), "accuracy_pct", "total_tokens", "flips_pct"
+            )
             rows.append((study.dataset, policy, *measured, *other))
     columns = [
         DATASET, POLICY, ACCURACY, ACTS_ON, CALLS, ACTION_TOKENS, TOTAL, TableColumn("finalizers", Number(2)), FIXES,
@@ -166,7 +165,7 @@ def comparisons(study: DatasetStudy) -> list[tuple[str, str, str, str]]:
     action = study.roles.action
     always = named.always.get(action, "")
     longest = next(reversed(list(named.budgets.values())), "")
-    verify = verb(action) or action.replace("_", " ")
+    verify = published.verb(action) or action.replace("_", " ")
     if named.primary:
         found += [
             (named.primary, always, "correct", f"accuracy, selective {verify} minus always {verify}"),
@@ -188,7 +187,7 @@ def comparisons(study: DatasetStudy) -> list[tuple[str, str, str, str]]:
     return [one for one in found if one[0] in study.policies and one[1] in study.policies]
 
 
-def paired(studies: Sequence[DatasetStudy]) -> Table:
+def paired(studies: Studies) -> Table:
     """Paired differences with intervals and p (the paper's table 10)."""
     rows: list[tuple[Any, ...]] = []
     for study in studies:
@@ -198,11 +197,11 @@ def paired(studies: Sequence[DatasetStudy]) -> Table:
                 cell, p_value = _saved(study, first, second), None
             else:
                 cell, p_value = paired_cell(study, first, second, metric, scale)
-            other = _other(published_comparison(study.dataset, name))
-            rows.append((study.dataset, first, second, label, cell, p_value, *other))
+            other = published.published_comparison(study.dataset, name)
+            theirs = ShownInterval.of(tuple(picked(other, "difference", "ci95_low", "ci95_high")))
+            rows.append((study.dataset, first, second, label, cell, p_value, theirs, other.get("p")))
     columns = [
-        DATASET, POLICY, TableColumn("minus", key="baseline"),
-        TableColumn("what", key="metric"),
+        DATASET, POLICY, TableColumn("minus", key="baseline"), TableColumn("what", key="metric"),
         TableColumn("difference", NumberWithInterval(2, signed=True)), TableColumn("p", Number(4), "p_value"),
         TableColumn("published", NumberWithInterval(2, signed=True)),
         TableColumn("published p", Number(3), "published_p"),
@@ -211,11 +210,6 @@ def paired(studies: Sequence[DatasetStudy]) -> Table:
         "Paired comparisons", columns, rows, studies,
         "Each on the same examples and the same resamples; p is two-sided.",
     )  # fmt: skip
-
-
-def _other(found: PublishedRow) -> tuple[ShownInterval | None, float | None]:
-    numbers = picked(found, "difference", "ci95_low", "ci95_high")
-    return ShownInterval.of(tuple(numbers)), found.get("p")
 
 
 def _saved(study: DatasetStudy, first: str, second: str) -> ShownInterval | None:
@@ -227,21 +221,18 @@ def _saved(study: DatasetStudy, first: str, second: str) -> ShownInterval | None
     return ShownInterval.of((found.difference, found.low, found.high), 100)
 
 
-def _judged(found: CalibrationScores) -> list[float | None]:
-    """AUROC, AUPRC, Brier and calibration error; None where there is none."""
-    return [None if np.isnan(one) else one for one in (found.auroc, found.auprc, found.brier, found.ece)]
-
-
-def gates(studies: Sequence[DatasetStudy]) -> Table:
+def gates(studies: Studies) -> Table:
     """Gates on the reported examples: accuracy, rate, discrimination, calibration (the paper's table 3)."""
     rows = []
     for study in studies:
         for name, report in study.reports.items():
             frozen, there = report.rule(FROZEN), report.rule(HERE)
             shown = picked(frozen, "threshold", "accuracy", "intervention_rate", "fix_rate", "flip_rate")
-            chosen, other = picked(there, "threshold", "accuracy"), published_gate(study.dataset, name)
+            chosen, other = picked(there, "threshold", "accuracy"), published.published_gate(study.dataset, name)
             theirs = picked(other, "accuracy_pct", "verify_pct")
-            rows.append((study.dataset, name, *shown, *_judged(report.calibration), *chosen, *theirs))
+            scores = (getattr(report.calibration, score) for score in ("auroc", "auprc", "brier", "ece"))
+            judged = (None if np.isnan(score) else score for score in scores)
+            rows.append((study.dataset, name, *shown, *judged, *chosen, *theirs))
     columns = [
         DATASET, TableColumn("gate for", key="gate"), TableColumn("threshold", Number(4)), PLAIN_ACCURACY,
         TableColumn("fires %", PERCENT, "intervention_rate"), FIXES, FLIPS,
@@ -257,14 +248,14 @@ def gates(studies: Sequence[DatasetStudy]) -> Table:
     )  # fmt: skip
 
 
-def subgroups(studies: Sequence[DatasetStudy]) -> Table:
+def subgroups(studies: Studies) -> Table:
     """Accuracy by state of the base attempt (the paper's table 11)."""
     rows: list[tuple[Any, ...]] = []
     for study in studies:
         named = study.named
         shown = [named.base, *named.always.values(), *named.selective.values()]
         for state, on in study.state.items():
-            other = published_state(study.dataset, state)
+            other = published.published_state(study.dataset, state)
             known = {
                 named.base: "base_accuracy_pct",
                 named.always.get("active_verify"): "always_verify_accuracy_pct",
@@ -287,7 +278,7 @@ def subgroups(studies: Sequence[DatasetStudy]) -> Table:
     return layout("By state of the base attempt", columns, rows, studies)
 
 
-TABLES: dict[str, Callable[[Sequence[DatasetStudy]], Table]] = {
+TABLES: dict[str, Callable[[Studies], Table]] = {
     "budget_matched": budget_matched,
     "paired": paired,
     "gates": gates,

@@ -42,18 +42,20 @@ def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str])
     asked = set(tables)
     for low, high in example_blocks(log, known, BLOCK_ROWS):
         here = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
-        frames = {
-            table: collect(log.scan(table, _COLUMNS[kind_of(table)], rows=True).filter(here), log) for table in known
-        }
+        frames = {name: collect(log.scan(name, _COLUMNS[kind_of(name)], rows=True).filter(here), log) for name in known}
         examples = frames.get("examples", _empty(log, "examples"))
         traces = frames.get("traces", _empty(log, "traces"))
         for table in tables:
             _check_keys(faults, table, frames[table], hashes)
             frame = frames[table]
             if table != "examples" and ("examples" in known or not log.has("examples")):
-                frame = _check_example_ids(faults, table, frame, examples)
+                unknown = frame.join(examples, on="example_id", how="anti")
+                message = "{example_id} is unknown: add it to examples, or remove the rows"
+                faults.add_rows(table, "example_id", "unknown", unknown, message)
+                frame = frame.join(unknown, on="example_id", how="anti") if unknown.height else frame
             if "trace_id" in keys_of(table) and table != "traces" and ("traces" in known or not log.has("traces")):
-                _check_trace_ids(faults, table, frame, traces)
+                unknown = frame.join(traces, on=["trace_id", "example_id"], how="anti")
+                faults.add_rows(table, "trace_id", "unknown", unknown, lambda row: _unknown_trace(log, row, "trace_id"))
         if "traces" in asked:
             check_traces(faults, traces, examples, gaps, lambda row: _unknown_trace(log, row, "parent_id"))
         if "verifications" in asked:
@@ -103,19 +105,6 @@ def _add_duplicates(faults: Faults, table: str, keys: list[str], candidates: pl.
         return f"a second row of {named}: keep one; a retry belongs into a log of its own, to be merged"
 
     faults.add_rows(table, keys[0] if len(keys) < 3 else keys[-1], "duplicate", later, message)
-
-
-def _check_example_ids(faults: Faults, table: str, frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
-    """Add the rows of unknown examples; return the others."""
-    unknown = frame.join(examples, on="example_id", how="anti")
-    message = "{example_id} is unknown: add it to examples, or remove the rows"
-    faults.add_rows(table, "example_id", "unknown", unknown, message)
-    return frame.join(unknown, on="example_id", how="anti") if unknown.height else frame
-
-
-def _check_trace_ids(faults: Faults, table: str, frame: pl.DataFrame, traces: pl.DataFrame) -> None:
-    unknown = frame.join(traces, on=["trace_id", "example_id"], how="anti")
-    faults.add_rows(table, "trace_id", "unknown", unknown, lambda row: _unknown_trace(faults.log, row, "trace_id"))
 
 
 def _unknown_trace(log: Log, row: dict[str, Any], column: str) -> str:

@@ -184,15 +184,10 @@ def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataF
     present = checks.select("pool", "example_id").unique()
     claim = ["pool", "example_id", "claim"]
     ended = checks.filter(~none).sort("round").group_by(claim).agg(n=pl.len(), last=pl.col("verdict").last())
-    open_claims = (
-        ended.filter(pl.col("last") == "not_enough").group_by("pool", "example_id").agg(limit=pl.col("n").min())
-    )
+    open_claims = ended.filter(pl.col("last") == "not_enough").group_by("pool", "example_id").agg(limit=pl.min("n"))
     unit = ["pool", "example_id", "unit"]
-    stream = (
-        checks.filter(pl.col("stage") == "stream")
-        .group_by(unit)
-        .agg(n=pl.col("claim").filter(~none).n_unique(), closed=none.any())
-    )
+    streamed = checks.filter(pl.col("stage") == "stream").group_by(unit)
+    stream = streamed.agg(n=pl.col("claim").filter(~none).n_unique(), closed=none.any())
     unclosed = stream.filter(~pl.col("closed")).group_by("pool", "example_id").agg(limit=pl.col("n").min())
     parts = []
     for cap, bound, lack in (

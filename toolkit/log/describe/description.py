@@ -56,11 +56,14 @@ class Description:
 
         state = "sealed" if self.sealed else "unsealed"
         title = f"{self.name} ({state}): {self.examples:,} examples, {self.judged:,} of them judged"
+        # `any` where nothing limits a policy, `none` where not even 1 is supported
+        words = (pl.col(n).cast(pl.String).replace("0", "none").fill_null("any") for n in ("all", "most"))
+        caps = self.caps.with_columns(words).rename({"most": "95 %"})
         made = [
             _table(title, self.tables, above=[SIMULATED] if self.simulated else [], below=self.notes),
             _table("Traces", self.pools),
             _table("Verifiers", self.verifiers, below=[_COVERED]),
-            _table("Policies that the log supports", _worded(self.caps), below=_below(self.caps)),
+            _table("Policies that the log supports", caps, below=_below(self.caps)),
         ]
         return [table for table in made if table is not None]
 
@@ -71,12 +74,6 @@ def _below(caps: pl.DataFrame) -> list[str]:
     if exact:
         notes.append(f"{'; '.join(exact)}: smaller caps may not be supported, since one call's traces stay together")
     return notes
-
-
-def _worded(caps: pl.DataFrame) -> pl.DataFrame:
-    """Caps as words: `any` where nothing limits them, `none` where not even 1 is supported."""
-    words = (pl.col(n).cast(pl.String).replace("0", "none").fill_null("any") for n in ("all", "most"))
-    return caps.with_columns(words).rename({"most": "95 %"})
 
 
 def _table(title: str, frame: pl.DataFrame, above: Sequence[str] = (), below: Sequence[str] = ()) -> Table | None:

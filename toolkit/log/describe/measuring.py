@@ -7,15 +7,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from toolkit.log.contract.problems import UNFINISHED, LogError
-from toolkit.log.describe.caps import (
-    VERIFIED,
-    caps_frame,
-    limits_of_actions,
-    limits_of_checks,
-    limits_of_pools,
-    limits_of_rounds,
-    limits_of_verifiers,
-)
+from toolkit.log.describe import caps
 from toolkit.log.describe.description import Description
 from toolkit.log.read.example_blocks import BLOCK_ROWS, example_blocks
 from toolkit.log.read.log import Log, collect
@@ -65,7 +57,7 @@ def describe_log(log: Log) -> Description:
         tables=pl.DataFrame(shards, schema=schema),
         pools=_pools(pl.concat(sums.sizes)),
         verifiers=_verifiers(sums),
-        caps=caps_frame(_of_scored(pl.concat(sums.limits), pl.concat(sums.verified)), sums.examples),
+        caps=caps.caps_frame(_of_scored(pl.concat(sums.limits), pl.concat(sums.verified)), sums.examples),
         notes=log.warnings,
     )
 
@@ -96,11 +88,11 @@ def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
     rounds = _read(log, "rounds", ("example_id", "pool", "hop", "round"), here)
     checks = _read(log, "checks", ("example_id", "pool", "claim", "round", "stage", "verdict", "unit"), here)
     sums.limits += [
-        limits_of_pools(ids, traces, log.pools_without_prefix()),
-        limits_of_verifiers(ids, traces, marked, log.pools_without_prefix(), sums.verifiers),
-        limits_of_actions(ids, traces),
-        limits_of_rounds(ids, examples, rounds),
-        limits_of_checks(ids, examples, checks),
+        caps.limits_of_pools(ids, traces, log.pools_without_prefix()),
+        caps.limits_of_verifiers(ids, traces, marked, log.pools_without_prefix(), sums.verifiers),
+        caps.limits_of_actions(ids, traces),
+        caps.limits_of_rounds(ids, examples, rounds),
+        caps.limits_of_checks(ids, examples, checks),
     ]
     sums.examples += ids.height  # so that the next block numbers its examples from here
 
@@ -108,7 +100,7 @@ def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
 def _of_scored(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
     """Without the pools that a verifier has not scored anywhere."""
     scored = verified.filter(pl.col("action") == "solve").select(of=pl.format("{} by {}", "pool", "verifier")).unique()
-    return limits.filter(~pl.col("kind").is_in(VERIFIED) | pl.col("of").is_in(scored["of"].implode()))
+    return limits.filter(~pl.col("kind").is_in(caps.VERIFIED) | pl.col("of").is_in(scored["of"].implode()))
 
 
 def _coded(judged: pl.DataFrame, groups: dict[tuple[str, str, str], int]) -> pl.DataFrame:

@@ -108,9 +108,8 @@ def _made_readable(path: str, plain: Any) -> str:
     copy = f"{scratch_folder()}/{Path(path).name}"
     with pq.ParquetFile(path) as file, pq.ParquetWriter(copy, plain) as writer:
         for batch in file.iter_batches():
-            writer.write_batch(
-                pa.record_batch([c.cast(f.type) for c, f in zip(batch, plain, strict=True)], schema=plain)
-            )
+            columns = [column.cast(field.type) for column, field in zip(batch, plain, strict=True)]
+            writer.write_batch(pa.record_batch(columns, schema=plain))
     return copy
 
 

@@ -62,7 +62,7 @@ def open_sealed(path: str | Path) -> Log:
 def extend_log(
     path: str | Path, tables: Mapping[str, Frame], source: Callable[[Any], Any] | None = None, *, validate: bool = True
 ) -> Log:
-    """Add rows to a local, sealed log, or columns to its `features`, and seal it anew.
+    """Add rows to a local, sealed log, or columns to its `features`, and seal it again.
 
     `tables` maps tables (`hidden_states/MODEL` too) to their new rows; a LazyFrame is read in ranges of examples, so it
     may be larger than memory. `source` makes the manifest's new `source` from the existing one. In `features`,

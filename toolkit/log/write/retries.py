@@ -59,9 +59,8 @@ def dropped_traces(log: Log, ends: Sequence[int]) -> Dropped:
     rows = _numbered(frame, ends)
     ids = int(rows.key.max(initial=-1)) + 1
     kept = np.zeros(len(rows.key), bool)
-    state = _Taken(
-        np.zeros(ids, bool), np.zeros(ids, bool), np.zeros(ids, rows.content.dtype), np.zeros(len(kept), bool)
-    )
+    contents, gone = np.zeros(ids, rows.content.dtype), np.zeros(len(kept), bool)
+    state = _Taken(np.zeros(ids, bool), np.zeros(ids, bool), contents, gone)
     strangers = {}
     for number in range(len(ends)):
         here = rows.of_log(number)

@@ -34,7 +34,7 @@ def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: A
     folder = local_path(path)
     with locked(folder) if folder.is_dir() else contextlib.nullcontext():  # a second that seals finds it sealed
         if (folder / MANIFEST).exists():
-            raise LogError(f"`{path}` is sealed already: remove `{MANIFEST}` to seal it anew")
+            raise LogError(f"`{path}` is sealed already: remove `{MANIFEST}` to seal it again")
         if not open_log(folder).shards:
             raise LogError(f"`{path}` holds no tables: nothing is there to seal; {UNFINISHED}")
         seal_folder(folder, validate=validate, name=name, **details)
@@ -42,8 +42,10 @@ def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: A
 
 
 def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> None:
-    """The sealing itself, of a folder under any name."""
-    manifest = _manifest(name, details)
+    """The sealing itself, of a folder under any name; `details` that are no keys of ours are kept as further ones."""
+    own = {key: details[key] for key in _DETAILS & details.keys() if details[key] is not None}
+    extra = {key: value for key, value in details.items() if key not in _DETAILS}
+    manifest = Manifest(**{"created": now(), **own}, name=name, tables={}, extra=extra)
     parse_manifest(manifest.to_json().encode(), MANIFEST)  # before anything is changed
     log = open_log(folder)
     if (damaged := first_damaged(log)) is not None:  # a hash would bless damage
@@ -64,13 +66,6 @@ def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> N
     remove_parts(folder)
     with beside(folder / MANIFEST) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-def _manifest(name: str, details: dict[str, Any]) -> Manifest:
-    """The manifest without its tables; what `details` hold besides its own keys is kept as further ones."""
-    own = {key: details[key] for key in _DETAILS & details.keys() if details[key] is not None}
-    extra = {key: value for key, value in details.items() if key not in _DETAILS}
-    return Manifest(**{"created": now(), **own}, name=name, tables={}, extra=extra)
 
 
 def _is_ours(log: Log, table: str, path: str) -> bool:
