@@ -10,6 +10,7 @@ from typing import Any
 import fsspec
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from tests.log.makers import examples, traces, whole
@@ -25,6 +26,7 @@ class Counting(fsspec.AbstractFileSystem):
     protocol = "counting"
     cachable = False
     ranges = True
+    etags = True
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         home = Path(self._strip_protocol(path))
@@ -32,7 +34,11 @@ class Counting(fsspec.AbstractFileSystem):
             raise FileNotFoundError(path)
         entries = [home] if home.is_file() else sorted(home.iterdir())
         kinds = {True: "directory", False: "file"}
-        return [{"name": str(e), "type": kinds[e.is_dir()], "size": e.stat().st_size} for e in entries]
+        return [
+            {"name": str(e), "type": kinds[e.is_dir()], "size": e.stat().st_size}
+            | ({"ETag": f'"{e.stat().st_mtime_ns}"'} if type(self).etags else {})
+            for e in entries
+        ]
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
@@ -51,13 +57,42 @@ class Counting(fsspec.AbstractFileSystem):
 
 
 @pytest.fixture(autouse=True)
-def counting() -> Iterator[None]:
+def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     fsspec.register_implementation("counting", Counting, clobber=True)
-    Counting.ranges = True
+    Counting.ranges = Counting.etags = True
     FETCHED.clear()
     WHOLE_FILES.clear()
     yield
-    Counting.ranges = True
+    Counting.ranges = Counting.etags = True
+
+
+def known(folder: Path) -> Log:
+    """A remote log whose every shard was hashed by an earlier command."""
+    log = open_log(f"counting://{folder}")
+    for table in log.shards:
+        assert list(log.damages(table)) == []
+    FETCHED.clear()
+    WHOLE_FILES.clear()
+    return open_log(f"counting://{folder}")
+
+
+def test_a_sealed_shard_is_fetched_whole_once_and_never_again_while_its_etag_stays(tmp_path: Path) -> None:
+    local = big_log(tmp_path / "log")
+    shard = local.shards["traces"][0].path
+    described = describe_log(local)
+    for tries, etags in ((1, True), (0, True), (1, False), (1, False)):
+        Counting.etags = etags
+        WHOLE_FILES.clear()
+        log = open_log(f"counting://{tmp_path}/log")
+        assert describe_log(log).pools.equals(described.pools)
+        assert collect(log.scan("traces"), log).height == 4_000
+        assert WHOLE_FILES.count(shard) == tries
+        assert not any("hidden_states" in path for path in WHOLE_FILES)  # which nobody asked for
+    Counting.etags = True
+    pq.write_table(pq.read_table(shard).slice(1), shard)
+    with pytest.raises(LogError, match="`traces/part-00000.parquet`: its bytes are not those that were sealed"):
+        open_log(f"counting://{tmp_path}/log").scan("traces")
 
 
 def big_log(folder: Path) -> Log:
@@ -98,7 +133,7 @@ def test_counts_and_footers_do_not_fetch_shards(tmp_path: Path, sealed: bool) ->
 
 def test_describing_leaves_states_and_texts_where_they_are(tmp_path: Path) -> None:
     local = big_log(tmp_path / "log")
-    found = describe_log(open_log(f"counting://{tmp_path}/log"))
+    found = describe_log(known(tmp_path / "log"))
     assert found.tables.equals(describe_log(local).tables)
     assert fetched("hidden_states") == 0
     size = Path(local.shards["traces"][0].path).stat().st_size
@@ -107,9 +142,12 @@ def test_describing_leaves_states_and_texts_where_they_are(tmp_path: Path) -> No
     assert WHOLE_FILES == []
 
 
-def test_a_scan_fetches_its_columns_and_the_row_groups_that_it_keeps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sealed", [True, False])
+def test_a_scan_fetches_its_columns_and_the_row_groups_that_it_keeps(tmp_path: Path, sealed: bool) -> None:
     local = big_log(tmp_path / "log")
-    log = open_log(f"counting://{tmp_path}/log")
+    if not sealed:
+        (tmp_path / "log" / "manifest.json").unlink()
+    log = known(tmp_path / "log")
     size = Path(local.shards["traces"][0].path).stat().st_size
     assert collect(log.scan("traces", ["trace_id"]), log).height == 4_000
     assert fetched("traces") < size / 3
@@ -142,7 +180,7 @@ def test_remote_scans_give_what_local_ones_give(tmp_path: Path, name: str, rows_
     more = traces(tags=[["a"], [], None, ["b", "c"], []], inner=[{"x": i, "y": str(i)} for i in range(5)])
     local = write_log(tmp_path / "log", name="x", tables=whole(traces=more), rows_per_shard=rows_per_shard)
     Counting.ranges = ranges
-    log = open_log(f"counting://{tmp_path}/log")
+    log = known(tmp_path / "log")
     frames = [collect(QUERIES[name](one.scan("traces", rows=True)), one) for one in (log, local)]
     by = [c for c in frames[0].columns if c in ("__row", "trace_id")]
     assert frames[0].sort(by).equals(frames[1].sort(by)) if by else frames[0].equals(frames[1])

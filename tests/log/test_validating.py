@@ -310,7 +310,7 @@ def test_a_shard_that_is_not_what_the_manifest_says(tmp_path: Path) -> None:
     path = folder / "traces" / "part-00000.parquet"
     original = path.read_bytes()
     pq.write_table(pq.read_table(path), path, compression="none")
-    line = "its sha256 is not the manifest's, so it was changed or damaged: restore it, or seal again"
+    line = "its bytes are not those that were sealed (sha256 is not the manifest's): restore it, or seal again"
     assert problems(folder) == [f"`traces/part-00000.parquet`: {line}"]
     pq.write_table(pq.read_table(path)[:3], path)
     line = "holds 3 rows, the manifest says 5: restore the file, or seal again"

@@ -97,7 +97,8 @@ def _groups(
     import pyarrow.parquet as pq
 
     first = list(dict.fromkeys(wanted if predicate is None else predicate.meta.root_names()))
-    with pq.ParquetFile(RangeFile(shard.place, shard.path), metadata=metadata, pre_buffer=True) as file:
+    source = RangeFile(shard.place, shard.path)
+    with pq.ParquetFile(source, metadata=metadata, pre_buffer=True, page_checksum_verification=True) as file:
         for i in range(file.metadata.num_row_groups):
             height = file.metadata.row_group(i).num_rows
             frame = _read_group(file, i, first, schema, start, row)

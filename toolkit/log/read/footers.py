@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,17 @@ class Footer:
     plain: Any = None
     ranged: Any = None
 
-    @cached_property
+    @property
     def path(self) -> str:
-        """The file, or a local copy of a remote one."""
-        return self.shard.place.local_copy(self.shard.path)
+        """The file, or a local copy of a remote one. Several footers may copy theirs at once."""
+        if "copy" not in self.__dict__:
+            self.__dict__["copy"] = self.shard.place.local_copy(self.shard.path)
+        return str(self.__dict__["copy"])
+
+    @property
+    def in_ranges(self) -> bool:
+        """Whether a scan would fetch ranges of a remote file, which is not copied yet."""
+        return self.ranged is not None and "copy" not in self.__dict__
 
     @cached_property
     def readable(self) -> str:
@@ -51,13 +58,11 @@ def read_footer(shard: Shard) -> Footer:
 
     try:
         schema, metadata, copy = _schema_of(shard)
-        plain = pa.schema([field.with_type(_plain_type(field.type)) for field in schema])
-        changed = not plain.equals(schema)
-        columns = dict(pl.from_arrow(plain.empty_table()).schema)  # type: ignore[union-attr]
+        plain, changed, columns = _read_types(schema.serialize().to_pybytes())
         ranged = None if changed or copy is not None or shard.place.system is None else metadata
         footer = Footer(columns, metadata.num_rows, shard, plain if changed else None, ranged)
         if copy is not None:  # it is here already
-            footer.__dict__["path"] = copy
+            footer.__dict__["copy"] = copy
         if changed:
             _ = footer.readable  # here, where an error names the shard
         return footer
@@ -66,6 +71,16 @@ def read_footer(shard: Shard) -> Footer:
     except (pa.ArrowException, *FAILURES, ValueError) as error:
         message = f"is truncated or not a Parquet file ({one_line(error)}): {_RESTORE}"
         raise Problem(shard.file, None, None, message).error() from None
+
+
+@lru_cache(64)
+def _read_types(schema: bytes) -> tuple[Any, bool, Mapping[str, pl.DataType]]:
+    """(the schema with plainer types, whether they differ, types by column as polars reads them)."""
+    import pyarrow as pa
+
+    own = pa.ipc.read_schema(pa.py_buffer(schema))
+    plain = pa.schema([field.with_type(_plain_type(field.type)) for field in own])
+    return plain, not plain.equals(own), dict(pl.from_arrow(plain.empty_table()).schema)  # type: ignore[union-attr]
 
 
 def _schema_of(shard: Shard) -> tuple[Any, Any, str | None]:
@@ -120,15 +135,18 @@ def _plain_type(kind: Any) -> Any:
     return kind
 
 
-def damage(shard: Shard, footer: Footer) -> Problem | None:
-    """Read a shard's every page and say what is wrong with it; None when all can be read."""
+def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -> Problem | None:
+    """Read every page of a shard, or of some of its columns, and say what is wrong; None when all can be read.
+
+    A page is compared with its checksum where it has one: not every writer gives it one.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     column = None
     try:
         with pq.ParquetFile(footer.path, page_checksum_verification=True) as file:
-            for column in file.schema_arrow.names:
+            for column in file.schema_arrow.names if columns is None else columns:
                 for batch in file.iter_batches(columns=[column]):
                     batch.validate(full=True)  # strings are UTF-8, lists end where they say
     except (pa.ArrowException, OSError, ValueError) as error:

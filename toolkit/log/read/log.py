@@ -15,8 +15,10 @@ from toolkit.log.contract.manifest import Manifest
 from toolkit.log.contract.problems import LogError, Problem, shown
 from toolkit.log.contract.schema import F64, HIDDEN, check_table, kind_of, schema_of, target_type
 from toolkit.log.read.byte_ranges import scan_ranges
-from toolkit.log.read.footers import FAILURES, Footer, damage, hash_file, one_line, read_footer
+from toolkit.log.read.footers import FAILURES, Footer, hash_file, one_line, read_footer
+from toolkit.log.read.integrity import SoundBytes
 from toolkit.log.read.locating import Shard, find
+from toolkit.log.read.side_by_side import side_by_side
 
 ROW = "__row"  # place of a row in the whole table: shards by name, rows within
 
@@ -40,6 +42,7 @@ class Log:
     _footers: dict[str, Footer] = field(default_factory=dict, repr=False, compare=False)
     _types: dict[str, _Types] = field(default_factory=dict, repr=False, compare=False)
     _checked: dict[tuple[str, str], Problem | None] = field(default_factory=dict, repr=False, compare=False)
+    sound_bytes: SoundBytes = field(default_factory=SoundBytes, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -82,8 +85,8 @@ class Log:
         """A table with the contract's types; `columns` in the order asked, by default all.
 
         Columns of the contract that no shard holds are null columns, further columns travel along, a missing
-        table is empty. With `rows`, `__row` is each row's place in the table. LogError names file, column and
-        row where a value can't be converted; row order is unspecified.
+        table is empty. With `rows`, `__row` is each row's place in the table. LogError where the bytes are not those
+        that were sealed, and with file, column and row where a value can't be converted; row order is unspecified.
         """
         check_table(table)
         resolved = self._resolved(table)
@@ -93,20 +96,32 @@ class Log:
             if name not in contract:
                 raise LogError(f"table `{table}` has no column `{name}`: {suggest(name, contract)}")
         types = {name: contract[name] for name in wanted}
+        self._raise_first(self.damages(table, wanted))
         self._raise_first(self.conversion_problems(table, wanted))
         frames = [self._scan_run(run, types, start, rows) for start, run in self._runs(table)]
         if not frames:
             return pl.LazyFrame(schema=types | ({ROW: pl.UInt64()} if rows else {}))
         return pl.concat(frames, how="vertical") if len(frames) > 1 else frames[0]
 
+    def damages(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Problem]:
+        """What is wrong with a table's bytes, shard by shard, each looked at once: `scan` asks before it reads.
+
+        Those of a sealed shard must be the ones that were sealed. Of an unsealed one the pages of the columns named, by
+        default of all, must agree with their checksums, where they have any.
+        """
+        yield from self.sound_bytes.problems(self.footers(table), columns)
+
     def conversion_problems(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Problem]:
         """Missing columns, wrong types and values that would be lost, shard by shard, each read once."""
         resolved = self._resolved(table)
         names = list(dict.fromkeys([*schema_of(table), *resolved.types] if columns is None else columns))
         yield from (resolved.conflicts[name] for name in names if name in resolved.conflicts)
-        for shard in self.shards.get(table, ()):
-            present = self.footer(shard).columns
-            for name in names:
+        as_read: dict[int, list[str]] = {}  # of shards with the same columns, those that need a look
+        for shard, footer in self._shards(table):
+            present = footer.columns
+            if id(present) not in as_read:
+                as_read[id(present)] = [n for n in names if present.get(n) != resolved.types.get(n) or n not in present]
+            for name in as_read[id(present)]:
                 key = (shard.path, name)
                 if key not in self._checked:
                     self._checked[key] = self._conversion_problem(shard, name, present.get(name))
@@ -118,6 +133,16 @@ class Log:
         if shard.path not in self._footers:
             self._footers[shard.path] = read_footer(shard)
         return self._footers[shard.path]
+
+    def footers(self, table: str) -> list[Footer]:
+        """The footers of a table's shards; those of many are read side by side."""
+        shards = self.shards.get(table, ())
+        due = {shard.path: shard for shard in shards if shard.path not in self._footers}
+        self._footers.update(zip(due, side_by_side(read_footer, list(due.values())), strict=True))
+        return [self.footer(shard) for shard in shards]
+
+    def _shards(self, table: str) -> Iterator[tuple[Shard, Footer]]:
+        return zip(self.shards.get(table, ()), self.footers(table), strict=True)
 
     def locate(self, table: str, row: int) -> tuple[str, int]:
         """(file, row in it) of a place in a table, as `__row` counts."""
@@ -146,8 +171,8 @@ class Log:
         """The one type in which all shards' columns of a name are read; what can't be brought together."""
         if table not in self._types:
             found: dict[str, dict[pl.DataType, Shard]] = {}
-            for shard in self.shards.get(table, ()):
-                for name, dtype in self.footer(shard).columns.items():
+            for shard, footer in self._shards(table):
+                for name, dtype in footer.columns.items():
                     found.setdefault(name, {}).setdefault(dtype, shard)
             wanted = {
                 name: {dtype: self._target(shard, name, dtype) for dtype, shard in shards.items()}
@@ -168,16 +193,16 @@ class Log:
             raise problem.error()
 
     def _runs(self, table: str) -> Iterator[tuple[int, list[Shard]]]:
-        """Neighbouring shards with the same columns and types, and the place of their first row."""
+        """Neighbouring shards with the same columns and types, read in one way, and the place of their first row."""
         start, before = 0, None
         run: list[Shard] = []
-        for shard in self.shards.get(table, ()):
-            columns = list(self.footer(shard).columns.items())
-            if run and columns != before:
+        for shard, footer in self._shards(table):
+            alike = (list(footer.columns.items()), footer.in_ranges)
+            if run and alike != before:
                 yield start, run
                 start, run = start + sum(self.footer(s).rows for s in run), []
             run.append(shard)
-            before = columns
+            before = alike
         if run:
             yield start, run
 
@@ -197,7 +222,7 @@ class Log:
     def _raw(self, run: Sequence[Shard], row: str | None) -> pl.LazyFrame:
         """Shards of the same columns as they are; remote ones are fetched in ranges where that is possible."""
         footers = [self.footer(shard) for shard in run]
-        if all(footer.ranged is not None for footer in footers):
+        if all(footer.in_ranges for footer in footers):
             known = [(shard, footer.ranged) for shard, footer in zip(run, footers, strict=True)]
             return scan_ranges(known, footers[0].columns, row)
         return pl.scan_parquet([footer.readable for footer in footers], glob=False, row_index_name=row)
@@ -217,7 +242,10 @@ class Log:
             message = f"{wrong_type(found, target)}: write it with that type"
             return Problem(shard.file, name, 0 if footer.rows else None, message)
         flagged = lossy(pl.col(name), found, target)
-        return None if flagged is None else self._first_lossy(shard, name, flagged, target)
+        if flagged is None:
+            return None
+        damaged = next(self.sound_bytes.problems([footer], [name]), None)
+        return damaged or self._first_lossy(shard, name, flagged, target)
 
     def _first_lossy(self, shard: Shard, name: str, flagged: pl.Expr, target: pl.DataType) -> Problem | None:
         first = collect(self._raw([shard], ROW).filter(flagged).select(ROW, name).head(1), self)
@@ -283,7 +311,7 @@ def first_damaged(log: Log) -> Problem | None:
     for of_table in log.shards.values():
         for shard in of_table:
             try:
-                problem = damage(shard, log.footer(shard))
+                problem = log.sound_bytes.read_all(log.footer(shard))
             except LogError as error:
                 problem = error.problem
             if problem is not None:

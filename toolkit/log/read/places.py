@@ -66,6 +66,16 @@ class Place:
         size = self._remote(self.system.info, path).get("size")
         return None if size is None else int(size)
 
+    def etag(self, path: str) -> str | None:
+        """What tells a remote file's content from any other of its path, with its size; None where nothing does."""
+        info = self._remote(self.system.info, path)
+        etag = info.get("ETag") or info.get("etag")
+        return None if not isinstance(etag, str) or etag.startswith("W/") else f"{etag} {info.get('size')}"
+
+    def address(self, path: str) -> str:
+        """The full address of a remote file."""
+        return str(self.system.unstrip_protocol(path))
+
     def read_range(self, path: str, start: int, end: int) -> bytes:
         """The bytes from `start` to before `end` of a remote file."""
         return bytes(self._remote(self.system.cat_file, path, start, end))
@@ -111,6 +121,7 @@ def place_of(address: str) -> Place:
         raise LogError(f"`{address}`: this address can't be opened ({reason})") from None
     if getattr(system, "protocol", "") in ("file", ("file", "local")):
         return Place(root)
+    system.invalidate_cache()  # what was listed before may have changed
     return Place(root, system)
 
 

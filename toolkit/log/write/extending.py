@@ -10,9 +10,7 @@ What a killed writer left behind is cleared when the next one begins. One writer
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -28,6 +26,7 @@ from toolkit.log.contract.schema import HIDDEN, kind_of
 from toolkit.log.read.example_blocks import example_ranges
 from toolkit.log.read.log import Log, Shard, collect, open_log
 from toolkit.log.read.places import local_path
+from toolkit.log.write.locking import locked
 from toolkit.log.write.sealing import shard_entry
 from toolkit.log.write.shard_files import beside, write_shard
 from toolkit.log.write.typed_rows import contract_rows
@@ -70,7 +69,8 @@ def extend_log(
     existing values are kept. LogError, and the log as it was, where the rows break the contract or the disk is full.
     """
     folder = local_path(path)
-    with _locked(path, folder):
+    open_sealed(path)
+    with locked(folder):  # another that adds at this moment is waited for
         _clear(folder)
         log = open_log(folder)
         if log.manifest is None:
@@ -135,18 +135,6 @@ def _rows(frame: Frame) -> int:
     if not isinstance(state, pl.Array):
         return ROWS_PER_SHARD
     return max(1, min(ROWS_PER_SHARD, SHARD_BYTES // (4 * state.size)))
-
-
-@contextlib.contextmanager
-def _locked(shown: str | Path, folder: Path) -> Iterator[None]:
-    """Hold the log's lock; another that is adding at this moment is waited for."""
-    open_sealed(shown)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _note(folder: Path, tables: Mapping[str, Frame]) -> None:

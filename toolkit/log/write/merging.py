@@ -18,6 +18,7 @@ from toolkit.log.contract.problems import LogError, Problem, shown
 from toolkit.log.contract.schema import keys_of, kind_of
 from toolkit.log.read.example_blocks import example_blocks
 from toolkit.log.read.footers import Footer
+from toolkit.log.read.integrity import SoundBytes
 from toolkit.log.read.locating import Shard
 from toolkit.log.read.log import ROW, Log, collect, open_log
 from toolkit.log.read.places import Place, local_path
@@ -53,9 +54,9 @@ def merge_logs(
     index) is a retry: it is dropped under whatever id, with its revisions, scores and features. So are those
     that a log holds for a trace whose row in it differs from the earlier one that is kept. `compression` is zstd's
     level, from 1 to 22: a high one makes small files, and takes long.
-    LogError when shards of one recipe were made with different settings or models, when examples that share an id
-    are different questions, when a value would be lost in the type that the logs' columns have in common, and when
-    the merged rows break the contract; nothing is written then.
+    LogError when a log was altered after it was sealed, when shards of one recipe were made with different settings or
+    models, when examples that share an id are different questions, when a value would be lost in the type that the
+    logs' columns have in common, and when the merged rows break the contract; nothing is written then.
     """
     if not addresses:
         raise LogError("no logs to merge: name at least one")
@@ -64,6 +65,7 @@ def merge_logs(
     logs = [open_log(address) for address in addresses]
     _check_shards(logs)
     target = local_path(out)
+    _check_bytes(logs)
     joined = _Joined(_in_a_row(logs), logs)
     _check_questions(joined.log)
     lost = dropped_traces(joined.log, joined.ends("traces"))
@@ -101,7 +103,16 @@ def _in_a_row(logs: Sequence[Log]) -> Log:
                     footers[shard.path] = log.footer(shard)
                 shards.setdefault(table, []).append(own)
     of_tables = {table: tuple(of_table) for table, of_table in shards.items()}
-    return Log(", ".join(log.address for log in logs), None, of_tables, (), _footers=footers)
+    found = SoundBytes(log.sound_bytes for log in logs)
+    return Log(", ".join(log.address for log in logs), None, of_tables, (), _footers=footers, sound_bytes=found)
+
+
+def _check_bytes(logs: Sequence[Log]) -> None:
+    """LogError where a log is damaged or was altered: the hashes of the new one would bless it."""
+    for log in logs:
+        for table in log.shards:
+            for problem in log.damages(table):
+                raise replace(problem, file=f"{log.address.rstrip('/')}/{problem.file}").error()
 
 
 def _check_shards(logs: Sequence[Log]) -> None:

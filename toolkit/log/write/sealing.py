@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from toolkit.log.contract.schema import HIDDEN, TABLES, kind_of, target_type
 from toolkit.log.read.footers import hash_file
 from toolkit.log.read.log import Log, collect, first_damaged, open_log
 from toolkit.log.read.places import local_path
+from toolkit.log.write.locking import locked
 from toolkit.log.write.shard_files import ROW_GROUP_BYTES, beside, remove_parts, replace_shard
 from toolkit.log.write.typed_rows import sort_rows
 
@@ -27,14 +29,15 @@ def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: A
 
     `details` are the manifest's further keys: `license`, `simulated`, `source`, `pools` or any other. A shard
     that another tool wrote with other types, or not sorted by example_id, is rewritten under its name.
-    LogError, and no manifest, when the rows break the contract.
+    Another process that seals or adds to it is waited for. LogError, and no manifest, when the rows break the contract.
     """
     folder = local_path(path)
-    if (folder / MANIFEST).exists():
-        raise LogError(f"`{path}` is sealed already: remove `{MANIFEST}` to seal it again")
-    if not open_log(folder).shards:
-        raise LogError(f"`{path}` holds no tables: nothing is there to seal; {UNFINISHED}")
-    seal_folder(folder, validate=validate, name=name, **details)
+    with locked(folder) if folder.is_dir() else contextlib.nullcontext():  # a second that seals finds it sealed
+        if (folder / MANIFEST).exists():
+            raise LogError(f"`{path}` is sealed already: remove `{MANIFEST}` to seal it again")
+        if not open_log(folder).shards:
+            raise LogError(f"`{path}` holds no tables: nothing is there to seal; {UNFINISHED}")
+        seal_folder(folder, validate=validate, name=name, **details)
     return open_log(path)
 
 
@@ -52,7 +55,7 @@ def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> N
     for of_table in log.shards.values():
         for shard in of_table:
             if not _is_ours(log, shard.table, log.footer(shard).readable):
-                alone = Log(log.address, None, {shard.table: (shard,)}, ())
+                alone = Log(log.address, None, {shard.table: (shard,)}, (), sound_bytes=log.sound_bytes)
                 rows = collect(alone.scan(shard.table, list(alone.columns(shard.table))), log)
                 replace_shard(Path(shard.path), shard.table, sort_rows(rows, shard.table))
     tables: dict[str, tuple[ShardEntry, ...]] = {}

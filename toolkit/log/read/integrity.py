@@ -1,0 +1,121 @@
+"""Are a sealed log's bytes those that were sealed? Every reader comes through here, by way of `Log.scan`.
+
+A shard is hashed once: where its file can be told apart from a changed one, that it was found to be right is kept in
+the user's cache. A local file is known by its inode, its size and both of its times in nanoseconds: the time of its
+last change of state can't be set by hand. A remote one is known by its etag; one without is hashed every time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from toolkit.log.contract.problems import LogError, Problem
+from toolkit.log.read.checked_shards import keep_shards, known_shards
+from toolkit.log.read.footers import Footer, damage, hash_file
+from toolkit.log.read.locating import Shard
+from toolkit.log.read.side_by_side import side_by_side
+
+SETTLED_NS = 2 * 10**9
+"""A file that changed so shortly ago may change again under the same time: not every clock counts finely."""
+
+
+class SoundBytes:
+    """What was found of an open log's bytes: each sealed shard, and column of an unsealed one, is looked at once."""
+
+    def __init__(self, parts: Iterable[SoundBytes] = ()):
+        self._found: dict[tuple[str, str], Problem | None] = {}  # by path and column; `` is the shard as it was sealed
+        for part in parts:
+            self._found |= part._found
+
+    def problems(
+        self, footers: Sequence[Footer], columns: Sequence[str] | None = None, anew: bool = False
+    ) -> Iterator[Problem]:
+        """At most one problem of each shard: of its hash where it has one, else of the pages of `columns` (None: all).
+
+        `anew` hashes shards that the cache of the user knows, too.
+        """
+        hashed = [footer for footer in footers if footer.shard.sha256 and (footer.shard.path, "") not in self._found]
+        if hashed:
+            self._found |= {(path, ""): problem for path, problem in _altered(hashed, anew).items()}
+        self._read_pages([footer for footer in footers if not footer.shard.sha256], columns)
+        for footer in footers:
+            names = [""] if footer.shard.sha256 else footer.columns if columns is None else columns
+            found = (self._found.get((footer.shard.path, name)) for name in names)
+            yield from itertools.islice(filter(None, found), 1)
+
+    def read_all(self, footer: Footer) -> Problem | None:
+        """Read every page of a shard, whatever was found before."""
+        problem = damage(footer.shard, footer)
+        if problem is None:
+            self._found |= {(footer.shard.path, name): None for name in footer.columns}
+        return problem
+
+    def _read_pages(self, footers: Iterable[Footer], columns: Sequence[str] | None) -> None:
+        """Read columns that were not read before. What is fetched in ranges is compared with checksums as it comes."""
+        due = []
+        for footer in footers:
+            asked = footer.columns if columns is None else [name for name in columns if name in footer.columns]
+            new = [name for name in asked if (footer.shard.path, name) not in self._found]
+            if new and not footer.in_ranges:
+                due.append((footer, new))
+        found = side_by_side(lambda one: damage(one[0].shard, one[0], one[1]), due)
+        for (footer, names), problem in zip(due, found, strict=True):
+            self._found.update(((footer.shard.path, name), problem) for name in names)
+
+
+def _altered(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | None]:
+    """By path of each sealed shard what is wrong with its bytes, None where they are those that were sealed.
+
+    Shards of the cache are not read, unless `anew` asks for all of them.
+    """
+    before = _states(sealed)
+    known = set() if anew else known_shards({name: state for name, state, _ in before.values()})
+    due = [footer for footer in sealed if _name(before, footer) not in known]
+    found: dict[str, Problem | None] = {footer.shard.path: None for footer in sealed}
+    found.update(zip((footer.shard.path for footer in due), side_by_side(_problem, due), strict=True))
+    after = _states([footer for footer in due if found[footer.shard.path] is None and footer.shard.path in before])
+    unchanged = (before[path] for path in after if after[path][:2] == before[path][:2])
+    keep_shards({name: state for name, state, settled in unchanged if settled})
+    return found
+
+
+def _problem(footer: Footer) -> Problem | None:
+    shard = footer.shard
+    if hash_file(footer.path) == shard.sha256:
+        return None
+    message = "its bytes are not those that were sealed (sha256 is not the manifest's): restore it, or seal again"
+    return damage(shard, footer) or Problem(shard.file, None, None, message)
+
+
+_States = Mapping[str, tuple[str, str, bool]]
+
+
+def _name(states: _States, footer: Footer) -> str | None:
+    return states[footer.shard.path][0] if footer.shard.path in states else None
+
+
+def _states(footers: Sequence[Footer]) -> _States:
+    """By path of a shard its name in the cache, its state there, and whether it may be kept. Some have none."""
+    states = side_by_side(_state, [footer.shard for footer in footers])
+    return {footer.shard.path: state for footer, state in zip(footers, states, strict=True) if state is not None}
+
+
+def _state(shard: Shard) -> tuple[str, str, bool] | None:
+    if shard.place.system is not None:
+        try:
+            etag = shard.place.etag(shard.path)
+        except (LogError, OSError):
+            return None
+        return None if etag is None else (shard.place.address(shard.path), f"{etag} {shard.sha256}", True)
+    try:
+        info = Path(shard.path).stat()
+    except OSError:
+        return None
+    if not info.st_ino:
+        return None
+    numbers = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+    settled = time.time_ns() - max(info.st_mtime_ns, info.st_ctime_ns) > SETTLED_NS
+    return str(Path(shard.path).absolute()), f"{numbers} {shard.sha256}", settled

@@ -1,0 +1,25 @@
+"""The lock of a log's folder, which every command holds that writes a manifest."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from toolkit.log.contract.problems import LogError
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock, which ends with its process; another process that holds it is waited for."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            raise LogError(f"`{folder}` can't be locked: {error.strerror}; copy it to a local disk first") from None
+        yield
+    finally:
+        os.close(handle)
