@@ -12,6 +12,9 @@ from typing import Any
 
 from toolkit.errors import ThinkbackError, argument
 
+FULL = 2**16
+"""Free bytes below which a disk counts as full, when writing failed."""
+
 
 @contextmanager
 def replacing(path: str | Path, force: bool = False) -> Iterator[Path]:
@@ -61,11 +64,14 @@ def _in_the_place_of(path: str | Path, force: bool, make: Callable[..., str], mo
             sync(item)
         check_replaceable(target, force, str(path))  # someone may have made it meanwhile
         _swap(temporary, target)
-    except BaseException:
+    except BaseException as error:
+        full = shutil.disk_usage(target.parent).free < FULL
         shutil.rmtree(temporary, ignore_errors=True)
         if temporary.is_file():
             temporary.unlink()
         _remove_parents(made)
+        if full and isinstance(error, Exception):  # each library says it in its own way
+            raise ThinkbackError(f"cannot write `{path}`: no space left on the disk") from error
         raise
 
 

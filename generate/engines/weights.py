@@ -117,7 +117,7 @@ class ModelFiles:
         path = self.folder / name
         try:
             return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
-        except ValueError:
+        except (RecursionError, ValueError):
             raise EngineError(f"model `{self.name}`: its {name} is not JSON") from None
 
 

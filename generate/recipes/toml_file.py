@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolkit import documents
 from toolkit.errors import ThinkbackError, shown, suggest
 from toolkit.settings import Checked, from_table, setting
 
@@ -59,13 +60,8 @@ def naming(path: Path) -> Iterator[None]:
 
 def parse_toml(path: Path) -> dict[str, Any]:
     """The tables of a file. ThinkbackError where it can't be read or is not valid TOML."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (RecursionError, ValueError) as error:  # of TOML, of UTF-8, of integers with thousands of digits
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise ThinkbackError(f"recipe `{path.name}` is not valid TOML: {why}") from None
-    except OSError as error:
-        raise ThinkbackError(f"recipe `{path.name}` can't be read: {error.strerror}") from None
+    named = f"recipe `{path.name}`"
+    return documents.parse_toml(documents.read_text(path, named), named)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def kept(folder: str | Path) -> dict[str, Any]:
         return {}
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+    except (OSError, RecursionError, ValueError) as error:
         raise EngineError(f"`{path}` can't be read: {first_line(error)}") from None
 
 

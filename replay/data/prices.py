@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError
+from toolkit.documents import parse_toml, read_text
+from toolkit.errors import ThinkbackError, errors_begin
 from toolkit.settings import check, from_table, setting
 
 
@@ -48,22 +48,11 @@ def prices_from(table: object) -> Prices | None:
     return Prices({name: (one.prompt, one.completion) for name, one in made.items()})
 
 
-def text_of(path: str | Path, what: str) -> str:
-    """The text of a file of the user's. ThinkbackError where it cannot be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ThinkbackError(f"cannot read the {what} in {path}: {reason}") from None
-
-
 def load_prices(path: str | Path) -> Prices:
     """Prices alone, from the table `[prices]` of a TOML file. ThinkbackError where it has none."""
-    text = text_of(path, "prices")
-    try:
-        found = prices_from(tomllib.loads(text).get("prices"))
-    except (tomllib.TOMLDecodeError, ThinkbackError) as error:
-        raise ThinkbackError(f"{path}: {error}") from None
+    tables = parse_toml(read_text(path, f"the prices in {path}"), str(path))
+    with errors_begin(f"{path}: "):
+        found = prices_from(tables.get("prices"))
     if found is None:
         raise ThinkbackError(f"{path} has no table `[prices]`")
     return found

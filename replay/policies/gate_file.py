@@ -20,6 +20,7 @@ import numpy as np
 from replay.data.contents import Contents
 from replay.engine.signals import GateInput, gate_input
 from replay.policies.gate_models import MODELS, import_xgboost
+from toolkit.documents import parse_json, read_text
 from toolkit.errors import ThinkbackError, argument, errors_begin
 
 FORMAT = "thinkback-gate"
@@ -110,13 +111,8 @@ def load_gate(path: str | Path) -> GateFile:
 
     So too where it holds boosted trees and XGBoost is not installed, or older than the one that fitted them.
     """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ThinkbackError(f"cannot read gate file `{path}`: {error.strerror}") from None
-    except ValueError as error:
-        raise ThinkbackError(f"gate file `{path}` is not JSON: {str(error).splitlines()[0]}") from None
-    return gate_of(document, str(path))
+    named = f"gate file `{path}`"
+    return gate_of(parse_json(read_text(path, named), named), str(path))
 
 
 def written_threshold(value: float, below: bool) -> float | str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from replay.data.prices import Prices, prices_from, text_of
+from replay.data.prices import Prices, prices_from
 from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.sweeps import copied, expand
 from replay.sampling.own_stops import own_rules
+from toolkit.documents import parse_toml, read_text
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.literal_float import LiteralFloat
 
@@ -40,16 +40,13 @@ def load_policies(
         return PolicyFile(checked((source,)))
     if isinstance(source, str | Path):
         inline = isinstance(source, str) and "\n" in source
-        text = str(source) if inline else text_of(source, "policies")
+        text = str(source) if inline else read_text(source, f"the policies in {source}")
         return _parse(text, "policies" if inline else str(source), own_rules(rules))
     return PolicyFile(checked(tuple(source)))
 
 
 def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
-    try:
-        document = tomllib.loads(text, parse_float=LiteralFloat)
-    except tomllib.TOMLDecodeError as error:
-        raise ThinkbackError(f"{name} is not valid TOML: {error}") from None
+    document = parse_toml(text, name, parse_float=LiteralFloat)
     try:
         for key in document:
             require_known(key, ("policy", "measure", "prices"), f"unknown key `{key}`")

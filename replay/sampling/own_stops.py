@@ -20,7 +20,7 @@ import numpy as np
 from replay.sampling.known import STOPS
 from replay.sampling.prefix import READABLE, SCORES, VOTES, Prefix
 from replay.sampling.stops import StopRule
-from toolkit.errors import ThinkbackError, require_known, shown
+from toolkit.errors import ThinkbackError, first_line, require_known, shown
 from toolkit.settings import from_table
 
 SHAPE = "a stopping rule is a frozen dataclass with a method `holds(self, seen)`"
@@ -89,7 +89,12 @@ def stop_from(table: object, own: Mapping[str, type]) -> StopRule:
     known: dict[str, type] = {**STOPS, **own}
     require_known(name, known, f"unknown stopping rule `{name}`")
     values = {key: value for key, value in table.items() if key != "rule"}
-    return stop_rule(from_table(known[name], values, "stop"))
+    try:
+        return stop_rule(from_table(known[name], values, "stop"))
+    except ThinkbackError:
+        raise
+    except (Exception, SystemExit) as error:  # a user's own code runs here
+        raise ThinkbackError(f"stopping rule `{name}` fails: {type(error).__name__}: {first_line(error)}") from error
 
 
 def own_rules(rules: str | Path | Iterable[type] | None) -> dict[str, type]:
@@ -115,8 +120,8 @@ def own_rules(rules: str | Path | Iterable[type] | None) -> dict[str, type]:
     sys.modules[spec.name] = module  # dataclasses look their module up by name
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise ThinkbackError(f"{path} does not load: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise ThinkbackError(f"{path} does not load: {type(error).__name__}: {first_line(error)}") from error
     mine = [item for _, item in inspect.getmembers(module, inspect.isclass) if item.__module__ == module.__name__]
     found = {item.__name__: cast(type, item) for item in mine if is_own_rule(item)}
     if not found:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from replay.sampling.prefix import SCORES, VOTES, DeclaredPrefix, Prefix
-from toolkit.errors import ThinkbackError, errors_begin
+from toolkit.errors import ThinkbackError, errors_begin, first_line
 from toolkit.settings import check, setting
 
 TOLERANCE = 1e-9
@@ -271,8 +271,10 @@ def decisions(rule: StopRule, seen: Prefix) -> np.ndarray:
         decided = np.asarray(rule.holds(rule.shown(seen)))
     except ThinkbackError:
         raise
-    except Exception as error:
-        raise ThinkbackError(f"stopping rule `{rule.name}` fails: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise ThinkbackError(
+            f"stopping rule `{rule.name}` fails: {type(error).__name__}: {first_line(error)}"
+        ) from error
     if decided.shape != seen.traces.shape or decided.dtype != bool:
         raise ThinkbackError(
             f"stopping rule `{rule.name}` gives {decided.dtype} of shape {decided.shape}; `holds` must give "

@@ -416,7 +416,7 @@ def test_manifest_faults_are_one_line(tmp_path: Path) -> None:
         ({"name": 3}, "`name` must be text, it is 3"),
         ({"license": ["MIT"]}, "`license` must be text, it is ['MIT']"),
         ({"tables": {"traces": [_entry(rows="5")]}}, "`tables.traces.rows` must be a number of rows, it is '5'"),
-        ({"tables": {"traces": [_entry(rows=-1)]}}, "`rows` of the shard `traces/a` must be 0 or more, it is -1"),
+        ({"tables": {"traces": [_entry(rows=-1)]}}, "`rows` of the shard `traces/a` must be from 0 to 2**63, it is -1"),
         ({"tables": {"traces": [_entry(sha256="ab")]}}, "`sha256` of the shard `traces/a` must be 64 hexadecimal"),
         ({"tables": {"traces": [_entry()] * 2}}, "`tables.traces` lists `traces/a` twice: list each shard once"),
     ]:

@@ -7,14 +7,14 @@ name) and `source_row` (from 1). After `explode`, `element` is the place in the 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
-from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.documents import parse_toml, read_text
+from toolkit.errors import ThinkbackError, errors_begin, shown, suggest
 from toolkit.log import schema_of
 from toolkit.settings import check, from_table, setting
 
@@ -206,15 +206,10 @@ def read_mapping(mapping: str | Path) -> ImportMapping:
         if path.name not in shipped_maps():
             raise ThinkbackError(f"unknown mapping `{path.name}`; {suggest(path.name, shipped_maps())}")
         path = MAPS / f"{path.name}.toml"
-    try:
-        tables = {"name": path.stem, "examples": {}, "traces": [], **tomllib.loads(path.read_text(encoding="utf-8"))}
-        keys = from_table(_MappingKeys, tables)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ThinkbackError(f"mapping `{path.name}` is not TOML: {error}") from None
-    except OSError as error:
-        raise ThinkbackError(f"mapping `{path.name}` can't be read: {error.strerror}") from None
-    except ThinkbackError as error:
-        raise ThinkbackError(f"mapping `{path.name}`: {error}") from None
+    named = f"mapping `{path.name}`"
+    given = parse_toml(read_text(path, named), named)
+    with errors_begin(f"{named}: "):
+        keys = from_table(_MappingKeys, {"name": path.stem, "examples": {}, "traces": [], **given})
     traces = [
         replace(table, verifiers=(*keys.verifiers, *table.verifiers), features={**keys.features, **table.features})
         for table in keys.traces

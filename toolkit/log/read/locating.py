@@ -99,6 +99,9 @@ def _list_shards(place: Place, folders: Iterable[str], prefix: str) -> dict[str,
     for table in tables:
         names = [name for name in place.names(*table.split("/"))[1] if is_shard(name)]
         found = tuple(Shard(table, f"{prefix}{table}/{n}", place.path(table, n), place) for n in names)
+        for shard in found:
+            if place.system is None and not Path(shard.path).is_file():  # a pipe would never end
+                raise LogError(f"`{shard.file}` is not a file, or leads to none: remove it")
         if found:
             shards[table] = found
     return shards

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
+import resource
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -31,7 +33,7 @@ def query_log(log: Log, sql: str) -> pl.DataFrame:
     """
     import duckdb
 
-    connection = duckdb.connect(":memory:")
+    connection = duckdb.connect(":memory:", config={"memory_limit": f"{_memory() >> 21}MiB", "temp_directory": ""})
     try:
         statements = connection.extract_statements(sql)
         if len(statements) != 1:
@@ -57,6 +59,13 @@ def query_log(log: Log, sql: str) -> pl.DataFrame:
         raise LogError(f"the SQL fails: {_first_lines(error)}") from None
     finally:
         connection.close()
+
+
+def _memory() -> int:
+    """Bytes of memory that a process here may have; a query takes half of them, and spills nothing to disk."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return there if limit == resource.RLIM_INFINITY else min(there, limit)
 
 
 def views_of(log: Log) -> dict[str, str]:
@@ -180,7 +189,7 @@ def _interruptible(connection: Any, work: Callable[[], pl.DataFrame]) -> pl.Data
             while not wait([answer], timeout=0.2).done:  # the signal may reach another thread: look up now and then
                 pass
             return answer.result()
-        except KeyboardInterrupt:
+        except BaseException:  # SIGTERM ends as SystemExit
             connection.interrupt()
             raise
 

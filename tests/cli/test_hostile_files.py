@@ -1,0 +1,141 @@
+"""Whatever a file holds, a command ends with one line and exit code 2, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from replay import load_policies
+from tests.replay.small import log
+from thinkback.app import app
+from toolkit.errors import ThinkbackError
+from toolkit.files import replacing
+from toolkit.imports.mapping import read_mapping
+from toolkit.log import LogError, open_log, query_log
+
+POOL = {"e1": [("A", 0.4), ("A", 0.9)], "e2": [("B", 0.2), ("A", 0.3)]}
+DEEP = "x = " + "[" * 5000
+LONG = f"x = {'9' * 5000}"
+
+
+def told(*words: object) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert (done.exit_code, type(done.exception)) == (2, SystemExit), done.output
+    assert len(done.stderr.splitlines()) == 1
+    assert len(done.stderr) < 400
+    return done.stderr
+
+
+@pytest.mark.parametrize("text", [DEEP, LONG, "x = [" + "1," * 50_000 + "]", "\0", "[[policy]]\nname = 'a'\nof = 1"])
+def test_any_toml_is_one_line(tmp_path: Path, text: str) -> None:
+    log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
+    file = tmp_path / "f.toml"
+    file.write_text(text, encoding="utf-8")
+    told("replay", tmp_path / "log", "--policies", file, "--out", tmp_path / "o")
+    told("generate", file, "--out", tmp_path / "o")
+    told("import", "table", file, "--map", file, "--out", tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, "9" * 5000, '{"format": ' + '"x' * 9 + '"}', "null"])
+def test_any_json_is_one_line(tmp_path: Path, text: str) -> None:
+    log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
+    (tmp_path / "log" / "manifest.json").write_text(text, encoding="utf-8")
+    for command in ("validate", "describe"):
+        told(command, tmp_path / "log")
+
+
+def test_a_number_of_rows_that_no_file_has(tmp_path: Path) -> None:
+    made = log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
+    path = tmp_path / "log" / "manifest.json"
+    content = json.loads(path.read_text())
+    content["tables"]["traces"][0]["rows"] = 2**70
+    path.write_text(json.dumps(content))
+    assert made is not None
+    assert "`rows` of the shard" in told("describe", tmp_path / "log")
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    lines = ("\ufeff[[policy]]", 'name = "a"', 'kind = "sample"', "max_traces = 1", 'select = "first"')
+    file.write_bytes("\r\n".join(lines).encode())
+    assert [policy.name for policy in load_policies(file).policies] == ["a"]
+    (tmp_path / "m.toml").write_text("\ufeffunknown = 1\n", encoding="utf-8")
+    with pytest.raises(ThinkbackError, match="unknown key `unknown`"):
+        read_mapping(tmp_path / "m.toml")
+
+
+def test_a_pipe_among_the_shards_is_refused_at_once(tmp_path: Path) -> None:
+    log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
+    os.mkfifo(tmp_path / "log" / "traces" / "part-00009.parquet")
+    with pytest.raises(LogError, match="`traces/part-00009.parquet` is not a file"):
+        open_log(tmp_path / "log")
+
+
+@pytest.mark.parametrize("when", ["", "    def __init__(self):\n        raise SystemExit(3)\n"])
+def test_rules_that_end_the_program_are_one_line(tmp_path: Path, when: str) -> None:
+    log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
+    (tmp_path / "p.toml").write_text('[[policy]]\nname = "a"\nkind = "sample"\nmax_traces = 2\nstop = "Ends"\n')
+    head = "from dataclasses import dataclass\n\n@dataclass(frozen=True)\nclass Ends:\n"
+    body = when + "    def holds(self, seen):\n        raise SystemExit(3)\n"
+    (tmp_path / "r.py").write_text(head + body if when else "raise SystemExit(3)\n" + head + body)
+    words = ("replay", tmp_path / "log", "--policies", tmp_path / "p.toml", "--rules", tmp_path / "r.py")
+    assert "SystemExit: 3" in told(*words, "--out", tmp_path / "o")
+
+
+def test_a_full_disk_is_one_line_whoever_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type("Usage", (), {"free": 4096})()
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+
+    def write(error: BaseException) -> None:
+        with replacing(tmp_path / "out"):
+            raise error
+
+    with pytest.raises(ThinkbackError, match="no space left on the disk"):
+        write(RuntimeError("some library's own words"))
+    with pytest.raises(KeyboardInterrupt):
+        write(KeyboardInterrupt())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_query_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
+    monkeypatch.setattr("toolkit.log.read.query._memory", lambda: 2**26)
+    with pytest.raises(LogError, match="the SQL fails: .*[Mm]emory"):
+        query_log(made, "SELECT list(range(5000000)) FROM range(3)")
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it never happened")
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_query_ends_on_any_signal(tmp_path: Path, sent: signal.Signals, code: int) -> None:
+    log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
+    sql = "select count(*) from range(100000000000) a, range(1000) b"
+    running = subprocess.Popen([sys.executable, "-m", "thinkback", "query", "log", sql], cwd=tmp_path)
+    busy = Path(f"/proc/{running.pid}/task")
+    wait_for(lambda: len(list(busy.iterdir())) > 3)
+    time.sleep(0.3)
+    running.send_signal(sent)
+    assert running.wait(timeout=30) == code
+
+
+def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n")
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run([sys.executable, "-m", "thinkback", "--help"], env=where, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")

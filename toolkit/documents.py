@@ -1,0 +1,43 @@
+"""A user's own files of text, TOML and JSON: whatever they hold, what is wrong is one line that names the file."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from toolkit.errors import ThinkbackError, first_line
+
+DEEP = "it is nested too deeply"
+
+
+def read_text(path: str | Path, what: str, kind: type[ThinkbackError] = ThinkbackError) -> str:
+    """The text of a file, without a byte order mark. `what` names it in errors, which are of `kind`."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise kind(f"cannot read {what}: it is not UTF-8 text") from None
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+        raise kind(f"cannot read {what}: {first_line(error)}") from None
+
+
+def parse_toml(
+    text: str, what: str, kind: type[ThinkbackError] = ThinkbackError, parse_float: Callable[[str], Any] = float
+) -> dict[str, Any]:
+    """The tables of a TOML text. `what` names it in errors, which are of `kind`."""
+    try:
+        return tomllib.loads(text, parse_float=parse_float)
+    except (RecursionError, ValueError) as error:  # Python reads no integer of thousands of digits
+        why = DEEP if isinstance(error, RecursionError) else first_line(error)
+        raise kind(f"{what} is not valid TOML: {why}") from None
+
+
+def parse_json(text: str, what: str, kind: type[ThinkbackError] = ThinkbackError) -> Any:
+    """The value of a JSON text. `what` names it in errors, which are of `kind`."""
+    try:
+        return json.loads(text)
+    except (RecursionError, ValueError) as error:
+        why = DEEP if isinstance(error, RecursionError) else first_line(error)
+        raise kind(f"{what} is not valid JSON: {why}") from None
