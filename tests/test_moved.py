@@ -40,6 +40,7 @@ def test_an_old_class_names_the_new_one(old: str, new: str, tmp_path: Path) -> N
     with pytest.raises(ImportError, match=f"^`replay.{old}` is now `replay.{new}`$"):
         runpy.run_path(str(script))
     assert new in replay.__all__
+    assert not hasattr(replay, old)
 
 
 @pytest.mark.parametrize("package", [generate, replay])

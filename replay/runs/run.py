@@ -38,7 +38,7 @@ def run(
     *,
     baseline: str | None = None,
     where: str | None = None,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     seed: int = 0,
     resamples: int = 10_000,
     level: float = 0.95,
@@ -64,7 +64,7 @@ def run(
     settings = Settings(resamples=resamples, level=level, method=method, seed=seed, kw=kw, eur_per_kwh=eur_per_kwh)
     file = load_policies(policies, rules)
     log, contents = opened(log)
-    by, measure, scratch = tuple(dict.fromkeys(by)), measure or file.measure, Scratch()
+    by, measure, scratch = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure, Scratch()
     chosen, examples, reused = _prepared(log, contents, file, measure, where, by)
     plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
     sweeps = expand_all(plan, chosen)

@@ -246,7 +246,7 @@ def test_a_model_that_a_step_can_t_use_is_one_line(tmp_path: Path, models: Path)
         STATES: "states have 64 numbers, those of `hidden_states/tiny` in the log 8",
         STATES.replace("layers = [-1, 0, -2, 2]", "layers = [-4]") + 'name = "x"\n': "the model has 2 layers, so -4",
         STATES.replace('"tiny"', '"missing"'): "model `missing`",
-        LOGPROB.replace('"tiny"', '"nli"'): "model `nli`: its files lack",
+        LOGPROB.replace('"tiny"', '"nli"'): "model `nli`: 6 weights are missing in its files",
         REWARD.replace('"orm"\nprompt', '"tiny"\nprompt'): "no trained classifier: train one with `thinkback fit`",
         REWARD.replace('"orm"\nprompt', '"nli"\nprompt'): "must say which of the model's 3 outputs is the score",
         REWARD.replace('prompt = "class.txt"', ""): "the model's folder keeps no prompt: name a file in `prompt`",

@@ -207,7 +207,8 @@ def test_points_of_the_figure(results: RankedInput) -> None:
 def test_settings_and_not_names_say_whether_a_line_is_drawn(
     results: RankedInput, swept: tuple[tuple[str, object], ...], line: bool
 ) -> None:
-    policies = [replace(one, name="best of 4", swept=swept) if one.tried > 1 else one for one in results.policies[:4]]
+    policies = list(results.policies[:4])
+    policies[3] = replace(policies[3], name="best of 4", swept=swept)
     points = frontier_points(replace(results, policies=tuple(policies[3:])))
     assert [point.swept for point in points] == [line]
 

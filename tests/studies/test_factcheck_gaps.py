@@ -79,7 +79,7 @@ def test_with_a_verifier_on_part_of_the_traces_what_needs_none_is_shown(study: R
     settings = rows(tmp_path / "out" / "sensitivity.csv")
     assert len(settings) == 6 * 3 * 3 * 4  # margins, caps up to 15, minima, three bootstrap pools and none
     text = (tmp_path / "out" / "sensitivity.md").read_text()
-    assert "settings cannot be served and are dashes, such as adaptive stopping with margin 0.05, cap 5, " in text
+    assert "settings cannot be replayed and are dashes, such as adaptive stopping with margin 0.05, cap 5, " in text
     assert [row["k"] for row in rows(tmp_path / "out" / "table_B_4.csv")] == ["3", "5", "7", "10", "13"]
     assert len(rows(tmp_path / "out" / "budget_smallest.csv")) == 10
     assert {row["k"] for row in rows(tmp_path / "out" / "budget_smallest.csv")} == {""}

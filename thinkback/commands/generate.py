@@ -14,6 +14,7 @@ from thinkback.options import option
 if TYPE_CHECKING:
     from generate.annotating.annotation_plan import AnnotationPlan
     from generate.engines import Engine
+    from generate.recipes.recipe import Recipe
     from generate.sampling.sampling_plan import SamplingPlan
     from generate.signals.signal import Additions
     from toolkit.progress import Advance
@@ -67,7 +68,7 @@ def generate(
             advance(known)
             return advance
 
-        done = run(plan, out, lambda read: read.engine.opened(read), started=started)
+        done = run(plan, out, _open, started=started)
     log = done.log
     console.say(f"wrote {out}: {log.rows('examples'):,} examples, {log.rows('traces'):,} traces")
     if done.judging is not None:
@@ -78,6 +79,10 @@ def generate(
             f"`{out}` is sealed without {len(done.failures):,} calls that can't be answered, the first is `{call}`:"
             f" {reason}; the manifest lists them under `source.failures`"
         )
+
+
+def _open(recipe: Recipe) -> Engine:
+    return recipe.engine.opened(recipe)
 
 
 def _open_asked(additions: Additions) -> Engine:

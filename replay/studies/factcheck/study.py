@@ -215,7 +215,7 @@ def features_note(used: Sequence[str], known: Collection[str]) -> str:
         return ""
     reads = listed(used) or "no feature, only the answers and scores so far"
     lacking, spurned = ([name for name in without if (name in known) == has] for has in (False, True))
-    why = [f"missing in the log: {listed(lacking)}"] if lacking else []
+    why = [f"the log lacks {listed(lacking)}"] if lacking else []
     why += [f"{listed(spurned)} {'is' if len(spurned) == 1 else 'are'} not asked for"] if spurned else []
     return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
 
