@@ -53,10 +53,12 @@ def add(
     *,
     embedder: Embedder | None = None,
     started: Callable[[int], Advance] | None = None,
+    with_failures: bool = False,
 ) -> Added:
     """Run a plan, or go on with it; engines, by default the recipe's, and models are opened when they are first due.
 
-    `started` is told how many traces were done before, and gives a function to count more with. ThinkbackError for all
+    `started` is told how many traces were done before, and gives a function to count more with. `with_failures` leaves
+    out, for good, traces about which a call fails now, whatever the reason. ThinkbackError for all
     that ends a run early: the log is as it was then, and the same command goes on.
     """
     todo = [one for one in plan.todo if one.traces.height]
@@ -65,7 +67,7 @@ def add(
     made: list[tuple[TraceSignal, Record, Mapping[str, Any]]] = []
     tables: dict[str, list[pl.LazyFrame]] = {}
     with contextlib.ExitStack() as held:
-        runs = [_SignalRun(plan, one, held) for one in todo]
+        runs = [_SignalRun(plan, one, held, with_failures) for one in todo]
         advance = started(sum(run.done() for run in runs)) if started is not None else uncounted
         for run in runs:
             try:
@@ -87,8 +89,8 @@ def add(
 class _SignalRun:
     """One signal of a run: what was made before, and the making of the rest."""
 
-    def __init__(self, plan: AnnotationPlan, todo: SignalPlan, held: contextlib.ExitStack):
-        self.plan, self.todo, self.step = plan, todo, todo.step
+    def __init__(self, plan: AnnotationPlan, todo: SignalPlan, held: contextlib.ExitStack, with_failures: bool):
+        self.plan, self.todo, self.step, self.with_failures = plan, todo, todo.step, with_failures
         out = plan.path / ADDING / plan.shard / key_of(todo.step, plan.additions)
         self.journal = held.enter_context(Journal(out))
         self.writer = LogWriter(out)
@@ -118,6 +120,8 @@ class _SignalRun:
             record.lost_tokens += event.lost_tokens
         elif isinstance(event, Skipped):
             record.skipped.append((event.trace_id, event.reason))
+            if event.cause is not None:
+                record.left_out[event.cause] += 1
         elif isinstance(event, Incomplete):
             record.incomplete[event.trace_id] = event.reason
         else:
@@ -138,7 +142,9 @@ class _SignalRun:
     def make(self, open_engine: OpenEngine, embedder: Embedder | None, advance: Advance) -> Mapping[str, Any]:
         """Make what is missing, block by block; what the manifest is to say of the model and its settings."""
         plan, todo = self.plan, self.todo
-        work = Work(plan.additions, plan.log, todo.pools, todo.existing, self.journal, open_engine, embedder)
+        work = Work(
+            plan.additions, plan.log, todo.pools, todo.existing, self.journal, open_engine, embedder, self.with_failures
+        )
         # an interruption between journal and shard leaves skips noted whose block's rows are missing, never rows twice
         with contextlib.closing(self.step.worker(self.step, work)) as worker:
             described = self.known(worker.describe())
@@ -187,7 +193,7 @@ class _SignalRun:
     def keep(self, made: BlockRows, seconds: float) -> None:
         """A block's rows, and what is to be remembered of it; the rows last, for they say that the block is done."""
         events: list[SignalEvent] = [
-            *(Skipped(*pair) for pair in made.skipped),
+            *(Skipped(*one) for one in (*made.skipped, *made.refused)),
             *(Incomplete(*pair) for pair in made.incomplete),
             *(Unreadable(trace, not place) for traces in made.unreadable for place, trace in enumerate(traces)),
             BlockDone(seconds, made.lost_tokens),

@@ -238,7 +238,7 @@ PoolStep = SampleStep | ReviseStep
 @dataclass(frozen=True)
 class Recipe(RecipePart):
     """A recipe, checked as a whole. `prompts` holds the files that it names, by name, a chat template of its own among
-    them; `folder` is where it lies.
+    them; `folder` is where it lies; `overruled` are the settings that overruled the file.
     """
 
     license: str | None
@@ -252,6 +252,7 @@ class Recipe(RecipePart):
     sample: tuple[SampleStep, ...]
     revise: tuple[ReviseStep, ...]
     prompts: Mapping[str, Template]
+    overruled: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_pools()

@@ -14,7 +14,9 @@ from thinkback.options import option
 if TYPE_CHECKING:
     from generate.annotating.annotation_plan import AnnotationPlan
     from generate.engines import Engine
+    from generate.recipes.recipe import Recipe
     from generate.sampling.sampling_plan import SamplingPlan
+    from generate.sampling.sampling_run import Generated
     from generate.signals.signal import Additions
     from toolkit.progress import Advance
 
@@ -33,6 +35,7 @@ def generate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print calls, tokens and bytes on disk, at most; ask nothing.")
     ] = False,
+    with_failures: options.WithFailures = False,
 ) -> None:
     """Run a recipe: ask a model, and make a log or add to one.
 
@@ -50,7 +53,7 @@ def generate(
     if on is not None:
         if out is not None:
             raise ThinkbackError("`--out` writes a new log and `--on` adds to one: give one of them")
-        _add(recipe, on, shard, limit, settings or (), dry_run)
+        _add(recipe, on, shard, limit, settings or (), dry_run, with_failures)
         return
     read = load_recipe(recipe, settings or ())
     plan = make_plan(read, _shard(shard), limit)
@@ -67,24 +70,44 @@ def generate(
             advance(known)
             return advance
 
-        done = run(plan, out, lambda read: read.engine.opened(read), started=started)
+        done = run(plan, out, _open, started=started, with_failures=with_failures)
+    say_generated(done, out)
+    if done.failures and with_failures:
+        console.say(said_failures(done, out))
+    elif done.failures:
+        raise ThinkbackError(said_failures(done, out))
+
+
+def say_generated(done: Generated, out: Path) -> None:
+    """Print what came of a run."""
+    from thinkback import console
+
     log = done.log
     console.say(f"wrote {out}: {log.rows('examples'):,} examples, {log.rows('traces'):,} traces")
     if done.judging is not None:
         console.say(str(done.judging))
-    if done.failures:
-        call, reason = done.failures[0]
-        raise ThinkbackError(
-            f"`{out}` is sealed without {len(done.failures):,} calls that can't be answered, the first is `{call}`:"
-            f" {reason}; the manifest lists them under `source.failures`"
-        )
+
+
+def said_failures(done: Generated, out: Path) -> str:
+    """The line about the calls that failed for good."""
+    call, reason = done.failures[0]
+    return (
+        f"`{out}` is sealed without {len(done.failures):,} calls that can't be answered, the first is `{call}`:"
+        f" {reason}; the manifest lists them under `source.failures`"
+    )
+
+
+def _open(recipe: Recipe) -> Engine:
+    return recipe.engine.opened(recipe)
 
 
 def _open_asked(additions: Additions) -> Engine:
     return additions.engine_settings().opened(additions)
 
 
-def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequence[str], dry_run: bool) -> None:
+def _add(
+    recipe: str, on: Path, shard: str, limit: int | None, settings: Sequence[str], dry_run: bool, with_failures: bool
+) -> None:
     """What `--on` does."""
     from generate.annotating.annotation_plan import make_add_plan
     from generate.annotating.annotation_run import add
@@ -109,7 +132,7 @@ def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequenc
             advance(known)
             return advance
 
-        done = add(plan, _open_asked, started=started)
+        done = add(plan, _open_asked, started=started, with_failures=with_failures)
     for step, record in done.steps:
         line = f"added {step.name} to {on}: {record.rows:,} rows of {step.table}"
         if record.skipped:
