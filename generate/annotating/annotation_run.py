@@ -13,7 +13,7 @@ import contextlib
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -54,13 +54,16 @@ def add(
     embedder: Embedder | None = None,
     started: Callable[[int], Advance] | None = None,
     with_failures: bool = False,
+    allow_keys: Collection[str] = (),
 ) -> Added:
     """Run a plan, or go on with it; engines, by default the recipe's, and models are opened when they are first due.
 
     `started` is told how many traces were done before, and gives a function to count more with. `with_failures` leaves
-    out, for good, traces about which a call fails now, whatever the reason. ThinkbackError for all
+    out, for good, traces about which a call fails now, whatever the reason. `allow_keys`: environment variables whose
+    key may go to whatever server the recipe names. ThinkbackError for all
     that ends a run early: the log is as it was then, and the same command goes on.
     """
+    opens = open_engine or (lambda own: own.engine_settings().opened(own, allow_keys))
     todo = [one for one in plan.todo if one.traces.height]
     if not todo:
         return Added(plan.log, ())
@@ -71,7 +74,7 @@ def add(
         advance = started(sum(run.done() for run in runs)) if started is not None else uncounted
         for run in runs:
             try:
-                described = run.make(open_engine or (lambda own: own.engine_settings().opened(own)), embedder, advance)
+                described = run.make(opens, embedder, advance)
             except UnreadableError:  # it is asked anew by the next run: what was said is not kept
                 run.drop()
                 raise

@@ -16,7 +16,7 @@ endings are kept apart, since they mean different things to a run that is resume
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -219,6 +219,13 @@ class EngineOptions:
     def samples_at_once(self, samples: int) -> int:
         """How many samples of one prompt, of so many, the engine likes to have in one call."""
         return samples
+
+    def reaches(self) -> str | None:
+        """The server that is asked, and where its key comes from, in words; None where nothing leaves this process."""
+        return None
+
+    def check_keys(self, allowed: Collection[str]) -> None:
+        """EngineError where a key would go to a server that it is not known to belong to, and is not `allowed` to."""
 
     def check_extra(self, extra: Mapping[str, Any], place: str) -> None:
         """EngineError where a call can't have these further members."""

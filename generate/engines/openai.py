@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 from generate.engines import replies
 from generate.engines.base import TOO_LONG, Call, CallFailure, Completion, EngineError, Outcome
-from generate.engines.openai_settings import OpenAISettings, backoff, key_of
+from generate.engines.openai_settings import OpenAISettings, backoff, is_local, key_of
 from generate.engines.weights import installed, load_tokens, versions
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ REFUSED = frozenset({400, 413, 422})
 STOPPING = {401: "refuses the key", 403: "forbids it", 404: "does not know this address or model"}
 PAYMENT = 402
 UNREADABLE = "unreadable reply"
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class _Again(Exception):
@@ -195,13 +194,12 @@ class _Exchange:
 
         chosen = self.settings
         headers = {} if self._secret is None else {"Authorization": f"Bearer {self._secret}"}
-        host = urlsplit(chosen.base_url).hostname
         async with httpx.AsyncClient(
             headers=headers,
             timeout=httpx.Timeout(chosen.timeout_s, connect=chosen.connect_timeout_s, pool=None),
             limits=httpx.Limits(max_connections=None),
             follow_redirects=False,
-            trust_env=host not in LOOPBACK,
+            trust_env=not is_local(urlsplit(chosen.base_url).hostname or ""),
         ) as client:
             tasks: set[asyncio.Task[None]] = set()
             for call in self.calls:

@@ -14,7 +14,7 @@ sealed without its traces, and names it. So it is with what fails for the moment
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -56,13 +56,15 @@ def generate(
     block: int = BLOCK,
     started: Callable[[int], Advance] | None = None,
     with_failures: bool = False,
+    allow_keys: Collection[str] = (),
 ) -> Generated:
     """Run a plan into the log `out`, or go on with it; the engine, by default the recipe's, is opened when the first
     call is due.
 
     `block` is how many examples go through the steps together; the rows do not depend on it. `started` is told how
     many traces the journal held already, and gives a function to count more with. `with_failures` seals the log without
-    the calls that fail now, whatever the reason: no later run asks them again.
+    the calls that fail now, whatever the reason: no later run asks them again. `allow_keys`: variables of the
+    environment whose key may go to whatever server the recipe names.
     ThinkbackError when the log in `out` is complete or of another recipe, and for all that ends a run early.
     """
     check_out(plan.identity, out)
@@ -70,7 +72,7 @@ def generate(
     writer = LogWriter(out)
     with Journal(writer.path) as journal:
         check_begun(plan.identity, journal, plan.made_of)
-        opens = open_engine or (lambda own: own.engine.opened(own))
+        opens = open_engine or (lambda own: own.engine.opened(own, allow_keys))
         run = _Run(plan, writer, journal, context, opens, ModelsSeen(journal))
         try:
             run.recall()
