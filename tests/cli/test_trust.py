@@ -88,13 +88,14 @@ def test_so_it_is_where_a_log_is_added_to_and_in_python(tmp_path: Path) -> None:
 def test_what_is_allowed_is_sent_and_server_and_variable_are_shown_first(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("generate.engines.openai_settings.is_local", lambda _: False)
-    recipe = recipe_of(tmp_path, f'base_url = "{server.url}"\nkey_variable = "CLOUD_SECRET"\nretries = 0\n')
+    monkeypatch.setenv("NO_PROXY", "*")
+    url = server.url.replace("127.0.0.1", "127.1")  # this machine, by a name that nothing here knows
+    recipe = recipe_of(tmp_path, f'base_url = "{url}"\nkey_variable = "CLOUD_SECRET"\nretries = 0\n')
     assert thinkback("generate", recipe, "--out", tmp_path / "log").exit_code == 2
     assert not server.requests
     server.plan = ["402"] * 99
     result = thinkback("generate", recipe, "--out", tmp_path / "log", "--allow-key", "A", "--allow-key", "CLOUD_SECRET")
-    assert f"asks rule at {server.url}, with the key in CLOUD_SECRET\n" in result.stdout
+    assert f"asks rule at {url}, with the key in CLOUD_SECRET\n" in result.stdout
     assert server.headers[0]["Authorization"] == "Bearer sk-hidden"
     assert "sk-hidden" not in result.output
 
@@ -105,6 +106,7 @@ def test_a_server_that_wants_no_key_is_shown_too(tmp_path: Path, server: Server)
     assert f"asks rule at {server.url}, without a key\n" in result.stdout
 
 
+@pytest.mark.slow
 def test_training_a_classifier_sends_no_key(tmp_path: Path) -> None:
     """`fit` reads `[classifier]` alone: the engine of the same recipe is not opened, so nothing is asked about it."""
     recipe = recipe_of(tmp_path, FOREIGN, '[classifier]\nmodel = "nowhere"\nprompt = "ask.txt"\n')
