@@ -30,17 +30,11 @@ moved_modules(
         "replay.gate_fitting": "replay.gatefit.fit",
         "replay.gate_report": "replay.gatefit.report",
         "replay.recommend": "replay.analyses.recommend",
+        "replay.Choice": "replay.Router",
+        "replay.Reading": "replay.Threshold",
+        "replay.Rule": "replay.StopRule",
     }
 )
-_RENAMED = {"Choice": "Router", "Reading": "Threshold", "Rule": "StopRule"}
-
-
-def __getattr__(name: str) -> object:
-    """Say the new name of what was renamed."""
-    if name in _RENAMED:
-        raise ImportError(f"`replay.{name}` is now `replay.{_RENAMED[name]}`", name=__name__)
-    raise AttributeError(f"module `replay` has no attribute `{name}`")
-
 
 __all__ = [
     "KINDS", "ORDERS", "SELECTS", "STOPS", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal",

@@ -12,8 +12,10 @@ import replay
 
 OLD = {
     "generate.claims": "generate.simulation.claims",
+    "generate.signals.kinds": "generate.signals.additions",
     "generate.simulate": "generate.simulation.grid",
     "generate.simulate_recovery": "generate.simulation.recovery",
+    "generate.simulation_model": "generate.simulation.grid_model",
     "replay.budgets": "replay.analyses.budgets",
     "replay.curves": "replay.analyses.curves",
     "replay.explain": "replay.runs.explain",
@@ -38,6 +40,7 @@ def test_an_old_class_names_the_new_one(old: str, new: str, tmp_path: Path) -> N
     with pytest.raises(ImportError, match=f"^`replay.{old}` is now `replay.{new}`$"):
         runpy.run_path(str(script))
     assert new in replay.__all__
+    assert not hasattr(replay, old)
 
 
 @pytest.mark.parametrize("package", [generate, replay])

@@ -106,7 +106,7 @@ def reworded(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
 
         def notes(self: RemarkKind, counts: Counts) -> list[Note]:
             about = tuple(counts) if self.about_policies else ()
-            return [Note(self.code, other(text), self.severity, about) for text in self.says(counts)]
+            return [Note(self.code, other(text), self.severity, about) for text in self.says(counts, *self.facts)]
 
         monkeypatch.setattr(Note, "__init__", init)
         monkeypatch.setattr(RemarkKind, "notes", notes)

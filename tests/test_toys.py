@@ -7,10 +7,11 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from replay import KINDS, ORDERS, SELECTS, STOPS
-from tests.replay.small import log
+from replay import KINDS, ORDERS, SELECTS, STOPS, run
+from tests.replay.small import log, tables
 from thinkback.app import app
-from toolkit.columns import METRICS
+from toolkit.columns import METRICS, OutcomeColumn
+from toolkit.log import write_log
 
 POOL = {
     "e1": [("A", 0.4), ("A", 0.9), ("B", 0.1)],
@@ -104,6 +105,7 @@ def test_the_command_replays_them(home: Path) -> None:
     assert column("from the back", "verifications") == [1.0, 1.0, 1.0]
     assert column("third when wrong", "intervened") == [0.0, 1.0, 0.0]
     assert column("third when wrong", "answer") == ["A", "B", "A"]
+    assert column("third when wrong", "skipped") == [0.0, 2.0, 0.0]
     summary = pl.read_parquet(home / "o" / "summary.parquet").filter(metric="skipped")
     assert dict(summary.select("policy", "estimate").iter_rows())["third"] == 2.0
     ratios = pl.read_parquet(home / "o" / "summary.parquet").filter(metric="tokens_per_right")
@@ -114,6 +116,66 @@ def test_the_command_replays_them(home: Path) -> None:
     assert "tokens/right" in told.split("\n")[2]
     assert "skipped" in told.split("\n")[1] + told.split("\n")[2] + told.split("\n")[3]
     assert "traces before the one taken are skipped in n3" in told
+
+
+PARTS = """
+[[policy]]
+name = "when"
+kind = "when"
+base = { kind = "nth", pool = "n3", number = 1 }
+gate = { verifier = "v", below = 0.5 }
+then = { kind = "nth", pool = "n3", number = 2 }
+
+[[policy]]
+name = "route"
+kind = "route"
+route = { column = "hard", at_least = 0.5 }
+then = { kind = "nth", pool = "n3", number = 2 }
+else = { kind = "sample", max_traces = 1, select = "first" }
+
+[[policy]]
+name = "half"
+kind = "oracle"
+rule = "matched_random"
+base = { kind = "sample", max_traces = 1, select = "first" }
+then = { kind = "nth", pool = "n3", number = 2 }
+rate = [0.0, 0.25]
+"""
+
+
+@pytest.mark.parametrize(
+    ("cost", "expected"),
+    [
+        (True, {"when": [3.0, 1.0], "route": [0.0, 2.0], "half[rate=0.0]": [0.0] * 2, "half[rate=0.25]": [0.5] * 2}),
+        (
+            False,
+            {"when": [2.0, 1.0], "route": [None, 2.0], "half[rate=0.0]": [None] * 2, "half[rate=0.25]": [None] * 2},
+        ),
+    ],
+)
+def test_columns_of_parts_are_in_the_outcomes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost: bool, expected: dict[str, list[float | None]]
+) -> None:
+    """The gate fires on the first example alone; what the base skipped is paid in any case, if it is a cost."""
+    from tests.toys.nth import Nth
+
+    column = OutcomeColumn("skipped", unit="traces", cost=cost)
+    monkeypatch.setattr(Nth, "columns", property(lambda self: (column,)))
+    pools = {"n3": {"e1": [("A", 0.4), ("A", 0.4), ("B", 0.1)], "e2": [("B", 0.2), ("A", 0.6), ("B", 0.8)]}}
+    made = tables(pools, {"e1": "A", "e2": "B"})
+    made["examples"] = made["examples"].with_columns(hard=pl.Series([0.0, 1.0]))
+    found = run(write_log(tmp_path / "log", name="parts", tables=made), PARTS, resamples=20).outcomes
+    rows = found.sort("example_id").group_by("policy", maintain_order=True).agg("skipped").iter_rows()
+    assert dict(rows) == expected
+
+
+def test_tuning_shows_a_metric_as_its_row_says(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call for 15 tokens: a share has four decimals."""
+    share = OutcomeColumn("calls_per_token", computed="ratio", ratio=("calls", "total_tokens"), share=True)
+    monkeypatch.setitem(METRICS, share.name, share)
+    words = ("--on", "example_id = 'e1'", "--report", "example_id <> 'e1'", "--resamples", "20")
+    told = thinkback("tune", "log", "--policies", "policies.toml", *words, "--goal", "max calls_per_token")
+    assert "0.0667" in told
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The columns of outcomes, one row each: what they mean, how their means are taken, and what tables call them.
 
-The engine, the files that it writes, the statistics, the tables and the manual read this table and nothing else.
+The files of a run, the statistics, the tables and the manual read this table; what the engine names is in it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ class OutcomeColumn:
 
     @property
     def precision(self) -> int:
-        """Decimals of a mean that is not scaled."""
+        """Decimals of a mean that is not scaled.
+
+        4 of a share, 2 of what tables do not scale, else those of the table and one for each zero of the scale.
+        """
         return 4 if self.share else 2 if self.scale == 1 else self.decimals + len(f"{self.scale:.0f}") - 1
 
 
@@ -86,6 +89,9 @@ def _quality(name: str, metric: str = "", **more: Any) -> OutcomeColumn:
 def _cost(name: str, unit: str, **more: Any) -> OutcomeColumn:
     return OutcomeColumn(name, unit=unit, cost=True, **more)
 
+
+OTHERS = _cost("", "", family=True, always=False)
+"""The row of what no other row names."""
 
 COLUMNS: tuple[OutcomeColumn, ...] = (
     _quality("correct", "accuracy"),
@@ -123,7 +129,7 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _cost("verification_s", "s"),
     _cost("latency_s", "s", header="seconds", decimals=1, place=7),
     _cost("device_s", "s"),
-    _cost("", "", family=True, always=False),
+    OTHERS,
     _cost("cost_eur", "€", computed="seconds", header="€/1,000", decimals=3, scale=1000.0, place=8),
     _cost("price", "currency", metric="cost_per_1000", per=1000.0, always=False, header="price/1,000", decimals=3,
           place=8),
@@ -136,7 +142,7 @@ METRICS: dict[str, OutcomeColumn] = {}
 
 
 def with_columns(
-    extra: Iterable[OutcomeColumn], columns: Sequence[OutcomeColumn] = COLUMNS
+    extra: Iterable[OutcomeColumn] = (), columns: Sequence[OutcomeColumn] = COLUMNS
 ) -> tuple[OutcomeColumn, ...]:
     """The table with METRICS and further columns, each name once, before those that no row names."""
     known = {column.name for column in columns}
@@ -145,25 +151,26 @@ def with_columns(
     return (*columns[:at], *fresh.values(), *columns[at:])
 
 
-def row_of(name: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> OutcomeColumn:
-    """The row of the table that a column of outcomes, or a metric that is computed, belongs to."""
+def row_of(name: str, columns: Sequence[OutcomeColumn] | None = None) -> OutcomeColumn:
+    """The row that a column of outcomes, or a metric that is computed, belongs to; the table by default has METRICS."""
     family: OutcomeColumn | None = None
-    for row in columns:
+    for row in with_columns() if columns is None else columns:
         if not row.family and name == row.name:
             return row
         if row.family and name.startswith(row.name) and len(row.name) >= len(family.name if family else ""):
             family = row
-    return family or _cost("", "", family=True)
+    return family or OTHERS
 
 
-def find(name: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> OutcomeColumn:
+def find(name: str, columns: Sequence[OutcomeColumn] | None = None) -> OutcomeColumn:
     """A column of outcomes; one that the table does not name is a cost."""
     row = row_of(name, columns)
     return replace(row, name=name, metric=name, family=False) if row.family else row
 
 
-def metric_column(metric: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> OutcomeColumn:
+def metric_column(metric: str, columns: Sequence[OutcomeColumn] | None = None) -> OutcomeColumn:
     """The column whose mean a metric is."""
+    columns = with_columns() if columns is None else columns
     return next((column for column in columns if column.metric == metric and not column.family), find(metric, columns))
 
 

@@ -1,4 +1,4 @@
-"""Modules that moved: importing one by its old name says the new one."""
+"""Modules and names that moved: importing one by its old name says the new one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class MovedModules(MetaPathFinder):
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
         """Raise ModuleNotFoundError for a name that moved."""
         if fullname in self.moved:
-            raise ModuleNotFoundError(f"`{fullname}` is now `{self.moved[fullname]}`", name=fullname)
+            # without `name=`: `from package import name` would drop an error that names what it looks for
+            raise ModuleNotFoundError(f"`{fullname}` is now `{self.moved[fullname]}`")
 
 
 def moved_modules(moved: Mapping[str, str]) -> None:

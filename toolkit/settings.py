@@ -105,7 +105,7 @@ class Checked:
 def check(instance: Any) -> None:
     """Check every field that `setting` marks, and put its plain value in place; call it from `__post_init__`."""
     for field in dataclasses.fields(instance):
-        if field.metadata.get("read", check) is None:  # what a function reads was read from its table
+        if "read" in field.metadata and field.metadata["read"] is None:  # what a function reads was read from its table
             value = converted(type(instance), field.name, getattr(instance, field.name))
             object.__setattr__(instance, field.name, value)
 

@@ -33,7 +33,7 @@ from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
 from toolkit.progress import Advance, uncounted
 
 OpenEngine = Callable[[Additions], Engine]
-LARGEST = 65_536
+MAX_BLOCK_TRACES = 65_536
 """Traces that a block reads at most, whatever a signal takes at once."""
 LATE = "the choice in its group was made before it was there"
 SINGLE = "it is alone in its group, so there is nothing to choose among"
@@ -157,7 +157,7 @@ class _SignalRun:
                 self.keep(BlockRows(pl.DataFrame(), tuple((trace, LATE) for trace in late)), 0.0)
             left = todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
             began = time.monotonic()
-            for block in blocks(plan.log, left, min(worker.per_block, LARGEST), self.step.trace_columns):
+            for block in blocks(plan.log, left, min(worker.per_block, MAX_BLOCK_TRACES), self.step.trace_columns):
                 self.keep(self.made_of(block, worker, advance), time.monotonic() - began)
                 began = time.monotonic()
             self.record.rows = sum(collect(rows.select(pl.len())).item() for _, rows in self.rows())

@@ -7,9 +7,10 @@ alone, so that they do not depend on how often the run was interrupted. Shards o
 cost several syncs and a Parquet footer each, and have no room for an attempt without its answer.
 
 There is a table for each kind of event (events.py). An answer is committed to the write-ahead log when it comes, which
-a killed process survives, and synced at the latest `SYNC_S` later, which a machine that loses power survives. SQLite
-itself drops a half-written commit when the journal is opened again, and lets one process hold it. The folder's name
-begins with a dot, so that readers of logs pass over it; it goes when the log is sealed.
+a killed process survives. What a machine that loses power survives is what was synced: with the first answer that comes
+`SYNC_S` after the last sync, all until then, and the rest when the journal is closed. SQLite itself drops a
+half-written commit when the journal is opened again, and lets one process hold it. The folder's name begins with a dot,
+so that readers of logs pass over it; it goes when the log is sealed.
 """
 
 from __future__ import annotations

@@ -21,31 +21,19 @@ from generate.signals.judge import Judge, Listwise, Reflection
 from generate.signals.logprob import LogProb
 from generate.signals.peers import PeerContradiction, PeerSimilarity
 from generate.signals.random_score import RandomScore
-from generate.signals.sequence_classifier import SequenceClassifier
+from generate.signals.sequence_classifier import RewardModel, SequenceClassifier
 from generate.signals.serving import ServingFeatures
 from generate.signals.signal import Additions, TraceSignal
 from toolkit.errors import ThinkbackError, listed, shown, suggest
 from toolkit.settings import from_table
 
-KINDS: dict[str, dict[str, type[TraceSignal]]] = {
-    "verify": {
-        "classifier": SequenceClassifier,
-        "reward": SequenceClassifier,
-        "judge": Judge,
-        "reflection": Reflection,
-        "listwise": Listwise,
-        "logprob": LogProb,
-        "random": RandomScore,
-    },
-    "features": {
-        "claims": ClaimFeatures,
-        "serving": ServingFeatures,
-        "peers": PeerSimilarity,
-        "contradiction": PeerContradiction,
-    },
-    "states": {"states": HiddenStates},
+LISTS: Mapping[str, tuple[type[TraceSignal], ...]] = {
+    "verify": (SequenceClassifier, RewardModel, Judge, Reflection, Listwise, LogProb, RandomScore),
+    "features": (ClaimFeatures, ServingFeatures, PeerSimilarity, PeerContradiction),
+    "states": (HiddenStates,),
 }
-"""The kinds of signals there are, by the list of a recipe that they stand in: a further one is a line here."""
+KINDS = {name: {one.kind: one for one in kinds} for name, kinds in LISTS.items()}
+"""The kinds of signals there are, by the list of a recipe that they stand in: a further one is a word above."""
 DEFAULTS = {"states": "states"}
 """The kind of a table that names none, where there was no other before."""
 
@@ -99,7 +87,7 @@ def read_signal(name: str, table: Any) -> TraceSignal:
         others = [name for name, other in kinds.items() if key in _keys(other)]
         if others and key not in _keys(kinds[kind]):
             raise ThinkbackError(f"`{place}.{key}` needs the kind {listed(others)}")
-    return from_table(kinds[kind], table, place)
+    return from_table(kinds[kind], {key: table[key] for key in table if key != "kind"}, place)
 
 
 def _keys(cls: type[TraceSignal]) -> frozenset[str]:

@@ -28,9 +28,9 @@ from toolkit.progress import Advance
 from toolkit.settings import setting
 
 PER_BLOCK = 2_048
-HOPELESS = 100
+MAX_UNREADABLE = 100
 """Judgements that may be unreadable, all from the first on, before a run gives up."""
-FEW = 10
+MIN_UNREADABLE = 10
 """At the end, so many unreadable ones without a readable one say that something is wrong; fewer may be an accident."""
 TRIES = 2
 COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
@@ -78,7 +78,7 @@ class AskedWorker(Worker):
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """Ask about a block's traces; the rows of those whose judgement could be read."""
         questions = list(self.step.questions(block.rows))
-        alone = 0 if self.read else HOPELESS
+        alone = 0 if self.read else MAX_UNREADABLE
         parts = [self._settle(block, part, advance) for part in (questions[:alone], questions[alone:]) if part]
         return BlockRows(
             pl.concat([score_rows([]), *(part.rows for part in parts)]),
@@ -89,7 +89,7 @@ class AskedWorker(Worker):
 
     def finish(self, rows: int, unreadable: int) -> Mapping[str, Any]:
         """Of servers more is known now. UnreadableError where nothing that was said, now or before, can be read."""
-        if unreadable >= FEW and not rows:
+        if unreadable >= MIN_UNREADABLE and not rows:
             self.unread = unreadable
             raise self._hopeless()
         return self.describe()
@@ -130,7 +130,7 @@ class AskedWorker(Worker):
                 self.unread += 1
                 self.said = self.said or given[0].text
                 unreadable.append(tuple(row["trace_id"] for row in question.rows))
-        if not self.read and self.unread >= HOPELESS:
+        if not self.read and self.unread >= MAX_UNREADABLE:
             raise self._hopeless()
         return BlockRows(score_rows(rows), unreadable=tuple(unreadable), lost_tokens=tokens, refused=tuple(refused))
 

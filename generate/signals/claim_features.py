@@ -53,7 +53,8 @@ class ClaimFeatures(JustificationSignal):
     passages. long: the words at which `length` is 1.
     """
 
-    kind: str = setting("claims", choices=("claims",))
+    kind = "claims"
+
     evidence: str = setting("evidence")
     long: int = setting(200, low=1)
 

@@ -140,7 +140,8 @@ class HiddenStates(TeacherForced):
     less room.
     """
 
-    kind: str = setting("states", choices=("states",))
+    kind = "states"
+
     model: str = setting(identity=False)
     layers: tuple[int, ...] = setting(read=read_places)
     tokens: tuple[int, ...] = setting(read=read_places)

@@ -26,8 +26,7 @@ SHARED: Mapping[str, Any] = {"lines": None, "first": None}
 class Judge(AskedVerifier):
     """Says a score in [0, 1]."""
 
-    kind: str = setting("judge", choices=("judge",))
-
+    kind = "judge"
     recorded: ClassVar[Mapping[str, Any]] = SHARED
 
 
@@ -35,8 +34,7 @@ class Judge(AskedVerifier):
 class Reflection(AskedVerifier):
     """Says a number from 1 to 10, which is kept as it is."""
 
-    kind: str = setting("reflection", choices=("reflection",))
-
+    kind = "reflection"
     recorded: ClassVar[Mapping[str, Any]] = SHARED
     low = 1.0
     high = 10.0
@@ -49,7 +47,8 @@ class Listwise(AskedVerifier):
     that.
     """
 
-    kind: str = setting("listwise", choices=("listwise",))
+    kind = "listwise"
+
     lines: int | None = setting(None, low=1)
     first: int | None = setting(None, low=2)
 

@@ -88,7 +88,8 @@ class LogProb(VerifierSignal, TeacherForced):
     rounded to so many.
     """
 
-    kind: str = setting("logprob", choices=("logprob",))
+    kind = "logprob"
+
     how: str = setting("sum", choices=("sum", "mean"))
     last: int | None = setting(None, low=1)
     decimals: int | None = setting(None, low=1, high=9)

@@ -37,8 +37,7 @@ class PeerWorker(EmbeddingWorker):
 class PeerSimilarity(PeerSignal):
     """The mean similarity to its peers."""
 
-    kind: str = setting("peers", choices=("peers",))
-
+    kind = "peers"
     worker = PeerWorker
     needs_embedding = True
     recorded = SHARED
@@ -121,7 +120,8 @@ class PeerContradiction(PeerSignal):
     sequence classifier one of whose labels is called contradiction.
     """
 
-    kind: str = setting("contradiction", choices=("contradiction",))
+    kind = "contradiction"
+
     most: int | None = setting(None, low=1)
     model: str = setting(identity=False)
 

@@ -10,7 +10,6 @@ from typing import Any
 from generate.signals.signal import FREE, Additions, BlockRows, VerifierSignal, Worker, score_rows
 from generate.traces.block import Texts, TraceBlock
 from toolkit.progress import Advance
-from toolkit.settings import setting
 
 
 class RandomWorker(Worker):
@@ -40,8 +39,7 @@ def random_score(seed: int, name: str, trace_id: str) -> float:
 class RandomScore(VerifierSignal):
     """Uniform in [0, 1), drawn from the recipe's seed, its own name and the trace's id."""
 
-    kind: str = setting("random", choices=("random",))
-
+    kind = "random"
     worker = RandomWorker
     texts = Texts.NONE
 

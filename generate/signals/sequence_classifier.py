@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -151,14 +151,15 @@ class ClassifierWorker(ReadingWorker):
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceClassifier(VerifierSignal, TextReading):
-    """A classifier that reads a trace: one trained here (`classifier`), or any outcome reward model (`reward`).
+    """A classifier that reads a trace, trained here.
 
-    Its score is of its only output, or of the output `label`, a probability: `sigmoid` (the default of the kind
-    `classifier`) or `raw` (that of `reward`). `base`: the folder of the model that a LoRA adapter belongs to, where it
-    is not the one that its adapter_config.json names. decimals: scores are rounded to so many, which takes less room.
+    Its score is of its only output, `sigmoid` or `raw`, or of the output `label`, a probability. `base`: the folder of
+    the model that a LoRA adapter belongs to, where it is not the one that its adapter_config.json names. decimals:
+    scores are rounded to so many, which takes less room.
     """
 
-    kind: str = setting("classifier", choices=("classifier", "reward"))
+    kind = "classifier"
+    usual: ClassVar[str] = "sigmoid"  # where `score` is not given
     model: str = setting(identity=False)
     prompt: str | None = setting(None)
     base: str | None = setting(None, identity=False)
@@ -172,4 +173,11 @@ class SequenceClassifier(VerifierSignal, TextReading):
     @property
     def scored(self) -> str:
         """`sigmoid` or `raw`."""
-        return self.score or ("sigmoid" if self.kind == "classifier" else "raw")
+        return self.score or self.usual
+
+
+class RewardModel(SequenceClassifier):
+    """Any outcome reward model."""
+
+    kind = "reward"
+    usual = "raw"

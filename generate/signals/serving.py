@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import polars as pl
@@ -17,21 +16,6 @@ import polars as pl
 from generate.signals.feature_signals import SHARED, FeatureSignal, FeatureWorker
 from generate.signals.numeric import numbers_in, words
 from generate.traces.block import Texts, TraceBlock
-from toolkit.settings import setting
-
-SERVING = {
-    "difficulty": "question",
-    "verification_need": "question",
-    "constraint_density": "question",
-    "answer_length": "answer",
-    "answer_format": "answer",
-    "prompt_words": "question",
-    "prompt_numbers": "question",
-    "response_words": "text",
-    "response_numbers": "text",
-    "response_lines": "text",
-}
-"""What each is made of: the function of its name says how."""
 
 _OPERATORS = r"[-+*/^=<>≤≥≠√∑∫|]|\\[a-zA-Z]+"
 _CONSTRAINTS = (
@@ -45,31 +29,6 @@ _ASKS = (
 )
 _STEPS = r"(?i)\b(?:then|after|before|next|remaining|left|total|altogether|if|when)\b|[.;?!](?:\s|$)"
 _WHOLE, _NUMERIC = r"^[-+]?[0-9][0-9,]*$", r"^[-+]?[0-9,]*\.?[0-9]+(?:\s*/\s*[0-9]+)?%?$"
-
-
-class ServingWorker(FeatureWorker):
-    """Counts words and signs."""
-
-    def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        """All columns."""
-        wanted = ["example_id", "question", *(["labels"] if "labels" in block.examples.columns else [])]
-        both = rows.join(block.examples.select(wanted), on="example_id", how="left", maintain_order="left")
-        labels = both["labels"] if "labels" in both.columns else pl.Series([None] * rows.height)
-        functions: dict[str, Callable[[pl.Series], pl.Series]] = dict(globals())
-        functions["answer_format"] = partial(answer_format, labels=labels)
-        return {name: functions[name](both[source]) for name, source in SERVING.items()}, {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServingFeatures(FeatureSignal):
-    """SeVRA's serving-visible features. A trace without a text has those of its question and its answer."""
-
-    kind: str = setting("serving", choices=("serving",))
-
-    worker = ServingWorker
-    features = tuple(SERVING)
-    texts = Texts.NONE
-    recorded = SHARED
 
 
 def _part(counts: pl.Series, enough: float) -> pl.Series:
@@ -166,3 +125,42 @@ def response_numbers(texts: pl.Series) -> pl.Series:
 def response_lines(texts: pl.Series) -> pl.Series:
     """Lines of the trace that are not blank. Range 0, 1, … Source: as `prompt_words`."""
     return _count(texts, r"(?m)^.*\S.*$")
+
+
+SERVING: Mapping[str, tuple[Callable[..., pl.Series], tuple[str, ...]]] = {
+    "difficulty": (difficulty, ("question",)),
+    "verification_need": (verification_need, ("question",)),
+    "constraint_density": (constraint_density, ("question",)),
+    "answer_length": (answer_length, ("answer",)),
+    "answer_format": (answer_format, ("answer", "labels")),
+    "prompt_words": (prompt_words, ("question",)),
+    "prompt_numbers": (prompt_numbers, ("question",)),
+    "response_words": (response_words, ("text",)),
+    "response_numbers": (response_numbers, ("text",)),
+    "response_lines": (response_lines, ("text",)),
+}
+"""How each is made, and of which columns."""
+
+
+class ServingWorker(FeatureWorker):
+    """Counts words and signs."""
+
+    def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """All columns."""
+        labels = [name for name in ("labels",) if name in block.examples.columns]
+        examples = block.examples.select("example_id", "question", *labels)
+        both = rows.join(examples, on="example_id", how="left", maintain_order="left")
+        both = both if labels else both.with_columns(labels=None)
+        made = {name: make(*(both[column] for column in columns)) for name, (make, columns) in SERVING.items()}
+        return made, {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingFeatures(FeatureSignal):
+    """SeVRA's serving-visible features. A trace without a text has those of its question and its answer."""
+
+    kind = "serving"
+    worker = ServingWorker
+    features = tuple(SERVING)
+    texts = Texts.NONE
+    recorded = SHARED

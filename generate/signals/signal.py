@@ -133,13 +133,14 @@ class TraceSignal(Checked, ABC):
     `prompts` or `chat_template`, and models where they are called `model` or `base`.
     """
 
-    kind: str = setting("")
     name: str = setting("")
     pools: tuple[str, ...] = setting((), identity=False)
     split: tuple[str, ...] = setting((), identity=False)
     dataset: tuple[str, ...] = setting((), identity=False)
     answered: bool = setting(False, identity=False)
 
+    kind: ClassVar[str]
+    """What a recipe calls it."""
     list_name: ClassVar[str]
     """The list of a recipe that it stands in."""
     section: ClassVar[str]
@@ -215,7 +216,7 @@ class TraceSignal(Checked, ABC):
 
     def identity(self, additions: Additions) -> dict[str, Any]:
         """Everything that decides what it writes, as dotted names and JSON values."""
-        flat = {**self.recorded, **flatten(self)}
+        flat = {**self.recorded, "kind": self.kind, **flatten(self)}
         for name in (*self.prompt_files, *self.template_files):
             flat[f"prompts.{name}"] = additions.prompts[name].digest
         flat |= {name: Path(model).name for name, model in self.models.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, takewhile
+from itertools import chain, combinations, takewhile
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from replay.kinds.every_example import every_example
 from replay.kinds.sample import Sample
 from replay.runs.result import Result
 from replay.runs.run import run
+from replay.sampling.known import ORDERS as KNOWN
+from replay.sampling.orders import Order
 from replay.sampling.stops import Budget
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
@@ -78,18 +80,18 @@ def budgets(
     ks = list(budget if budget is not None else range(1, max_traces + 1))
     if not ks or min(ks) < 1 or max(ks) > max_traces:
         raise ThinkbackError(f"budgets lie between 1 and the pool's {max_traces} traces, not {ks}")
-    policies = []
+    policies: dict[str, list[Sample]] = {}
     shared: dict[str, Any] = {"pool": pool, "max_traces": max_traces, "verifier": verifier}
     for name, keys in orders.items():
         own = {**shared, "seed": random_seed, **keys}
-        if own["order"] == "surrogate":
+        if KNOWN.get(own.get("order", ""), Order).predicts:
             own = {"features": tuple(features), **(settings or {}), **own}
-        policies += [Sample(name=f"{name}, k = {k}", stop=Budget(verifications=k), **own) for k in ks]
+        policies[name] = [Sample(name=f"{name}, k = {k}", stop=Budget(verifications=k), **own) for k in ks]
     best = Sample(name=BEST, **shared)
-    result = run(log, [*policies, best, every_example(pool)], **asked)
+    result = run(log, [*chain(*policies.values()), best, every_example(pool)], **asked)
     named = list(orders)
     return Budgets(
-        by_k=_by_k(result, named, ks),
+        by_k=_by_k(result, policies, ks),
         pairs=_pairs(result, named, ks),
         smallest=_smallest(result, named, ks),
         max_traces=max_traces,
@@ -115,13 +117,13 @@ def _metrics(result: Result) -> list[str]:
     return [metric for metric in METRICS if metric in known]
 
 
-def _by_k(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
+def _by_k(result: Result, orders: Mapping[str, Sequence[Sample]], ks: list[int]) -> pl.DataFrame:
     keys = pl.DataFrame(
         [(f"{name}, k = {k}", name, k, metric) for name in orders for k in ks for metric in _metrics(result)],
         schema={"policy": pl.String, "order": pl.String, "k": pl.Int64, "metric": pl.String},
         orient="row",
     )
-    diagnostic = [name for name in orders if name == "score"]
+    diagnostic = [name for name, policies in orders.items() if policies[0].diagnostic]
     return keys.join(result.summary, on=["policy", "metric"], how="left", maintain_order="left").select(
         "order", "k", "metric", "estimate", "low", "high", "n", diagnostic=pl.col("order").is_in(diagnostic)
     )

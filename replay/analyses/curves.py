@@ -27,7 +27,7 @@ from toolkit.log import Log, collect
 from toolkit.progress import progress
 from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
 
-ENOUGH = 0.95
+MIN_SHARE = 0.95
 BLOCK_EXAMPLES = 8192
 SCHEMA = pl.Schema({
     "pool": pl.String, "verifier": pl.String, "metric": pl.String, "k": pl.Int64, "estimate": pl.Float64,
@@ -105,7 +105,7 @@ def _pool_curves(
     """Curves of one pool; None where `optional` and there is nothing to draw."""
     own = sizes.filter(pl.col("pool") == pool)
     ordered = own["size"].sort()
-    most = max_traces or (int(ordered[int((1 - ENOUGH) * len(ordered))]) if len(ordered) else 0)
+    most = max_traces or (int(ordered[int((1 - MIN_SHARE) * len(ordered))]) if len(ordered) else 0)
     members = own.filter(pl.col("size") >= most)["example_id"]
     if optional and (most < 2 or members.is_empty() or pool in contents.whole):
         return None
@@ -122,7 +122,7 @@ def _pool_curves(
     plan += [Curve("majority", k) for k in steps] if pool not in contents.opaque else []
     plan += [Curve("best", k, name) for name in asked for k in steps]
     values = _measure(log, examples, wanted, pool, plan, subsets, settings.seed)
-    scored = np.isnan(values).mean(axis=1) <= 1 - ENOUGH
+    scored = np.isnan(values).mean(axis=1) <= 1 - MIN_SHARE
     kept = [number for number, curve in enumerate(plan) if curve.metric != "best" or scored[number]]
     whole = ~np.isnan(values[kept]).any(axis=0)
     if verifier is not None and not scored[-1]:
@@ -161,7 +161,7 @@ def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: i
 
 
 def pass_at(size: np.ndarray, right: np.ndarray, k: int) -> np.ndarray:
-    """Chance that some trace of a random subset of k is right: 1 - C(n - c, k) / C(n, k), for n >= k (E,)."""
+    """Probability that some trace of a random subset of k is right: 1 - C(n - c, k) / C(n, k), for n >= k (E,)."""
     none = np.ones(len(size))
     for drawn in range(k):
         none *= np.maximum(size - right - drawn, 0) / (size - drawn)
@@ -172,9 +172,9 @@ def best_of(pool: LoggedPool, scores: Scores, right: np.ndarray, k: int) -> np.n
     """Mean correctness of the best-scored valid trace of a random subset of k (E,); NaN where a score lacks."""
     valid = pool.code >= 0
     ranked, _ = by_falling_score(pool.code, scores.score)
-    chance = winner_probabilities(np.full(len(pool.size), k), pool.size, ranked.shape[1])
+    probability = winner_probabilities(np.full(len(pool.size), k), pool.size, ranked.shape[1])
     counted = np.take_along_axis(np.where(valid, right, 0.0), ranked, axis=1)
-    mean = (chance * counted).sum(axis=1)
+    mean = (probability * counted).sum(axis=1)
     return np.where((valid & np.isnan(scores.score)).any(axis=1), np.nan, mean)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import polars as pl
@@ -17,7 +16,6 @@ from replay.engine.trajectory import NEVER_MISSING, Trajectory, walk_block
 from replay.kinds.sample import Sample
 from replay.policies.base import needs_of
 from replay.runs.learning import fit_policies
-from replay.sampling.surrogate import STATE, Surrogate, pick
 from toolkit.log import Log, collect
 
 
@@ -32,7 +30,7 @@ def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | Non
     counts them. Raises ThinkbackError for a policy of another order, and where no example is left.
     """
     log, contents = opened(log)
-    if not isinstance(policy.ordering, Surrogate):
+    if not policy.ordering.weights:
         raise policy.refuse(f'its order is `{policy.order}`; only `order = "surrogate"` has weights')
     plain = replace(policy, calibration=None, conformal=None).resolve(contents)
     frame = collect(log.scan("examples", ["example_id", "labels", "gold"]), log).sort("example_id")
@@ -41,8 +39,8 @@ def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | Non
     made = fit_policies(log, contents, [plain], frame["example_id"])[0]
     block = read_block(log, frame, BlockRequest(needs_of([made], contents)))
     walked = walk_block(block, made.walks()[0])
-    traces, order = walked.traces, cast(Surrogate, made.ordering)
-    picks = pick(traces.code, traces.score, traces.features, traces.count, order, keep_weights=True)
+    traces, order = walked.traces, made.ordering
+    picks = order.weighed(traces)
     row, step = np.nonzero(np.arange(picks.at.shape[1]) < np.where(_read(walked, policy), picks.count, 0)[:, None])
     at = picks.at[row, step]
     columns = {
@@ -52,8 +50,7 @@ def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | Non
         "score": traces.score[row, at],
     }
     weights = picks.weights if picks.weights is not None else np.zeros((len(traces.code), 0, 0))
-    names = (*made.features, *STATE)
-    return pl.DataFrame(columns | {name: weights[row, step, i] for i, name in enumerate(names)})
+    return pl.DataFrame(columns | {name: weights[row, step, i] for i, name in enumerate(order.weights)})
 
 
 def _read(walked: Trajectory, policy: Sample) -> np.ndarray:

@@ -29,8 +29,8 @@ def _key(key: str) -> str:
 def _splits(log: Log) -> str:
     """The splits of a log, as messages list them."""
     splits = collect(log.scan("examples", ["split"]).select(pl.col("split").unique().sort()), log)["split"]
-    listed = ", ".join(f"`{name}`" for name in splits.drop_nulls()[:SHOWN])
-    return (listed + (", …" if len(splits) > SHOWN else "")) or "not named"
+    listed = ", ".join(f"`{name}`" for name in splits.drop_nulls()[:MAX_NAMED])
+    return (listed + (", …" if len(splits) > MAX_NAMED else "")) or "not named"
 
 
 def examples_of(log: Log, ids: pl.Series, columns: Sequence[str] = ("labels", "gold")) -> pl.DataFrame:
@@ -39,7 +39,7 @@ def examples_of(log: Log, ids: pl.Series, columns: Sequence[str] = ("labels", "g
     return collect(scan.filter(pl.col("example_id").is_in(ids.implode())), log).sort("example_id")
 
 
-SHOWN = 10
+MAX_NAMED = 10
 REPORTED = ("the examples that are reported", f"report other rows ({argument('where')}, {argument('report')})")
 
 

@@ -37,17 +37,17 @@ def expected_outcome(
     pool, example = trajectory.pool, np.arange(len(trajectory.steps.limit))
     ranked, valid = by_falling_score(trajectory.revealed.code, trajectory.revealed.score)
     verified = np.minimum(verifications, valid)
-    chance = winner_probabilities(verified, valid, ranked.shape[1])
+    probability = winner_probabilities(verified, valid, ranked.shape[1])
     sample = np.take_along_axis(trajectory.place, ranked, axis=1)
     return Outcome(
         reason=reason,
         reasons=reasons,
         costs=_expected_costs(trajectory, verified, valid),
-        correct=judged_unless_null(_mean(chance, pool.judged, sample, example), valid > 0),
-        credit=_mean(chance, pool.credit, sample, example),
-        words=np.where(chance > 0, pool.word[example[:, None], sample], -1).T,
-        shares=chance.T,
-        rows=np.maximum((chance > 0).sum(axis=1), 1),
+        correct=judged_unless_null(_mean(probability, pool.judged, sample, example), valid > 0),
+        credit=_mean(probability, pool.credit, sample, example),
+        words=np.where(probability > 0, pool.word[example[:, None], sample], -1).T,
+        shares=probability.T,
+        rows=np.maximum((probability > 0).sum(axis=1), 1),
         ending=np.where(
             valid >= verifications,
             ends.RULE,
@@ -59,7 +59,7 @@ def expected_outcome(
 
 
 def _expected_costs(trajectory: Trajectory, verified: np.ndarray, valid: np.ndarray) -> np.ndarray:
-    """Everything generated is paid, and each verification with chance verified / valid: (E, C)."""
+    """Everything generated is paid, and each verification with probability verified / valid: (E, C)."""
     limit = trajectory.steps.limit
     example = np.arange(len(limit))
     paid = trajectory.costs[example, limit]
@@ -71,8 +71,8 @@ def _expected_costs(trajectory: Trajectory, verified: np.ndarray, valid: np.ndar
     return expected
 
 
-def _mean(chance: np.ndarray, values: np.ndarray, sample: np.ndarray, example: np.ndarray) -> np.ndarray:
+def _mean(probability: np.ndarray, values: np.ndarray, sample: np.ndarray, example: np.ndarray) -> np.ndarray:
     """Mean over the possible winners (E,); where there is none, the first trace's value."""
     won = values[example[:, None], sample]
-    mean = np.where(chance > 0, chance * won, 0.0).sum(axis=1)
-    return np.where(chance.any(axis=1), mean, values[example, sample[:, 0]])
+    mean = np.where(probability > 0, probability * won, 0.0).sum(axis=1)
+    return np.where(probability.any(axis=1), mean, values[example, sample[:, 0]])

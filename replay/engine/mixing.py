@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,15 @@ import numpy as np
 from replay.data.block import LogBlock
 from replay.engine.calls import Calls, ChosenTraces, PolicyPath, Realization, expected_tokens, union
 from replay.engine.outcome import MIXED, Outcome
+from toolkit.columns import OutcomeColumn, find, with_columns
+
+Columns = Sequence[OutcomeColumn]
+"""Columns of outcomes that the parts of a policy bring."""
 
 
-def choose(on: np.ndarray, first: PolicyPath, second: PolicyPath) -> PolicyPath:
+def choose(on: np.ndarray, first: PolicyPath, second: PolicyPath, columns: Columns) -> PolicyPath:
     """One path where `on` (E,), the other elsewhere; only the chosen one is paid, and must be served."""
-    outcome = pick(on, first.outcome, second.outcome)
+    outcome = pick(on, first.outcome, second.outcome, columns)
     later = second.outcome.reason + (len(first.outcome.reasons) - 1) * (second.outcome.reason > 0)
     reason = np.where(on, first.outcome.reason, later).astype(np.int16)
     reasons = (*first.outcome.reasons, *second.outcome.reasons[1:])
@@ -28,8 +33,11 @@ def choose(on: np.ndarray, first: PolicyPath, second: PolicyPath) -> PolicyPath:
     )
 
 
-def pick(on: np.ndarray, first: Outcome, second: Outcome) -> Outcome:
-    """The first outcome where `on` (E,), else the second; the reasons are left for the caller to set."""
+def pick(on: np.ndarray, first: Outcome, second: Outcome, columns: Columns, second_paid: bool = False) -> Outcome:
+    """The first outcome where `on` (E,), else the second; the reasons are left for the caller to set.
+
+    `second_paid`: what the second costs by `columns` is paid everywhere.
+    """
     if first.shares is None and second.shares is None:
         words, shares = np.where(on, first.words[0], second.words[0])[None], None
     else:
@@ -45,7 +53,24 @@ def pick(on: np.ndarray, first: Outcome, second: Outcome) -> Outcome:
         shares=shares,
         rows=np.where(on, first.rows, second.rows),
         ending=np.where(on, first.ending, second.ending).astype(np.int8),
+        measured=measured(columns, (first, on), (second, ~on), ~on | second_paid),
     )
+
+
+def measured(
+    columns: Columns, first: tuple[Outcome, np.ndarray], second: tuple[Outcome, np.ndarray], second_paid: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The columns of their own that two outcomes have, weighted (E,); `second_paid` (E,) weighs the second's costs.
+
+    Of an outcome without one of them a cost is 0; anything else is not known where that outcome has weight.
+    """
+    found = {}
+    for name in {**first[0].measured, **second[0].measured}:
+        cost = find(name, with_columns(columns)).cost
+        sides = (first, (second[0], second_paid) if cost else second)
+        values = ((one.measured.get(name, 0.0 if cost else np.nan), weight) for one, weight in sides)
+        found[name] = np.sum([np.where(weight > 0, value * weight, 0.0) for value, weight in values], axis=0)
+    return found
 
 
 def either(on: np.ndarray, first: ChosenTraces | None, second: ChosenTraces | None) -> ChosenTraces | None:
@@ -57,13 +82,15 @@ def either(on: np.ndarray, first: ChosenTraces | None, second: ChosenTraces | No
     return ChosenTraces(names, np.where(on, one, two), np.where(on, first.sample, second.sample))
 
 
-def mixture(rate: float, base: PolicyPath, then: PolicyPath) -> PolicyPath:
+def mixture(rate: float, base: PolicyPath, then: PolicyPath, columns: Columns) -> PolicyPath:
     """(1 - rate) of the one and rate of the other on every example; both must be served."""
     reason, reasons = needs_both(base.outcome, then.outcome)
+    weights = np.full((2, len(reason)), [[rate], [1 - rate]])
+    further = measured(columns, (then.outcome, weights[0]), (base.outcome, weights[1]), weights[1])
     sides = [(weight, path) for weight, path in ((1 - rate, base), (rate, then)) if weight > 0]
     if len(sides) == 1:
-        only = sides[0][1]
-        return replace(only, outcome=replace(only.outcome, reason=reason, reasons=reasons, against=None), chosen=None)
+        only = replace(sides[0][1].outcome, reason=reason, reasons=reasons, against=None, measured=further)
+        return replace(sides[0][1], outcome=only, chosen=None)
     one, two = base.outcome, then.outcome
     (words, shares), (more_words, more_shares) = _answers(one), _answers(two)
     outcome = Outcome(
@@ -76,6 +103,7 @@ def mixture(rate: float, base: PolicyPath, then: PolicyPath) -> PolicyPath:
         shares=np.concatenate([(1 - rate) * shares, rate * more_shares]),
         rows=one.rows + two.rows,
         ending=np.where(one.ending == two.ending, one.ending, MIXED).astype(np.int8),
+        measured=further,
     )
     every = (Realization(one.weight * weight, one.segments) for weight, path in sides for one in path.realizations)
     return PolicyPath(outcome, tuple(every), None, {})

@@ -60,18 +60,14 @@ def measure_sets(
     first = trajectory.pool.credit[np.arange(len(at)), trajectory.place[:, 0]]  # as for any null prediction
     alone = (within.sum(axis=1) == 1) & (given >= 0) & within[np.arange(len(at)), np.maximum(given, 0)]
     answered = alone if conformal.abstain else words >= 0
-    measured = {
-        "set_size": within.sum(axis=1).astype(float),
-        "covered": covered,
-        "answered": answered.astype(float),
-        "answered_correct": np.where(answered, correct, np.nan),
-    }
+    right = np.where(answered, correct, np.nan)
+    measured = (within.sum(axis=1).astype(float), covered, answered.astype(float), right)
     return replace(
         plain,
         correct=np.where(answered | np.isnan(correct), correct, 0.0),
         credit=np.where(answered, plain.credit, first),
         words=np.where(answered, words, -1)[None],
-        measured=measured,
+        measured=dict(zip(SET_COLUMNS, measured, strict=True)),
     )
 
 

@@ -21,7 +21,7 @@ from replay.data.read import suffix_name
 from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certain, union
 from replay.engine.mixing import predicted
 from replay.engine.trajectory import walk_block
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, require_known
 
 Parameter = float | int | None
 
@@ -134,9 +134,13 @@ class _OfBase(GateInput):
         return Signal(SIGNALS[self.name].read(block, path, self.parameter), {})
 
 
+SOURCES: Mapping[str, type[GateInput]] = {kind.source: kind for kind in (_OfBase, _Feature, _Verifier)}
+
+
 def gate_input(source: str, name: str, parameter: Parameter = None) -> GateInput:
     """An input by its source, which is `signal`, `feature` or `verifier`."""
-    return next(kind for kind in (_OfBase, _Feature, _Verifier) if kind.source == source)(name, parameter)
+    require_known(source, SOURCES, f"unknown source `{source}` of a gate's input")
+    return SOURCES[source](name, parameter)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import polars as pl
 from replay.data.conditions import matching
 from replay.engine.signals import GateInput
 from replay.gatefit.data import GateData, GateSetting, known_features, parse_features, read_data, setting, told_lacking
-from replay.gatefit.models import fit_model, folds
 from replay.policies import gate_file
+from replay.policies.gate_models import MODELS, fit_model
 from replay.runs.gate_sweep import best_threshold, chosen_points, curve, gather
 from replay.runs.reuse import first_ids
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.log import Log
 from toolkit.stats.calibration import CalibrationScores, calibration
 
@@ -60,6 +60,7 @@ def fit_gate(
     are low where intervening helps. Raises ThinkbackError for conditions that share examples or questions, and for a
     development split with one class or fewer than 20 fixes.
     """
+    require_known(kind, MODELS, f"unknown kind `{kind}` of gate")
     at = setting(log, action, base, pool)
     inputs = parse_features(features, at)
     _check_settings(kind, inputs, on, tune, n_folds, below)
@@ -69,7 +70,7 @@ def fit_gate(
     left_out: tuple[str, ...] = ()
     if not features:
         inputs, left_out = known_features(at, [on, tune] if n_folds is None else [on])
-    fitted = read_data(at, on, inputs) if kind != "score" else None
+    fitted = read_data(at, on, inputs) if MODELS[kind].fit is not None else None
     tuned = fitted if fitted is not None and n_folds is not None else read_data(at, tune, inputs)
     if fitted is not None and n_folds is None:
         _check_apart(fitted, tuned)
@@ -78,7 +79,7 @@ def fit_gate(
     chosen_on = f"{argument('tune')} ({tune})" if n_folds is None else f"{argument('on')} ({on})"
     _check_classes(tuned.repair, chosen_on, LEAST_FIXES)
     model = fit_model(kind, fitted.values, fitted.repair, seed) if fitted is not None else {}
-    scores = gate_file.probabilities(model, kind, tuned.values)
+    scores = MODELS[kind].scores(model, tuned.values)
     if n_folds is not None:
         scores = _out_of_fold(tuned, kind, n_folds, seed)
     draft = _document(at, kind, inputs, model, below, fitted, tuned, (on, tune, n_folds))
@@ -105,14 +106,14 @@ def fit_gate(
 def _check_settings(
     kind: str, inputs: tuple[GateInput, ...], on: str | None, tune: str | None, n_folds: int | None, below: bool
 ) -> None:
-    if kind == "score":
+    if MODELS[kind].fit is None:
         if len(inputs) != 1:
             raise ThinkbackError(
-                f"a gate of kind `score` takes one score: name it with {argument('features')}, as `verifier:NAME`"
+                f"a gate of kind `{kind}` takes one score: name it with {argument('features')}, as `verifier:NAME`"
             )
         if on is not None or n_folds is not None:
             raise ThinkbackError(
-                f"a gate of kind `score` has nothing to fit: leave out {argument('on')} and {argument('n_folds')}"
+                f"a gate of kind `{kind}` has nothing to fit: leave out {argument('on')} and {argument('n_folds')}"
             )
     elif on is None:
         raise ThinkbackError(f"name the examples to fit on with {argument('on')}, such as \"split = 'train'\"")
@@ -162,13 +163,14 @@ def _told_repairs(repair: np.ndarray) -> str:
 
 def _out_of_fold(data: GateData, kind: str, count: int, seed: int) -> np.ndarray:
     """Score (N,) of each example by a model that was fitted on the other folds."""
-    place, scores = folds(data.questions, count), np.full(len(data.ids), np.nan)
+    place = np.array([int(digest, 16) % count for digest in data.questions])  # equal questions share a fold
+    scores = np.full(len(data.ids), np.nan)
     for fold in range(count):
         inside = place == fold
         if inside.any():
             _check_classes(data.repair[~inside], f"the folds without number {fold + 1}", 1)
             model = fit_model(kind, data.values[~inside], data.repair[~inside], seed)
-            scores[inside] = gate_file.probabilities(model, kind, data.values[inside])
+            scores[inside] = MODELS[kind].scores(model, data.values[inside])
     return scores
 
 
@@ -179,7 +181,7 @@ def _document(
     on, tune, n_folds = asked
     return {
         "format": gate_file.FORMAT,
-        "version": gate_file.VERSIONS[kind],
+        "version": MODELS[kind].version,
         "kind": kind,
         "action": at.act.action,
         "base": at.base.pool,

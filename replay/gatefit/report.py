@@ -10,8 +10,9 @@ import polars as pl
 
 from replay.gatefit.data import read_data, setting_of, told_lacking
 from replay.policies.gate_file import GateFile
-from replay.runs.gate_sweep import Branches, best_threshold, curve, gather
+from replay.runs.gate_sweep import COMPARED, Branches, best_threshold, curve, gather
 from replay.runs.reuse import first_ids, overlap
+from toolkit.columns import find
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log
 from toolkit.notes import Note, note, warning
@@ -21,7 +22,7 @@ from toolkit.stats.calibration import CalibrationScores, calibration
 NEVER, FROZEN, ALWAYS = "never", "the gate, frozen", "always"
 HERE = "diagnostic: the threshold that the same rule chooses here"
 """Names of the rules that a report compares."""
-COLUMNS = ("correct", "fix", "flip", "intervened", "action_tokens", "total_tokens")
+REPORTED = (*COMPARED, "action_tokens", "total_tokens")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +98,8 @@ def transfer_report(
 
 def _row(branches: Branches, name: str, threshold: float, settings: Settings) -> dict[str, object]:
     on = branches.signal < threshold if branches.below else branches.signal >= threshold
-    found = {c: np.where(on, branches.fired[c], branches.kept[c]) for c in COLUMNS if c in branches.kept}
+    found = {c: np.where(on, branches.fired[c], branches.kept[c]) for c in REPORTED if c in branches.kept}
     gained = paired_interval(found["correct"], branches.kept["correct"], cluster=branches.unit, settings=settings)
-    named = {"correct": "accuracy", "fix": "fix_rate", "flip": "flip_rate", "intervened": "intervention_rate"}
-    numbers = {named.get(c, c): None if np.isnan(v).any() else float(v.mean()) for c, v in found.items()}
+    numbers = {str(find(c).metric): None if np.isnan(v).any() else float(v.mean()) for c, v in found.items()}
     difference = {"difference": gained.difference, "low": gained.low, "high": gained.high, "p_value": gained.p_value}
     return {"rule": name, "threshold": float(threshold), **numbers, **difference}

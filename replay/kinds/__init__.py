@@ -1,4 +1,4 @@
-"""The kinds of policies, one module each."""
+"""The kinds of policies: one module each, with helpers named after it where it is long (`sample_…`, `oracle_…`)."""
 
 from replay.kinds.act import Act
 from replay.kinds.oracle import Oracle

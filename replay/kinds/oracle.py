@@ -14,7 +14,7 @@ from replay.engine.calls import PolicyPath
 from replay.engine.mixing import gain
 from replay.kinds.oracle_rules import RULES, OracleRule
 from replay.kinds.sample import Sample
-from replay.policies.base import Evaluator, Policy, Stage, errors_of
+from replay.policies.base import Evaluator, Policy, Ranking, Stage, errors_of
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.settings import setting
 
@@ -89,9 +89,9 @@ class Oracle(Policy):
         return self.choosing.single
 
     @property
-    def share(self) -> float | None:
-        """The rate, where the rule ranks all examples of a run."""
-        return self.rate if self.choosing.sees_all else None
+    def ranking(self) -> Ranking | None:
+        """By gain in mean correctness, where the rule ranks all examples of a run."""
+        return Ranking(float(self.rate or 0.0), self._gain) if self.choosing.sees_all else None
 
     @property
     def top_level_only(self) -> str:
@@ -143,11 +143,10 @@ class Oracle(Policy):
         """What its rule chooses."""
         if self.parts:
             base, then = (on.path(part) for part in self.parts)
-            return self.choosing.match(float(self.rate or 0.0), base, then, on.chosen_by(self))
+            return self.choosing.match(float(self.rate or 0.0), base, then, on.chosen_by(self), self.columns)
         return self.choosing.choose(on.block, None if self.base is None else str(self.base), self.of)
 
-    def gain(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
-        """What each example (E,) would gain in mean correctness, and the action tokens (E,) of that."""
+    def _gain(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
         base, then = (on.path(part) for part in self.parts)
         return gain(on.block, base, then)
 

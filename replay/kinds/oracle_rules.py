@@ -14,7 +14,7 @@ from replay.data.needs import slice_name
 from replay.engine import outcome as ends
 from replay.engine.calls import CallSegment, ChosenTraces, PolicyPath, Realization, certain, extra_cost, one_trace
 from replay.engine.costs import COSTS
-from replay.engine.mixing import choose, mixture, needs_both
+from replay.engine.mixing import Columns, choose, mixture, needs_both
 from replay.engine.outcome import Outcome
 from replay.engine.revisions import mean_of, revision
 from replay.kinds.trace_rows import trace_rows
@@ -39,8 +39,8 @@ class OracleRule:
         """What it chooses of the pools and actions in `of`."""
         raise NotImplementedError
 
-    def match(self, rate: float, base: PolicyPath, then: PolicyPath, chosen: np.ndarray | None) -> PolicyPath:
-        """Both paths together; `chosen` (E,): the examples on which it intervenes."""
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+        """Both paths together; `on` (E,): the examples on which it intervenes; `columns`: those that the two bring."""
         raise NotImplementedError
 
     def rows(self, block: LogBlock, base: object, of: Sequence[str]) -> pl.DataFrame:
@@ -173,9 +173,9 @@ class MatchedRate(OracleRule):
     sees_all = True
     says: ClassVar[str] = "whether it intervenes depends on all examples of a run"
 
-    def match(self, rate: float, base: PolicyPath, then: PolicyPath, chosen: np.ndarray | None) -> PolicyPath:
-        """`then` on the chosen examples, none before they are known."""
-        path = choose(np.zeros(len(base.outcome.correct), dtype=bool) if chosen is None else chosen, then, base)
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+        """`then` on these examples."""
+        path = choose(on, then, base, columns)
         reason, reasons = needs_both(base.outcome, then.outcome)
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
 
@@ -187,9 +187,9 @@ class MatchedRandom(OracleRule):
     matched = True
     says: ClassVar[str] = "the mean of both policies"
 
-    def match(self, rate: float, base: PolicyPath, then: PolicyPath, chosen: np.ndarray | None) -> PolicyPath:
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
         """Their mixture."""
-        return mixture(rate, base, then)
+        return mixture(rate, base, then, columns)
 
 
 RULES: Mapping[str, OracleRule] = {

@@ -88,7 +88,7 @@ class Route(Policy):
     def path(self, on: Evaluator) -> PolicyPath:
         """`then` where the column says so, else `else`."""
         values = self._values(on)
-        path = choose(self.route.chooses(values), on.path(self.then), on.path(self.else_))
+        path = choose(self.route.chooses(values), on.path(self.then), on.path(self.else_), self.columns)
         reasons = (*path.outcome.reasons, f"column `{self.route.column}` of examples is null")
         reason = np.where(np.isnan(values), len(reasons) - 1, path.outcome.reason).astype(np.int16)
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))

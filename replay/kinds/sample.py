@@ -75,6 +75,7 @@ class Sample(Policy):
     kind: ClassVar[str] = "sample"
     lists: ClassVar[frozenset[str]] = frozenset({"features"})
     last_step: ClassVar[bool] = True
+    single_by: ClassVar[str] = "leave out `orders` and `expected`"
 
     # ---- settings ----
 
@@ -169,7 +170,13 @@ class Sample(Policy):
         if select.one_trace and self.max_traces != 1:
             raise self.refuse(f'`select = "{self.select}"` needs `max_traces = 1`; it has {self.max_traces}')
         if self.verifies and self.verifier is None:
-            raise self.refuse("it verifies, so it needs a `verifier`")
+            parts: dict[str, StopRule | Select | Order] = {
+                f"stop `{stop.name}`": stop,
+                f"select `{self.select}`": select,
+                f"order `{self.order}`": order,
+            }
+            reader = next(what for what, part in parts.items() if SCORES in part.reads)
+            raise self.refuse(f"its {reader} reads scores, so it needs a `verifier`")
         if order.verifies_later and not stop.between_verifications:
             raise self.refuse(
                 f'`order = "{self.order}"` needs stop `none`, `margin` or a budget of verifications, '

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from replay.data.block import Scores
 from replay.policies.remarks import Counts, Remark, RemarkKind
@@ -13,7 +12,7 @@ from toolkit.notes import Severity
 
 ROUNDING = 1e-6
 """A score counts as outside 0 to 1 when it is farther out than this."""
-SHOWN = 5
+MAX_NAMED = 5
 """Policies that are named at most."""
 
 
@@ -29,15 +28,17 @@ def _clipped(verifiers: Counts) -> list[str]:
     ]
 
 
-NEGATIVE = RemarkKind(
-    "negative_weights",
-    lambda found: [f"negative scores count against an answer in a weighted vote: {listed(sorted(found))}"],
-    Severity.WARNING,
-)
+def _negative(verifiers: Counts) -> list[str]:
+    return [f"negative scores count against an answer in a weighted vote: {listed(sorted(verifiers))}"]
+
+
+def _raw_margin(verifiers: Counts) -> list[str]:
+    return [f"{_outside(verifiers)}; the stop `margin` is in units of these raw scores"]
+
+
+NEGATIVE = RemarkKind("negative_weights", _negative, Severity.WARNING)
 CLIPPED = RemarkKind("clipped_predictions", _clipped, Severity.WARNING)
-RAW_MARGIN = RemarkKind(
-    "raw_margin", lambda found: [f"{_outside(found)}; the stop `margin` is in units of these raw scores"]
-)
+RAW_MARGIN = RemarkKind("raw_margin", _raw_margin)
 
 
 def sum_remarks(verifier: str, scores: Scores) -> Iterator[Remark]:
@@ -57,16 +58,15 @@ def outside_remarks(verifier: str, scores: Scores, predicted: bool, raw_margin: 
             yield Remark(RAW_MARGIN, verifier)
 
 
-@lru_cache
 def rows_left_out(lost: NullRows) -> RemarkKind:
     """The remark on policies with a prior whose fit left the same rows out, which they share."""
+    return RemarkKind("prior_left_out", _left_out, about_policies=True, facts=(lost,))
+
+
+def _left_out(policies: Counts, lost: NullRows) -> list[str]:
     traces, verb = ("trace", "is") if lost.traces == 1 else ("traces", "are")
     features = "feature" if len(lost.features) == 1 else "one of the features"
-
-    def says(policies: Counts) -> list[str]:
-        return [
-            f"prior of {listed(list(policies), SHOWN)}: {lost.traces:,} {traces} of {lost.examples:,} of the "
-            f"{lost.of:,} examples of `on` {verb} left out of the fit ({features} {listed(lost.features)} is null)"
-        ]
-
-    return RemarkKind("prior_left_out", says, about_policies=True)
+    return [
+        f"prior of {listed(list(policies), MAX_NAMED)}: {lost.traces:,} {traces} of {lost.examples:,} of the "
+        f"{lost.of:,} examples of `on` {verb} left out of the fit ({features} {listed(lost.features)} is null)"
+    ]

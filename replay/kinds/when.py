@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import inf
 from typing import ClassVar, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ from replay.engine.calls import Calls, CallSegment, PolicyPath, Realization, bey
 from replay.engine.mixing import either, paid, pick, predicted
 from replay.engine.outcome import Against, Outcome
 from replay.engine.signals import SIGNALS
-from replay.policies.base import Evaluator, Policy, Stage, errors_of, nested
+from replay.policies.base import Evaluator, Policy, Stage, SweptGate, errors_of, nested
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import ALL, Gate, Signals, Threshold, gate_from
 from toolkit.errors import ThinkbackError, listed, shown
@@ -41,27 +40,6 @@ class GatedParts:
 ALL_ALONE = 'a threshold of "all" needs a gate of one signal, in the policy itself and not in a part'
 
 
-@dataclass(frozen=True)
-class SweptGate:
-    """A `when` whose gate is one threshold, which takes many values."""
-
-    policy: When
-    threshold: Threshold
-
-    def at(self, value: float) -> When:
-        """The policy with this threshold."""
-        return replace(self.policy, gate=self.threshold.at(value))
-
-    def never_and_always(self) -> tuple[When, When]:
-        """The policy that never, and the one that always intervenes, where the signal is known."""
-        low, high = self.at(-inf), self.at(inf)
-        return (low, high) if self.threshold.falling else (high, low)
-
-    def signal(self, on: Evaluator) -> np.ndarray:
-        """The signal on a block (E,), NaN where it is not logged."""
-        return self.policy.gated(on).signals[self.threshold.unset()].value
-
-
 @dataclass(frozen=True, kw_only=True)
 class When(Policy):
     """`base`, and where the gate fires on its outcome, the answer of `then` in its place."""
@@ -78,9 +56,10 @@ class When(Policy):
         if not isinstance(self.gate, Gate):
             raise self.refuse(f"`gate` is {shown(self.gate)}; it takes a `Threshold`, `AnyOf` or `AllOf`")
         if not self.base.single:
+            ways = [part.single_by for part in nested(self.base) if part.single_by and not part.single]
             raise self.refuse(
-                f"its `base` (kind `{self.base.kind}`) has no single chosen trace for the gate to read: "
-                f"{self.base.single_by}"
+                f"its `base` (kind `{self.base.kind}`) has no single chosen trace for the gate to read"
+                + "".join(f": {way}" for way in ways[:1])
             )
         for one in self.gate.thresholds():
             signal = None if one.signal is None else SIGNALS[one.signal]
@@ -97,9 +76,9 @@ class When(Policy):
         return self.against or self.base.first_attempt or self.base.name
 
     @property
-    def gate_files(self) -> tuple[Threshold, ...]:
-        """Thresholds of gate files."""
-        return tuple(one for one in self.gate.thresholds() if one.file is not None)
+    def gate_files(self) -> tuple[tuple[GateFile, bool], ...]:
+        """Those of its thresholds."""
+        return tuple((one.file, one.reuse) for one in self.gate.thresholds() if one.file is not None)
 
     @property
     def swept_gate(self) -> SweptGate | None:
@@ -108,14 +87,20 @@ class When(Policy):
             return None
         if not isinstance(self.gate, Threshold):
             raise self.refuse(ALL_ALONE)
-        return SweptGate(self, self.gate)
+        return self.one_gate
 
     @property
     def one_gate(self) -> SweptGate:
         """Itself, to be evaluated at every threshold of its gate. Raises where the gate is a combined one."""
         if not isinstance(self.gate, Threshold):
             raise self.refuse("it has a combined gate, and so no one threshold")
-        return SweptGate(self, self.gate)
+        one, key = self.gate, self.gate.unset()
+        return SweptGate(
+            self,
+            one.falling,
+            at=lambda value: replace(self, gate=one.at(value)),
+            signal=lambda on: self.gated(on).signals[key].value,
+        )
 
     # ---- a log ----
 
@@ -204,7 +189,7 @@ class When(Policy):
         reasons = (*base.reasons, f"the gate reads {what}, which is not logged", *then.reasons[1:])
         offset = len(base.reasons)
         reason = np.where(unread, offset, np.where(fires & (then.reason > 0), then.reason + offset, 0))
-        done = pick(fires, then, base)
+        done = pick(fires, then, base, self.columns, second_paid=True)
         tokens = np.where(fires, parts.action_tokens, 0.0)
         return replace(
             done,
@@ -259,7 +244,6 @@ class When(Policy):
 
     def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
         """Whatever its gate reads of the base's chosen trace."""
-        wanted = {one.name for each in self.gate.thresholds() for one in each.inputs if one.source == "verifier"}
-        for name, pool in block.pools.items():
-            for verifier in sorted(wanted & set(pool.scores)):
-                yield name, verifier, np.ones(pool.code.shape, dtype=bool)
+        for name, verifier in sorted(self.gate.needs(block.pools).scores):
+            if verifier in block.pools[name].scores:
+                yield name, verifier, np.ones(block.pools[name].code.shape, dtype=bool)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +23,9 @@ from replay.data.needs import Needs
 from replay.engine.calls import PolicyPath
 from replay.engine.flips import compare
 from replay.engine.outcome import Outcome
+from replay.policies.gate_file import GateFile
 from replay.policies.remarks import Remark, RemarkKind
+from replay.sampling.learned import Learned
 from replay.sampling.prefix import Prefix
 from replay.sampling.stops import StopRule
 from toolkit.columns import OutcomeColumn
@@ -63,6 +66,31 @@ class Stage:
     ending: str = ""
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """An intervention on the `share` of all examples that gain most; `gain`: how much, and at how many tokens (E,)."""
+
+    share: float
+    gain: Callable[[Evaluator], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class SweptGate:
+    """A policy with a gate of one threshold, below which it fires where it is `falling`. `at` gives the policy with
+    another one, `signal` the signal on a block (E,), NaN where it is not logged.
+    """
+
+    policy: Policy
+    falling: bool
+    at: Callable[[float], Policy]
+    signal: Callable[[Evaluator], np.ndarray]
+
+    def never_and_always(self) -> tuple[Policy, Policy]:
+        """The policy that never, and the one that always intervenes, where the signal is known."""
+        low, high = self.at(-inf), self.at(inf)
+        return (low, high) if self.falling else (high, low)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
     """What every policy has: a name, and another policy's name with which fixes and flips are counted."""
@@ -73,13 +101,15 @@ class Policy(ABC):
     """Name before the sweep's brackets; the name itself for a policy of its own."""
     sweep_size: int = setting(1, key=False)
     """How many policies the sweep made."""
+    swept: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
+    """Keys of the sweep, inner ones with dots, and this policy's values of them."""
     kind: ClassVar[str]
     inner: ClassVar[tuple[str, ...]] = ()
     """Fields that hold the policies that it is made of; a key of a table is the field without a final `_`."""
     lists: ClassVar[frozenset[str]] = frozenset()
     """Keys whose value is a list by nature: there, a list of lists is the sweep."""
-    single_by: ClassVar[str] = "leave out `orders` and `expected`"
-    """How a policy of this kind comes to have one chosen trace."""
+    single_by: ClassVar[str] = ""
+    """How a policy of this kind comes to have one chosen trace; empty where no key of its own decides."""
     last_step: ClassVar[bool] = False
     """Whether it ends in a step of a walk, of which signals tell."""
 
@@ -109,8 +139,8 @@ class Policy(ABC):
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        """Columns of outcomes that it adds to those of every run."""
-        return ()
+        """Columns of outcomes that it adds to those of every run; by default those of its parts."""
+        return columns_of(self.parts)
 
     @property
     def diagnostic(self) -> str:
@@ -143,22 +173,22 @@ class Policy(ABC):
         return None
 
     @property
-    def share(self) -> float | None:
-        """The share of examples, those that gain most, on which it intervenes; None where it does not rank them."""
+    def ranking(self) -> Ranking | None:
+        """How it ranks all examples of a run; None where it does not."""
         return None
 
     @property
-    def gate_files(self) -> tuple[Any, ...]:
-        """Thresholds of gate files that it reads by itself."""
+    def gate_files(self) -> tuple[tuple[GateFile, bool], ...]:
+        """Gate files that it reads by itself, each with whether it may be reported on what the file has seen."""
         return ()
 
     @property
-    def swept_gate(self) -> Any:
+    def swept_gate(self) -> SweptGate | None:
         """Its gate, where the threshold is every value of the signal; None where it does not."""
         return None
 
     @property
-    def learns(self) -> tuple[Any, ...]:
+    def learns(self) -> tuple[Learned, ...]:
         """Settings of what it fits by itself on other examples."""
         return ()
 
@@ -222,10 +252,6 @@ class Policy(ABC):
     def path(self, on: Evaluator) -> PolicyPath:
         """Its outcome on a block, and what it paid."""
 
-    def gain(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
-        """Of a policy that ranks examples: what each (E,) would gain, and at how many action tokens (E,)."""
-        raise NotImplementedError
-
     def outcome(self, on: Evaluator) -> Outcome:
         """Its outcome alone, where that is less work."""
         return on.path(self).outcome
@@ -277,6 +303,11 @@ def read_policy(table: Any, name: str, own: Mapping[str, type]) -> Policy:
         return KINDS[kind].from_table(
             {key: value for key, value in table.items() if key != "kind"} | {"name": name}, own
         )
+
+
+def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
+    """Columns that policies add to the table of those that every run may have."""
+    return tuple({column.name: column for policy in policies for column in policy.columns}.values())
 
 
 def nested(policy: Policy) -> Iterator[Policy]:
@@ -345,13 +376,11 @@ class Evaluator:
         """Keep an outcome that was made beforehand."""
         self._made["outcome", self._key(policy)] = outcome
 
-    def chosen_by(self, policy: Policy) -> np.ndarray | None:
-        """Examples (E,) on which a policy that ranks all of a run's intervenes; None before it is known."""
-        if policy.name not in self.choices:
-            return None
-        return self.block.examples["example_id"].is_in(list(self.choices[policy.name])).to_numpy()
+    def chosen_by(self, policy: Policy) -> np.ndarray:
+        """Examples (E,) on which a policy that ranks all of a run's intervenes; none before they are known."""
+        return self.block.examples["example_id"].is_in(list(self.choices.get(policy.name, ()))).to_numpy()
 
     @staticmethod
     def _key(policy: Policy) -> Hashable:
         """Policies that rank all examples differ by name, for their choices do."""
-        return (policy.cache_key, "" if policy.share is None else policy.name)
+        return (policy.cache_key, "" if policy.ranking is None else policy.name)

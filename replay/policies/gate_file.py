@@ -10,21 +10,19 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from replay.data.contents import Contents
 from replay.engine.signals import GateInput, gate_input
+from replay.policies.gate_models import MODELS, import_xgboost
 from toolkit.errors import ThinkbackError, argument, errors_begin
 
 FORMAT = "thinkback-gate"
-VERSIONS = {"logistic": 1, "trees": 2, "score": 1}
-"""Newest version of the files of each kind, the one that is written. Trees of version 1 were scikit-learn's."""
 HASH_DIGITS = 16
 
 
@@ -34,7 +32,7 @@ class GateFile:
 
     path: str
     sha256: str
-    kind: Literal["logistic", "trees", "score"] = field(compare=False)
+    kind: str = field(compare=False)
     features: tuple[GateInput, ...] = field(compare=False)
     threshold: float = field(compare=False)
     content: Mapping[str, Any] = field(compare=False, repr=False)
@@ -69,74 +67,7 @@ class GateFile:
 
     def probabilities(self, values: np.ndarray) -> np.ndarray:
         """Score of each row of `values` (N, features): float (N,), NaN where a value is."""
-        return probabilities(self.content["model"], self.kind, values)
-
-
-def probabilities(model: Mapping[str, Any], kind: str, values: np.ndarray) -> np.ndarray:
-    """Chance of a repair (for `score`: the score itself) of each row of `values` (N, features)."""
-    if kind == "score":
-        return values[:, 0].astype(np.float64)
-    if kind == "logistic":
-        centre, scale, weight = (np.array(model[key]) for key in ("centre", "scale", "coefficients"))
-        margin = model["intercept"] + ((values - centre) / scale * weight).sum(axis=1)
-        return _sigmoid(margin)
-    grown = _xgboost_trees if "learner" in model else _scikit_learn_trees
-    return np.where(np.isnan(values).any(axis=1), np.nan, grown(model, single_precision(values)))
-
-
-def single_precision(values: np.ndarray) -> np.ndarray:
-    """Inputs of trees, which compare in single precision: what is past its range becomes its largest number."""
-    largest = np.finfo(np.float32).max
-    return np.clip(values, -largest, largest).astype(np.float32)
-
-
-def import_xgboost(what: str, wrote: Sequence[int] = ()) -> ModuleType:
-    """The module `xgboost` for `what`, whose model the version `wrote` wrote.
-
-    Raises ThinkbackError where it is not installed, or older: it reads a newer one's JSON without an error, and
-    predicts something else.
-    """
-    try:
-        import xgboost
-    except ImportError:
-        raise ThinkbackError(f"{what} needs the package xgboost: pip install 'thinkback[xgboost-cpu]'") from None
-    if [int(part) for part in xgboost.__version__.split(".")[:2]] < list(wrote[:2]):
-        newer = ".".join(map(str, wrote))
-        raise ThinkbackError(
-            f"{what} was fitted by XGBoost {newer}; {xgboost.__version__} is installed: upgrade xgboost"
-        )
-    return xgboost
-
-
-def _xgboost_trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
-    """Chance (N,) of each row by a model in XGBoost's own JSON."""
-    booster = import_xgboost("a gate of kind `trees`", model["version"]).Booster({"nthread": 1})
-    booster.load_model(bytearray(json.dumps(model), "utf-8"))
-    return booster.inplace_predict(values).astype(np.float64)
-
-
-def _scikit_learn_trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
-    """Chance (N,) by the trees of files of version 1: arrays over nodes, of which leaves have the feature -1."""
-    margin = np.full(len(values), float(model["initial"]))
-    for tree in model["trees"]:
-        margin += model["learning_rate"] * _leaves({name: np.array(column) for name, column in tree.items()}, values)
-    return _sigmoid(margin)
-
-
-def _leaves(tree: Mapping[str, np.ndarray], values: np.ndarray) -> np.ndarray:
-    """Value of the leaf that each row (N, features) reaches: left where x[feature] <= threshold."""
-    node = np.zeros(len(values), dtype=np.int64)
-    rows = np.arange(len(values))
-    while (inner := tree["feature"][node] >= 0).any():
-        at = node[inner]
-        goes_left = values[rows[inner], tree["feature"][at]] <= tree["threshold"][at]
-        node[inner] = np.where(goes_left, tree["left"][at], tree["right"][at])
-    return tree["value"][node]
-
-
-def _sigmoid(margin: np.ndarray) -> np.ndarray:
-    small = np.exp(-np.abs(margin))
-    return np.where(margin >= 0, 1 / (1 + small), small / (1 + small))
+        return MODELS[self.kind].scores(self.content["model"], values)
 
 
 _MINUS = re.compile("[\u2010\u2011\u2012\u2013\u2212]")
@@ -206,7 +137,8 @@ def gate_of(document: Any, path: str) -> GateFile:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ThinkbackError(f"`{path}` is not a gate file; write one with `thinkback fit-gate`")
     kind, version = document.get("kind"), document.get("version")
-    if version not in range(1, VERSIONS.get(str(kind), 0) + 1):
+    model = MODELS.get(str(kind))
+    if model is None or version not in range(1, model.version + 1):
         raise ThinkbackError(
             f"gate file `{path}` has kind {kind!r} and version {version!r}, which this program does not read: upgrade "
             "thinkback"

@@ -15,8 +15,8 @@ MOST_POLICIES = 20_000
 
 def expand(
     table: Mapping[str, Any], lists: frozenset[str], tables: frozenset[str]
-) -> Iterator[tuple[dict[str, Any], int]]:
-    """The policies that one table stands for, each as a table without lists, and how many there are.
+) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, Any], ...], int]]:
+    """The policies that one table stands for, each as a table without lists, its keys and values, and how many.
 
     The name of each gets `[key=value, ...]` in the order written, inner keys with dots. `lists` are keys whose value is
     a list by nature: there, a list of lists is the sweep. `tables` are keys of lists of tables, in which a list in
@@ -37,19 +37,19 @@ def expand(
         empty = next(path for path, values in swept if not values)
         raise ThinkbackError(f"policy `{name}`: `{'.'.join(empty)}` is an empty list; give it at least one value")
     if not swept:
-        yield dict(table), 1
+        yield dict(table), (), 1
         return
     plain = copied(table)
     for path, _ in swept:  # so that no copy carries the lists; keys keep their order
         _put(plain, path, None)
     for choice in itertools.product(*(values for _, values in swept)):
         made = copied(plain)
-        labels = []
+        own = []
         for (path, _), value in zip(swept, choice, strict=True):
             _put(made, path, value)
-            labels.append(f"{'.'.join(path)}={spell(value)}")
-        made["name"] = f"{name}[{', '.join(labels)}]"
-        yield made, size
+            own.append((".".join(path), value))
+        made["name"] = f"{name}[{', '.join(f'{key}={spell(value)}' for key, value in own)}]"
+        yield made, tuple(own), size
 
 
 def spell(value: object) -> str:

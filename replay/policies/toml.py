@@ -58,9 +58,10 @@ def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
             raise ThinkbackError("it has no policy; write each one as a table under `[[policy]]`")
         lists = frozenset().union(*(kind.lists for kind in KINDS.values()))
         policies = [
-            _named(made, stops, table, size)
+            replace(policy, sweep=str(table.get("name", "")), sweep_size=size, swept=swept) if swept else policy
             for table in tables
-            for made, size in expand(table, lists, frozenset(COMBINED))
+            for made, swept, size in expand(table, lists, frozenset(COMBINED))
+            for policy in [read_policy(copied(made, _plain), made.get("name", ""), stops)]
         ]
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
@@ -68,13 +69,6 @@ def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
         return PolicyFile(checked(policies), measure, prices_from(document.get("prices")))
     except ThinkbackError as error:
         raise ThinkbackError(f"{name}: {error}") from None
-
-
-def _named(made: Mapping[str, Any], stops: Mapping[str, type], table: Mapping[str, Any], size: int) -> Policy:
-    """A policy of a sweep, which knows the name of the table that made it and how many there are."""
-    policy = read_policy(copied(made, _plain), made.get("name", ""), stops)
-    written = str(table.get("name", ""))
-    return policy if policy.name == written else replace(policy, sweep=written, sweep_size=size)
 
 
 def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:

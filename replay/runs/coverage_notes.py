@@ -9,7 +9,7 @@ from replay.data.needs import Action, slice_name
 from toolkit.errors import listed
 from toolkit.notes import Note, note, warning
 
-SHOWN = 5
+MAX_NAMED = 5
 """Answers outside the label space that are named."""
 WARN_EXCLUDED = 0.01
 """A run that leaves out more than this share of its examples says so above its table."""
@@ -64,13 +64,13 @@ def without_answers(valid: Mapping[str, int], actions: Mapping[str, Action]) -> 
 
 
 def outside_labels(outside: Counter[str]) -> Iterator[Note]:
-    """Answers that are no label."""
+    """Answers outside the label space."""
     if outside:
         most_first = sorted(outside, key=lambda answer: (-outside[answer], answer))
         yield note(
             "outside_labels",
-            f"{outside.total():,} traces give labels outside the label space ({listed(most_first, SHOWN)}), "
-            "which are no valid answers",
+            f"{outside.total():,} traces give answers outside the label space ({listed(most_first, MAX_NAMED)}), "
+            "which are not valid",
         )
 
 

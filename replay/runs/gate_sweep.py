@@ -12,21 +12,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from replay.kinds.when import ALL_ALONE, SweptGate
-from replay.policies.base import Evaluator, Policy, nested
+from replay.kinds.when import ALL_ALONE
+from replay.policies.base import Evaluator, Policy, SweptGate, nested
 from replay.runs.passes import ReplayPlan, blocks, widest
 from replay.runs.store import chunk_size, outcome_values, resampling_units
-from toolkit.columns import find
+from toolkit.columns import COLUMNS, find
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, unit_numbers
 from toolkit.stats.bands import GateSteps, MetricBand, bands, means
 
 MOST_POINTS = 200
 """Thresholds with intervals, evenly spread over those that there are; never and always among them."""
-BANDED = ("correct", "fix", "flip", "intervened", "total_tokens")
+COMPARED = ("correct", *(column.name for column in COLUMNS if column.needs))
+"""What says how good it is to intervene: correct, fix, flip, intervened."""
+BANDED = (*COMPARED, "total_tokens")
 AMONG, ACTED = "flips_among", "acted"
 """Flips among the examples acted on, over the share that is: equation 19 of Dip, Zhou and Zhang."""
-CURVE = ("correct", "fix", "flip", "intervened", "action_tokens", "total_tokens", "calls", "latency_s")
+CURVE = (*COMPARED, "action_tokens", "total_tokens", "calls", "latency_s")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +114,7 @@ def gather(plan: ReplayPlan, gate: SweptGate) -> Branches:
         ids=served,
         unit=unit_numbers(resampling_units(examples)),
         signal=np.concatenate(signals),
-        below=gate.threshold.falling,
+        below=gate.falling,
         kept={name: np.concatenate([part[name] for part in kept]) for name in kept[0]},
         fired={name: np.concatenate([part[name] for part in fired]) for name in fired[0]},
         left_out=left_out,
@@ -162,7 +164,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
 
 
 def _never(made: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
-    """Bands in which the first threshold, never, fixes and flips nothing for sure: who never acts cannot."""
+    """Bands in which the rates of the first threshold, never, are exactly 0: there are no interventions."""
     acts = made["intervened"].estimate
     never = (np.arange(len(acts)) == 0) & (acts == 0)
     found = dict(made)
@@ -228,10 +230,10 @@ def expand_all(plan: ReplayPlan, policies: Iterable[Policy]) -> Sweeps:
         branches = gather(plan, gate)
         every = branches.thresholds()
         chosen = every[chosen_points(len(every))]
-        key = "below" if gate.threshold.falling else "at_least"
+        key = "below" if gate.falling else "at_least"
         for threshold in chosen:
-            name = f"{policy.name}[gate.{key}={float(threshold)!r}]"
-            made.append(replace(gate.at(threshold), name=name, sweep=policy.name, sweep_size=len(every)))
+            name, own = f"{policy.name}[gate.{key}={float(threshold)!r}]", ((f"gate.{key}", float(threshold)),)
+            made.append(replace(gate.at(threshold), name=name, sweep=policy.name, sweep_size=len(every), swept=own))
         found.append((policy.name, branches, chosen))
     return Sweeps(tuple(made), tuple(found))
 

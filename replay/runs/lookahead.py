@@ -27,7 +27,7 @@ def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
             step = looks_ahead(rule, seen)
             if step is not None:
                 raise ThinkbackError(
-                    f"{name} looks ahead: its decision after {step} steps changes when what comes later is cut off"
+                    f"{name} looks ahead: its decision after step {step} changes when what comes later is cut off"
                 )
             if depends_on_other_examples(rule, seen):
                 raise ThinkbackError(

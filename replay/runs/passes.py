@@ -14,7 +14,7 @@ from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block
-from replay.policies.base import Evaluator, Policy, needs_of
+from replay.policies.base import Evaluator, Policy, Ranking, needs_of
 from replay.runs.coverage import Coverage, unserved
 from replay.runs.lookahead import check_rules
 from replay.runs.store import ExampleSet, OutcomeStore, chunk_frame, chunk_size
@@ -90,7 +90,7 @@ def replay_all(plan: ReplayPlan, policies: tuple[Policy, ...], folder: Path, str
 
 
 def _replay_once(plan: ReplayPlan, policies: tuple[Policy, ...], folder: Path) -> Coverage:
-    ranking = [policy for policy in policies if policy.share is not None]
+    ranking = [(policy, one) for policy in policies if (one := policy.ranking) is not None]
     rates = MatchedRates(ranking)
     if ranking:  # whom they choose depends on all examples that are compared
         _replay_pass(plan, policies, folder, {}, rates)
@@ -124,17 +124,17 @@ def _replay_pass(
 class MatchedRates:
     """Gathers, block by block, what each example compared would gain under each policy that ranks them all."""
 
-    policies: Sequence[Policy]
+    ranked: Sequence[tuple[Policy, Ranking]]
     ids: list[str] = field(default_factory=list)
     gains: dict[str, list[np.ndarray]] = field(default_factory=dict)
     tokens: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     def add(self, block: LogBlock, keep: np.ndarray) -> None:
         """The examples of a block where `keep` (E,) is true."""
-        evaluator = Evaluator(block, self.policies)
+        evaluator = Evaluator(block, [policy for policy, _ in self.ranked])
         self.ids += block.examples["example_id"].filter(pl.Series(keep)).to_list()
-        for policy in self.policies:
-            gained, tokens = policy.gain(evaluator)
+        for policy, ranking in self.ranked:
+            gained, tokens = ranking.gain(evaluator)
             self.gains.setdefault(policy.name, []).append(gained[keep])
             self.tokens.setdefault(policy.name, []).append(tokens[keep])
 
@@ -142,11 +142,11 @@ class MatchedRates:
         """Ids by policy: floor(r n + 0.5) of the n examples by gain; ties: fewer action tokens, then example_id."""
         chosen = {}
         place = np.argsort(np.argsort(np.array([name.encode() for name in self.ids], dtype=object)))
-        for policy in self.policies:
+        for policy, ranking in self.ranked:
             gained = np.concatenate(self.gains.get(policy.name, [np.zeros(0)]))
             tokens = np.concatenate(self.tokens.get(policy.name, [np.zeros(0)]))
             first = np.nan_to_num(-gained, nan=np.inf)
             order = np.lexsort((place, np.nan_to_num(tokens, nan=np.inf), first))
-            count = floor((policy.share or 0.0) * len(self.ids) + 0.5)
+            count = floor(ranking.share * len(self.ids) + 0.5)
             chosen[policy.name] = frozenset(self.ids[e] for e in order[:count])
         return chosen

@@ -18,7 +18,9 @@ PACKAGES = ("thinkback", "polars", "numpy", "pyarrow", "duckdb")
 def describe_policy(policy: Policy) -> dict[str, Any]:
     """A policy as plain data, every default filled in."""
     described = {"name": policy.name, "kind": policy.kind, "diagnostic": policy.diagnostic or None}
-    return described | {f.name: _plain(getattr(policy, f.name)) for f in fields(policy) if f.name != "name"}
+    return described | {
+        f.name: _plain(getattr(policy, f.name)) for f in fields(policy) if f.name != "name" and f.compare
+    }
 
 
 def versions() -> dict[str, str]:

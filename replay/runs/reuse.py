@@ -11,7 +11,7 @@ from replay.policies.gate_file import GateFile, hashed, normalised_question
 from toolkit.errors import ThinkbackError, argument, listed
 from toolkit.notes import Note, warning
 
-SHOWN = 3
+MAX_NAMED = 3
 
 
 def question_hashes(examples: pl.DataFrame, log: str) -> list[str]:
@@ -43,7 +43,7 @@ def overlap(examples: pl.DataFrame, gate: GateFile, log: str) -> list[str]:
 
 def first_ids(ids: Iterable[str]) -> str:
     """The first three of some ids, as messages show them."""
-    return listed(list(ids)[:SHOWN])
+    return listed(list(ids)[:MAX_NAMED])
 
 
 def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
@@ -51,8 +51,8 @@ def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
     found: dict[GateFile, bool] = {}
     for policy in policies:
         for part in nested(policy):
-            for one in part.gate_files:
-                found[one.file] = found.get(one.file, True) and one.reuse
+            for file, reuse in part.gate_files:
+                found[file] = found.get(file, True) and reuse
     return found
 
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from replay.data.conditions import matching
 from replay.data.contents import Contents, opened
-from replay.policies.base import Policy, needs_of, nested
+from replay.policies.base import Policy, columns_of, needs_of, nested
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.coverage import Coverage
 from replay.runs.coverage_notes import calls_failed
@@ -22,9 +22,9 @@ from replay.runs.passes import ReplayPlan, replay_all
 from replay.runs.provenance import describe_policy, versions
 from replay.runs.result import Result, Scratch
 from replay.runs.reuse import check_reuse
-from replay.runs.store import ExampleSet, columns_of
-from toolkit.columns import with_columns
-from toolkit.errors import ThinkbackError, argument, require_known
+from replay.runs.store import ExampleSet
+from toolkit.columns import metric_column, with_columns
+from toolkit.errors import ThinkbackError, argument, listed, require_known
 from toolkit.log import Log, calls_left_out, collect
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, draws, summarise
@@ -39,7 +39,7 @@ def run(
     *,
     baseline: str | None = None,
     where: str | None = None,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     seed: int = 0,
     resamples: int = 10_000,
     level: float = 0.95,
@@ -65,7 +65,7 @@ def run(
     settings = Settings(resamples=resamples, level=level, method=method, seed=seed, kw=kw, eur_per_kwh=eur_per_kwh)
     file = load_policies(policies, rules)
     log, contents = opened(log)
-    by, measure, scratch = tuple(dict.fromkeys(by)), measure or file.measure, Scratch()
+    by, measure, scratch = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure, Scratch()
     chosen, examples, reused = _prepared(log, contents, file, measure, where, by)
     plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
     sweeps = expand_all(plan, chosen)
@@ -83,11 +83,17 @@ def run(
         leaders=[p.name for p in served.policies if not p.diagnostic],
     )
     statistics = judge(series)
-    if not statistics.judged and metric == ACCURACY:
-        raise ThinkbackError(
-            f"{log.address}: no example is judged (`correct` of traces is null on all that are compared), so nothing "
-            "can be ranked; import the log with gold answers, or name another column with `measure`"
+    known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
+    if metric not in known:
+        qualities = [name for name in known if metric_column(name, columns).quality]
+        others = f"; the run can be ranked by {listed(qualities)}" if qualities else ""
+        unjudged = (
+            f"no example is judged (`{measure or 'correct'}` of traces is null on all that are compared), so nothing "
+            "can be ranked by accuracy; import the log with gold answers, or set `measure` (of `replay` or of the "
+            "policy file) to another column"
         )
+        lacking = unjudged if metric == ACCURACY else f"no policy has a value of `{metric}`"
+        raise ThinkbackError(f"{log.address}: {lacking}{others}")
     members = list(_groups(examples, served, by))
     groups = {group: judge(partial(series, ids)) for group, ids in members}
     thresholds, bands = sweeps.tables(served.excluded, settings)

@@ -20,8 +20,8 @@ from replay.data.block import LogBlock
 from replay.engine.costs import by_name
 from replay.engine.mixing import predicted
 from replay.engine.outcome import ENDINGS, MIXED, Outcome
-from replay.policies.base import Policy
-from toolkit.columns import OutcomeColumn, with_columns
+from replay.policies.base import Policy, columns_of
+from toolkit.columns import COLUMNS, with_columns
 from toolkit.stats import OutcomeBlock, unit_numbers
 
 if TYPE_CHECKING:
@@ -64,14 +64,9 @@ def chunk_size(policies: int, traces: int) -> int:
 
 def number_columns(policies: Sequence[Policy], priced: bool) -> tuple[str, ...]:
     """Numeric columns of the outcomes of some policies: those of every run, and those that a policy adds."""
-    added = {column.name for policy in policies for column in policy.columns} | ({"price"} if priced else set())
-    table = with_columns(columns_of(policies))
+    extra = columns_of(policies)
+    added, table = {column.name for column in extra} | ({"price"} if priced else set()), with_columns(extra)
     return tuple(c.name for c in table if not (c.computed or c.family) and (c.always or c.name in added))
-
-
-def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
-    """Columns that policies add to the table of those that every run may have."""
-    return tuple({column.name: column for policy in policies for column in policy.columns}.values())
 
 
 def chunk_frame(
@@ -101,14 +96,10 @@ def chunk_frame(
 def outcome_values(outcome: Outcome, keep: np.ndarray) -> dict[str, np.ndarray]:
     """Numeric columns of one policy on the examples kept; NaN for null."""
     values = by_name(outcome.costs[keep]) | {name: column[keep] for name, column in outcome.measured.items()}
-    values |= {"correct": outcome.correct[keep], "credit": outcome.credit[keep]}
+    values["intervened"] = np.zeros(int(keep.sum()))
     against = outcome.against
-    if against is None:
-        values["intervened"] = np.zeros(int(keep.sum()))
-    else:
-        for name in ("base_correct", "intervened", "fix", "flip", "action_tokens"):
-            values[name] = getattr(against, name)[keep]
-    return values
+    values |= {c.name: getattr(against, c.name)[keep] for c in COLUMNS if hasattr(against, c.name)}
+    return values | {"correct": outcome.correct[keep], "credit": outcome.credit[keep]}
 
 
 def _answers(outcomes: Sequence[Outcome], vocabulary: pl.Series, keep: np.ndarray) -> tuple[pl.Series, pl.Series]:

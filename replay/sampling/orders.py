@@ -124,9 +124,18 @@ class Order(ABC):
         """Whether it generates trace by trace as it goes, and may end before the cap, whatever the rule."""
         return False
 
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Names of the weights that it learns, the last axis of what `weighed` keeps; empty where it learns none."""
+        return ()
+
     @abstractmethod
     def steps(self, traces: GeneratedTraces) -> WalkSteps:
         """The steps of the walk."""
+
+    def weighed(self, traces: GeneratedTraces) -> WalkSteps:
+        """The steps with the weights after each."""
+        return self.steps(traces)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -18,8 +18,8 @@ from typing import Any, cast
 import numpy as np
 
 from replay.sampling.known import STOPS
-from replay.sampling.prefix import READABLE, SCORES, VOTES, Prefix
-from replay.sampling.stops import StopRule
+from replay.sampling.prefix import SCORES, VOTES, Prefix
+from replay.sampling.stops import StopRule, names_read
 from toolkit.errors import ThinkbackError, require_known, shown
 from toolkit.settings import from_table
 
@@ -34,8 +34,7 @@ class OwnStop(StopRule):
     rule: Any
 
     def __post_init__(self) -> None:
-        for name in self.declared or ():
-            require_known(name, READABLE, f"stopping rule `{self.name}`: unknown name `{name}` in `reads`")
+        _ = self.reads  # refused at once where it is none
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -46,9 +45,7 @@ class OwnStop(StopRule):
     def declared(self) -> frozenset[str] | None:
         """What it says that it reads; None where it does not say."""
         said = getattr(self.rule, "reads", None)
-        if not isinstance(said, str | Collection | None):
-            raise ThinkbackError(f"stopping rule `{self.name}`: `reads` is {shown(said)}; it takes a list of names")
-        return None if said is None else frozenset([said] if isinstance(said, str) else said)
+        return None if said is None else names_read(said, self.name)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -119,8 +116,8 @@ def own_rules(rules: str | Path | Iterable[type] | None) -> dict[str, type]:
         raise ThinkbackError(f"{path} does not load: {type(error).__name__}: {error}") from error
     mine = [item for _, item in inspect.getmembers(module, inspect.isclass) if item.__module__ == module.__name__]
     found = {item.__name__: cast(type, item) for item in mine if is_own_rule(item)}
-    if not found:
-        almost = next((item.__name__ for item in mine if hasattr(item, "holds")), None)
+    almost = next((item.__name__ for item in mine if hasattr(item, "holds") and item.__name__ not in found), None)
+    if almost or not found:
         what = f"`{almost}` is not a frozen dataclass" if almost else "it has no stopping rule"
         raise ThinkbackError(f"{path}: {what}: {SHAPE}")
     return found

@@ -16,7 +16,7 @@ import numpy as np
 from toolkit.errors import ThinkbackError
 
 NONE = -1
-VOTES, SCORES, FEATURES = READABLE = "votes", "scores", "features"
+VOTES, SCORES, FEATURES = "votes", "scores", "features"
 """What a rule may read beside the counts that every policy knows."""
 
 

@@ -7,7 +7,7 @@ dataclass with a `holds` method, which `replay.sampling.own_stops` puts into the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from replay.sampling.prefix import SCORES, VOTES, DeclaredPrefix, Prefix
-from toolkit.errors import ThinkbackError, errors_begin
+from toolkit.errors import ThinkbackError, errors_begin, require_known, shown
 from toolkit.settings import check, setting
 
 TOLERANCE = 1e-9
@@ -34,6 +34,16 @@ class Walked(Protocol):
         ...
 
 
+def names_read(said: Any, rule: str) -> frozenset[str]:
+    """What a rule of the user's says that it reads, one name or several."""
+    if not isinstance(said, str | Collection):
+        raise ThinkbackError(f"stopping rule `{rule}`: `reads` is {shown(said)}; it takes a list of names")
+    names = frozenset([said] if isinstance(said, str) else said)
+    for name in names:
+        require_known(name, (VOTES, SCORES), f"stopping rule `{rule}`: unknown name `{name}` in `reads`")
+    return names
+
+
 class StopRule(ABC):
     """A stopping rule: a frozen dataclass whose fields are its parameters."""
 
@@ -48,6 +58,12 @@ class StopRule(ABC):
     """Whether calibrated scores may decide it."""
     trusted: ClassVar[bool] = False
     """Whether this very class is known to read what it declares, and not to look ahead; no subclass inherits that."""
+
+    def __init_subclass__(cls) -> None:
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
+        if not isinstance(said := vars(cls).get("reads", property()), property):
+            cls.reads = names_read(said, cls.name)  # type: ignore[assignment, method-assign]
 
     def __post_init__(self) -> None:
         with errors_begin(f"stop `{self.name}`: "):
@@ -77,9 +93,9 @@ class StopRule(ABC):
         return None
 
     @property
-    @abstractmethod
     def reads(self) -> frozenset[str]:
         """What it reads beside counts: `votes`, `scores`."""
+        return frozenset({VOTES})
 
     @abstractmethod
     def holds(self, seen: Prefix) -> np.ndarray:
@@ -236,8 +252,8 @@ class Agreement(CrossingRule):
         """Posterior probability that the leading answer stays ahead, from the first vote on."""
         most = int(seen.votes.max(initial=0)) + 1
         pairs, place = np.unique(seen.votes.astype(np.int64) * most + seen.second_votes, return_inverse=True)
-        chance = np.array([lead_probability(int(p) // most, int(p) % most) for p in pairs])
-        return np.where(seen.votes > 0, chance[place.reshape(seen.votes.shape)], -np.inf)
+        ahead = np.array([lead_probability(int(p) // most, int(p) % most) for p in pairs])
+        return np.where(seen.votes > 0, ahead[place.reshape(seen.votes.shape)], -np.inf)
 
 
 @dataclass(frozen=True)

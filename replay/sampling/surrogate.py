@@ -55,6 +55,15 @@ class Surrogate(Order):
         """
         return pick(traces.code, traces.score, traces.features, traces.count, self)
 
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """A weight for each feature and for what follows them."""
+        return (*self.features, *STATE)
+
+    def weighed(self, traces: GeneratedTraces) -> WalkSteps:
+        """The same steps; the weights are kept."""
+        return pick(traces.code, traces.score, traces.features, traces.count, self, keep_weights=True)
+
 
 def pick(
     code: np.ndarray,

@@ -11,5 +11,5 @@ sys.stdin.readline()
 import generate.annotating.annotation_run  # noqa: E402 (the word comes before the imports take their time)
 from thinkback.app import main  # noqa: E402
 
-generate.annotating.annotation_run.LARGEST = int(sys.argv.pop(1))
+generate.annotating.annotation_run.MAX_BLOCK_TRACES = int(sys.argv.pop(1))
 main()

@@ -8,7 +8,7 @@ import pytest
 
 from generate.recipes.recipe_file import load_recipe
 from generate.signals.additions import load_additions
-from generate.signals.sequence_classifier import SequenceClassifier
+from generate.signals.sequence_classifier import RewardModel
 from tests.adding.makers import write_recipe
 from toolkit.errors import ThinkbackError
 
@@ -76,7 +76,7 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert read.states[0].tokens == tuple(range(-16, 0))
     assert read.states[0].layers == (-1, -2)
     assert read.states[0].table == "hidden_states/m"
-    assert isinstance(read.verify[1], SequenceClassifier)
+    assert isinstance(read.verify[1], RewardModel)
     assert (read.verify[1].scored, read.verify[1].label) == ("raw", 1)
     with pytest.raises(ThinkbackError, match="there is no such name; did you mean `orm`"):
         load_additions(tmp_path / "add.toml", ["verify.or.label=1"])

@@ -39,7 +39,8 @@ class BrevityWorker(Worker):
 class Brevity(VerifierSignal):
     """Scores a trace by its length: 1 for no character, 0 for `most` of them; longer ones are left out."""
 
-    kind: str = setting("brevity", choices=("brevity",))
+    kind = "brevity"
+
     most: int = setting(100, low=1)
 
     worker = BrevityWorker
@@ -61,7 +62,8 @@ class VowelWorker(FeatureWorker):
 class Vowels(FeatureSignal):
     """How many vowels a trace has; of `letters`, which must be small."""
 
-    kind: str = setting("vowels", choices=("vowels",))
+    kind = "vowels"
+
     letters: str = setting("aeiou")
 
     worker = VowelWorker

@@ -284,7 +284,7 @@ def test_simulated_claims_are_written_and_checked(thinkback: Callable, tmp_path:
     done = thinkback("simulate", "claimdecomp", "--out", "claims", "--traces", "16", "--dev", "9", "--check")
     assert done.exit_code == 0, done.output
     assert "209 examples, 3,344 traces (simulated)" in done.stdout
-    for word in ("published", "simulated", "difference", "Simulated log", "all 25 numbers lie within"):
+    for word in ("published", "simulated", "difference", "Simulated log", "all 25 numbers are within"):
         assert word in done.stdout
     assert (tmp_path / "claims" / "manifest.json").is_file()
 

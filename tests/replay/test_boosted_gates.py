@@ -13,11 +13,11 @@ import pytest
 
 import replay
 from generate.simulation.recovery import simulate_recovery
-from replay.gatefit import models as gate_models
 from replay.gatefit.fit import FittedGate, fit_gate
-from replay.gatefit.models import fit_model
 from replay.gatefit.predictions import predictions
-from replay.policies.gate_file import content_hash, load_gate, probabilities, write_text
+from replay.policies import gate_models
+from replay.policies.gate_file import content_hash, load_gate, write_text
+from replay.policies.gate_models import MODELS, fit_model
 from toolkit.errors import ThinkbackError
 
 xgboost = pytest.importorskip("xgboost", reason="the extra `xgboost-cpu` is not installed")
@@ -91,11 +91,11 @@ def test_a_missing_input_is_a_missing_score_and_an_infinite_one_the_largest() ->
     values, repair = drawn()
     model = fit_model("trees", values, repair, seed=0)
     rows = np.array([[0.0, np.nan, 0.0, 0.0], [0.0, 0.0, 0.0, 1e300], [0.0, 0.0, 0.0, np.inf], [0.0, 0.0, 0.0, 9e20]])
-    scores = probabilities(model, "trees", rows)
+    scores = MODELS["trees"].scores(model, rows)
     assert np.isnan(scores).tolist() == [True, False, False, False]
     assert scores[1] == scores[2] == scores[3]
     values[0, 3] = np.inf
-    assert np.isfinite(probabilities(fit_model("trees", values, repair, seed=0), "trees", values)).all()
+    assert np.isfinite(MODELS["trees"].scores(fit_model("trees", values, repair, seed=0), values)).all()
 
 
 def test_a_repair_of_a_fifth_is_a_fifth_of_an_example_of_each_class() -> None:
@@ -108,7 +108,7 @@ def test_a_repair_of_a_fifth_is_a_fifth_of_an_example_of_each_class() -> None:
     }  # fmt: skip
     rows = xgboost.DMatrix(values.astype(np.float32), repair)
     expected = xgboost.train(settings, rows, 50).predict(rows)
-    assert probabilities(fit_model("trees", values, repair, 0), "trees", values) == pytest.approx(expected, abs=1e-5)
+    assert MODELS["trees"].scores(fit_model("trees", values, repair, 0), values) == pytest.approx(expected, abs=1e-5)
 
 
 def test_one_split_by_hand() -> None:
@@ -121,7 +121,7 @@ def test_one_split_by_hand() -> None:
         margin += 0.1 * (16 - 20 * chance) / (20 * chance * (1 - chance) + 1)
     model = fit_model("trees", values, repair, seed=0)
     expected = 1 / (1 + exp(-margin))
-    scores = probabilities(model, "trees", np.array([[0.0], [0.4999], [0.5], [1.0]]))
+    scores = MODELS["trees"].scores(model, np.array([[0.0], [0.4999], [0.5], [1.0]]))
     assert scores == pytest.approx([1 - expected, 1 - expected, expected, expected], abs=1e-6)
 
 

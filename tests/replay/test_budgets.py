@@ -39,6 +39,13 @@ def test_every_budget_is_the_policy_replayed_alone(log: Log) -> None:
                 assert same["low"][0] == pytest.approx(one["low"][0], abs=1e-9)
 
 
+def test_what_an_order_sees_does_not_depend_on_what_it_is_called(log: Log) -> None:
+    orders = {"falling": {"order": "score"}, "score": {"order": "surrogate", "mode": "pool"}}
+    found = budgets(log, verifier="lora", max_traces=2, features=FEATURES, orders=orders, budget=[1], resamples=20)
+    assert set(found.by_k.select("order", "diagnostic").iter_rows()) == {("falling", True), ("score", False)}
+    assert [policy.features for policy in found.result.policies[:2]] == [(), FEATURES]  # type: ignore[attr-defined]
+
+
 def test_pairs_are_differences_with_intervals(log: Log) -> None:
     found = budgets(log, verifier="lora", max_traces=6, features=FEATURES, resamples=200)
     value = {(r["order"], r["k"], r["metric"]): r["estimate"] for r in found.by_k.iter_rows(named=True)}

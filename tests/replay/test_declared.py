@@ -216,3 +216,42 @@ def test_what_is_learnt_is_given_as_a_table_too() -> None:
     assert made == Sample(name="p", conformal=replay.Conformal(on="split = 'dev'", alpha=0.2), **told)
     with pytest.raises(ThinkbackError, match="`conformal` is 3; it takes a `Conformal`, or its table"):
         Sample(name="p", conformal=3, **told)
+
+
+def test_a_rule_in_the_built_in_form_needs_no_more_than_a_plain_one(plain: Log, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.py"
+    rules.write_text(
+        "from dataclasses import dataclass\nfrom typing import ClassVar\nimport replay\n\n\n"
+        "@dataclass(frozen=True)\nclass Mine(replay.Window):\n    reads: ClassVar = ('votes',)\n\n\n"
+        "@dataclass(frozen=True)\nclass Bare(replay.StopRule):\n    reads: ClassVar = ()\n\n"
+        "    def holds(self, seen):\n        return seen.traces >= 2\n\n\n"
+        "@dataclass(frozen=True)\nclass Silent(replay.StopRule):\n"
+        "    def holds(self, seen):\n        return seen.votes >= 1\n",
+        encoding="utf-8",
+    )
+    text = "".join(
+        f"[[policy]]\nname = '{name}'\nkind = 'sample'\nmax_traces = 3\nselect = 'majority'\nstop = {stop}\n"
+        for name, stop in {"mine": "{ rule = 'Mine', size = 1 }", "bare": "'Bare'", "silent": "'Silent'"}.items()
+    )
+    policies = replay.load_policies(text, rules).policies
+    assert [policy.stop.name for policy in policies] == ["Mine", "Bare", "Silent"]  # type: ignore[attr-defined]
+    found = replay.run(plain, policies, resamples=5, by="dataset").outcomes
+    assert found.sort("policy", "example_id")["traces"].to_list() == [2.0] * 3 + [1.0] * 3 + [1.0] * 3
+
+
+def test_a_class_of_the_file_that_is_no_rule_is_named(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.py"
+    rules.write_text(
+        "from dataclasses import dataclass\n\n\n@dataclass(frozen=True)\nclass Good:\n"
+        "    def holds(self, seen):\n        return seen.traces >= 2\n\n\n"
+        "class Plain:\n    def holds(self, seen):\n        return seen.traces >= 2\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(ThinkbackError, match="`Plain` is not a frozen dataclass"):
+        replay.load_policies("[[policy]]\nname = 'a'\nkind = 'sample'\nmax_traces = 3\nstop = 'Plain'\n", rules)
+
+
+def test_what_reads_scores_is_named_where_there_is_no_verifier() -> None:
+    for stop, select, said in ((Scores(), "majority", "stop `Scores`"), ("none", "best", "select `best`")):
+        with pytest.raises(ThinkbackError, match=f"its {said} reads scores, so it needs a `verifier`"):
+            vote(stop, select=select)

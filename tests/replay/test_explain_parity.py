@@ -34,7 +34,7 @@ def explained(log: Path, text: str, name: str) -> int:
     except ThinkbackError:
         return 0
     rows = result.outcomes.to_dicts()
-    if result.policies[0].share is not None:  # whom it chooses is not known of one example
+    if result.policies[0].ranking is not None:  # whom it chooses is not known of one example
         return 0
     for row in (rows[0], rows[-1]):
         found = replay.explain(log, text, name, row["example_id"])

@@ -12,7 +12,9 @@ import pytest
 import replay
 from generate.simulation.claims import simulate_claims
 from replay.data.block import LogBlock
+from replay.sampling.known import ORDERS
 from replay.sampling.learned import PRIORS, Calibration, Conformal, Prior
+from replay.sampling.orders import GeneratedTraces, RandomOrder, WalkSteps
 from replay.sampling.surrogate import Surrogate, pick
 from tests.replay import small
 from toolkit.errors import ThinkbackError
@@ -363,6 +365,21 @@ def test_weights_can_be_studied(log: Log) -> None:
     assert last["step"].sum() == outcomes["verifications"].sum()
     with pytest.raises(ThinkbackError, match="surrogate"):
         replay.surrogate_weights(log, sample())
+
+
+def test_weights_of_another_order_can_be_studied(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An order says itself whether it learns, and how its weights are called."""
+
+    class Counting(RandomOrder):
+        weights = ("steps",)
+
+        def weighed(self, traces: GeneratedTraces) -> WalkSteps:
+            steps = self.steps(traces)
+            return replace(steps, weights=np.cumsum(np.ones((*steps.at.shape, 1)), axis=1))
+
+    monkeypatch.setitem(ORDERS, "random", Counting)
+    frame = replay.surrogate_weights(log, sample(order="random"), where=TEST)
+    assert frame["steps"].to_list() == frame["step"].to_list()
 
 
 def test_weights_of_examples_that_cannot_be_read_are_left_out_and_counted(log: Log, tmp_path: Path) -> None:

@@ -12,11 +12,14 @@ import pytest
 
 import replay
 from generate.simulation.recovery import Action, RecoveryModel, recovery_tables, simulate_recovery
+from replay import Act, Oracle, Route, Router, Threshold, When
+from replay.engine.signals import gate_input
 from replay.gatefit.fit import FittedGate, fit_gate
-from replay.gatefit.models import fit_model
 from replay.gatefit.predictions import predictions
 from replay.gatefit.report import transfer_report
-from replay.policies.gate_file import content_hash, load_gate, normalised_question, probabilities, write_text
+from replay.policies.gate_file import content_hash, load_gate, normalised_question, write_text
+from replay.policies.gate_models import MODELS, fit_model
+from thinkback.commands.gates import Kind
 from toolkit.errors import ThinkbackError
 from toolkit.log import write_log
 from toolkit.stats import Settings
@@ -382,7 +385,7 @@ def test_logistic_weights_halves() -> None:
     labels, weights = np.repeat([1, 0], 200), np.concatenate([repair, 1 - repair])
     own = LogisticRegression(max_iter=5000, tol=1e-8).fit(rows, labels, sample_weight=weights)
     expected = own.predict_proba((values - model["centre"]) / model["scale"])[:, 1]
-    assert probabilities(model, "logistic", values) == pytest.approx(expected, abs=1e-6)
+    assert MODELS["logistic"].scores(model, values) == pytest.approx(expected, abs=1e-6)
 
 
 def test_inputs_that_some_examples_lack_are_left_out_by_name(tmp_path: Path) -> None:
@@ -401,3 +404,23 @@ def test_inputs_that_some_examples_lack_are_left_out_by_name(tmp_path: Path) -> 
     assert any(
         "10 examples with a missing input of the gate (`feature:difficulty`: 10)" in note for note in named.notes
     )
+
+
+def test_the_command_names_the_kinds_of_models(log: Path) -> None:
+    assert {one.value for one in Kind} == set(MODELS)
+    with pytest.raises(ThinkbackError, match="^unknown kind `forest` of gate; "):
+        fit_gate(str(log), action="active_verify", on=TRAIN, tune=DEV, kind="forest")
+
+
+def test_an_unknown_source_of_an_input_is_one_line() -> None:
+    with pytest.raises(ThinkbackError, match="^unknown source `verifer` of a gate's input; did you mean `verifier`"):
+        gate_input("verifer", "latent")
+
+
+def test_a_base_without_one_chosen_trace_is_refused_with_its_own_advice_alone() -> None:
+    gate, act = Threshold(signal="truncated", at_least=1), Act(name="a", action="verify", base="p")
+    routed = Route(name="r", route=Router(column="c", at_least=1), then=act, else_=act)
+    with pytest.raises(ThinkbackError, match="chosen trace for the gate to read: give the act `rollouts = 0`$"):
+        When(name="w", base=routed, gate=gate, then=act)
+    with pytest.raises(ThinkbackError, match="chosen trace for the gate to read$"):
+        When(name="w", base=Oracle(name="o", rule="expected_action", of=["p"], base="p"), gate=gate, then=act)

@@ -1,5 +1,6 @@
 """What a run says of scores that do not suit a policy, and of policies that it drops."""
 
+import pickle
 from dataclasses import replace
 
 import polars as pl
@@ -7,7 +8,9 @@ import pytest
 
 import replay
 from replay import Margin, Sample
+from replay.kinds.sample_remarks import CLIPPED, NEGATIVE, RAW_MARGIN, rows_left_out
 from replay.runs.coverage import Coverage, unserved
+from replay.sampling.learned import NullRows
 from tests.replay.small import BEST, FIRST, GOLDS, POOL, log, tables
 from toolkit.log import write_log
 
@@ -31,6 +34,13 @@ def test_a_dropped_policy_names_up_to_three_reasons_the_most_frequent_first():
     assert why(short=1, unscored=13) == f"{few} (13 examples: unscored; 1 example: short)"
     assert why(b=3, a=3, c=14) == f"{few} (14 examples: c; 3 examples: a; 3 examples: b)"
     assert why(a=1, b=2, c=3, d=14) == f"{few} (14 examples: d; 3 examples: c; 2 examples: b; …)"
+
+
+def test_kinds_of_remarks_are_values_that_can_be_sent():
+    lost = NullRows(3, 2, 10, ("length",))
+    kinds = [NEGATIVE, CLIPPED, RAW_MARGIN, rows_left_out(lost)]
+    assert pickle.loads(pickle.dumps(kinds)) == kinds
+    assert rows_left_out(replace(lost)) == rows_left_out(lost) != rows_left_out(replace(lost, traces=4))
 
 
 def test_all_reasons_of_a_dropped_policy_are_named(tmp_path):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 import replay
@@ -26,6 +28,8 @@ def test_sweeps_multiply_and_name_in_the_order_written():
         "p[max_traces=10, stop.margin=0.2]",
     ]
     assert {(p.sweep, p.sweep_size) for p in made} == {("p", 4)}
+    assert made[2].swept == (("max_traces", 10), ("stop.margin", 0.1))
+    assert made[2] == replace(made[2], swept=())
     assert made[0].stop == Margin(0.1)
 
 

@@ -244,8 +244,17 @@ def test_two_pools_make_the_pool_ambiguous(tmp_path):
 
 def test_a_log_without_gold_cannot_be_ranked(tmp_path):
     made = log(tmp_path, {"n3": POOL}, dict.fromkeys(GOLDS))
-    with pytest.raises(ThinkbackError, match="no example is judged"):
+    with pytest.raises(
+        ThinkbackError, match="no example is judged.*set `measure` .of `replay` or of the policy file. to"
+    ):
         replay.run(made, [FIRST])
+
+
+def test_a_metric_without_any_value_ranks_nothing(tmp_path):
+    made = log(tmp_path, {"n3": POOL}, GOLDS, ["A", "B"])
+    can = "the run can be ranked by `accuracy`, `macro_f1`, `weighted_f1`, `f1:A`, `f1:B`$"
+    with pytest.raises(ThinkbackError, match=f"no policy has a value of `credit`; {can}"):
+        replay.run(made, [FIRST], metric="credit", resamples=20)
 
 
 def test_a_pool_without_prefixes_is_replayed_whole_or_not_at_all(tmp_path):

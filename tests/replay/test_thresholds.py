@@ -112,6 +112,7 @@ def test_all_is_a_sweep_over_every_value(log: Path, gate: str) -> None:
         for metric in ("accuracy", "fix_rate", "flip_rate", "action_tokens", "total_tokens"):
             assert row[metric] == pytest.approx(own.filter(metric=metric)["estimate"][0])
     assert all(p.sweep_size == len(found) and p.sweep == "x" for p in result.policies)
+    assert {p.swept for p in result.policies} == {((f"gate.{gate.split()[-1]}", t),) for t in found["threshold"]}
     band = result.bands.filter(pl.col("metric") == "accuracy")
     assert (band["band_low"] <= band["estimate"]).all()
     assert (band["estimate"] <= band["band_high"]).all()

@@ -171,7 +171,7 @@ def test_a_long_sweep_is_cut_but_nothing_that_matters(results: RankedInput) -> N
     wide = replace(
         results,
         summary=pl.concat([results.summary, more]),
-        policies=results.policies + tuple(PolicyRow(name, "wide", tried=100) for name in names),
+        policies=results.policies + tuple(PolicyRow(name, "wide", sweep_size=100) for name in names),
     )
     table = ranked_table(wide, limit=20)
     shown = [row[1] for row in table.rows]
@@ -190,6 +190,26 @@ def test_points_of_the_figure(results: RankedInput) -> None:
     assert [name for name, p in points.items() if p.swept and not p.labelled] == ["stop[margin=0.1]"]
     assert points["any of 4"].diagnostic
     assert points["best of 4"].baseline
+
+
+@pytest.mark.parametrize(
+    ("swept", "line"),
+    [
+        ((("max_traces", 4),), True),
+        ((("gate.below", float("inf")),), True),
+        ((("select", "best"),), False),
+        ((("gate.below", "all"),), False),
+        ((("expected", True),), False),
+        ((("max_traces", 4), ("stop.margin", 0.1)), False),
+        ((), False),
+    ],
+)
+def test_settings_and_not_names_say_whether_a_line_is_drawn(
+    results: RankedInput, swept: tuple[tuple[str, object], ...], line: bool
+) -> None:
+    policies = [replace(one, name="best of 4", swept=swept) if one.tried > 1 else one for one in results.policies[:4]]
+    points = frontier_points(replace(results, policies=tuple(policies[3:])))
+    assert [point.swept for point in points] == [line]
 
 
 @given(st.dictionaries(st.text(max_size=3), st.tuples(st.integers(0, 4).map(float), st.integers(0, 4).map(float))))

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toolkit.columns import COLUMNS, OutcomeColumn, find, metric_column, with_columns
+from replay.engine.costs import COSTS, by_name
+from replay.engine.outcome import Against, Outcome
+from replay.engine.sets import SET_COLUMNS
+from replay.runs.gate_sweep import BANDED, COMPARED, CURVE
+from replay.runs.store import outcome_values
+from replay.studies.factcheck.study import UNSHOWN
+from toolkit.columns import COLUMNS, METRICS, OTHERS, OutcomeColumn, find, metric_column, row_of, with_columns
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, draws, summarise
 
@@ -18,6 +24,35 @@ def test_names_are_given_once() -> None:
     assert len(set(metrics)) == len(metrics)
     headings = [column.heading for column in COLUMNS if column.header]
     assert len(set(headings)) == len(headings)
+
+
+def test_what_is_named_elsewhere_is_in_the_table() -> None:
+    known = {column.name for column in COLUMNS}
+    assert {*COSTS, *by_name(np.zeros(len(COSTS))), *SET_COLUMNS, *CURVE, *BANDED} <= known
+    assert COMPARED == ("correct", "fix", "flip", "intervened")
+    assert {column.metric for column in COLUMNS} >= UNSHOWN
+
+
+def test_what_a_comparison_finds_is_written_under_the_names_of_the_table() -> None:
+    base, right, acts, tokens = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [5.0, 7.0]])
+    nothing = np.zeros(2)
+    outcome = Outcome(
+        reason=nothing, reasons=("served",), costs=np.zeros((2, len(COSTS))), correct=right, credit=nothing,
+        words=nothing[None], shares=None, rows=nothing, ending=nothing, against=Against(base, right, acts, tokens),
+    )  # fmt: skip
+    values = outcome_values(outcome, np.array([True, True]))
+    found = {name: values[name].tolist() for name in ("base_correct", "correct", "fix", "flip", "intervened")}
+    expected = {"base_correct": [1, 0], "correct": [0, 1], "fix": [0, 1], "flip": [1, 0], "intervened": [1, 1]}
+    assert found == expected
+    assert values["action_tokens"].tolist() == [5, 7]
+
+
+def test_further_metrics_are_found_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    ratio = OutcomeColumn("tokens_per_right", "rightness", computed="ratio", ratio=("total_tokens", "accuracy"))
+    assert find(ratio.name).cost
+    monkeypatch.setitem(METRICS, ratio.name, ratio)
+    assert find(ratio.name) == row_of(ratio.name) == metric_column("rightness") == ratio
+    assert row_of(ratio.name, COLUMNS) is OTHERS is row_of("zebras") is row_of("zebras", [ratio])
 
 
 def test_one_row_stands_for_a_family_of_columns() -> None:
@@ -57,6 +92,8 @@ def test_a_run_without_judgements_is_ranked_by_what_it_found(made, factory) -> N
     one = made({**values, "total_tokens": [[2] * 4, [9] * 4]})
     by_recall = summarise(factory(one), ["a", "b"], metric="recall_5", settings=QUICK)
     assert (by_recall.leader, by_recall.judged) == ("b", 0)
+    left_out = "4 of 4 examples are unjudged: left out of the metrics that need verdicts; their costs stay"
+    assert str(by_recall.notes[0]) == left_out
     by_found = summarise(factory(one), ["a", "b"], metric="found", settings=QUICK)
     assert by_found.leader == "a"  # both found the same, and it is cheaper
     assert summarise(factory(one), ["a", "b"], settings=QUICK).leader is None

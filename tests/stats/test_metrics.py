@@ -107,7 +107,7 @@ def test_euros_come_from_device_seconds_and_else_from_latency(made, factory):
     settings = Settings(resamples=50, kw=0.5, eur_per_kwh=0.3)
     result = summarise(factory(made(values)), ["a"], settings=settings)
     assert estimates(result)["cost_eur"] == pytest.approx(0.3)
-    assert str(result.notes[0]) == "€/1,000: device_s / 3600 · 0.5 kW · 0.3 € per kWh"
+    assert str(result.notes[0]) == "€/1,000: device_s / 3600 · 0.5 kW · 0.3 € per kWh · 1,000"
     assert (result.notes[0].metrics, result.seconds) == (("cost_eur",), "device_s")
     values["device_s"] = [[np.nan, np.nan]]
     result = summarise(factory(made(values)), ["a"], settings=settings)

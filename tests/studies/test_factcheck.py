@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 from typer.testing import Result
 
+from replay.studies.factcheck import figures as drawing
 from replay.studies.factcheck.analyses import (
     Depth,
     gold_within,
@@ -19,7 +21,7 @@ from replay.studies.factcheck.analyses import (
     verified_elsewhere,
 )
 from replay.studies.factcheck.buckets import trace_buckets
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE, FactcheckSetting, replay_methods
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, FactcheckSetting, replay_methods
 from tests.studies.claims import rows, simulated, tables, written
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import collect, open_log, write_log
@@ -27,6 +29,18 @@ from toolkit.log import collect, open_log, write_log
 TABLES = [f"table_5_{i}" for i in range(1, 14)] + [f"table_B_{i}" for i in range(1, 5)]
 FIGURES = ("figure_5_1", "figure_5_2", "figure_B_1", "sensitivity_macro_f1", "sensitivity_operations")
 Run = Callable[..., Result]
+
+
+def test_a_curve_of_a_diagnostic_is_known_by_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = {"metric": "macro_f1", "k": 1, "estimate": 0.5, "low": 0.4, "high": 0.6}
+    by_k = pl.DataFrame(
+        [{"order": order, "diagnostic": order == "falling", **columns} for order in ("falling", "score")]
+    )
+    made = SimpleNamespace(by_k=by_k, max_traces=1)
+    study = SimpleNamespace(budgets=[made], name="s", simulated=False, setting=SimpleNamespace(asked={}))
+    monkeypatch.setattr(drawing, "curves_figure", lambda panels, **words: panels)
+    ((_, curves),) = drawing.budget_curves(study, "t", {"falling": "falling", "score": "rising"})  # type: ignore[arg-type]
+    assert [curve.diagnostic for curve in curves] == [True, False]
 
 
 def test_everything_is_written_in_every_format(claims: Path, study: Run, tmp_path: Path) -> None:
@@ -240,19 +254,19 @@ def test_euros_are_of_device_seconds_where_the_log_has_them(study: Run, tmp_path
         mine = outcomes.filter(pl.col("policy") == method)
         drawn = mine.select("example_id", "traces").iter_rows()
         generation = sum(device[example, i] for example, traces in drawn for i in range(int(traces)))
-        row, price = told[SHOWN[method]], 0.25 * 0.25 / 3600
+        row, price = told[TITLES[method]], 0.25 * 0.25 / 3600
         assert float(row["total_cost_eur"]) == pytest.approx(price * mine["device_s"].sum())
         verification = price * (mine["device_s"].sum() - generation)
         assert float(row["verifier_cost_eur"]) == pytest.approx(verification)
         assert float(row["verifier_cost_eur_low"]) < verification < float(row["verifier_cost_eur_high"])
-        assert float(split[SHOWN[method]]["generation_cost_eur"]) == pytest.approx(price * generation)
+        assert float(split[TITLES[method]]["generation_cost_eur"]) == pytest.approx(price * generation)
         assert float(row["total_cost_eur"]) < 0.0625 * float(row["total_h"]) / 4
     for name in ("table_5_5", "table_5_7", "table_5_10", "table_5_13", "table_B_2"):
         text = (tmp_path / "out" / f"{name}.md").read_text()
         assert "cost: of the device's own seconds, fewer where calls ran in parallel" in text
     euros = [row for row in rows(tmp_path / "out" / "efficiency.csv") if row["Number"] == "cost_eur, per 1,000 claims"]
     totals = {row["Method"]: float(row["total"]) for row in euros}
-    assert totals[SHOWN[ADAPTIVE]] == pytest.approx(float(told[SHOWN[ADAPTIVE]]["total_cost_eur"]))
+    assert totals[TITLES[ADAPTIVE]] == pytest.approx(float(told[TITLES[ADAPTIVE]]["total_cost_eur"]))
 
 
 @pytest.mark.usefixtures("svg_only")

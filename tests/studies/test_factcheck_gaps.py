@@ -351,7 +351,7 @@ def test_labels_outside_the_label_space_are_invalid(study: Run, tmp_path: Path) 
     best = rows(tmp_path / "out" / "table_5_3.csv")[0]
     null = frames["traces"].filter(~odd)["answer"].null_count()
     assert float(best["missing_label_traces"]) == 40 + null
-    words = "40 traces give labels outside the label space (`perhaps`), which are no valid answers"
+    words = "40 traces give answers outside the label space (`perhaps`), which are not valid"
     assert words in (tmp_path / "out" / "report.md").read_text()
 
 
@@ -370,11 +370,11 @@ def test_labels_outside_are_counted_and_the_most_frequent_named(tmp_path: Path) 
     policy = Sample(name="vote", max_traces=15, select="majority")
     told = [str(note) for note in run(log, policy, resamples=5).notes if note.code == "outside_labels"]
     assert told == [
-        "240 traces give labels outside the label space (`x0`, `x1`, `x2`, `x3`, `x4`, …), which are no valid answers"
+        "240 traces give answers outside the label space (`x0`, `x1`, `x2`, `x3`, `x4`, …), which are not valid"
     ]
     ids = frames["examples"]["example_id"].sort()
     one = run(log, policy, resamples=5, where=f"example_id = '{ids[0]}'", block_examples=1).notes
-    assert any(str(note).startswith("6 traces give labels outside") for note in one)
+    assert any(str(note).startswith("6 traces give answers outside") for note in one)
     open_ = frames["examples"].with_columns(labels=pl.lit(None, pl.List(pl.String)))
     free = written(tmp_path / "open", frames | {"examples": open_})
     assert "outside_labels" not in {note.code for note in run(free, policy, resamples=5).notes}

@@ -9,7 +9,7 @@ import polars as pl
 
 from replay.data.contents import Contents
 from replay.data.needs import Needs
-from replay.engine.calls import CallSegment, PolicyPath, Realization, certain
+from replay.engine.calls import CallSegment, ChosenTraces, PolicyPath, Realization, certain
 from replay.engine.revisions import mean_of
 from replay.policies.base import KINDS, Evaluator, Policy, Stage
 from replay.policies.remarks import Remark, RemarkKind
@@ -50,7 +50,8 @@ class Nth(Policy):
         reasons = ("served", f"pool `{self.pool}` has no trace {self.number}")
         outcome = mean_of(on.block, [(self.pool, self.number)], [made], (~there).astype(np.int16), reasons)
         skipped = {"skipped": np.full(len(there), float(self.number))}
-        return PolicyPath(replace(outcome, measured=skipped), (made,), None, {})
+        chosen = ChosenTraces((self.pool,), np.zeros(len(there), np.int64), np.full(len(there), self.number))
+        return PolicyPath(replace(outcome, measured=skipped), (made,), chosen, {})
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         yield Stage("the one trace", pl.DataFrame({"sample": [self.number]}))

@@ -73,11 +73,13 @@ def tune(
 
 def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     """One row a family: what was chosen, and the goal's metrics on both sets of rows."""
-    from toolkit.columns import metric_column
+    from replay.policies.base import columns_of
+    from toolkit.columns import metric_column, with_columns
     from toolkit.notes import Severity
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
 
     metrics = list(dict.fromkeys((tuned.goal.metric, *(limit.metric for limit in tuned.goal.limits), "accuracy")))
+    known = with_columns(columns_of(tuned.development.policies))
     columns = [
         TableColumn("family"),
         TableColumn("tried", Number(0)),
@@ -85,7 +87,7 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
         TableColumn("chosen"),
     ]
     columns += [
-        TableColumn(f"{m}, {where}", NumberWithInterval(metric_column(m).precision), f"{m}_{where}")
+        TableColumn(f"{m}, {where}", NumberWithInterval(metric_column(m, known).precision), f"{m}_{where}")
         for m in metrics
         for where in ("dev", "report")
     ]

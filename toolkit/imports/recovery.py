@@ -23,7 +23,7 @@ ACCEPT = "accept"
 BASE, SPLIT = "base", "test"
 NEEDED = ("example_id", "action", "base_correct", "final_correct")
 OF_EXAMPLE = ("gold", "labels", "cluster")
-SHOWN = 3
+MAX_NAMED = 3
 SUMS = "tokens are sums of prompt and completion; they are in completion_tokens"
 
 
@@ -204,8 +204,8 @@ def _base_pool(rows: pl.DataFrame) -> str:
     named = rows["base_pool"].drop_nulls().unique().sort()
     if len(named) > 1:
         raise ThinkbackError(
-            f"the rows' base attempts are of {len(named):,} pools ({listed(list(named[:SHOWN]))}), and an example has "
-            f"one base attempt: import the rows of each by themselves, or name one for all with {argument('base')}"
+            f"the rows' base attempts are of {len(named):,} pools ({listed(list(named[:MAX_NAMED]))}), and an example "
+            f"has one base attempt: import the rows of each by themselves, or name one for all with {argument('base')}"
         )
     return str(named[0]) if len(named) else BASE
 
@@ -266,4 +266,4 @@ def _examples(frame: pl.DataFrame) -> str:
 
 
 def _listed(frame: pl.DataFrame) -> str:
-    return listed(list(frame["example_id"].unique(maintain_order=True)[:SHOWN]))
+    return listed(list(frame["example_id"].unique(maintain_order=True)[:MAX_NAMED]))

@@ -25,12 +25,12 @@ class FrontierPoint:
     name: str
     cost: float
     accuracy: float
-    family: str = ""
+    sweep: str = ""
     low: float | None = None
     high: float | None = None
     cost_low: float | None = None
     cost_high: float | None = None
-    swept: bool = False  # one of several settings of its family
+    swept: bool = False  # one of several settings of its sweep
     chosen: bool = False  # the best of its sweep
     on_front: bool = False
     diagnostic: bool = False  # sees gold
@@ -131,11 +131,11 @@ def _beyond(axes: Axes, point: FrontierPoint) -> bool:
 
 
 def _draw_sweeps(axes: Axes, points: Sequence[FrontierPoint]) -> None:
-    families: dict[str, list[FrontierPoint]] = {}
+    sweeps: dict[str, list[FrontierPoint]] = {}
     for point in points:
         if point.swept and not point.diagnostic:
-            families.setdefault(point.family, []).append(point)
-    for members in families.values():
+            sweeps.setdefault(point.sweep, []).append(point)
+    for members in sweeps.values():
         path = sorted(members, key=lambda p: (p.cost, p.accuracy))
         y = [100 * p.accuracy for p in path]
         axes.plot([p.cost for p in path], y, color=SKY, linewidth=0.9, alpha=0.6, zorder=2)

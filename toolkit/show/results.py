@@ -33,10 +33,11 @@ class PolicyRow:
     """What a table must know about a policy besides its numbers."""
 
     name: str
-    family: str = ""  # the name before a sweep's brackets
-    tried: int = 1  # how many policies its sweep has
+    sweep: str = ""  # the name before a sweep's brackets
+    sweep_size: int = 1  # how many policies its sweep has
     diagnostic: str = ""  # what it sees that no real policy could, such as gold
     base: str = ""  # the policy that its fixes and flips are compared with, where that has a name
+    swept: tuple[tuple[str, Any], ...] = ()  # its sweep's keys and its own values of them
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Ranked:
         if self.policy.diagnostic:
             remarks.append(f"diagnostic: {self.policy.diagnostic}")
         if self.chosen:
-            remarks.append(f"chosen on these rows (best of {self.policy.tried:,} tried)")
+            remarks.append(f"chosen on these rows (best of {self.policy.sweep_size:,} tried)")
         if self.policy.base:
             remarks.append(f"base: {self.policy.base}")
         return "; ".join(remarks)
@@ -191,12 +192,8 @@ def ranked_table(results: RankedInput, limit: int | None = None) -> Table:
 
 def _along_one_number(policy: PolicyRow) -> bool:
     """Whether a sweep's policies differ in one number, so that a line through them means something."""
-    inside = policy.name.removeprefix(policy.family).strip("[]")
-    _, sign, value = inside.partition("=")
-    try:
-        return bool(sign) and float(value) == float(value)
-    except ValueError:
-        return False
+    values = [value for _, value in policy.swept]
+    return len(values) == 1 and isinstance(values[0], int | float) and not isinstance(values[0], bool)
 
 
 def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
@@ -204,14 +201,14 @@ def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
     return tuple(
         FrontierPoint(
             name=row.policy.name,
-            family=row.policy.family or row.policy.name,
+            sweep=row.policy.sweep or row.policy.name,
             cost=row.cost.estimate,
             cost_low=row.cost.low,
             cost_high=row.cost.high,
             accuracy=row.quality.estimate,
             low=row.quality.low,
             high=row.quality.high,
-            swept=row.policy.tried > 1 and _along_one_number(row.policy),
+            swept=row.policy.sweep_size > 1 and _along_one_number(row.policy),
             chosen=row.chosen,
             on_front=bool(row.on_front),
             diagnostic=bool(row.policy.diagnostic),
@@ -258,8 +255,8 @@ def _chosen(
     """The best row of each sweep."""
     first: dict[str, str] = {}
     for policy in best_first:
-        if policy.tried > 1 and not policy.diagnostic and (policy.name, metric) in summary:
-            first.setdefault(policy.family, policy.name)
+        if policy.sweep_size > 1 and not policy.diagnostic and (policy.name, metric) in summary:
+            first.setdefault(policy.sweep, policy.name)
     return frozenset(first.values())
 
 
@@ -278,7 +275,7 @@ def _not_worse(difference: ShownInterval | None, margin: float | None) -> bool |
 def _shown(ranked: Sequence[Ranked], limit: int | None) -> list[Ranked]:
     if limit is None or len(ranked) <= limit:
         return list(ranked)
-    must = [r for r in ranked if r.policy.tried <= 1 or r.chosen or r.baseline or r.leads]
+    must = [r for r in ranked if r.policy.sweep_size <= 1 or r.chosen or r.baseline or r.leads]
     kept = {r.policy.name for r in must}
     rest = [r for r in ranked if r.policy.name not in kept]
     rest.sort(key=lambda r: not r.on_front)  # stable: the front first, each part by rank

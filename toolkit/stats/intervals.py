@@ -19,7 +19,7 @@ ZERO = 1e-12
 MOST_DROPPED = 0.05
 """Above this share of resamples without a value there is no interval."""
 
-FEW = 10
+MIN_EVENTS = 10
 """A 0/1 column with fewer than this many of either gets a score interval."""
 
 NORMAL = NormalDist()

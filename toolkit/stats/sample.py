@@ -10,7 +10,7 @@ import numpy as np
 
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError
-from toolkit.stats.intervals import FEW
+from toolkit.stats.intervals import MIN_EVENTS
 from toolkit.stats.metrics import Metric, Statistic, catalogue
 from toolkit.stats.order import cost_column, rank_key
 from toolkit.stats.outcomes import Blocks, Floats, Store, checked
@@ -59,7 +59,7 @@ class WholeSample:
         events, count = float(self.scan.total[number]), int(self.counts[metric, policy])
         rarer = min(events, count - events)
         if self.independent:
-            return (events, count) if self.scan.binary[number] and rarer < FEW else None
+            return (events, count) if self.scan.binary[number] and rarer < MIN_EVENTS else None
         units = min(self.units.count, count)
         return (events / count * units, units) if count and rarer == 0 else None
 

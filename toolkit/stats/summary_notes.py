@@ -25,8 +25,8 @@ def notes_of(
 def _on_examples(sample: WholeSample) -> Iterator[Note]:
     n, units = sample.units.examples, sample.units.count
     if sample.judged < n:
-        left_out = f"{n - sample.judged} of {n} examples are unjudged: left out of quality metrics; their costs stay"
-        yield note("unjudged", left_out)
+        left_out = "left out of the metrics that need verdicts; their costs stay"
+        yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
     if units == 1:
         yield note("one_unit", "one resampling unit: no intervals and no p-values")
     elif units < n:
@@ -42,6 +42,7 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
     for metric in sample.metrics:
         if metric.column.computed == "seconds":
             paid = f"{sample.seconds} / 3600 · {settings.kw:g} kW · {settings.eur_per_kwh:g} € per kWh"
+            paid += f" · {metric.column.scale:,g}" if metric.column.scale != 1 else ""
             yield note("euros", f"{metric.column.label}: {paid}", metrics=[metric.name])
     wilson = results.method[SeriesKind.VALUE, 0] == METHOD_NAMES.index("wilson")  # (metrics, policies)
     for m, metric in enumerate(sample.metrics):

@@ -10,7 +10,7 @@ import polars as pl
 from replay.runs.coverage_notes import WARN_EXCLUDED
 from replay.studies.factcheck.buckets import trace_buckets
 from replay.studies.factcheck.further import averaged, coverage, paired, variants
-from replay.studies.factcheck.runs import BEST, METHODS, SHOWN, VERIFYING
+from replay.studies.factcheck.runs import BEST, METHODS, TITLES, VERIFYING
 from replay.studies.factcheck.sheets import Measure, SheetRow, Value, sheet
 from replay.studies.factcheck.study import Study, told
 from replay.studies.factcheck.tables import euros, missing_labels, price_note
@@ -66,7 +66,7 @@ def buckets(study: Study) -> Table:
             "gain_pp": found.difference,
         }
         keys = {"method": found.method, "traces_from": found.first, "traces_to": found.last}
-        rows.append(SheetRow((study.dataset, SHOWN[found.method], f"{found.first}–{found.last}"), values, keys))
+        rows.append(SheetRow((study.dataset, TITLES[found.method], f"{found.first}–{found.last}"), values, keys))
     notes = ("percent; exhaustive best-of-N is judged on the claims of each row",)
     return sheet(study, "B.1", "Macro-F1 by traces used", ("Dataset", "Method", "Traces used"), measures, rows, notes)
 
@@ -87,7 +87,7 @@ def wall(study: Study) -> Table:
         hours["total"], costs["run"] = _sum(hours.values()), _sum(costs.values())
         values = {f"{part}_h": value for part, value in hours.items()}
         values |= {f"{part}_cost_eur": value for part, value in costs.items()}
-        rows.append(SheetRow((study.dataset, SHOWN[name]), values, {"method": name}))
+        rows.append(SheetRow((study.dataset, TITLES[name]), values, {"method": name}))
     notes = [price_note(study, study.main), _why_no_wall(study)]
     notes.append("other: wall-clock less generation and verification; a replayed method that stops early has none")
     return sheet(study, "B.2", "Wall-clock runtime and cost", ("Dataset", "Method"), measures, rows, notes)
@@ -300,15 +300,15 @@ def efficiency(study: Study) -> Table:
             many, claims = (1000, "1,000 claims") if metric == "cost_eur" else (1, "claim")
             mean = study.main.cell(name, metric, many)
             values: dict[str, Value] = {"mean": mean, "total": total, "change": change}
-            rows.append(SheetRow((SHOWN[name], f"{metric}, per {claims}"), values))
-        rows.append(SheetRow((SHOWN[name], "missing-label traces"), {"total": missing_labels(study.main, name)}))
+            rows.append(SheetRow((TITLES[name], f"{metric}, per {claims}"), values))
+        rows.append(SheetRow((TITLES[name], "missing-label traces"), {"total": missing_labels(study.main, name)}))
         for over, under, words in per:
-            rows.append(SheetRow((SHOWN[name], f"{over}, {words}"), {"mean": study.main.ratio(name, over, under)}))
+            rows.append(SheetRow((TITLES[name], f"{over}, {words}"), {"mean": study.main.ratio(name, over, under)}))
         hours: dict[str, Value] = {
             "total": study.main.cell(name, "latency_s", study.main.n / 3600),
             "change": study.main.change(name, "latency_s") if name != BEST else None,
         }
-        rows.append(SheetRow((SHOWN[name], "hours, all claims"), hours))
+        rows.append(SheetRow((TITLES[name], "hours, all claims"), hours))
     measures = [
         Measure("Mean", "mean", 4, interval=True, significant=2),
         Measure("Total", "total", 2, interval=True, significant=2),

@@ -98,7 +98,7 @@ def _coverage(log: Log, result: Result) -> Iterator[ClassCoverage]:
     compared = gold.filter(pl.col("example_id").is_in(result.outcomes["example_id"].unique().implode()))
     parts: dict[str, Summary] = {}
     for policy in result.policies:
-        sets = next((learnt for learnt in policy.learns if learnt.key == Conformal.key), None)
+        sets = next((learnt for learnt in policy.learns if isinstance(learnt, Conformal)), None)
         if sets is None or sets.fit is None:
             continue
         for label, threshold in sets.fit.items():

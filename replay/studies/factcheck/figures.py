@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from replay.studies.factcheck.runs import BEST, SHOWN, VERIFYING
+from replay.studies.factcheck.runs import BEST, TITLES, VERIFYING
 from replay.studies.factcheck.study import Study, told
 from replay.studies.frontiers import frontier_points
 from toolkit.show import Heat, PlottedCurve, curves_figure, frontier, heat_figure, warned
@@ -78,7 +78,7 @@ def trade_off(study: Study) -> Figure:
     cells = {name: (study.main.cell(name, "verifications"), study.main.cell(name, "macro_f1")) for name in VERIFYING}
     points = frontier_points(cells, baseline=BEST)
     return frontier(
-        [replace(point, name=SHOWN[name].removesuffix(" (baseline)")) for name, point in points.items()],
+        [replace(point, name=TITLES[name].removesuffix(" (baseline)")) for name, point in points.items()],
         title=f"Verifier calls and Macro-F1, {study.name} (N = {study.setting.cap})",
         cost="verifier calls per claim",
         accuracy="Macro-F1",
@@ -97,7 +97,7 @@ def budget_curves(study: Study, title: str, lines: Mapping[str, str]) -> Figure:
             if rows["estimate"].null_count() == len(rows):
                 continue
             k, estimate, low, high = (tuple(rows[column]) for column in ("k", "estimate", "low", "high"))
-            curves.append(PlottedCurve(name, k, estimate, low, high, order == "score", "sees all scores"))
+            curves.append(PlottedCurve(name, k, estimate, low, high, bool(rows["diagnostic"][0]), "sees all scores"))
         if curves:
             panels.append((f"{study.name}, {found.max_traces} traces", curves))
     return curves_figure(

@@ -9,8 +9,8 @@ from replay.studies.factcheck.beyond import Beyond
 from replay.studies.factcheck.runs import (
     ADAPTIVE,
     BEST,
-    SHOWN,
     SURROGATE,
+    TITLES,
     TOP,
     VERIFYING,
     VOTE,
@@ -48,7 +48,7 @@ def paired(study: Study) -> Table:
         sets.append((f"{study.setting.verifier}, means over {study.setting.orders} orders", study.beyond.averaged))
     averages = study.beyond.averaged if study.beyond is not None else None
     rows = [
-        SheetRow((name, SHOWN[method], SHOWN[against]), _differences(methods, method, against))
+        SheetRow((name, TITLES[method], TITLES[against]), _differences(methods, method, against))
         for name, methods in sets
         for method, against in PAIRS
         if methods is not averages or method not in (TOP, VOTE)
@@ -72,7 +72,7 @@ def averaged(study: Study, made: Beyond) -> Table:
         }
         if name != BEST:
             values |= _differences(made.averaged, name, BEST)
-        rows.append(SheetRow((SHOWN[name],), values))
+        rows.append(SheetRow((TITLES[name],), values))
     measures = [
         Measure("Macro-F1, %", "macro_f1_pct", interval=True),
         Measure("Accuracy, %", "accuracy_pct", interval=True),

@@ -38,7 +38,7 @@ FOLLOWS = {
     "device_s": ("device_s",),
 }
 """What follows from a cost of verifications."""
-SHOWN = {
+TITLES = {
     TOP: "Top-1 decoding",
     VOTE: "Self-consistency",
     BEST: "Exhaustive BoN (baseline)",

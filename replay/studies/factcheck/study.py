@@ -264,8 +264,8 @@ def shared_labels(claims: pl.DataFrame) -> tuple[str, ...]:
 
 NONE_KNOWN = {
     "pool": "the log has no pool of first attempts",
-    "verifier": "the log has no verifications, and the study is about them; `thinkback generate RECIPE --on LOG` adds "
-    "a verifier's",
+    "verifier": "the log has no verifications, and the study is about them: add a verifier's scores with a "
+    "recipe of `[[verify]]`",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SHOWN, SURROGATE, TOP, VERIFYING, VOTE, Methods
+from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP, VERIFYING, VOTE, Methods
 from replay.studies.factcheck.sheets import Measure, SheetRow, ValueOf, sheet
 from replay.studies.factcheck.study import Study
 from toolkit.show import ShownInterval, Table
@@ -48,7 +48,7 @@ def _by_method(
 ) -> Table:
     """One row a method of one comparison; what the surrogate does without stands beneath where it has a row."""
     rows = [
-        SheetRow((study.dataset, SHOWN[name]), {m.key: m.of(methods, name) for m in measures}, {"method": name})
+        SheetRow((study.dataset, TITLES[name]), {m.key: m.of(methods, name) for m in measures}, {"method": name})
         for name in names
     ]
     lacking = [study.features_note] if study.features_note and SURROGATE in names else []
@@ -60,7 +60,7 @@ def by_cap(study: Study, number: str, title: str, measures: Sequence[Measure], *
     """Exhaustive best-of-N and adaptive stopping as the cap grows (tables 5.11 to 5.13)."""
     rows = [
         SheetRow(
-            (cap, SHOWN[name]), {m.key: m.of(methods, name) for m in measures}, {"max_traces": cap, "method": name}
+            (cap, TITLES[name]), {m.key: m.of(methods, name) for m in measures}, {"max_traces": cap, "method": name}
         )
         for cap, methods in study.caps.items()
         for name in (BEST, ADAPTIVE)
@@ -203,7 +203,7 @@ def calls(study: Study) -> Table:
         Measure("Savings vs. Adaptive, %", "saving_vs_adaptive_pct", 1, interval=True, value=_saving(ADAPTIVE)),
     ]
     none = [name for name in (BEST, ADAPTIVE) if (calls := methods.cell(name, "verifications")) and not calls.estimate]
-    dashes = [f"savings vs. {SHOWN[name]}: a dash, for it makes no verifier call to divide by" for name in none]
+    dashes = [f"savings vs. {TITLES[name]}: a dash, for it makes no verifier call to divide by" for name in none]
     title = "Trace attempts and verifier-call savings from surrogate guidance"
     return _by_method(study, "5.6", title, methods, VERIFYING, measures, *dashes)
 

@@ -21,8 +21,9 @@ from replay.kinds.oracle import Oracle
 from replay.kinds.sample import Sample
 from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
+from replay.policies.gate_models import MODELS
 from replay.policies.toml import PolicyFile
-from replay.runs.gate_sweep import Branches, band_table, curve, gather
+from replay.runs.gate_sweep import CURVE, Branches, band_table, curve, gather
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.runs.store import resampling_units
@@ -35,7 +36,6 @@ from toolkit.stats import Settings
 
 HEURISTICS = {"difficulty": "difficulty", "verification need": "verification_need"}
 """Routing rules on one feature, where the log has it."""
-MEAN_COLUMNS = ("correct", "fix", "flip", "intervened", "action_tokens", "total_tokens", "calls", "latency_s")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class DatasetStudy:
     def values(self, policy: str) -> dict[str, np.ndarray]:
         """Columns of a policy's outcomes (N,), by example_id."""
         frame = self.result.outcomes.filter(pl.col("policy") == policy).sort("example_id")
-        return {c: frame[c].fill_null(np.nan).to_numpy() for c in (*MEAN_COLUMNS, "finalizers", "truncated")}
+        return {c: frame[c].fill_null(np.nan).to_numpy() for c in (*CURVE, "finalizers", "truncated")}
 
     @property
     def settings(self) -> Settings:
@@ -162,13 +162,14 @@ def _try_fit(
 ) -> None:  # fmt: skip
     """Fit a gate for (base, action, pool of its revisions), or note why there is none."""
     base, action, pool = revised
-    on = None if kind == "score" else asked.on
+    fits = MODELS[kind].fit is not None
+    on = asked.on if fits else None
     try:
         fitted = fit_gate(
             log, action=action, on=on, tune=asked.tune, base=base, pool=pool, kind=kind, features=features
         )
     except ThinkbackError as error:
-        notes.append(f"no {kind} gate for `{action}`{f' ({key})' if kind == 'score' else ''}: {error}")
+        notes.append(f"no {kind} gate for `{action}`{'' if fits else f' ({key})'}: {error}")
         return
     gates[key] = replace(fitted.gate, path=f"{kind} gate for {action}")
 

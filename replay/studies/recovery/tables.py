@@ -12,6 +12,7 @@ from replay.gatefit.report import FROZEN, HERE
 from replay.studies.recovery import published
 from replay.studies.recovery.gaps import told_gaps, warnings_of
 from replay.studies.recovery.study import DatasetStudy
+from toolkit.columns import metric_column
 from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 from toolkit.stats import interval, paired_interval, paired_reduction
 
@@ -19,14 +20,21 @@ Studies = Sequence[DatasetStudy]
 PERCENT, POINTS, TOKENS = Number(1, 100), NumberWithInterval(2, 100, signed=True), Number(0)
 DATASET = TableColumn("data set", key="dataset")
 POLICY = TableColumn("policy")
-ACCURACY = TableColumn("accuracy %", NumberWithInterval(1, 100), "accuracy")
-PLAIN_ACCURACY = TableColumn("accuracy %", PERCENT, "accuracy")
+
+
+def _headed(metric: str, form: Number | NumberWithInterval) -> TableColumn:
+    """A metric's column under the heading that it has everywhere."""
+    return TableColumn(metric_column(metric).heading, form, metric)
+
+
+ACCURACY = _headed("accuracy", NumberWithInterval(1, 100))
+PLAIN_ACCURACY = _headed("accuracy", PERCENT)
 ACTS_ON = TableColumn("acts on %", PERCENT, "intervention_rate")
-CALLS = TableColumn("calls", Number(2))
+CALLS = _headed("calls", Number(2))
 TOTAL = TableColumn("total tokens", NumberWithInterval(0), "total_tokens")
 PLAIN_TOTAL = TableColumn("total tokens", TOKENS, "total_tokens")
-FIXES = TableColumn("fixes %", Number(2, 100), "fix_rate")
-FLIPS = TableColumn("flips %", Number(2, 100), "flip_rate")
+FIXES = _headed("fix_rate", Number(2, 100))
+FLIPS = _headed("flip_rate", Number(2, 100))
 PUBLISHED = TableColumn("published %", Number(2), "published_accuracy_pct")
 PUBLISHED_TOKENS = TableColumn("published tokens", TOKENS, "published_tokens")
 ACTION_TOKENS = TableColumn("action tokens", TOKENS, "action_tokens")

@@ -1,0 +1,143 @@
+"""The models behind a gate file: logistic regression, boosted trees by XGBoost, or a logged score as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from toolkit.errors import ThinkbackError
+
+TREES, DEPTH, RATE, LEAF, THREADS = 50, 3, 0.1, 10, 1
+
+
+@dataclass(frozen=True)
+class GateModel:
+    """A kind of models, which are plain data.
+
+    `version`: the newest of its files, the one that is written. `scores` (N,) are of a model and values (N, F), NaN
+    where a value is. `fit` makes a model of rows (N, F), labels 0 or 1, weights (N,) and a seed, and its scores are
+    probabilities of a repair; None: there is nothing to fit, and it takes one logged score as it is.
+    """
+
+    version: int
+    scores: Callable[[Mapping[str, Any], np.ndarray], np.ndarray]
+    fit: Callable[[np.ndarray, np.ndarray, np.ndarray, int], dict[str, Any]] | None = None
+
+
+def fit_model(kind: str, values: np.ndarray, repair: np.ndarray, seed: int) -> dict[str, Any]:
+    """Fit to `values` (N, F) and labels (N,) from 0 to 1, a fraction being so much of an example of each class."""
+    fit = MODELS[kind].fit
+    if fit is None:
+        return {}
+    rows, labels, weights = np.tile(values, (2, 1)), np.repeat([1, 0], len(values)), np.append(repair, 1 - repair)
+    used = weights > 0
+    return fit(rows[used], labels[used], weights[used], seed)
+
+
+def _fit_logistic(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, _: int) -> dict[str, Any]:
+    from sklearn.linear_model import LogisticRegression
+
+    centre = np.average(rows, axis=0, weights=weights)
+    spread = np.sqrt(np.average((rows - centre) ** 2, axis=0, weights=weights))
+    scale = np.where(spread > 1e-12, spread, 1.0)
+    model = LogisticRegression(max_iter=5_000, tol=1e-8).fit((rows - centre) / scale, labels, sample_weight=weights)
+    return {
+        "intercept": float(model.intercept_[0]),
+        "coefficients": model.coef_[0].tolist(),
+        "centre": centre.tolist(),
+        "scale": scale.tolist(),
+    }
+
+
+def _fit_trees(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, seed: int) -> dict[str, Any]:
+    """A model in XGBoost's own JSON.
+
+    A leaf holds at least the second derivative that `LEAF` examples have before the first round. Exact splits and one
+    thread: the same rows give the same bytes on any number of processors.
+    """
+    xgboost = import_xgboost("a gate of kind `trees`")
+    share = float(np.average(labels, weights=weights))
+    settings = {
+        "objective": "binary:logistic", "base_score": share, "max_depth": DEPTH, "eta": RATE,
+        "min_child_weight": LEAF * share * (1 - share), "tree_method": "exact", "seed": seed, "nthread": THREADS,
+    }  # fmt: skip
+    data = xgboost.DMatrix(single_precision(rows), labels, weight=weights, nthread=THREADS)
+    return json.loads(xgboost.train(settings, data, TREES).save_raw("json"))
+
+
+def _logistic(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
+    centre, scale, weight = (np.array(model[key]) for key in ("centre", "scale", "coefficients"))
+    return _sigmoid(model["intercept"] + ((values - centre) / scale * weight).sum(axis=1))
+
+
+def _trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
+    """By XGBoost; those of version 1 were scikit-learn's."""
+    grown = _xgboost_trees if "learner" in model else _scikit_learn_trees
+    return np.where(np.isnan(values).any(axis=1), np.nan, grown(model, single_precision(values)))
+
+
+def single_precision(values: np.ndarray) -> np.ndarray:
+    """Inputs of trees, which compare in single precision: what is past its range becomes its largest number."""
+    largest = np.finfo(np.float32).max
+    return np.clip(values, -largest, largest).astype(np.float32)
+
+
+def import_xgboost(what: str, wrote: Sequence[int] = ()) -> ModuleType:
+    """The module `xgboost` for `what`, whose model the version `wrote` wrote.
+
+    Raises ThinkbackError where it is not installed, or older: it reads a newer one's JSON without an error, and
+    predicts something else.
+    """
+    try:
+        import xgboost
+    except ImportError:
+        raise ThinkbackError(f"{what} needs the package xgboost: pip install 'thinkback[xgboost-cpu]'") from None
+    if [int(part) for part in xgboost.__version__.split(".")[:2]] < list(wrote[:2]):
+        newer = ".".join(map(str, wrote))
+        raise ThinkbackError(
+            f"{what} was fitted by XGBoost {newer}; {xgboost.__version__} is installed: upgrade xgboost"
+        )
+    return xgboost
+
+
+def _xgboost_trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
+    """Probability (N,) of each row by a model in XGBoost's own JSON."""
+    booster = import_xgboost("a gate of kind `trees`", model["version"]).Booster({"nthread": 1})
+    booster.load_model(bytearray(json.dumps(model), "utf-8"))
+    return booster.inplace_predict(values).astype(np.float64)
+
+
+def _scikit_learn_trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
+    """Probability (N,) by the trees of files of version 1: arrays over nodes, of which leaves have the feature -1."""
+    margin = np.full(len(values), float(model["initial"]))
+    for tree in model["trees"]:
+        margin += model["learning_rate"] * _leaves({name: np.array(column) for name, column in tree.items()}, values)
+    return _sigmoid(margin)
+
+
+def _leaves(tree: Mapping[str, np.ndarray], values: np.ndarray) -> np.ndarray:
+    """Value of the leaf that each row (N, features) reaches: left where x[feature] <= threshold."""
+    node = np.zeros(len(values), dtype=np.int64)
+    rows = np.arange(len(values))
+    while (inner := tree["feature"][node] >= 0).any():
+        at = node[inner]
+        goes_left = values[rows[inner], tree["feature"][at]] <= tree["threshold"][at]
+        node[inner] = np.where(goes_left, tree["left"][at], tree["right"][at])
+    return tree["value"][node]
+
+
+def _sigmoid(margin: np.ndarray) -> np.ndarray:
+    small = np.exp(-np.abs(margin))
+    return np.where(margin >= 0, 1 / (1 + small), small / (1 + small))
+
+
+MODELS: Mapping[str, GateModel] = {
+    "logistic": GateModel(1, _logistic, _fit_logistic),
+    "trees": GateModel(2, _trees, _fit_trees),
+    "score": GateModel(1, lambda _, values: values[:, 0].astype(np.float64)),
+}
