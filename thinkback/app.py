@@ -41,7 +41,7 @@ USER = 2
 INTERRUPTED = 130
 TERMINATED = 143
 BROKEN_PIPE = 1
-OPTIONS = {"n_folds": "--folds"}
+OPTIONS = {"n_folds": "--folds", "allow_keys": "--allow-key"}
 """Options of commands that are not called as the argument of the function."""
 
 ORDER = (

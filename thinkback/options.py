@@ -26,6 +26,12 @@ def positional(metavar: str, help: str) -> Any:  # noqa: A002
 Log = Annotated[str, positional("LOG", "A log: a folder, a glob of Parquet files or folders, or any fsspec address.")]
 Recipe = Annotated[str, positional("RECIPE", "A recipe file, or the name of a shipped one.")]
 Settings = Annotated[list[str] | None, option("--set", "A setting that replaces the recipe's.", "KEY=VALUE")]
+AllowKeys = Annotated[
+    list[str] | None, option("--allow-key", "A variable whose key may go to whatever server the recipe names.", "NAME")
+]
+WithFailures = Annotated[
+    bool, typer.Option("--with-failures", help="Seal without the calls that failed, whatever the reason.")
+]
 OutFolder = Annotated[Path, option("--out", "Folder to write; refused when it exists.", "DIR")]
 OutLog = Annotated[Path, option("--out", "Log to write; refused when it exists.", "LOG")]
 LogName = Annotated[str | None, option("--name", "Name of the new log; by default its folder's.")]

@@ -1,16 +1,25 @@
-"""Writing a whole directory or nothing: what is seen under its name is complete and on disk."""
+"""Writing a whole directory or nothing: what is seen under its name is complete and on disk.
+
+A writer that is killed leaves its part beside the name, which the next one clears (toolkit.work_places).
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from toolkit.errors import ThinkbackError, argument
+from toolkit.work_places import WAS, clear_parts, remove, work_place
+
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+"""Of Linux: paths are as seen from the working directory; the two names change places."""
 
 FULL = 2**16
 """Free bytes below which a disk counts as full, when writing failed."""
@@ -53,10 +62,11 @@ def _in_the_place_of(path: str | Path, force: bool, make: Callable[..., str], mo
     check_replaceable(target, force, str(path))
     made = _make_parents(target.parent)
     try:
-        temporary = Path(make(prefix=f".{target.name}-", suffix=".part", dir=target.parent))
+        place = work_place(partial(make, prefix=f".{target.name}-", suffix=".part", dir=target.parent))
     except OSError as error:
         _remove_parents(made)
         raise ThinkbackError(f"cannot write in `{target.parent}`: {error.strerror}") from None
+    temporary = place.path
     try:
         temporary.chmod(mode & ~umask())
         yield temporary
@@ -66,19 +76,20 @@ def _in_the_place_of(path: str | Path, force: bool, make: Callable[..., str], mo
         _swap(temporary, target)
     except BaseException as error:
         full = shutil.disk_usage(target.parent).free < FULL
-        shutil.rmtree(temporary, ignore_errors=True)
-        if temporary.is_file():
-            temporary.unlink()
+        remove(temporary)
         _remove_parents(made)
         if full and isinstance(error, Exception):  # each library says it in its own way
             raise ThinkbackError(f"cannot write `{path}`: no space left on the disk") from error
         raise
+    finally:
+        place.let_go()
 
 
 def check_replaceable(
     path: str | Path, force: bool, shown: str | None = None, inputs: Sequence[str | Path | None] = ()
 ) -> None:
-    """Raise ThinkbackError where `replacing(path, force)` would; for failing before long work starts.
+    """Raise ThinkbackError where `replacing(path, force)` would; for failing before long work starts. What killed
+    writers of `path` left beside it is cleared.
 
     `inputs` are what is read: a path that is one of them, or holds one, is never replaced.
     """
@@ -87,6 +98,7 @@ def check_replaceable(
     here = Path.cwd().resolve()
     if target.resolve() in (here, *here.parents):
         raise ThinkbackError(f"`{shown}` is the working directory or above it: name a directory of its own")
+    clear_parts(target)
     for read in inputs:
         if read is not None and target.resolve() in (Path(read).resolve(), *Path(read).resolve().parents):
             raise ThinkbackError(f"`{shown}` is, or holds, `{read}`, which is read: name another place to write")
@@ -102,21 +114,47 @@ def check_replaceable(
 
 
 def _swap(temporary: Path, target: Path) -> None:
-    """Put `temporary` in the place of `target`; what was there is set aside, and comes back if that fails."""
-    aside: Path | None = None
+    """Put `temporary` in the place of `target`, in one step where the system can. Elsewhere a folder is set aside
+    first, and comes back if that fails.
+    """
     if os.path.lexists(target) and temporary.is_dir():  # a file replaces a file in one step
-        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", suffix=".old", dir=target.parent)) / "was"
-        target.rename(aside)
-    try:
-        temporary.rename(target)
-    except BaseException:
-        if aside is not None:
-            aside.rename(target)
-            aside.parent.rmdir()
-        raise
+        if _exchange(temporary, target):
+            sync(target.parent)
+            remove(temporary)  # what was there
+            return
+        _set_aside(temporary, target)
+        return
+    temporary.rename(target)
     sync(target.parent)
-    if aside is not None:
-        shutil.rmtree(aside.parent, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two names change places in one step; False where this system or file system can't."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):  # not Linux, or an old library of C
+        return False
+    renameat2.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    return renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0
+
+
+def _set_aside(temporary: Path, target: Path) -> None:
+    """Two renames: a kill between them leaves what was there beside the target, for `clear_parts` to put back."""
+    aside = work_place(partial(tempfile.mkdtemp, prefix=f".{target.name}-", suffix=".old", dir=target.parent))
+    was = aside.path / WAS
+    try:
+        target.rename(was)
+        try:
+            temporary.rename(target)
+        except BaseException:
+            was.rename(target)
+            raise
+        sync(target.parent)
+        remove(aside.path)
+    finally:
+        with suppress(OSError):  # gone, or it holds what could not be put back
+            aside.path.rmdir()
+        aside.let_go()
 
 
 def _make_parents(parent: Path) -> list[Path]:

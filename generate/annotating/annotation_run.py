@@ -13,7 +13,7 @@ import contextlib
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -53,23 +53,28 @@ def add(
     *,
     embedder: Embedder | None = None,
     started: Callable[[int], Advance] | None = None,
+    with_failures: bool = False,
+    allow_keys: Collection[str] = (),
 ) -> Added:
     """Run a plan, or go on with it; engines, by default the recipe's, and models are opened when they are first due.
 
-    `started` is told how many traces were done before, and gives a function to count more with. ThinkbackError for all
+    `started` is told how many traces were done before, and gives a function to count more with. `with_failures` leaves
+    out, for good, traces about which a call fails now, whatever the reason. `allow_keys`: environment variables whose
+    key may go to whatever server the recipe names. ThinkbackError for all
     that ends a run early: the log is as it was then, and the same command goes on.
     """
+    opens = open_engine or (lambda own: own.engine_settings().opened(own, allow_keys))
     todo = [one for one in plan.todo if one.traces.height]
     if not todo:
         return Added(plan.log, ())
     made: list[tuple[TraceSignal, Record, Mapping[str, Any]]] = []
     tables: dict[str, list[pl.LazyFrame]] = {}
     with contextlib.ExitStack() as held:
-        runs = [_SignalRun(plan, one, held) for one in todo]
+        runs = [_SignalRun(plan, one, held, with_failures) for one in todo]
         advance = started(sum(run.done() for run in runs)) if started is not None else uncounted
         for run in runs:
             try:
-                described = run.make(open_engine or (lambda own: own.engine_settings().opened(own)), embedder, advance)
+                described = run.make(opens, embedder, advance)
             except UnreadableError:  # it is asked anew by the next run: what was said is not kept
                 run.drop()
                 raise
@@ -87,8 +92,8 @@ def add(
 class _SignalRun:
     """One signal of a run: what was made before, and the making of the rest."""
 
-    def __init__(self, plan: AnnotationPlan, todo: SignalPlan, held: contextlib.ExitStack):
-        self.plan, self.todo, self.step = plan, todo, todo.step
+    def __init__(self, plan: AnnotationPlan, todo: SignalPlan, held: contextlib.ExitStack, with_failures: bool):
+        self.plan, self.todo, self.step, self.with_failures = plan, todo, todo.step, with_failures
         out = plan.path / ADDING / plan.shard / key_of(todo.step, plan.additions)
         self.journal = held.enter_context(Journal(out))
         self.writer = LogWriter(out)
@@ -118,6 +123,8 @@ class _SignalRun:
             record.lost_tokens += event.lost_tokens
         elif isinstance(event, Skipped):
             record.skipped.append((event.trace_id, event.reason))
+            if event.cause is not None:
+                record.left_out[event.cause] += 1
         elif isinstance(event, Incomplete):
             record.incomplete[event.trace_id] = event.reason
         else:
@@ -138,7 +145,9 @@ class _SignalRun:
     def make(self, open_engine: OpenEngine, embedder: Embedder | None, advance: Advance) -> Mapping[str, Any]:
         """Make what is missing, block by block; what the manifest is to say of the model and its settings."""
         plan, todo = self.plan, self.todo
-        work = Work(plan.additions, plan.log, todo.pools, todo.existing, self.journal, open_engine, embedder)
+        work = Work(
+            plan.additions, plan.log, todo.pools, todo.existing, self.journal, open_engine, embedder, self.with_failures
+        )
         # an interruption between journal and shard leaves skips noted whose block's rows are missing, never rows twice
         with contextlib.closing(self.step.worker(self.step, work)) as worker:
             described = self.known(worker.describe())
@@ -187,7 +196,7 @@ class _SignalRun:
     def keep(self, made: BlockRows, seconds: float) -> None:
         """A block's rows, and what is to be remembered of it; the rows last, for they say that the block is done."""
         events: list[SignalEvent] = [
-            *(Skipped(*pair) for pair in made.skipped),
+            *(Skipped(*one) for one in (*made.skipped, *made.refused)),
             *(Incomplete(*pair) for pair in made.incomplete),
             *(Unreadable(trace, not place) for traces in made.unreadable for place, trace in enumerate(traces)),
             BlockDone(seconds, made.lost_tokens),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,13 +21,15 @@ from generate.journal.database import difference
 from generate.signals.signal import Additions, TraceSignal
 from generate.traces.log_origins import sources_of
 from toolkit.errors import ThinkbackError
+from toolkit.log import LEFT_OUT
 
 
 @dataclass
 class Record:
     """What a run has to say of one signal, for the traces that it `tried`. `skipped`: traces without a row, and why;
     `incomplete`: traces whose row lacks a value, and why; `unreadable`: traces; `unreadable_count`: judgements;
-    `lost_tokens`: theirs, and those of first tries whose second failed.
+    `lost_tokens`: theirs, and those of first tries whose second failed; `left_out`: skipped traces about which a call
+    failed, by cause.
     """
 
     tried: pl.Series
@@ -37,6 +40,7 @@ class Record:
     unreadable: list[str] = field(default_factory=list)
     unreadable_count: int = 0
     lost_tokens: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 def key_of(step: TraceSignal, additions: Additions) -> str:
@@ -131,6 +135,9 @@ def with_records(
         if traces or tokens:
             count = old.get("count", 0) + record.unreadable_count
             entry["unreadable"] = {"count": count, "tokens": tokens, "traces": traces}
+        left_out = Counter(before.get(LEFT_OUT)) + record.left_out
+        if left_out:
+            entry[LEFT_OUT] = dict(sorted(left_out.items()))
         section[step.name] = entry
         whole[step.section] = section
     return whole

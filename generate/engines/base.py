@@ -1,12 +1,14 @@
 """The small interface between the steps and whatever runs a model: calls go in, completions come out.
 
-What comes back for one call is either its samples, one per seed and in their order, or a `CallFailure`. Three
+What comes back for one call is either its samples, one per seed and in their order, or a `CallFailure`. Four
 endings are kept apart, since they mean different things to a run that is resumed:
 
 - `CallFailure(retryable=False)`: the call itself is at fault (a prompt longer than the model takes). Record it; asking
   again is pointless.
 - `CallFailure(retryable=True)`: the moment was at fault (a server that hung through all retries). A later run asks
   again.
+- `CallFailure(refused=True)`: a server says that the request is at fault. It is believed, and recorded, once it has
+  answered another call of the pool; until then the recipe may be at fault.
 - `EngineError` raised: no call can succeed (a wrong key, a model that isn't there). What had been sent was waited for
   and handed out first.
 """
@@ -14,7 +16,7 @@ endings are kept apart, since they mean different things to a run that is resume
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -55,6 +57,7 @@ class Call:
     temperatures: one per sample; 0 is greedy.
     logprobs: how many of the last completion tokens' log-probabilities to return.
     extra: further members of the request, for servers.
+    proven: whether a call of the same pool was answered before, so that key, address and settings are right.
     """
 
     key: str
@@ -66,6 +69,7 @@ class Call:
     stop: tuple[str, ...] = ()
     logprobs: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    proven: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         checks = (
@@ -111,12 +115,20 @@ class Completion:
     max_tokens: int | None = None
 
 
+FAILED, TOO_LONG, EMPTY = "failed", "prompt too long", "prompt without tokens"
+"""Causes of failures: one that an engine does not name, and those that it knows by itself."""
+
+
 @dataclass(frozen=True)
 class CallFailure:
-    """Why a call gave nothing. retryable: whether asking again in a later run makes sense."""
+    """Why a call gave nothing. retryable: whether asking again in a later run makes sense. refused: a server says so of
+    this request. cause: the few words under which such failures are counted, as `400`.
+    """
 
     reason: str
     retryable: bool
+    refused: bool = field(default=False, compare=False)
+    cause: str = field(default=FAILED, compare=False)
 
 
 Outcome = tuple[Completion, ...] | CallFailure
@@ -145,7 +157,9 @@ def finish_word(reason: str | None) -> str | None:
 
 def too_long(prompt_tokens: int, context: int) -> CallFailure:
     """The failure of a prompt that leaves no room for a single token."""
-    return CallFailure(f"the prompt has {prompt_tokens} tokens and the model takes {context}", retryable=False)
+    return CallFailure(
+        f"the prompt has {prompt_tokens} tokens and the model takes {context}", retryable=False, cause=TOO_LONG
+    )
 
 
 def shares(total: float, weights: Sequence[float]) -> list[float]:
@@ -205,6 +219,13 @@ class EngineOptions:
     def samples_at_once(self, samples: int) -> int:
         """How many samples of one prompt, of so many, the engine likes to have in one call."""
         return samples
+
+    def reaches(self) -> str | None:
+        """The server that is asked, and where its key comes from, in words; None where nothing leaves this process."""
+        return None
+
+    def check_keys(self, allowed: Collection[str]) -> None:
+        """EngineError where a key would go to a server that it is not known to belong to, and is not `allowed` to."""
 
     def check_extra(self, extra: Mapping[str, Any], place: str) -> None:
         """EngineError where a call can't have these further members."""

@@ -136,7 +136,7 @@ class TransformersEngine:
     def _samples(self, number: int, call: base.Call) -> list[_Sample] | base.CallFailure:
         prompt = tuple(self._tokens.encode(call.prompt))
         if not prompt:
-            return base.CallFailure("the prompt has no tokens", retryable=False)
+            return base.CallFailure("the prompt has no tokens", retryable=False, cause=base.EMPTY)
         limit = call.max_tokens
         if self.context is not None:
             if len(prompt) >= self.context:

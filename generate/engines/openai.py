@@ -5,10 +5,10 @@ are on their way, and at most as many calls begun and not yet taken: that many a
 
 What is asked again, with exponential backoff and jitter: 408, 409, 425, 429, 5xx, silence for `timeout_s`, a dropped
 connection, broken JSON, half an answer. `Retry-After` holds back all requests until then; a longer wait than
-`longest_wait_s` is not waited for. When `retries` are spent, the call fails and a later run asks again. 401, 403, 404
-and 402 stop the run, as do `stop_after` failed calls in a row. A 400 that says that the prompt is too long fails its
-call permanently, one that says that the limit of the completion is too large stops the run, and another one fails its
-call until a later run.
+`longest_wait_s` is not waited for. When `retries` are spent, the call fails and a later run asks again. What stops the
+run: a reply that says that the account's quota is spent, `stop_after` failed calls in a row, and for a pool of which no
+call was answered before, 401, 403, 404 and a 400 about the limit of the completion. Once one was answered, 401, 403 and
+404 fail their call until a later run. 400, 413 and 422 are of the request itself.
 
 The key is read from the environment variable that `key_variable` names, when requests are sent, and is nowhere else:
 not on the engine, not in its description, and struck out of whatever a server says.
@@ -30,24 +30,26 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from generate.engines import replies
-from generate.engines.base import Call, CallFailure, Completion, EngineError, Outcome
-from generate.engines.openai_settings import OpenAISettings, backoff, key_of
+from generate.engines.base import TOO_LONG, Call, CallFailure, Completion, EngineError, Outcome
+from generate.engines.openai_settings import OpenAISettings, backoff, is_local, key_of
 from generate.engines.weights import installed, load_tokens, versions
 
 if TYPE_CHECKING:
     import httpx
 
 AGAIN = frozenset({408, 409, 425, 429})
-FINAL = {401: "refuses the key", 402: "asks for payment", 403: "forbids it", 404: "does not know this address or model"}
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+REFUSED = frozenset({400, 413, 422})
+STOPPING = {401: "refuses the key", 403: "forbids it", 404: "does not know this address or model"}
+PAYMENT = 402
+UNREADABLE = "unreadable reply"
 
 
 class _Again(Exception):
     """An attempt failed in a way that may pass. wait_s: what `Retry-After` asks for."""
 
-    def __init__(self, reason: str, wait_s: float | None = None) -> None:
+    def __init__(self, reason: str, cause: str, wait_s: float | None = None) -> None:
         super().__init__(reason)
-        self.reason, self.wait_s = reason, wait_s
+        self.reason, self.cause, self.wait_s = reason, cause, wait_s
 
 
 class _Rejected(Exception):
@@ -192,13 +194,12 @@ class _Exchange:
 
         chosen = self.settings
         headers = {} if self._secret is None else {"Authorization": f"Bearer {self._secret}"}
-        host = urlsplit(chosen.base_url).hostname
         async with httpx.AsyncClient(
             headers=headers,
             timeout=httpx.Timeout(chosen.timeout_s, connect=chosen.connect_timeout_s, pool=None),
             limits=httpx.Limits(max_connections=None),
             follow_redirects=False,
-            trust_env=host not in LOOPBACK,
+            trust_env=not is_local(urlsplit(chosen.base_url).hostname or ""),
         ) as client:
             tasks: set[asyncio.Task[None]] = set()
             for call in self.calls:
@@ -221,7 +222,7 @@ class _Exchange:
             self.failures = 0
         except _Rejected as error:
             outcome = error.failure
-            self.failures += outcome.retryable
+            self.failures += outcome.retryable and not outcome.refused
         except EngineError as error:
             self.fatal = self.fatal or error
             self.slots.release()
@@ -268,7 +269,7 @@ class _Exchange:
                 await asyncio.sleep(backoff(chosen, attempt, jitter.random()))
         tries = f"after {attempt + 1} attempts" if attempt else "at the first attempt"
         asked = f", which asks to wait {last.wait_s:.0f} s" if last.wait_s else ""
-        raise _Rejected(CallFailure(f"{tries}: {last.reason}{asked}", retryable=True))
+        raise _Rejected(CallFailure(f"{tries}: {last.reason}{asked}", retryable=True, cause=last.cause))
 
     async def _ask(self, client: httpx.AsyncClient, call: Call, samples: Sequence[int]) -> list[Completion]:
         """One attempt. Raises _Again, _Rejected or EngineError."""
@@ -281,9 +282,9 @@ class _Exchange:
             async with asyncio.timeout(chosen.timeout_s):
                 response = await client.post(chosen.base_url.rstrip("/") + path, json=body)
         except (TimeoutError, httpx.TimeoutException):
-            raise _Again(f"no answer within {chosen.timeout_s:g} s") from None
+            raise _Again(f"no answer within {chosen.timeout_s:g} s", "no answer in time") from None
         except httpx.HTTPError as error:
-            raise _Again(self._clean(f"{type(error).__name__}: {error}")) from None
+            raise _Again(self._clean(f"{type(error).__name__}: {error}"), "no connection") from None
         latency_s = time.perf_counter() - began
         if response.status_code != 200:
             self._judge(response, call)
@@ -291,9 +292,11 @@ class _Exchange:
             payload = response.json()
             completions = replies.read_reply(payload, call, len(samples), self.engine.counter, latency_s)
         except replies.HalfAnswer as error:
-            raise _Again(self._clean(str(error))) from None
+            if isinstance(payload, Mapping) and payload.get("error"):
+                self._check_quota(payload, quotes=False)
+            raise _Again(self._clean(str(error)), UNREADABLE) from None
         except (ValueError, TypeError, AttributeError, KeyError):
-            raise _Again("the answer is broken JSON") from None
+            raise _Again("the answer is broken JSON", UNREADABLE) from None
         self.engine.note(payload)
         return completions
 
@@ -301,22 +304,36 @@ class _Exchange:
         """Raises what a status other than 200 means."""
         status = response.status_code
         try:
-            said = replies.error_text(response.json())
+            payload = response.json()
         except ValueError:
-            said = replies.error_text(response.text)
+            payload = response.text
+        said = replies.error_text(payload)
         said = self._clean(f"{status} {response.reason_phrase}" + (f": {said}" if said else ""))
+        if status == PAYMENT:
+            raise self._spent(said)
+        self._check_quota(payload, quotes=status in REFUSED)
         if status in AGAIN or status >= 500:
-            raise _Again(f"the server answers {said}", replies.retry_after(response.headers.get("retry-after")))
-        if status in FINAL:
-            raise EngineError(f"the server at {self.settings.base_url} {FINAL[status]}: {said}")
-        refused = status in (400, 413, 422)
-        if refused and replies.limit_too_large(said):
+            wait = replies.retry_after(response.headers.get("retry-after"))
+            raise _Again(f"the server answers {said}", str(status), wait)
+        if status in STOPPING and not call.proven:
+            raise EngineError(f"the server at {self.settings.base_url} {STOPPING[status]}: {said}")
+        refused = status in REFUSED
+        if refused and replies.limit_too_large(said) and not call.proven:
             raise EngineError(
                 f"the server at {self.settings.base_url} takes no limit of {call.max_tokens} tokens for `{call.key}`:"
                 f" {said}; lower `max_tokens`, or give the server a longer context"
             )
         too_long = refused and replies.prompt_too_long(said)
-        raise _Rejected(CallFailure(f"the server refuses the call: {said}", retryable=not too_long))
+        cause = TOO_LONG if too_long else str(status)
+        raise _Rejected(CallFailure(f"the server refuses the call: {said}", not too_long, refused, cause))
+
+    def _check_quota(self, payload: Any, quotes: bool) -> None:
+        """EngineError where an error says that the account's quota is spent: no call can be answered now."""
+        if replies.quota_spent(payload, quotes):
+            raise self._spent(replies.error_text(payload))
+
+    def _spent(self, said: str) -> EngineError:
+        return EngineError(f"the account's quota at {self.settings.base_url} is spent: {self._clean(said)}")
 
     def _clean(self, text: str) -> str:
         text = " ".join(text.split())

@@ -4,15 +4,38 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from generate.engines.base import EngineError, EngineOptions
+from toolkit.errors import argument
 from toolkit.settings import setting
 
 SECRET_WORDS = re.compile(r"api.?key|authorization|secret|password|access.?token", re.IGNORECASE)
+
+KEYS_OF_HOSTS: Mapping[str, tuple[str, ...]] = {
+    "api.anthropic.com": ("ANTHROPIC_API_KEY",),
+    "api.cerebras.ai": ("CEREBRAS_API_KEY",),
+    "api.deepinfra.com": ("DEEPINFRA_API_KEY", "DEEPINFRA_TOKEN"),
+    "api.deepseek.com": ("DEEPSEEK_API_KEY",),
+    "api.fireworks.ai": ("FIREWORKS_API_KEY",),
+    "api.groq.com": ("GROQ_API_KEY",),
+    "api.mistral.ai": ("MISTRAL_API_KEY",),
+    "api.openai.com": ("OPENAI_API_KEY",),
+    "api.together.ai": ("TOGETHER_API_KEY",),
+    "api.together.xyz": ("TOGETHER_API_KEY",),
+    "api.x.ai": ("XAI_API_KEY",),
+    "dashscope-intl.aliyuncs.com": ("DASHSCOPE_API_KEY",),
+    "dashscope.aliyuncs.com": ("DASHSCOPE_API_KEY",),
+    "generativelanguage.googleapis.com": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "integrate.api.nvidia.com": ("NVIDIA_API_KEY",),
+    "openrouter.ai": ("OPENROUTER_API_KEY",),
+    "router.huggingface.co": ("HF_TOKEN",),
+}
+"""The variables whose key belongs to a host, over HTTPS: a recipe may name them without being asked about."""
 
 OWN = frozenset({
     "model", "prompt", "messages", "n", "seed", "temperature", "top_p", "stop", "stream", "logprobs", "max_tokens",
@@ -74,6 +97,22 @@ class OpenAISettings(EngineOptions):
         """Those of one request."""
         return self.samples_per_request
 
+    def reaches(self) -> str:
+        """The server and the variable."""
+        key = "without a key" if self.key_variable is None else f"with the key in {self.key_variable}"
+        return f"{self.base_url}, {key}"
+
+    def check_keys(self, allowed: Collection[str]) -> None:
+        """Free are the variables that belong to the host, and hosts that are this machine."""
+        url, name = urlsplit(self.base_url), self.key_variable
+        host = (url.hostname or "").rstrip(".")
+        paired = KEYS_OF_HOSTS.get(host, ()) if url.scheme == "https" else ()
+        if name is not None and name not in (*paired, *allowed) and not is_local(host):
+            raise EngineError(
+                f"engine `openai`: the key in `{name}` would go to `{url.scheme}://{url.netloc}`, to which it is not"
+                f" known to belong: if you trust recipe and server, allow it with {argument('allow_keys')} {name}"
+            )
+
     def check_extra(self, extra: Mapping[str, Any], place: str) -> None:
         """EngineError where further members of a request are among those that a call sets, or may hold a key."""
         for name in extra:
@@ -81,6 +120,16 @@ class OpenAISettings(EngineOptions):
                 raise EngineError(f"{place} may not hold `{name}`, which the call itself sets")
             if SECRET_WORDS.search(name):
                 raise EngineError(f"{place} may not hold `{name}`; use `key_variable`")
+
+
+def is_local(host: str) -> bool:
+    """Whether a host is this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback or ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def backoff(settings: OpenAISettings, attempt: int, drawn: float) -> float:

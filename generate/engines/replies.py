@@ -24,6 +24,11 @@ UNLIKELY = -9999.0  # what servers write for a log-probability too small to tell
 _LENGTH = re.compile(r"context|too long|maximum.{0,20}length|max_model_len|too many tokens", re.IGNORECASE)
 _CONTEXT = re.compile(r"context length (?:is|of)(?: only)? (\d+)", re.IGNORECASE)
 _PROMPT = re.compile(r"(\d+) (?:input tokens|prompt tokens|in (?:the|your) (?:messages|prompt|input))", re.IGNORECASE)
+_SPENT = re.compile(
+    r"insufficient[_ ](?:quota|balance|funds|credits?)|billing_(?:hard_limit_reached|not_active)"
+    r"|credit balance is too low|used all available credits|spending limit",
+    re.IGNORECASE,
+)
 _LIMIT = re.compile(r"max_(?:completion_)?tokens\b.{0,40}too large", re.IGNORECASE)
 
 
@@ -56,7 +61,8 @@ class ReplyChoice:
 def read_reply(payload: Any, call: Call, wanted: int, counter: Counter | None, latency_s: float) -> list[Completion]:
     """The samples of one request's answer, in the order of their `index`.
 
-    Raises HalfAnswer when there are fewer than `wanted`, or one lacks its text.
+    Raises HalfAnswer when there are fewer than `wanted`, or one lacks its text. At the length limit a missing text is
+    an empty one: hidden reasoning took all tokens.
     """
     choices = _choices(payload, wanted)
     prompt_tokens, total = _usage(payload)
@@ -113,10 +119,11 @@ def _choice(row: Mapping[str, Any]) -> ReplyChoice:
 
 def _text(row: Mapping[str, Any]) -> str:
     """What was written; a reasoning model's thoughts come first, in `<think>` tags, as the model itself wrote them."""
+    ended = finish_word(row.get("finish_reason")) == "length"
     if "text" in row:
-        if not isinstance(row["text"], str):
+        if not isinstance(row["text"], str) and not (ended and row["text"] is None):
             raise HalfAnswer("a sample has no text")
-        return row["text"]
+        return row["text"] or ""
     message = row.get("message")
     if not isinstance(message, Mapping):
         raise HalfAnswer("a sample has no message")
@@ -124,9 +131,9 @@ def _text(row: Mapping[str, Any]) -> str:
     thoughts = message.get("reasoning") or message.get("reasoning_content")
     if isinstance(thoughts, str):
         return f"<think>{thoughts}</think>{content}" if content else f"<think>{thoughts}"
-    if content is None and message.get("content") is None:
+    if content is None and message.get("content") is None and not ended:
         raise HalfAnswer("a sample has no text")
-    return str(content if content is not None else message["content"])
+    return str(content or message.get("content") or "")
 
 
 def _logprobs(given: Any) -> list[float | None] | None:
@@ -193,6 +200,19 @@ def error_text(payload: Any) -> str:
 def prompt_too_long(said: str) -> bool:
     """Whether a server's refusal speaks of the context's length; where it is not about the limit, of the prompt's."""
     return _LENGTH.search(said) is not None
+
+
+def quota_spent(payload: Any, quotes: bool) -> bool:
+    """Whether an error says, by its code or in words, that the account has nothing left; one that only wants fewer
+    requests a minute does not. quotes: its words may quote the prompt, so only how they begin counts.
+    """
+    error = payload.get("error") if isinstance(payload, Mapping) else None
+    if not isinstance(error, Mapping):
+        error = {"message": error_text(payload)} if error or quotes is False else {}
+    if any(_SPENT.search(str(error.get(name) or "")) for name in ("code", "type")):
+        return True
+    found = _SPENT.search(str(error.get("message") or ""))
+    return found is not None and (not quotes or found.start() <= len("Your "))
 
 
 def limit_too_large(said: str) -> bool:

@@ -123,7 +123,7 @@ class VllmEngine:
         for number, call in enumerate(calls):
             ids = self._tokens.encode(call.prompt)
             if not ids:
-                yield call, base.CallFailure("the prompt has no tokens", retryable=False)
+                yield call, base.CallFailure("the prompt has no tokens", retryable=False, cause=base.EMPTY)
             elif len(ids) >= self.context:
                 yield call, base.too_long(len(ids), self.context)
             else:

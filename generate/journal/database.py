@@ -76,6 +76,10 @@ class Journal:
             self._db.execute("CREATE TABLE IF NOT EXISTS Kept (name PRIMARY KEY, value)")
             for kind in KINDS:
                 self._db.execute(f"CREATE TABLE IF NOT EXISTS {kind.__name__} ({', '.join(columns_of(kind))})")
+                there = {row[1] for row in self._db.execute(f"PRAGMA table_info({kind.__name__})")}
+                for column in columns_of(kind):  # a journal that was begun before the column was known
+                    if column not in there:
+                        self._db.execute(f"ALTER TABLE {kind.__name__} ADD COLUMN {column}")
             self._db.execute("COMMIT")
         if (self.folder / OLD).exists():
             if not self.kept(OLD):

@@ -19,7 +19,8 @@ class Answered:
 
     about: the example, or the question of a verifier. pool: of the recipe, ending in `FINALIZER` for the calls that
     read an answer; empty for a verifier's. sample: its index, or the number of the try. elapsed_s: wall-clock seconds
-    since the answer before, on the first sample of each call, so that they add up over all interruptions.
+    since the answer before, on the first sample of each call, so that they add up over all interruptions. cause: the
+    few words under which failures are counted.
     """
 
     about: str
@@ -28,14 +29,18 @@ class Answered:
     failure: str | None
     elapsed_s: float
     completion: Completion | None
+    cause: str | None = None
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A trace that can have no row of a signal, and why."""
+    """A trace that can have no row of a signal, and why. cause: where a call about it failed, the few words under which
+    that is counted.
+    """
 
     trace_id: str
     reason: str
+    cause: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,10 @@ def row_of(event: Event) -> tuple[Any, ...]:
 
 def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
     """The event of a row of its table."""
-    if kind is Answered and row[-1] is not None:
-        row = (*row[:-1], completion_of(json.loads(row[-1])))
-    return kind(*row)
+    given = dict(zip(columns_of(kind), row, strict=True))
+    if given.get("completion") is not None:
+        given["completion"] = completion_of(json.loads(given["completion"]))
+    return kind(**given)
 
 
 def completion_of(given: Mapping[str, Any]) -> Completion:

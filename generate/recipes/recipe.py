@@ -18,7 +18,7 @@ Paths are looked for beside the recipe, then in the working directory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -85,8 +85,11 @@ class EngineSettings:
         """The engine's own settings, as they were given, that decide what comes back."""
         return {key: value for key, value in self.settings.items() if self.options.decides(key)}
 
-    def opened(self, recipe: RecipePart) -> Engine:
-        """The engine, whose model and other files may lie beside the recipe."""
+    def opened(self, recipe: RecipePart, allow_keys: Collection[str] = ()) -> Engine:
+        """The engine, whose model and other files may lie beside the recipe. `allow_keys`: variables whose key may go
+        to whatever server the recipe names. EngineError where another goes to one that it is not known to belong to.
+        """
+        self.options.check_keys(allow_keys)
         given = {"model": recipe.model(self.model), **self.settings}
         for name in self.options.paths:
             if isinstance(given.get(name), str) and recipe.find(given[name]).exists():
@@ -240,7 +243,7 @@ PoolStep = SampleStep | ReviseStep
 @dataclass(frozen=True)
 class Recipe(RecipePart):
     """A recipe, checked as a whole. `prompts` holds the files that it names, by name, a chat template of its own among
-    them; `folder` is where it lies.
+    them; `folder` is where it lies; `overruled` are the settings that overruled the file.
     """
 
     license: str | None
@@ -254,6 +257,7 @@ class Recipe(RecipePart):
     sample: tuple[SampleStep, ...]
     revise: tuple[ReviseStep, ...]
     prompts: Mapping[str, Template]
+    overruled: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_pools()

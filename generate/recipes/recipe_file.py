@@ -35,7 +35,7 @@ def load_recipe(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe:
     """
     top, path = read_toml(recipe, settings)
     with naming(path):
-        return _recipe(top, path)
+        return replace(_recipe(top, path), overruled=tuple(settings))
 
 
 def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:

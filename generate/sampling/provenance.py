@@ -45,11 +45,11 @@ def check_out(identity: Mapping[str, Any], out: Path) -> None:
         raise ThinkbackError(f"`{out}` holds something that no recipe made: name another `out`")
 
 
-def check_begun(identity: Mapping[str, Any], journal: Journal) -> None:
+def check_begun(identity: Mapping[str, Any], journal: Journal, made_of: Mapping[str, Any]) -> None:
     """ThinkbackError where the journal holds answers under other settings; else it is begun with these."""
     if next(journal.events(Answered), None) is not None:
         _compare(identity, journal.kept(BEGUN), journal.out)
-    journal.keep(BEGUN, identity)
+    journal.append((), {BEGUN: identity, MADE_OF: made_of})
 
 
 def _compare(now: Mapping[str, Any], before: Mapping[str, Any], out: Path) -> None:
@@ -58,6 +58,8 @@ def _compare(now: Mapping[str, Any], before: Mapping[str, Any], out: Path) -> No
         raise ThinkbackError(f"`{out}` holds a log of other settings: {differs}; name another `out`")
 
 
+MADE_OF = "made_of"
+"""Under this name is kept which recipe a run is of, and which part of it."""
 MODELS = "models"
 ENGINE, EMBEDDING = "engine", "embedding"
 DECIDING = ("model", "revision", "weights_sha256", "sha256", "pooling", "max_tokens", "dtype", "device", "context")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import polars as pl
 
 from generate.recipes.example_shards import shard_of
 from generate.recipes.recipe import FILES, AnswerSettings, DataSettings, Recipe
+from generate.recipes.recipe_file import load_recipe
 from generate.sampling.context import FewShotPool, make_pool
 from toolkit.answers import normalise
 from toolkit.errors import ThinkbackError, suggest
@@ -30,6 +31,7 @@ class SamplingPlan:
     """What is to be generated: a recipe, its examples in this shard, and the settings that the log is known by.
 
     `notes`: what was counted in the data, and in the worked examples of prompts, beside the published counts.
+    `made_of`: what to call `plan_again` with.
     """
 
     recipe: Recipe
@@ -37,6 +39,7 @@ class SamplingPlan:
     pool: FewShotPool | None
     identity: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    made_of: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def traces(self) -> int:
@@ -59,7 +62,14 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
     mine = shard_of(rows, shard, limit)
     rows = rows if limit is None else rows.head(limit)
     identity |= {"data.examples": rows.height, "data.sha256": digest_of(rows), "shard": f"{shard[0]}/{shard[1]}"}
-    return SamplingPlan(recipe, mine, pool, identity, notes)
+    made_of = {"recipe": str(recipe.folder / recipe.file), "settings": list(recipe.overruled), "shard": list(shard)}
+    return SamplingPlan(recipe, mine, pool, identity, notes, {**made_of, "limit": limit})
+
+
+def plan_again(made_of: Mapping[str, Any]) -> SamplingPlan:
+    """The plan of a run that was begun, of what its journal keeps. ThinkbackError where its files are gone."""
+    recipe = load_recipe(made_of["recipe"], made_of["settings"])
+    return make_plan(recipe, (made_of["shard"][0], made_of["shard"][1]), made_of["limit"])
 
 
 FILE = "examples"

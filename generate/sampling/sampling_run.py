@@ -6,19 +6,21 @@ made and appended as shards, and when all blocks are there the log is sealed. A 
 reads the journal, asks what is missing, and makes the same rows.
 
 What ends a run early: an engine that can't work at all (EngineError), `PATIENCE` failures in a row that another
-attempt may cure, a full disk, an interruption. Progress is saved and the same command goes on. A call whose own
-prompt is at fault is recorded and not asked again; the log is sealed without its traces, and names it.
+attempt may cure, as many equal refusals before a pool has its first answer, a full disk, an interruption. Progress is
+saved and the same command goes on. A call whose own prompt is at fault is recorded and not asked again; the log is
+sealed without its traces, and names it. So it is with what fails for the moment where failures are given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import polars as pl
 
-from generate.engines.base import Completion, Engine, EngineError
+from generate.engines.base import FAILED, Completion, Engine, EngineError
 from generate.journal.asking import Asking, JournalCall
 from generate.journal.database import Journal
 from generate.journal.events import Answered
@@ -29,7 +31,7 @@ from generate.sampling.context import EVIDENCE, Context, Prepared, finalizer_pro
 from generate.sampling.provenance import EMBEDDING, ENGINE, ModelsSeen, check_begun, check_out, source_of
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, LogError, LogWriter, collect, open_log
+from toolkit.log import LEFT_OUT, Log, LogError, LogWriter, collect, open_log
 from toolkit.progress import Advance, uncounted
 
 BLOCK = 256
@@ -53,25 +55,33 @@ def generate(
     embedder: Embedder | None = None,
     block: int = BLOCK,
     started: Callable[[int], Advance] | None = None,
+    with_failures: bool = False,
+    allow_keys: Collection[str] = (),
 ) -> Generated:
     """Run a plan into the log `out`, or go on with it; the engine, by default the recipe's, is opened when the first
     call is due.
 
     `block` is how many examples go through the steps together; the rows do not depend on it. `started` is told how
-    many traces the journal held already, and gives a function to count more with.
+    many traces the journal held already, and gives a function to count more with. `with_failures` seals the log without
+    the calls that fail now, whatever the reason: no later run asks them again. `allow_keys`: variables of the
+    environment whose key may go to whatever server the recipe names.
     ThinkbackError when the log in `out` is complete or of another recipe, and for all that ends a run early.
     """
     check_out(plan.identity, out)
     context = Context(plan.recipe, plan.examples, plan.pool, embedder)
     writer = LogWriter(out)
     with Journal(writer.path) as journal:
-        check_begun(plan.identity, journal)
-        opens = open_engine or (lambda own: own.engine.opened(own))
+        check_begun(plan.identity, journal, plan.made_of)
+        opens = open_engine or (lambda own: own.engine.opened(own, allow_keys))
         run = _Run(plan, writer, journal, context, opens, ModelsSeen(journal))
         try:
             run.recall()
             run.advance = started(run.known()) if started is not None else uncounted
             for rows in plan.examples.iter_slices(block):
+                run.block(rows)
+            if with_failures:
+                run.give_up()
+            for rows in run.unfinished().iter_slices(block):  # what waited for an answer of its pool, or was given up
                 run.block(rows)
             return run.seal()
         except (EngineError, LogError) as error:
@@ -91,7 +101,7 @@ class _Run:
     advance: Advance = uncounted
     engine: Engine | None = None
     done: dict[tuple[str, str, int], Completion] = field(default_factory=dict)
-    failed: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    failed: dict[tuple[str, str, int], tuple[str, str]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
     written: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -115,8 +125,9 @@ class _Run:
         """Note an answered sample. Completions whose rows are written need not be held."""
         self.seconds[one.pool] = self.seconds.get(one.pool, 0.0) + one.elapsed_s
         self.counted[one.pool] = self.counted.get(one.pool, 0) + 1
+        self.asking.note(one)
         if one.completion is None:
-            self.failed[one.about, one.pool, one.sample] = one.failure or ""
+            self.failed[one.about, one.pool, one.sample] = one.failure or "", one.cause or FAILED
         elif not all(one.about in ids for ids in self.written.values()):
             self.done[one.about, one.pool, one.sample] = one.completion
 
@@ -125,7 +136,7 @@ class _Run:
         return sum(count for pool, count in self.counted.items() if not pool.endswith(samples.FINALIZER))
 
     def block(self, rows: pl.DataFrame) -> None:
-        """Take a block of examples through all steps and write its rows."""
+        """Take a block of examples through all steps and write the rows of those whose calls are all settled."""
         rows = rows.filter(~pl.col("example_id").is_in(list(self.finished)))
         if not rows.height:
             return
@@ -134,8 +145,10 @@ class _Run:
             self.models.settle(EMBEDDING, self.context.opened)
         for step in self.plan.recipe.steps:
             self.step(step, prepared)
-        if not self.asking.failed:
-            self.write(rows, prepared)
+        unsettled = self.asking.open()
+        rows = rows.filter(~pl.col("example_id").is_in(list(unsettled)))
+        if rows.height:
+            self.write(rows, [one for one in prepared if one.example_id not in unsettled])
 
     def step(self, step: PoolStep, prepared: Sequence[Prepared]) -> None:
         """Ask what a step still lacks of a block, then the finalizers of its unreadable texts."""
@@ -172,6 +185,16 @@ class _Run:
             if not one.pool.endswith(samples.FINALIZER):
                 self.advance(len(answered))
         self.models.settle(ENGINE, engine)
+
+    def unfinished(self) -> pl.DataFrame:
+        """The examples without rows of which no call is to be asked again."""
+        return self.plan.examples.filter(~pl.col("example_id").is_in([*self.finished, *self.asking.open()]))
+
+    def give_up(self) -> None:
+        """Let what failed in this run be final."""
+        for _, answered in self.asking.give_up():
+            for sample in answered:
+                self.note(sample)
 
     def has(self, example_id: str, pool: str, index: int) -> bool:
         """Whether a call was answered, if only by a failure of its own."""
@@ -212,20 +235,24 @@ class _Run:
             if new.height:
                 self.writer.append(table, new)
         ids = set(rows["example_id"])
+        self.finished |= ids
         self.done = {key: value for key, value in self.done.items() if key[0] not in ids}
 
     def traces(self, rows: pl.DataFrame, prepared: Sequence[Prepared]) -> pl.DataFrame:
-        """The traces of a block in the order of steps, examples and samples."""
+        """The traces of a block in the order of steps, examples and samples, numbered without the missing ones."""
         recipe, made, texts = self.plan.recipe, [], []
         model = self.model()
         for step in recipe.steps:
             for example in prepared:
+                place = 0
                 for index in range(step.samples):
                     attempt = self.done.get((example.example_id, step.pool, index))
                     if attempt is None:
                         continue
                     finalizer = self.done.get((example.example_id, step.pool + samples.FINALIZER, index))
-                    made.append(samples.trace_row(recipe, step, model, example.example_id, index, attempt, finalizer))
+                    row = samples.trace_row(recipe, step, model, example.example_id, index, attempt, finalizer)
+                    made.append({**row, "sample_index": place})
+                    place += 1
                     texts.append(self.answering(step, example.example_id, index))
         answers = samples.read(texts, recipe.answers)
         for row, answer in zip(made, answers, strict=True):
@@ -254,15 +281,16 @@ class _Run:
         """Write the manifest, when nothing is missing that another run could add."""
         self.asking.check()
         if not self.writer.log().has("traces"):
-            (example_id, pool, index), reason = min(self.failed.items())
+            (example_id, pool, index), (reason, _) = min(self.failed.items())
             raise ThinkbackError(
                 f"`{self.writer.path}` has no traces, so it can't be sealed: all {len(self.failed):,} calls failed"
                 f" permanently, the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another `out`"
             )
         self.model()  # known by now, except where a run of an older version began
-        failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), reason in sorted(self.failed.items()))
-        plan = self.plan
+        failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), (reason, _) in sorted(self.failed.items()))
+        plan, left_out = self.plan, Counter(cause for _, cause in self.failed.values())
         source = source_of(plan.recipe, plan.identity, self.models.known, self.context, self.seconds, failures)
+        source |= {LEFT_OUT: dict(sorted(left_out.items()))} if left_out else {}
         found = samples.judging(self.writer.log().scan("traces"), self.plan.recipe.answers, self.cache)
         source |= {"counts": list(self.plan.notes), "judging": None if found is None else asdict(found)}
         self.writer.seal(name=self.plan.recipe.name, license=self.plan.recipe.license, source=source)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from generate.engines.base import Call, Completion, Engine, Prompt, summed
+from generate.engines.base import FAILED, Call, Completion, Engine, Prompt, summed
 from generate.journal.asking import Asking, JournalCall
 from generate.journal.events import Answered
 from generate.recipes.prompting import Template
@@ -56,15 +56,16 @@ class AskedWorker(Worker):
         self.asking = Asking(work.journal, f"`{step.name}`")
         self.engine: Engine | None = None
         self.answers: dict[str, dict[int, Completion]] = {}
-        self.failed: dict[str, str] = {}
+        self.failed: dict[str, tuple[str, str]] = {}
         self.read, self.unread, self.said = work.existing, 0, ""
         for answered in work.journal.events(Answered):
             self._note(answered)
 
     def _note(self, one: Answered) -> None:
         """Note an answered call."""
+        self.asking.note(one)
         if one.completion is None:
-            self.failed[one.about] = one.failure or ""
+            self.failed[one.about] = one.failure or "", one.cause or FAILED
         else:
             self.answers.setdefault(one.about, {})[one.sample] = one.completion
 
@@ -81,9 +82,9 @@ class AskedWorker(Worker):
         parts = [self._settle(block, part, advance) for part in (questions[:alone], questions[alone:]) if part]
         return BlockRows(
             pl.concat([score_rows([]), *(part.rows for part in parts)]),
-            tuple(chain.from_iterable(part.skipped for part in parts)),
-            tuple(chain.from_iterable(part.unreadable for part in parts)),
-            sum(part.lost_tokens for part in parts),
+            unreadable=tuple(chain.from_iterable(part.unreadable for part in parts)),
+            lost_tokens=sum(part.lost_tokens for part in parts),
+            refused=tuple(chain.from_iterable(part.refused for part in parts)),
         )
 
     def finish(self, rows: int, unreadable: int) -> Mapping[str, Any]:
@@ -105,9 +106,13 @@ class AskedWorker(Worker):
         for number in range(TRIES):
             due = [question for question in questions if self._due(question, number)]
             self._ask([self._call(block, question, number) for question in due], sizes, advance)
+        if self.work.with_failures:
+            for _, answered in self.asking.give_up():
+                for sample in answered:
+                    self._note(sample)
         self.asking.check()
         rows: list[dict[str, Any]] = []
-        skipped: list[tuple[str, str]] = []
+        refused: list[tuple[str, str, str]] = []
         unreadable: list[tuple[str, ...]] = []
         tokens = 0
         for question in questions:
@@ -120,14 +125,14 @@ class AskedWorker(Worker):
                 continue
             tokens += sum((one.prompt_tokens or 0) + (one.completion_tokens or 0) for one in given)
             if question.key in self.failed:
-                skipped += [(row["trace_id"], self.failed[question.key]) for row in question.rows]
+                refused += [(row["trace_id"], *self.failed[question.key]) for row in question.rows]
             else:
                 self.unread += 1
                 self.said = self.said or given[0].text
                 unreadable.append(tuple(row["trace_id"] for row in question.rows))
         if not self.read and self.unread >= MAX_UNREADABLE:
             raise self._hopeless()
-        return BlockRows(score_rows(rows), tuple(skipped), tuple(unreadable), tokens)
+        return BlockRows(score_rows(rows), unreadable=tuple(unreadable), lost_tokens=tokens, refused=tuple(refused))
 
     def _hopeless(self) -> UnreadableError:
         first = f", the first says {self.said[:60]!r}" if self.said else ""

@@ -46,7 +46,8 @@ class UnreadableError(ThinkbackError):
 class BlockRows:
     """The rows of a block. `skipped`: traces that can't have any, and why; `incomplete`: those whose row lacks a value,
     and why. `unreadable`: judgements that could not be read, as the traces of each. `lost_tokens`: spent on calls that
-    came to nothing, prompt and completion.
+    came to nothing, prompt and completion. `refused`: traces without a row since the call about them failed, why, and
+    the cause under which that is counted.
     """
 
     rows: pl.DataFrame
@@ -54,6 +55,7 @@ class BlockRows:
     unreadable: tuple[tuple[str, ...], ...] = ()
     lost_tokens: int = 0
     incomplete: tuple[tuple[str, str], ...] = ()
+    refused: tuple[tuple[str, str, str], ...] = ()
 
 
 class Worker(ABC):
@@ -110,7 +112,8 @@ class Cost:
 @dataclass(frozen=True)
 class Work:
     """What a worker has at hand. pools: those of the wanted traces, and of the traces that these revise; existing: how
-    many rows the log holds; open_engine, embedder: those of the recipe, in whose place others may be given.
+    many rows the log holds; open_engine, embedder: those of the recipe, in whose place others may be given;
+    with_failures: calls that fail are given up, whatever the reason.
     """
 
     additions: Additions
@@ -120,6 +123,7 @@ class Work:
     journal: Journal
     open_engine: Callable[[Additions], Engine]
     embedder: Embedder | None
+    with_failures: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

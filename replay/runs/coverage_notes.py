@@ -13,9 +13,9 @@ MAX_NAMED = 5
 """Answers outside the label space that are named."""
 WARN_EXCLUDED = 0.01
 """A run that leaves out more than this share of its examples says so above its table."""
-LEFT_OUT, FREE, DROPPED = "left_out", "free_verifications", "dropped"
-"""Codes of the notes that say how many examples are left out and why, which verifiers count as free, and which policies
-are dropped."""
+LEFT_OUT, FREE, DROPPED, CALLS_FAILED = "left_out", "free_verifications", "dropped", "calls_failed"
+"""Codes of the notes that say how many examples are left out and why, which verifiers count as free, which policies
+are dropped, and which calls failed when the log was made."""
 
 
 def examples(count: int) -> str:
@@ -32,6 +32,18 @@ def left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:
             f"{len(excluded):,} of {of:,} examples ({share:.1%}) {verb} left out because calls or values that some "
             "policy needs are missing in the log; if the logged run stopped or accepted by a rule of its own, this "
             "biases every number below",
+        )
+
+
+def calls_failed(calls: Counter[str]) -> Iterator[Note]:
+    """The calls that failed for good when the log was made, by cause."""
+    if calls:
+        causes = sorted(calls.items(), key=lambda one: (-one[1], one[0]))
+        told = ", ".join(f"{cause}: {count:,}" for cause, count in causes)
+        yield note(
+            CALLS_FAILED,
+            f"calls that failed for good when the log was made: {calls.total():,} ({told}); their traces and scores "
+            "are missing",
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,13 +17,14 @@ from replay.policies.base import Policy
 from replay.runs.provenance import write_record
 from toolkit.notes import Note
 from toolkit.stats import Summary
+from toolkit.work_places import scratch_folder
 
 
 class Scratch:
     """A folder of its own for outcomes that may not fit in memory; it goes when nothing refers to it any more."""
 
     def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="thinkback-"))
+        self.path = Path(scratch_folder())
         weakref.finalize(self, shutil.rmtree, self.path, True)
 
 

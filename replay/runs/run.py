@@ -15,6 +15,7 @@ from replay.data.contents import Contents, opened
 from replay.policies.base import Policy, columns_of, needs_of, nested
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.coverage import Coverage
+from replay.runs.coverage_notes import calls_failed
 from replay.runs.gate_sweep import expand_all
 from replay.runs.learning import fit_policies
 from replay.runs.passes import ReplayPlan, replay_all
@@ -24,7 +25,7 @@ from replay.runs.reuse import check_reuse
 from replay.runs.store import ExampleSet
 from toolkit.columns import metric_column, with_columns
 from toolkit.errors import ThinkbackError, argument, listed, require_known
-from toolkit.log import Log, collect
+from toolkit.log import Log, calls_left_out, collect
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, draws, summarise
 from toolkit.stats.compare import ACCURACY
@@ -97,7 +98,8 @@ def run(
     groups = {group: judge(partial(series, ids)) for group, ids in members}
     thresholds, bands = sweeps.tables(served.excluded, settings)
     warned = tuple(note("log", text) for text in log.warnings)
-    notes = (*warned, *reused, *served.notes(len(examples.frame)), *statistics.notes)
+    failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
+    notes = (*warned, *failed, *reused, *served.notes(len(examples.frame)), *statistics.notes)
     ranked = {"metric": metric, "measure": plan.measure or "correct"}
     asked = {"baseline": baseline, "where": where, "by": list(by), **ranked}
     return Result(

@@ -2,7 +2,9 @@
 
 Each request takes the next word of `plan` (then `ok`): a status such as `500` or `429`, `429:SECONDS` with Retry-After,
 `hang`, `broken`, `half` (fewer bytes than announced), `drop`, `few` (one sample too few), `no-text`, `error-200`,
-`400-length`, `400`, `no-usage`. What a sample says is a function of the prompt, the seed and its place.
+`400-length`, `400`, `429-quota`, `no-usage`, `hidden` (no text at the limit). What a sample says is a function of the
+prompt, the seed and its place. Where `rule` has a word for a request, or `say` a text for a
+prompt, that goes first.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -31,6 +34,8 @@ class Server:
 
     def __init__(self) -> None:
         self.plan: list[str] = []
+        self.say: Callable[[str], str | None] = lambda _: None
+        self.rule: Callable[[dict[str, Any]], str | None] = lambda _: None
         self.delay_s = 0.0
         self.logprobs = True
         self.sentinel: float | None = None  # what stands for the last log-probability
@@ -63,7 +68,8 @@ class Server:
         chat = "messages" in body
         prompt = body["messages"][-1]["content"] if chat else body["prompt"]
         n = body.get("n", 1) - (word == "few")
-        texts = [sample_text(prompt, body.get("seed", 0), i, body.get("temperature", 1)) for i in range(n)]
+        drawn = (sample_text(prompt, body.get("seed", 0), i, body.get("temperature", 1)) for i in range(n))
+        texts = [self.say(prompt) or text for text in drawn]
         choices = [self._choice(i, text, chat, bool(body.get("logprobs")), word) for i, text in enumerate(texts)]
         made: dict[str, Any] = {"id": "x", "model": "stub-1", "system_fingerprint": "fp", "choices": choices[::-1]}
         if word != "no-usage":
@@ -79,9 +85,11 @@ class Server:
         if logprobs and self.logprobs:
             told = {"content": [{"token": "t", "logprob": v} for v in values]} if chat else {"token_logprobs": values}
         made: dict[str, Any] = {"index": index, "finish_reason": "stop", "logprobs": told}
+        if word == "hidden":
+            made["finish_reason"] = "length"
         if not chat:
-            return made | ({} if word == "no-text" else {"text": text})
-        message = {"role": "assistant", "content": None if word == "no-text" else text}
+            return made | ({} if word == "no-text" else {"text": None if word == "hidden" else text})
+        message = {"role": "assistant", "content": None if word in ("no-text", "hidden") else text}
         return made | {"message": message | ({"reasoning_content": self.reasoning} if self.reasoning else {})}
 
     def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
@@ -97,7 +105,7 @@ class Server:
                     server.requests.append(body | {"path": self.path})
                     server.headers.append(dict(self.headers))
                     server.times.append(time.monotonic())
-                    word = server.plan.pop(0) if server.plan else "ok"
+                    word = server.rule(body) or (server.plan.pop(0) if server.plan else "ok")
                     server.now += 1
                     server.most = max(server.most, server.now)
                 try:
@@ -136,7 +144,10 @@ class Server:
                 said = f"no: {key}"
                 if status == "400-length":
                     status, said = "400", server.too_long
-                self.send(int(status), json.dumps({"error": {"message": said}}), {"Retry-After": wait} if wait else {})
+                error = {"message": said}
+                if status == "429-quota":
+                    status, error = "429", {"message": "You exceeded it", "code": "insufficient_quota"}
+                self.send(int(status), json.dumps({"error": error}), {"Retry-After": wait} if wait else {})
 
             def send(
                 self, status: int, text: str, headers: dict[str, str] | None = None, announced: int | None = None

@@ -279,8 +279,8 @@ def test_a_logprob_that_is_not_told_makes_the_sum_null(server: Server, told: flo
 
 
 def test_thoughts_are_kept_under_both_names() -> None:
-    def read(message: dict[str, Any]) -> Completion:
-        payload = {"choices": [{"index": 0, "message": message, "finish_reason": "max_tokens"}]}
+    def read(message: dict[str, Any], reason: str = "max_tokens") -> Completion:
+        payload = {"choices": [{"index": 0, "message": message, "finish_reason": reason}]}
         [made] = read_reply(payload, call(), 1, None, 1.0)
         return made
 
@@ -289,8 +289,9 @@ def test_thoughts_are_kept_under_both_names() -> None:
     assert read({"content": None, "reasoning": "2+"}).text == "<think>2+"
     assert read({"content": None, "reasoning": "2+"}).finish_reason == "length"
     assert read({"content": ""}).text == ""
+    assert read({"content": None}).text == "", "hidden reasoning took all of the limit"
     with pytest.raises(HalfAnswer):
-        read({"content": None})
+        read({"content": None}, "stop")
 
 
 def test_sums_are_divided_whole() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -58,6 +59,19 @@ def test_what_is_kept_is_read_back_as_it_was(tmp_path: Path) -> None:
         assert journal.kept("else") == {}
         journal.remove()
     assert not (tmp_path / FOLDER).exists()
+
+
+def test_a_journal_that_was_begun_without_causes_goes_on(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append(EVENTS)
+    with sqlite3.connect(tmp_path / FOLDER / JOURNAL) as database:
+        for table in ("Answered", "Skipped"):
+            database.execute(f"ALTER TABLE {table} DROP COLUMN cause")
+    database.close()
+    with Journal(tmp_path) as journal:
+        assert held(journal) == EVENTS
+        journal.append([replace(EVENTS[2], cause="400")])
+        assert [one.cause for one in journal.events(Answered)] == [None, None, None, "400"]
 
 
 def test_a_half_written_commit_is_dropped(tmp_path: Path) -> None:

@@ -482,8 +482,8 @@ def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
 def command(recipe: Path, out: Path, *more: str, limit: int | None = None) -> subprocess.CompletedProcess[str]:
     """`thinkback generate` in a process with files of at most `limit` bytes, on the rule."""
     code = (
-        "import sys; from thinkback.commands import generate as g; from tests.generate.toy import RuleEngine;"
-        " g._open = lambda _: RuleEngine(); from thinkback.app import main; main()"
+        "import sys; from generate.recipes.recipe import EngineSettings; from tests.generate.toy import RuleEngine;"
+        " EngineSettings.opened = lambda *_: RuleEngine(); from thinkback.app import main; main()"
     )
 
     def small() -> None:
@@ -508,7 +508,8 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(tmp_path: Path) ->
     assert len(known) > 5
     again = command(recipe, out)
     assert again.returncode == 0, again.stderr
-    assert again.stdout == f"wrote {out}: 6 examples, 36 traces\n"
+    asked = "asks rule at http://127.0.0.1:9/v1, without a key\n"
+    assert again.stdout == asked + f"wrote {out}: 6 examples, 36 traces\n"
     go(recipe, tmp_path / "whole")
     assert traces(out).equals(traces(tmp_path / "whole"))
     twice = command(recipe, out)

@@ -12,13 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from generate.engines import EngineError
+from generate.engines import Engine, EngineError
 from generate.passes.embedding import MeanPooling, unit_rows
+from generate.recipes.recipe import Recipe
 from generate.recipes.recipe_file import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
 from tests.generate.toy import LOCAL, write_recipe
-from thinkback.commands.generate import _open
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, merge_logs, open_log, validate_log
 
@@ -33,6 +33,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tiny)
     return tiny.save_tiny(tmp_path_factory.mktemp("model") / "tiny")
+
+
+def _open(recipe: Recipe) -> Engine:
+    return recipe.engine.opened(recipe)
 
 
 class Stops:

@@ -13,10 +13,9 @@ from thinkback.options import option
 
 if TYPE_CHECKING:
     from generate.annotating.annotation_plan import AnnotationPlan
-    from generate.engines import Engine
-    from generate.recipes.recipe import Recipe
+    from generate.recipes.recipe import EngineSettings
     from generate.sampling.sampling_plan import SamplingPlan
-    from generate.signals.signal import Additions
+    from generate.sampling.sampling_run import Generated
     from toolkit.progress import Advance
 
 
@@ -34,6 +33,8 @@ def generate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print calls, tokens and bytes on disk, at most; ask nothing.")
     ] = False,
+    with_failures: options.WithFailures = False,
+    allow_keys: options.AllowKeys = None,
 ) -> None:
     """Run a recipe: ask a model, and make a log or add to one.
 
@@ -51,7 +52,7 @@ def generate(
     if on is not None:
         if out is not None:
             raise ThinkbackError("`--out` writes a new log and `--on` adds to one: give one of them")
-        _add(recipe, on, shard, limit, settings or (), dry_run)
+        _add(recipe, on, shard, limit, settings or (), dry_run, with_failures, allow_keys or ())
         return
     read = load_recipe(recipe, settings or ())
     plan = make_plan(read, _shard(shard), limit)
@@ -62,34 +63,63 @@ def generate(
         return
     if out is None:
         raise ThinkbackError("name the log to write, `--out LOG`, or one to add to, `--on LOG`")
+    _say_reached(read.engine, allow_keys or ())
     with progress(f"generating {read.name}", plan.traces, "traces") as advance:
 
         def started(known: int) -> Advance:
             advance(known)
             return advance
 
-        done = run(plan, out, _open, started=started)
+        done = run(plan, out, started=started, with_failures=with_failures, allow_keys=allow_keys or ())
+    say_generated(done, out)
+    if done.failures and with_failures:
+        console.say(said_failures(done, out))
+    elif done.failures:
+        raise ThinkbackError(said_failures(done, out))
+
+
+def say_generated(done: Generated, out: Path) -> None:
+    """Print what came of a run."""
+    from thinkback import console
+
     log = done.log
     console.say(f"wrote {out}: {log.rows('examples'):,} examples, {log.rows('traces'):,} traces")
     if done.judging is not None:
         console.say(str(done.judging))
-    if done.failures:
-        call, reason = done.failures[0]
-        raise ThinkbackError(
-            f"`{out}` is sealed without {len(done.failures):,} calls that can't be answered, the first is `{call}`:"
-            f" {reason}; the manifest lists them under `source.failures`"
-        )
 
 
-def _open(recipe: Recipe) -> Engine:
-    return recipe.engine.opened(recipe)
+def said_failures(done: Generated, out: Path) -> str:
+    """The line about the calls that failed for good."""
+    call, reason = done.failures[0]
+    return (
+        f"`{out}` is sealed without {len(done.failures):,} calls that can't be answered, the first is `{call}`:"
+        f" {reason}; the manifest lists them under `source.failures`"
+    )
 
 
-def _open_asked(additions: Additions) -> Engine:
-    return additions.engine_settings().opened(additions)
+def _say_reached(engine: EngineSettings | None, allow_keys: Sequence[str]) -> None:
+    """Print the server that will be asked, and the variable of its key, before anything is sent. EngineError where that
+    key may not go there.
+    """
+    from thinkback import console
+
+    if engine is not None:
+        engine.options.check_keys(allow_keys)
+        reached = engine.options.reaches()
+        if reached is not None:
+            console.say(f"asks {engine.model} at {reached}")
 
 
-def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequence[str], dry_run: bool) -> None:
+def _add(
+    recipe: str,
+    on: Path,
+    shard: str,
+    limit: int | None,
+    settings: Sequence[str],
+    dry_run: bool,
+    with_failures: bool,
+    allow_keys: Sequence[str],
+) -> None:
     """What `--on` does."""
     from generate.annotating.annotation_plan import make_add_plan
     from generate.annotating.annotation_run import add
@@ -105,16 +135,18 @@ def _add(recipe: str, on: Path, shard: str, limit: int | None, settings: Sequenc
         _print_lacking(plan)
         return
     if not plan.traces:
-        add(plan, _open_asked)
+        add(plan)
         console.say(f"{on} already has everything that {plan.additions.name} adds")
         return
+    if any(todo.step.needs_engine and todo.traces.height for todo in plan.todo):
+        _say_reached(plan.additions.engine, allow_keys)
     with progress(f"adding to {on.name}", plan.traces, "traces") as advance:
 
         def started(known: int) -> Advance:
             advance(known)
             return advance
 
-        done = add(plan, _open_asked, started=started)
+        done = add(plan, started=started, with_failures=with_failures, allow_keys=allow_keys)
     for step, record in done.steps:
         line = f"added {step.name} to {on}: {record.rows:,} rows of {step.table}"
         if record.skipped:

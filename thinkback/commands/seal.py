@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from thinkback import options
 from thinkback.options import option, positional
 
 
@@ -18,15 +19,41 @@ def seal(
     simulated: Annotated[
         bool, typer.Option("--simulated", help="Mark the log as coming from a model of the world.")
     ] = False,
+    with_failures: options.WithFailures = False,
 ) -> None:
     """Seal a log that another tool wrote.
 
-    Validates it, sorts its shards, and writes the manifest that lists them.
+    Validates it, sorts its shards, and writes the manifest that lists them. With --with-failures, seals an unfinished
+    run of `thinkback generate` without what was not answered.
     """
+    from generate.sampling.unfinished import is_unfinished
     from thinkback import console
+    from toolkit.errors import ThinkbackError
     from toolkit.log import seal_log
 
+    if is_unfinished(log):
+        if not with_failures:
+            raise ThinkbackError(
+                f"`{log}` is an unfinished run: the same `thinkback generate` finishes it, or seal it without what was"
+                " not answered: `--with-failures`"
+            )
+        if name or license or source or simulated:
+            raise ThinkbackError("an unfinished run has its name, licence and source of its recipe: leave them out")
+        _seal_run(log)
+        return
     details: dict[str, Any] = {"license": license, "source": source, "simulated": simulated}
     sealed = seal_log(log, name=name or log.resolve().name, **{key: value for key, value in details.items() if value})
     rows = ", ".join(f"{table} {sealed.rows(table):,}" for table in sealed.shards)
     console.say(f"sealed {log}: {rows}")
+
+
+def _seal_run(log: Path) -> None:
+    """What `--with-failures` does with an unfinished run."""
+    from generate.sampling.unfinished import seal_unfinished
+    from thinkback import console
+    from thinkback.commands.generate import said_failures, say_generated
+
+    done = seal_unfinished(log)
+    say_generated(done, log)
+    if done.failures:
+        console.say(said_failures(done, log))

@@ -85,11 +85,12 @@ def simulate(
     if examples is not None or labels is not None:
         raise ThinkbackError(f"`{dataset}` has its published claims: leave out `--examples` and `--labels`")
     from generate.simulation.claims import PUBLISHED_TRACES, simulate_claims
+    from toolkit.work_places import scratch_folder
 
     size = PUBLISHED_TRACES if traces is None else traces
     if check and size < PUBLISHED_TRACES:
         raise ThinkbackError(f"the published runs have {PUBLISHED_TRACES} traces: `--check` needs as many `--traces`")
-    with tempfile.TemporaryDirectory(prefix="thinkback-") as scratch:
+    with tempfile.TemporaryDirectory(dir=scratch_folder()) as scratch:
         place, replaced = out or Path(scratch) / "log", force and out is not None
         log = simulate_claims(place, dataset, traces=size, dev=dev, seed=seed, force=replaced, log_name=name)
         if out is not None:

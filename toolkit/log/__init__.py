@@ -1,6 +1,7 @@
 """The log of log.md: what generation writes once and replay reads as often as needed."""
 
 from toolkit.log.check.validating import check_log, validate_log
+from toolkit.log.contract.left_out import LEFT_OUT, calls_left_out
 from toolkit.log.contract.manifest import Manifest, ShardEntry
 from toolkit.log.contract.problems import LogError, Problem, Report
 from toolkit.log.contract.schema import SCHEMAS, TABLES, LogColumn, keys_of, schema_of
@@ -14,8 +15,33 @@ from toolkit.log.write.sealing import seal_log
 from toolkit.log.write.writer import LogWriter, write_log
 
 __all__ = [
-    "ADDING", "SCHEMAS", "TABLES", "Description", "Log", "LogColumn", "LogError", "LogWriter", "Manifest",
-    "MergeReport", "Problem", "Report", "Shard", "ShardEntry", "check_log", "collect", "describe_log", "extend_log",
-    "keys_of", "merge_logs", "open_log", "open_sealed", "query_log", "schema_of", "seal_log", "validate_log",
+    "ADDING",
+    "LEFT_OUT",
+    "SCHEMAS",
+    "TABLES",
+    "Description",
+    "Log",
+    "LogColumn",
+    "LogError",
+    "LogWriter",
+    "Manifest",
+    "MergeReport",
+    "Problem",
+    "Report",
+    "Shard",
+    "ShardEntry",
+    "calls_left_out",
+    "check_log",
+    "collect",
+    "describe_log",
+    "extend_log",
+    "keys_of",
+    "merge_logs",
+    "open_log",
+    "open_sealed",
+    "query_log",
+    "schema_of",
+    "seal_log",
+    "validate_log",
     "write_log",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import polars as pl
 from replay.data.conditions import matching
 from replay.kinds.every_example import every_example
 from replay.kinds.sample import Sample
-from replay.runs.coverage_notes import LEFT_OUT
+from replay.runs.coverage_notes import CALLS_FAILED, LEFT_OUT
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.sampling.stops import Margin
@@ -30,6 +30,8 @@ ADAPTIVE, SURROGATE = "adaptive stopping", "surrogate-guided"
 METHODS = (TOP, VOTE, BEST, ADAPTIVE, SURROGATE)
 """As the published tables name them."""
 VERIFYING = (BEST, ADAPTIVE, SURROGATE)
+TOLD = (CALLS_FAILED, LEFT_OUT)
+"""Codes of the notes that stand above every table, as warnings do."""
 FOLLOWS = {
     "verification_tokens": ("verification_tokens", "total_tokens"),
     "latency_s": ("verification_s", "latency_s"),
@@ -228,9 +230,11 @@ class Methods:
 
 
 def warnings_of(result: Result | None) -> tuple[str, ...]:
-    """What a run says above its table: its warnings, and which examples are left out for which reason."""
+    """What a run says above its table: its warnings, which calls of the log failed, and which examples are left out for
+    which reason.
+    """
     notes = result.notes if result is not None else ()
-    return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code == LEFT_OUT)
+    return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code in TOLD)
 
 
 def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> ShownInterval | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from replay.runs.coverage_notes import CALLS_FAILED
 from replay.studies.gaps import told_left_out, unlogged
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.errors import listed
@@ -76,10 +77,10 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
 
 
 def warnings_of(study: DatasetStudy, alone: bool) -> Iterator[str]:
-    """A data set's warnings, with its name where it is not `alone`."""
+    """A data set's warnings and which calls of its log failed, with its name where it is not `alone`."""
     named = "" if alone else f"{study.dataset}: "
     for note in study.notes:
-        if note.severity is Severity.WARNING:
+        if note.severity is Severity.WARNING or note.code == CALLS_FAILED:
             yield str(replace(note, text=f"{named}{note.text}"))
 
 

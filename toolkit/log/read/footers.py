@@ -14,7 +14,7 @@ import polars as pl
 from toolkit.log.contract.problems import LogError, Problem
 from toolkit.log.read.byte_ranges import NoRanges, RangeFile
 from toolkit.log.read.locating import Shard
-from toolkit.log.read.places import scratch_folder
+from toolkit.work_places import scratch_folder
 
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 _RESTORE = "copy or write this shard again"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from toolkit.log.contract.problems import LogError
+from toolkit.work_places import scratch_folder
 
 
 @dataclass(frozen=True)
@@ -131,10 +129,3 @@ def local_path(path: str | Path) -> Path:
     if "://" in text:
         raise LogError(f"`{text}`: logs are written to local folders only: write it locally, then copy it")
     return Path(text).expanduser()
-
-
-def scratch_folder() -> str:
-    """A new temporary folder that lasts until the process exits."""
-    folder = tempfile.mkdtemp(prefix="thinkback-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder

@@ -17,7 +17,7 @@ from toolkit.log.contract.problems import LogError
 from toolkit.log.contract.schema import HIDDEN, SCHEMAS, schema_of
 from toolkit.log.read.footers import FAILURES
 from toolkit.log.read.log import Log, first_damaged
-from toolkit.log.read.places import scratch_folder
+from toolkit.work_places import scratch_folder
 
 _DUCK = {
     pl.String: "VARCHAR", pl.Boolean: "BOOLEAN", pl.Int16: "SMALLINT", pl.Int32: "INTEGER", pl.Int64: "BIGINT",

@@ -1,0 +1,42 @@
+"""Calls that came to nothing when a log was made, by cause, as its manifest counts them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+LEFT_OUT = "left_out"
+"""In a manifest's `source`, and in what it says of a verifier: the number of calls that failed for good, by cause."""
+SECTIONS = ("verifiers", "features", "hidden_states")
+
+
+def calls_left_out(source: Any) -> Counter[str]:
+    """How many calls failed for good, by cause (`400`, `prompt too long`), in a manifest's `source`, and in those
+    of the logs that it was merged from. What copies of one log say alike counts once.
+    """
+    told: dict[str, Mapping[str, Any]] = {}
+    for part in _parts(source):
+        sections = (section for name in SECTIONS if isinstance(section := part.get(name), Mapping))
+        for entry in (part, *(one for section in sections for one in section.values())):
+            if isinstance(entry, Mapping) and isinstance(entry.get(LEFT_OUT), Mapping):
+                same = [entry.get(key) for key in (LEFT_OUT, "settings", "failures", "skipped")]
+                told[json.dumps(same, sort_keys=True)] = entry[LEFT_OUT]
+    counts: Counter[str] = Counter()
+    for by_cause in told.values():
+        counts.update({cause: number for cause, number in by_cause.items() if type(number) is int and number > 0})
+    return counts
+
+
+def _parts(source: Any) -> Iterator[Mapping[str, Any]]:
+    """A `source`, and those of the logs that it was made of."""
+    waiting = [source]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            yield part
+            for name in ("merged", "joined"):
+                listed = part.get(name)
+                logs = listed if isinstance(listed, list) else []
+                waiting += [one.get("source") for one in logs if isinstance(one, Mapping)]

@@ -1,0 +1,129 @@
+"""Places of work in progress: locked as long as their process lives, and cleared by the next one once it was killed.
+
+The lock is the system's (flock), so that it goes with the process however that ends. Where a file system has no locks,
+nothing is cleared.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+SCRATCH = "thinkback-"
+MARK = ".thinkback-scratch"
+"""Lies in every temporary folder of ours and is what is locked: a folder without it is someone else's."""
+WAS = "was"
+"""What was set aside, within a folder `.NAME-DRAWN.old`."""
+_DRAWN = "[a-z0-9_]{8}"
+"""What `tempfile` puts into names."""
+
+
+@dataclass(frozen=True)
+class WorkPlace:
+    """A file or folder that no other process clears until it is let go."""
+
+    path: Path
+    handle: int
+
+    def let_go(self) -> None:
+        """Give the lock back."""
+        os.close(self.handle)
+
+
+def work_place(make: Callable[[], str]) -> WorkPlace:
+    """What `make` makes, a file or a folder of a new name, locked."""
+    while True:
+        path = Path(make())
+        handle = _lock(path, wait=True)
+        if handle is not None:  # else it was cleared before it was locked
+            return WorkPlace(path, handle)
+
+
+def clear_parts(target: Path) -> None:
+    """Remove what killed writers of `target` left beside it. Where they had set its old content aside and put nothing
+    in its place, that comes back.
+    """
+    drawn = re.compile(rf"\.{re.escape(target.name)}-{_DRAWN}\.(part|old)")
+    for path in _named(target.parent, drawn):
+        handle = _lock(path, wait=False)
+        if handle is not None:
+            with suppress(OSError):
+                if path.suffix == ".old" and not os.path.lexists(target):
+                    (path / WAS).rename(target)
+            remove(path)
+            os.close(handle)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder with all that it holds, as far as that is allowed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def clear_scratch() -> None:
+    """Remove the temporary folders of killed processes."""
+    for folder in _named(Path(tempfile.gettempdir()), re.compile(SCRATCH + _DRAWN)):
+        handle = _lock(folder / MARK, wait=False)
+        if handle is not None:
+            remove(folder)
+            os.close(handle)
+
+
+def scratch_folder() -> str:
+    """A new temporary folder, which goes at the latest when the process exits."""
+    return tempfile.mkdtemp(dir=_own_scratch())
+
+
+@cache
+def _own_scratch() -> Path:
+    """The folder of this process's temporary folders: one lock for all of them."""
+    clear_scratch()
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=SCRATCH))
+        mark = folder / MARK
+        mark.touch()
+        if _lock(mark, wait=True) is not None:  # held until the process ends
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            return folder
+
+
+def _named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    """What lies in a folder under such names; nothing where it can't be read."""
+    try:
+        return [path for path in folder.iterdir() if pattern.fullmatch(path.name)]
+    except OSError:
+        return []
+
+
+def _lock(path: Path, *, wait: bool) -> int | None:
+    """Lock a file or folder that is there: its open handle. None where it is gone, is no file or folder of our own, or,
+    without `wait`, is locked or can't be.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:  # another holds it, or this file system has no locks
+            if not wait:
+                raise
+        if os.path.samestat(os.fstat(handle), os.lstat(path)):
+            return handle
+    except OSError:
+        pass
+    os.close(handle)
+    return None
