@@ -36,7 +36,18 @@ class WorkPlace:
 
     def let_go(self) -> None:
         """Give the lock back."""
+        _HELD.discard(self.path)
         os.close(self.handle)
+
+
+_HELD: set[Path] = set()
+"""This process's places: a second lock of its own on one of them would wait for ever."""
+
+
+def is_own(path: Path) -> bool:
+    """Whether a path lies in a work place of this process, where no other process writes."""
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100
+    return any(place in (absolute, *absolute.parents) for place in _HELD)
 
 
 def work_place(make: Callable[[], str]) -> WorkPlace:
@@ -45,6 +56,7 @@ def work_place(make: Callable[[], str]) -> WorkPlace:
         path = Path(make())
         handle = _lock(path, wait=True)
         if handle is not None:  # else it was cleared before it was locked
+            _HELD.add(path)
             return WorkPlace(path, handle)
 
 
