@@ -88,7 +88,7 @@ def test_mistakes_in_a_mapping(bench: Bench, case: str) -> None:
 
 
 def test_a_mapping_that_is_no_toml(bench: Bench) -> None:
-    assert "is not TOML" in refused(bench, "a =\n")
+    assert "is not valid TOML" in refused(bench, "a =\n")
 
 
 def test_a_mapping_that_does_not_exist(bench: Bench) -> None:
