@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 from polars.testing import assert_frame_equal
 
@@ -21,7 +22,8 @@ import replay
 from generate.simulation.grid import simulate_tables
 from replay import Margin, Result, Sample
 from toolkit.answers import boxed, read_answers
-from toolkit.log import write_log
+from toolkit.log import LogWriter, write_log
+from toolkit.log.write.writer import sorted_blocks
 from toolkit.notes import note
 from toolkit.show import FrontierPoint, PolicyRow, RankedInput, frontier, ranked_table
 
@@ -130,6 +132,18 @@ def figure(size: int, folder: Path) -> Callable[[], object]:
     return lambda: frontier(points)
 
 
+def states(size: int, folder: Path) -> Callable[[], object]:
+    """Hidden states that lie in a shard for each example, sorted and cut into as many shards again."""
+    path = folder / f"states-{size}"
+    with LogWriter(path) as writer:
+        for number in range(size):
+            rows = {"trace_id": f"e{number:05d}/0", "example_id": f"e{number:05d}", "layer": -1, "token": range(-16, 0)}
+            zeros = pl.Series("state", np.zeros((16, 8), dtype=np.float32), dtype=pl.Array(pl.Float32, 8))
+            writer.append("hidden_states/tiny", pl.DataFrame(rows).with_columns(zeros))
+    parts = writer.log().scans("hidden_states/tiny")
+    return lambda: [block.height for block in sorted_blocks(parts, "hidden_states/tiny", 16)]
+
+
 CASES = (
     ("boxes that never close", 100_000, "boxes", boxes),
     ("a shipped pattern on blanks", 200_000, "characters", pattern),
@@ -138,6 +152,7 @@ CASES = (
     ("a run of many policies", 500, "policies", sweep),
     ("a table with a note on each policy", 1_000, "policies", notes),
     ("the frontier figure", 2_500, "policies", figure),
+    ("adding hidden states", 200, "blocks", states),
 )
 """What is measured, the smaller size, and what prepares it."""
 

@@ -68,7 +68,7 @@ def add(
     if not todo:
         return Added(plan.log, ())
     made: list[tuple[TraceSignal, Record, Mapping[str, Any]]] = []
-    tables: dict[str, list[pl.LazyFrame]] = {}
+    tables: dict[str, list[list[pl.LazyFrame]]] = {}
     with contextlib.ExitStack() as held:
         runs = [_SignalRun(plan, one, held, with_failures) for one in todo]
         advance = started(sum(run.done() for run in runs)) if started is not None else uncounted
@@ -79,10 +79,10 @@ def add(
                 run.drop()
                 raise
             made.append((run.step, run.record, described))
-            for table, rows in run.rows():
-                tables.setdefault(table, []).append(rows)
+            for table, parts in run.rows():
+                tables.setdefault(table, []).append(parts)
         shared = {step.table for step, *_ in made if step.one_row}
-        whole = {name: _together(frames, name in shared) for name, frames in tables.items()}
+        whole = {name: _together(signals, name in shared) for name, signals in tables.items()}
         extend_log(plan.path, whole, lambda source: with_records(source, plan.additions, made))
         for run in runs:
             run.remove()
@@ -160,7 +160,7 @@ class _SignalRun:
             for block in blocks(plan.log, left, min(worker.per_block, MAX_BLOCK_TRACES), self.step.trace_columns):
                 self.keep(self.made_of(block, worker, advance), time.monotonic() - began)
                 began = time.monotonic()
-            self.record.rows = sum(collect(rows.select(pl.len())).item() for _, rows in self.rows())
+            self.record.rows = sum(collect(pl.concat(parts).select(pl.len())).item() for _, parts in self.rows())
             return worker.finish(self.record.rows + todo.existing, self.record.unreadable_count) or described
 
     def made_of(self, block: TraceBlock, worker: Worker, advance: Advance) -> BlockRows:
@@ -208,11 +208,16 @@ class _SignalRun:
         if made.rows.height:
             self.writer.append(self.step.table, made.rows)
 
-    def rows(self) -> Iterator[tuple[str, pl.LazyFrame]]:
-        """What was made and the log lacks, by table."""
+    def rows(self) -> Iterator[tuple[str, list[pl.LazyFrame]]]:
+        """What was made and the log lacks, by table, block by block."""
         log, due = self.writer.log(), self.todo.traces.select("trace_id").lazy()
         for table in log.shards:
-            yield table, log.scan(table, list(log.columns(table))).join(due, on="trace_id", how="semi")
+            made, parts = log.scan(table, ["trace_id"]).unique(), log.scans(table)
+            others = collect(made.join(due, on="trace_id", how="anti"), log)["trace_id"]
+            yield (
+                table,
+                [part.filter(~pl.col("trace_id").is_in(others.implode())) if len(others) else part for part in parts],
+            )
 
     def remove(self) -> None:
         """The work is in the log: its folder goes, unless it holds some of another run, over more or other traces."""
@@ -245,8 +250,9 @@ def _single(block: TraceBlock) -> dict[str, str]:
     return {row["trace_id"]: SINGLE for row in block.rows if counts[group_of(row)] == 1}
 
 
-def _together(frames: list[pl.LazyFrame], one_row: bool) -> pl.LazyFrame:
-    """The rows of several signals for one table; with `one_row` those of one trace in one row."""
+def _together(signals: list[list[pl.LazyFrame]], one_row: bool) -> pl.LazyFrame | list[pl.LazyFrame]:
+    """The rows of several signals for one table, in parts; with `one_row` those of one trace in one row."""
     if not one_row:
-        return pl.concat(frames)
-    return reduce(lambda a, b: a.join(b, on=["trace_id", "example_id"], how="full", coalesce=True), frames)
+        return [part for parts in signals for part in parts]
+    key = ["trace_id", "example_id"]
+    return reduce(lambda a, b: a.join(b, on=key, how="full", coalesce=True), map(pl.concat, signals))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -102,6 +102,12 @@ class Log:
         if not frames:
             return pl.LazyFrame(schema=types | ({ROW: pl.UInt64()} if rows else {}))
         return pl.concat(frames, how="vertical") if len(frames) > 1 else frames[0]
+
+    def scans(self, table: str) -> list[pl.LazyFrame]:
+        """The rows of each shard of a table, in the types in which `scan` reads the whole, its columns alone."""
+        columns = list(self.columns(table))  # the types of all shards, which the logs below share
+        shards = self.shards.get(table, ())
+        return [replace(self, shards={table: (shard,)}).scan(table, columns) for shard in shards]
 
     def damages(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Problem]:
         """What is wrong with a table's bytes, shard by shard, each looked at once: `scan` asks before it reads.

@@ -28,9 +28,9 @@ from toolkit.log.read.log import Log, Shard, collect, open_log
 from toolkit.log.read.places import local_path
 from toolkit.log.write.locking import locked
 from toolkit.log.write.sealing import shard_entry
-from toolkit.log.write.shard_files import beside, write_shard
+from toolkit.log.write.shard_files import beside, write_shards
 from toolkit.log.write.typed_rows import contract_rows
-from toolkit.log.write.writer import ROWS_PER_SHARD, Frame, sorted_blocks
+from toolkit.log.write.writer import ROWS_PER_SHARD, Rows, sorted_blocks
 
 ADDING = ".adding"
 """A folder in the log for what is being added; its name begins with a dot, so that readers pass over it."""
@@ -60,13 +60,14 @@ def open_sealed(path: str | Path) -> Log:
 
 
 def extend_log(
-    path: str | Path, tables: Mapping[str, Frame], source: Callable[[Any], Any] | None = None, *, validate: bool = True
+    path: str | Path, tables: Mapping[str, Rows], source: Callable[[Any], Any] | None = None, *, validate: bool = True
 ) -> Log:
     """Add rows to a local, sealed log, or columns to its `features`, and seal it again.
 
-    `tables` maps tables (`hidden_states/MODEL` too) to their new rows; a LazyFrame is read in ranges of examples, so it
-    may be larger than memory. `source` makes the manifest's new `source` from the existing one. In `features`,
-    existing values are kept. LogError, and the log as it was, where the rows break the contract or the disk is full.
+    `tables` maps tables (`hidden_states/MODEL` too) to their new rows; a LazyFrame, or several, are read in ranges of
+    examples, so they may be larger than memory. `source` makes the manifest's new `source` from the existing one. In
+    `features`, existing values are kept. LogError, and the log as it was, where the rows break the contract or the
+    disk is full.
     """
     folder = local_path(path)
     open_sealed(path)
@@ -90,7 +91,7 @@ def _extended(
     folder: Path,
     log: Log,
     manifest: Manifest,
-    tables: Mapping[str, Frame],
+    tables: Mapping[str, Rows],
     source: Callable[[Any], Any] | None,
     validate: bool,
 ) -> str:
@@ -100,7 +101,7 @@ def _extended(
     for table, rows in tables.items():
         joined = kind_of(table) == FEATURES and log.has(table)
         blocks = _joined(log, rows) if joined else sorted_blocks(rows, table, _rows(rows))
-        made = tuple(write_shard(folder, table, block) for block in blocks)
+        made = write_shards(folder, table, blocks)
         entries = tuple(shard_entry(file, file.relative_to(folder).as_posix()) for file in made)
         place = next(iter(next(iter(log.shards.values())))).place
         new = tuple(Shard(table, e.file, place.path(e.file), place, e.rows, e.sha256) for e in entries)
@@ -114,9 +115,9 @@ def _extended(
     return text
 
 
-def _joined(log: Log, rows: Frame) -> Iterator[pl.DataFrame]:
+def _joined(log: Log, rows: Rows) -> Iterator[pl.DataFrame]:
     """The existing features and the new ones, one row per trace, in blocks; existing values are kept."""
-    old, new = log.scan(FEATURES, list(log.columns(FEATURES))), rows.lazy()
+    old, new = log.scan(FEATURES, list(log.columns(FEATURES))), _whole(rows)
     existing, coming = list(old.collect_schema()), list(new.collect_schema())
     both = [name for name in coming if name in existing and name not in ("trace_id", "example_id")]
     columns = [pl.coalesce(name, f"{name}:new").alias(name) for name in both]
@@ -129,15 +130,21 @@ def _joined(log: Log, rows: Frame) -> Iterator[pl.DataFrame]:
         yield contract_rows(block, FEATURES)
 
 
-def _rows(frame: Frame) -> int:
+def _whole(rows: Rows) -> pl.LazyFrame:
+    """All parts of the rows as one."""
+    return rows.lazy() if isinstance(rows, pl.DataFrame | pl.LazyFrame) else pl.concat(rows)
+
+
+def _rows(rows: Rows) -> int:
     """Rows of a shard: a million, fewer where a row holds a hidden state."""
-    state = frame.lazy().collect_schema().get("state")
+    first = rows if isinstance(rows, pl.DataFrame | pl.LazyFrame) else rows[0]
+    state = first.lazy().collect_schema().get("state")
     if not isinstance(state, pl.Array):
         return ROWS_PER_SHARD
     return max(1, min(ROWS_PER_SHARD, SHARD_BYTES // (4 * state.size)))
 
 
-def _note(folder: Path, tables: Mapping[str, Frame]) -> None:
+def _note(folder: Path, tables: Mapping[str, Rows]) -> None:
     """Write down which files exist, listed or not, before new ones come: whatever else is there later is ours."""
     listed = _listed(folder)
     kept = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,11 @@ _PART = ".part"
 
 def write_shard(folder: Path, table: str, rows: pl.DataFrame, level: int = LEVEL) -> Path:
     """Write rows as the table's next shard: beside, synced, then under its name."""
+    return write_shards(folder, table, [rows], level)[0]
+
+
+def write_shards(folder: Path, table: str, blocks: Iterable[pl.DataFrame], level: int = LEVEL) -> list[Path]:
+    """Write each block as the table's next shard."""
     home = folder / table
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -33,15 +38,18 @@ def write_shard(folder: Path, table: str, rows: pl.DataFrame, level: int = LEVEL
     except OSError as error:
         raise LogError(f"`{home}` can't be made: {error.strerror or error}") from None
     numbers = (p.stem.removeprefix("part-") for p in home.iterdir() if is_shard(p.name))
-    number = max((int(n) for n in numbers if n.isdigit()), default=-1) + 1
-    while True:
-        path = home / f"part-{number:05d}.parquet"
-        try:
-            with beside(path, exclusive=True) as temporary:
-                _write_parquet(temporary, table, rows, level)
-            return path
-        except FileExistsError:  # another writer took the number
+    number = max((int(n) for n in numbers if n.isdigit()), default=-1)
+    written = []
+    for rows in blocks:
+        while True:
             number += 1
+            path = home / f"part-{number:05d}.parquet"
+            with contextlib.suppress(FileExistsError):  # another writer took the number
+                with beside(path, exclusive=True) as temporary:
+                    _write_parquet(temporary, table, rows, level)
+                break
+        written.append(path)
+    return written
 
 
 def replace_shard(path: Path, table: str, rows: pl.DataFrame) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,14 @@ from toolkit.log.read.example_blocks import cuts, example_ranges
 from toolkit.log.read.log import Log, collect, open_log
 from toolkit.log.read.places import local_path
 from toolkit.log.write.sealing import seal_folder, seal_log
-from toolkit.log.write.shard_files import write_shard
+from toolkit.log.write.shard_files import write_shard, write_shards
 from toolkit.log.write.typed_rows import contract_rows, to_contract
 
 ROWS_PER_SHARD = 1_000_000
 
 Frame = pl.DataFrame | pl.LazyFrame
+Rows = Frame | Sequence[pl.LazyFrame]
+"""Rows of one table, at once or in parts, such as one for each file that holds some."""
 
 
 def write_log(
@@ -48,8 +50,7 @@ def write_log(
         check_table(table)
     with replacing(target) as folder:
         for table, frame in tables.items():
-            for block in sorted_blocks(frame, table, rows_per_shard):
-                write_shard(folder, table, block)
+            write_shards(folder, table, sorted_blocks(frame, table, rows_per_shard))
         details = {"license": license, "simulated": simulated, "source": source, "pools": pools}
         seal_folder(folder, validate=validate, name=name, **details)
     return open_log(path)
@@ -99,21 +100,32 @@ class LogWriter:
         return seal_log(self.path, name=name, validate=validate, **details)
 
 
-def sorted_blocks(frame: Frame, table: str, rows_per_shard: int) -> Iterator[pl.DataFrame]:
-    """The rows in order, in blocks of about `rows_per_shard` that split no example."""
-    if isinstance(frame, pl.DataFrame):
-        rows = contract_rows(frame, table)
+def sorted_blocks(given: Rows, table: str, rows_per_shard: int) -> Iterator[pl.DataFrame]:
+    """The rows in order, in blocks of about `rows_per_shard` that split no example.
+
+    A block reads those parts that hold examples of it, so parts of neighbouring examples are read in linear time.
+    """
+    if isinstance(given, pl.DataFrame):
+        rows = contract_rows(given, table)
         lengths = rows["example_id"].rle().struct.field("len").to_numpy().astype(np.int64)
         ends = [0, *np.cumsum(lengths).tolist()]
         blocks = [(ends[start], ends[end]) for start, end in cuts(lengths, rows_per_shard)]
         yield from (rows[start:end] for start, end in blocks or [(0, 0)])
         return
-    to_contract(pl.DataFrame(schema=frame.collect_schema()), table)  # refuses wrong types before ids are cast
-    frame = frame.with_columns(pl.col("example_id").cast(pl.String))
-    ranges = list(example_ranges([collect(frame.group_by("example_id").len())], rows_per_shard))
+    parts = [given] if isinstance(given, pl.LazyFrame) else list(given)
+    to_contract(pl.DataFrame(schema=parts[0].collect_schema()), table)  # refuses wrong types before ids are cast
+    parts = [part.with_columns(pl.col("example_id").cast(pl.String)) for part in parts]
+    counts = [collect(part.group_by("example_id").len()) for part in parts]
+    ranges = list(example_ranges(counts, rows_per_shard))
     if len(ranges) <= 1:
-        yield from sorted_blocks(collect(frame), table, rows_per_shard)
+        yield from sorted_blocks(collect(pl.concat(parts)), table, rows_per_shard)
         return
+    ends = [(ids.min(), ids.max()) for ids in (count["example_id"] for count in counts)]
     for low, high in ranges:
-        rows = collect(frame.filter(pl.col("example_id").is_between(pl.lit(low), pl.lit(high))))
-        yield contract_rows(rows, table)
+        of_range = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
+        holding = [
+            part
+            for part, (first, last) in zip(parts, ends, strict=True)
+            if first is not None and first <= high and last >= low
+        ]
+        yield contract_rows(collect(pl.concat(holding).filter(of_range)), table)
