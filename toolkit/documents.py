@@ -10,34 +10,33 @@ from typing import Any
 
 from toolkit.errors import ThinkbackError, first_line
 
-DEEP = "it is nested too deeply"
+
+def unreadable(error: RecursionError | ValueError) -> str:
+    """Why a parser gave up."""
+    return "it is nested too deeply" if isinstance(error, RecursionError) else first_line(error)
 
 
-def read_text(path: str | Path, what: str, kind: type[ThinkbackError] = ThinkbackError) -> str:
-    """The text of a file, without a byte order mark. `what` names it in errors, which are of `kind`."""
+def read_text(path: str | Path, what: str) -> str:
+    """The text of a file, without a byte order mark. `what` names it in errors."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise kind(f"cannot read {what}: it is not UTF-8 text") from None
+        raise ThinkbackError(f"cannot read {what}: it is not UTF-8 text") from None
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
-        raise kind(f"cannot read {what}: {first_line(error)}") from None
+        raise ThinkbackError(f"cannot read {what}: {first_line(error)}") from None
 
 
-def parse_toml(
-    text: str, what: str, kind: type[ThinkbackError] = ThinkbackError, parse_float: Callable[[str], Any] = float
-) -> dict[str, Any]:
-    """The tables of a TOML text. `what` names it in errors, which are of `kind`."""
+def parse_toml(text: str, what: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """The tables of a TOML text. `what` names it in errors."""
     try:
         return tomllib.loads(text, parse_float=parse_float)
     except (RecursionError, ValueError) as error:  # Python reads no integer of thousands of digits
-        why = DEEP if isinstance(error, RecursionError) else first_line(error)
-        raise kind(f"{what} is not valid TOML: {why}") from None
+        raise ThinkbackError(f"{what} is not valid TOML: {unreadable(error)}") from None
 
 
-def parse_json(text: str, what: str, kind: type[ThinkbackError] = ThinkbackError) -> Any:
-    """The value of a JSON text. `what` names it in errors, which are of `kind`."""
+def parse_json(text: str, what: str) -> Any:
+    """The value of a JSON text. `what` names it in errors."""
     try:
         return json.loads(text)
     except (RecursionError, ValueError) as error:
-        why = DEEP if isinstance(error, RecursionError) else first_line(error)
-        raise kind(f"{what} is not valid JSON: {why}") from None
+        raise ThinkbackError(f"{what} is not valid JSON: {unreadable(error)}") from None

@@ -84,3 +84,14 @@ def errors_begin(prefix: str) -> Iterator[None]:
         yield
     except ThinkbackError as error:
         raise ThinkbackError(f"{prefix}{error}") from None
+
+
+@contextmanager
+def own_code(what: str, happens: str = "fails") -> Iterator[None]:
+    """Whatever a user's own code raises within, an exit included, becomes one line: `what` fails, and why."""
+    try:
+        yield
+    except ThinkbackError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ThinkbackError(f"{what} {happens}: {type(error).__name__}: {first_line(error)}") from error

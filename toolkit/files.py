@@ -75,14 +75,20 @@ def _in_the_place_of(path: str | Path, force: bool, make: Callable[..., str], mo
         check_replaceable(target, force, str(path))  # someone may have made it meanwhile
         _swap(temporary, target)
     except BaseException as error:
-        full = shutil.disk_usage(target.parent).free < FULL
+        full = isinstance(error, Exception) and _is_full(target.parent)  # each library says it in its own way
         remove(temporary)
         _remove_parents(made)
-        if full and isinstance(error, Exception):  # each library says it in its own way
+        if full:
             raise ThinkbackError(f"cannot write `{path}`: no space left on the disk") from error
         raise
     finally:
         place.let_go()
+
+
+def _is_full(folder: Path) -> bool:
+    with suppress(OSError):  # it may be gone by now
+        return shutil.disk_usage(folder).free < FULL
+    return False
 
 
 def check_replaceable(

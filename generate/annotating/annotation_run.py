@@ -60,8 +60,8 @@ def add(
 
     `started` is told how many traces were done before, and gives a function to count more with. `with_failures` leaves
     out, for good, traces about which a call fails now, whatever the reason. `allow_keys`: environment variables whose
-    key may go to whatever server the recipe names. ThinkbackError for all
-    that ends a run early: the log is as it was then, and the same command goes on.
+    key may go to whatever server the recipe names. ThinkbackError for all that ends a run early: the log is as it was
+    then, and the same command goes on.
     """
     opens = open_engine or (lambda own: own.engine_settings().opened(own, allow_keys))
     todo = [one for one in plan.todo if one.traces.height]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from toolkit import documents
-from toolkit.errors import ThinkbackError, shown, suggest
+from toolkit.errors import ThinkbackError, errors_begin, shown, suggest
 from toolkit.settings import Checked, from_table, setting
 
 SHIPPED = Path(__file__).resolve().parent / "shipped"
@@ -49,13 +49,9 @@ def read_toml(recipe: str | Path, settings: Sequence[str] = ()) -> tuple[dict[st
     return top, path
 
 
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> AbstractContextManager[None]:
     """Errors begin with the recipe's file."""
-    try:
-        yield
-    except ThinkbackError as error:
-        raise ThinkbackError(f"recipe `{path.name}`: {error}") from None
+    return errors_begin(f"recipe `{path.name}`: ")
 
 
 def parse_toml(path: Path) -> dict[str, Any]:

@@ -141,9 +141,7 @@ class Trajectory:
     def chosen(self, select: Select) -> np.ndarray:
         """Place of the chosen trace at each step, 0 to S: int32 (E, S + 1); -1 where nothing is predicted."""
         if select not in self._chosen:
-            trusted = vars(type(select)).get("trusted", False)
-            seen = self.revealed if trusted else self.revealed.shown(select.reads)
-            place = select.place(seen).astype(np.int32)
+            place = select.place(select.shown(self.revealed)).astype(np.int32)
             nothing = np.full((len(place), 1), NONE, dtype=np.int32)
             self._chosen[select] = np.concatenate([nothing, place], axis=1)
         return self._chosen[select]

@@ -12,7 +12,7 @@ from replay.data.contents import Contents
 from replay.data.needs import Needs, revisions, slice_name
 from replay.engine.calls import PolicyPath
 from replay.engine.mixing import gain
-from replay.kinds.oracle_rules import RULES, OracleRule
+from replay.kinds.oracle_rules import CHOOSING, MATCHING, RULES, OracleRule
 from replay.kinds.sample import Sample
 from replay.policies.base import Evaluator, Policy, Ranking, Stage, errors_of
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
@@ -143,8 +143,8 @@ class Oracle(Policy):
         """What its rule chooses."""
         if self.parts:
             base, then = (on.path(part) for part in self.parts)
-            return self.choosing.match(float(self.rate or 0.0), base, then, on.chosen_by(self), self.columns)
-        return self.choosing.choose(on.block, None if self.base is None else str(self.base), self.of)
+            return MATCHING[self.rule].match(float(self.rate or 0.0), base, then, on.chosen_by(self), self.columns)
+        return CHOOSING[self.rule].choose(on.block, None if self.base is None else str(self.base), self.of)
 
     def _gain(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
         base, then = (on.path(part) for part in self.parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -35,14 +36,6 @@ class OracleRule:
     """Whether it ranks all examples of a run."""
     says: ClassVar[str] = "an oracle looks at all of `of`"
 
-    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
-        """What it chooses of the pools and actions in `of`."""
-        raise NotImplementedError
-
-    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
-        """Both paths together; `on` (E,): the examples on which it intervenes; `columns`: those that the two bring."""
-        raise NotImplementedError
-
     def rows(self, block: LogBlock, base: object, of: Sequence[str]) -> pl.DataFrame:
         """Every trace that it looks at on the one example of a block."""
         names = [*([str(base)] if self.needs_base else []), *slice_names(block, str(base), of)]
@@ -51,12 +44,30 @@ class OracleRule:
         return pl.DataFrame(rows, schema=schema)
 
 
+class ChoosingRule(OracleRule, ABC):
+    """A rule that chooses among logged traces."""
+
+    @abstractmethod
+    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
+        """What it chooses of the pools and actions in `of`."""
+
+
+class MatchingRule(OracleRule, ABC):
+    """A rule that matches two policies at a rate."""
+
+    matched = True
+
+    @abstractmethod
+    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+        """Both paths together; `on` (E,): the examples on which it intervenes; `columns`: those that the two bring."""
+
+
 def slice_names(block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[str, ...]:
     """The block's slices behind `of`, in its order: a pool's own name, or an action's with its base."""
     return tuple(name if name in block.pools else slice_name(name, str(base)) for name in of)
 
 
-class AnyRight(OracleRule):
+class AnyRight(ChoosingRule):
     """The first right trace of `of` in its order, then by sample index, else the first of all.
 
     With a graded measure in place of correctness, the first trace with the highest value. Pays every trace of `of`, the
@@ -113,7 +124,7 @@ class Candidate:
     tokens: np.ndarray  # (E,) mean total tokens, infinite where not logged
 
 
-class BestAction(OracleRule):
+class BestAction(ChoosingRule):
     """The highest correctness among the base and every logged trace of `of`; it pays what it chooses.
 
     Ties: base, then fewer total tokens, then name, then sample index.
@@ -166,10 +177,9 @@ class BestExpectedAction(BestAction):
     together = True
 
 
-class MatchedRate(OracleRule):
+class MatchedRate(MatchingRule):
     """`then` on the examples that gain most from it; both policies are needed on each."""
 
-    matched = True
     sees_all = True
     says: ClassVar[str] = "whether it intervenes depends on all examples of a run"
 
@@ -180,11 +190,10 @@ class MatchedRate(OracleRule):
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
 
 
-class MatchedRandom(OracleRule):
+class MatchedRandom(MatchingRule):
     """The coin: the mean of both policies, weighted by the rate."""
 
     sees_gold = False
-    matched = True
     says: ClassVar[str] = "the mean of both policies"
 
     def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
@@ -192,13 +201,13 @@ class MatchedRandom(OracleRule):
         return mixture(rate, base, then, columns)
 
 
-RULES: Mapping[str, OracleRule] = {
+CHOOSING: Mapping[str, ChoosingRule] = {
     "any": AnyRight(),
     "action": BestAction(),
     "expected_action": BestExpectedAction(),
-    "matched_rate": MatchedRate(),
-    "matched_random": MatchedRandom(),
 }
+MATCHING: Mapping[str, MatchingRule] = {"matched_rate": MatchedRate(), "matched_random": MatchedRandom()}
+RULES: Mapping[str, OracleRule] = {**CHOOSING, **MATCHING}
 
 
 def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_attempts: bool) -> Candidate:

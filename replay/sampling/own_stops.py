@@ -20,7 +20,7 @@ import numpy as np
 from replay.sampling.known import STOPS
 from replay.sampling.prefix import SCORES, VOTES, Prefix
 from replay.sampling.stops import StopRule, names_read
-from toolkit.errors import ThinkbackError, first_line, require_known, shown
+from toolkit.errors import ThinkbackError, own_code, require_known, shown
 from toolkit.settings import from_table
 
 SHAPE = "a stopping rule is a frozen dataclass with a method `holds(self, seen)`"
@@ -86,12 +86,8 @@ def stop_from(table: object, own: Mapping[str, type]) -> StopRule:
     known: dict[str, type] = {**STOPS, **own}
     require_known(name, known, f"unknown stopping rule `{name}`")
     values = {key: value for key, value in table.items() if key != "rule"}
-    try:
+    with own_code(f"stopping rule `{name}`"):
         return stop_rule(from_table(known[name], values, "stop"))
-    except ThinkbackError:
-        raise
-    except (Exception, SystemExit) as error:  # a user's own code runs here
-        raise ThinkbackError(f"stopping rule `{name}` fails: {type(error).__name__}: {first_line(error)}") from error
 
 
 def own_rules(rules: str | Path | Iterable[type] | None) -> dict[str, type]:
@@ -115,10 +111,8 @@ def own_rules(rules: str | Path | Iterable[type] | None) -> dict[str, type]:
         raise ThinkbackError(f"{path} is not a Python file; stopping rules live in a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up by name
-    try:
+    with own_code(str(path), "does not load"):
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise ThinkbackError(f"{path} does not load: {type(error).__name__}: {first_line(error)}") from error
     mine = [item for _, item in inspect.getmembers(module, inspect.isclass) if item.__module__ == module.__name__]
     found = {item.__name__: cast(type, item) for item in mine if is_own_rule(item)}
     almost = next((item.__name__ for item in mine if hasattr(item, "holds") and item.__name__ not in found), None)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from replay.sampling.prefix import SCORES, VOTES, DeclaredPrefix, Prefix
-from toolkit.errors import ThinkbackError, errors_begin, first_line, require_known, shown
+from toolkit.errors import ThinkbackError, errors_begin, own_code, require_known, shown
 from toolkit.settings import check, setting
 
 TOLERANCE = 1e-9
@@ -283,14 +283,8 @@ def lead_probability(first: int, second: int) -> float:
 
 def decisions(rule: StopRule, seen: Prefix) -> np.ndarray:
     """What a rule says of every example and step: bool (E, S). Raises ThinkbackError when it fails."""
-    try:
+    with own_code(f"stopping rule `{rule.name}`"):
         decided = np.asarray(rule.holds(rule.shown(seen)))
-    except ThinkbackError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise ThinkbackError(
-            f"stopping rule `{rule.name}` fails: {type(error).__name__}: {first_line(error)}"
-        ) from error
     if decided.shape != seen.traces.shape or decided.dtype != bool:
         raise ThinkbackError(
             f"stopping rule `{rule.name}` gives {decided.dtype} of shape {decided.shape}; `holds` must give "

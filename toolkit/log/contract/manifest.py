@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from toolkit.documents import DEEP
-from toolkit.errors import first_line, shown
+from toolkit.documents import unreadable
+from toolkit.errors import shown
 from toolkit.log.contract.problems import LogError
 from toolkit.log.contract.schema import FORMAT, HIDDEN, SCHEMAS, VERSION, kind_of
 
@@ -75,9 +75,8 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     try:
         content = json.loads(data.decode("utf-8-sig"))
     except (RecursionError, ValueError) as error:
-        reason = DEEP if isinstance(error, RecursionError) else first_line(error)
         raise LogError(
-            f"`{where}` is not valid JSON ({reason}): restore it, or remove it to read the log as unsealed"
+            f"`{where}` is not valid JSON ({unreadable(error)}): restore it, or remove it to read the log as unsealed"
         ) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else content
