@@ -12,7 +12,8 @@ from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import ThinkbackError
 from toolkit.stats.bootstrap import add_products, product_threads
 from toolkit.stats.compare import Summary, summarise
-from toolkit.stats.outcomes import CHUNK, Floats, Ints, OutcomeBlock
+from toolkit.stats.kept import Floats, Ints
+from toolkit.stats.outcomes import CHUNK, OutcomeBlock
 from toolkit.stats.resamples import MOST_RESAMPLES, Resamples, Settings
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.outcomes import CHUNK, Floats, Ints
+from toolkit.stats.kept import Floats, Ints
+from toolkit.stats.outcomes import CHUNK
 from toolkit.stats.resamples import Resamples, Settings
 
 RESAMPLES_AT_ONCE = 64

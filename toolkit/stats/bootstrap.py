@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from toolkit.stats.outcomes import Floats, Ints
+from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.resamples import COUNT_ROWS, THREADS, Counts, Resamples
 from toolkit.stats.scan import SUM_BITS, Scan, Units, significant
 

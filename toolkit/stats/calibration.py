@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.stats.outcomes import Floats
+from toolkit.stats.kept import Floats
 
 BINS = 10
 

@@ -13,7 +13,8 @@ from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.notes import Note
 from toolkit.stats.intervals import newcombe, wilson
-from toolkit.stats.outcomes import Blocks, Floats
+from toolkit.stats.kept import Floats
+from toolkit.stats.outcomes import Blocks, Store
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample, read_sample
 from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, resample, resampled_values
@@ -54,7 +55,7 @@ class Summary:
 
 
 def summarise(
-    blocks: Blocks,
+    outcomes: Blocks | Store,
     policies: Sequence[str],
     *,
     labels: Sequence[str] | None = None,
@@ -66,14 +67,14 @@ def summarise(
 ) -> Summary:
     """Summary and comparisons of policies on the same examples.
 
-    `blocks` starts the one pass over the outcomes. Every policy is compared with `baseline` (if any) and with the
-    leader: the best by `metric`, then the lower cost (`toolkit.stats.order`), then the order given, among `leaders`
-    (default: all; leave out oracles, which see gold). `columns` says what the columns of outcomes mean.
+    `outcomes` are a store, or start the one pass over blocks of them. Every policy is compared with `baseline` (if any)
+    and with the leader: the best by `metric`, then the lower cost (`toolkit.stats.order`), then the order given, among
+    `leaders` (default: all; leave out oracles, which see gold). `columns` says what the columns of outcomes mean.
     Raises ThinkbackError for unknown names, a metric that does not rank, blocks of the wrong shape, or no example.
     """
     base = [] if baseline is None else _numbers(policies, [baseline])
     among = range(len(policies)) if leaders is None else _numbers(policies, leaders)
-    sample = read_sample(blocks, policies, labels, settings, columns, metric)
+    sample = read_sample(outcomes, policies, labels, settings, columns, metric)
     ranking = [one.name for one in sample.metrics if one.column.quality]
     if metric not in ranking and metric != ACCURACY:
         raise ThinkbackError(f"policies cannot be ranked by `{metric}`: {suggest(metric, ranking)}")
@@ -97,7 +98,7 @@ def summarise(
 
 
 def draws(
-    blocks: Blocks,
+    outcomes: Blocks | Store,
     policies: Sequence[str],
     metric: str,
     *,
@@ -109,7 +110,7 @@ def draws(
 
     The resamples are those of `summarise` with the same settings: columns belong together across policies and metrics.
     """
-    sample = read_sample(blocks, policies, labels, settings, columns, metric)
+    sample = read_sample(outcomes, policies, labels, settings, columns, metric)
     names = [m.name for m in sample.metrics]
     if metric not in names:
         raise ThinkbackError(f"unknown {argument('metric')} {metric!r}: {suggest(metric, names)}")

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.stats.outcomes import Floats, Ints
+from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.resamples import check_level
 
 ZERO = 1e-12

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolkit.columns import COLUMNS, OutcomeColumn, find, row_of
-from toolkit.stats.outcomes import Chunk, Floats, Ints
+from toolkit.stats.kept import Floats, Ints
+from toolkit.stats.outcomes import Chunk
 from toolkit.stats.resamples import Settings
 
 SECONDS_PER_HOUR = 3600.0

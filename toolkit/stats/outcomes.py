@@ -1,37 +1,23 @@
-"""The outcomes of a run: blocks that are checked at the door, read once, kept compact, given back by column and policy.
-
-Values are kept exactly, in the smallest of three types. What exceeds `KEEP_BYTES` goes to a temporary file, from which
-only the policies that are wanted are read: work on policies in groups reads the outcomes once, not once a group.
-"""
+"""The outcomes of a run: pieces of neighbouring examples, given back chunk by chunk, by column and policy."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import ThinkbackError, listed
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from toolkit.stats.kept import Floats, Ints, Keeper, Slab
 
 CHUNK = 4096
 """Examples (or resampling units) worked on at once. Part of the definition of the resamples: do not vary it."""
 
-KEEP_BYTES = 512 * 2**20
-"""Outcomes are kept in memory up to this size; what follows goes to a temporary file."""
-
 PIECE_BYTES = 64 * 2**20
 """Outcomes (as float64) that are put together before they are kept; only memory and speed depend on it."""
-
-NULL = 255
-"""A null among values kept as bytes."""
 
 Key = str | int
 """A column of outcomes, or the number of a label whose predicted share is meant."""
@@ -120,147 +106,123 @@ def _check(block: OutcomeBlock, policies: int, labels: int | None) -> None:
             )
 
 
+class Piece(Protocol):
+    """Neighbouring examples of every policy."""
+
+    @property
+    def size(self) -> int:
+        """How many examples."""
+        ...
+
+    @property
+    def keys(self) -> Collection[Key]:
+        """Columns that there are."""
+        ...
+
+    def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
+        """A column, or a label's predicted shares, of some policies in ascending order and of the examples from `start`
+        up to `stop`, (policies, E).
+        """
+        ...
+
+
 @dataclass(frozen=True, eq=False)
-class Slab:
-    """One column of a piece, (P, E): an array, or where it lies in the file."""
+class KeptPiece:
+    """A piece whose columns are tables with a row for each policy, which `keeper` keeps."""
 
-    array: NDArray[Any] | None
-    dtype: np.dtype[Any]
-    width: int  # examples
-    file: int = -1  # descriptor
-    offset: int = 0
+    size: int
+    slabs: Mapping[Key, Slab]
+    keeper: Keeper
 
-    def rows(self, policies: Ints) -> Floats:
-        """Values of some policies in ascending order, (policies, E) float64, NaN for null."""
-        found = self._read(policies) if self.array is None else self.array[policies]
-        out = found.astype(np.float64)
-        if self.dtype == np.uint8:
-            out[found == NULL] = np.nan
-        return out
+    @property
+    def keys(self) -> Collection[Key]:
+        """Columns that there are."""
+        return self.slabs.keys()
 
-    def _read(self, policies: Ints) -> NDArray[Any]:
-        found = np.empty((len(policies), self.width), self.dtype)
-        bytes_each = self.width * self.dtype.itemsize
-        breaks = np.flatnonzero(np.diff(policies) != 1) + 1
-        for run in np.split(np.arange(len(policies)), breaks):
-            start = self.offset + int(policies[run[0]]) * bytes_each
-            data = os.pread(self.file, len(run) * bytes_each, start)
-            found[run[0] : run[-1] + 1] = np.frombuffer(data, self.dtype).reshape(len(run), self.width)
-        return found
+    def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
+        """A column of some policies and examples, (policies, E)."""
+        return self.slabs[key].rows(policies, start, stop)
 
 
+@dataclass(frozen=True, eq=False)
 class Chunk:
-    """Up to CHUNK examples of every policy."""
+    """Up to CHUNK examples of every policy: pieces, each from one of its examples up to another."""
 
-    def __init__(self) -> None:
-        self.unit: Ints = np.zeros(0, np.int64)
-        self.gold: NDArray[np.int64] | None = None
-        self.judged = np.zeros(0, bool)  # (E,) some policy is judged
-        self.pieces: list[dict[Key, Slab]] = []
+    unit: Ints
+    gold: NDArray[np.int64] | None
+    policies: int
+    parts: tuple[tuple[Piece, int, int], ...]
 
     def __len__(self) -> int:
         return len(self.unit)
 
     def values(self, key: Key, policies: Ints) -> Floats:
         """A column, or a label's predicted shares, of some policies in ascending order, (policies, E)."""
-        return np.concatenate([piece[key].rows(policies) for piece in self.pieces], axis=1)
+        found = [piece.values(key, policies, start, stop) for piece, start, stop in self.parts]
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
     def has(self, key: Key) -> bool:
         """Whether there is such a column."""
-        return key in self.pieces[0]
+        return key in self.parts[0][0].keys
 
-    def add(self, blocks: Sequence[OutcomeBlock], slabs: dict[Key, Slab]) -> None:
-        """Take in the next examples, whose columns lie in `slabs`."""
-        for block in blocks:
-            correct = block.values.get("correct")
-            judged = np.ones(len(block), bool) if correct is None else ~np.isnan(correct).all(axis=0)
-            self.unit = np.concatenate([self.unit, block.unit])
-            self.judged = np.concatenate([self.judged, judged])
-            if block.gold is not None:
-                gold = np.asarray(block.gold, np.int64)
-                self.gold = gold if self.gold is None else np.concatenate([self.gold, gold])
-        self.pieces.append(slabs)
+    @cached_property
+    def judged(self) -> NDArray[np.bool_]:
+        """Whether some policy is judged (E,)."""
+        if not self.has("correct"):
+            return np.ones(len(self), bool)
+        return np.asarray(~np.isnan(self.values("correct", np.arange(self.policies))).all(axis=0))
 
 
 class Store:
-    """Every example of a run in chunks of exactly CHUNK (the last may be smaller), however the blocks are cut."""
+    """Every example of a run in chunks of exactly CHUNK (the last may be smaller), however the pieces are cut.
 
-    def __init__(self, blocks: Blocks) -> None:
-        self.chunks: list[Chunk] = []
-        self.keys: tuple[str, ...] = ()
-        self._file: IO[bytes] | None = None
-        self._written = 0
-        self._held = 0
+    `policies`: how many there are; `keys`: numeric columns.
+    """
+
+    def __init__(
+        self, pieces: Sequence[Piece], unit: Ints, gold: NDArray[np.int64] | None, policies: int, keys: Sequence[str]
+    ) -> None:
+        self.policies, self.keys, self.unit, self.chunks = policies, tuple(keys), unit, list[Chunk]()
+        ends = np.cumsum([0, *(piece.size for piece in pieces)])
+        for first in range(0, len(unit), CHUNK):
+            last = min(first + CHUNK, len(unit))
+            inside = range(int(np.searchsorted(ends, first, "right")) - 1, int(np.searchsorted(ends, last, "left")))
+            parts = tuple(
+                (pieces[i], int(max(first - ends[i], 0)), int(min(last - ends[i], pieces[i].size))) for i in inside
+            )
+            own = None if gold is None else gold[first:last]
+            self.chunks.append(Chunk(unit[first:last], own, policies, parts))
+
+    @classmethod
+    def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None) -> Store:
+        """The outcomes of blocks, which are read once and kept compact."""
+        keeper = Keeper()
+        pieces: list[Piece] = []
         pending: list[OutcomeBlock] = []
-        room = CHUNK  # examples until the chunk is full
-        size = 0
-        for block in blocks():
-            self.keys = self.keys or tuple(block.values)
+        units, golds, size = [np.zeros(0, np.int64)], list[NDArray[Any]](), 0
+        keys: tuple[str, ...] = ()
+        for block in checked(blocks, policies, labels)():
+            keys = keys or tuple(block.values)
+            units.append(block.unit)
+            if block.gold is not None:
+                golds.append(np.asarray(block.gold, np.int64))
             most = max(1, PIECE_BYTES * len(block) // max(block.nbytes, 1))
-            start = 0
-            while start < len(block):
-                part = block.cut(start, min(len(block), start + room, start + most))
-                start += len(part)
-                room -= len(part)
-                size += part.nbytes
+            for start in range(0, len(block), most):
+                part = block.cut(start, min(len(block), start + most))
                 pending.append(part)
-                if room == 0 or size >= PIECE_BYTES:
-                    self._keep(pending)
+                size += part.nbytes
+                if size >= PIECE_BYTES:
+                    pieces.append(_kept(pending, keys, keeper))
                     pending, size = [], 0
-                    room = room or CHUNK
         if pending:
-            self._keep(pending)
-
-    @property
-    def unit(self) -> Ints:
-        """Resampling unit of every example (E,)."""
-        return np.concatenate([c.unit for c in self.chunks]) if self.chunks else np.zeros(0, np.int64)
-
-    def _keep(self, blocks: list[OutcomeBlock]) -> None:
-        """Keep blocks that lie within one chunk as one piece of it."""
-        if not self.chunks or len(self.chunks[-1]) == CHUNK:
-            self.chunks.append(Chunk())
-        values = ((key, np.concatenate([b.values[key] for b in blocks], axis=1)) for key in self.keys)
-        slabs: dict[Key, Slab] = {key: self._slab(table) for key, table in values}
-        shares = [b.predicted for b in blocks if b.predicted is not None]
-        for label in range(shares[0].shape[2] if shares else 0):
-            slabs[label] = self._slab(np.concatenate([s[:, :, label] for s in shares], axis=1))
-        self.chunks[-1].add(blocks, slabs)
-
-    def _slab(self, values: Floats) -> Slab:
-        array = _compact(values)
-        if self._held + array.nbytes <= KEEP_BYTES:
-            self._held += array.nbytes
-            return Slab(array, array.dtype, array.shape[1])
-        try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 -- open as long as the store
-                weakref.finalize(self, self._file.close)
-            data = memoryview(array.tobytes())
-            offset = self._written
-            while data:
-                data = data[self._file.write(data) :]
-        except OSError as error:
-            raise ThinkbackError(
-                f"cannot write outcomes to a temporary file in {tempfile.gettempdir()} ({error.strerror}): "
-                "free space there, or set TMPDIR to another folder"
-            ) from None
-        self._written += array.nbytes
-        return Slab(None, array.dtype, array.shape[1], self._file.fileno(), offset)
+            pieces.append(_kept(pending, keys, keeper))
+        return cls(pieces, np.concatenate(units), np.concatenate(golds) if golds else None, policies, keys)
 
 
-def _compact(values: Floats) -> NDArray[Any]:
-    """The same values as bytes (255 for null), float32 or float64: the smallest that is exact."""
-    null = np.isnan(values)
-    filled = np.where(null, 0.0, values)
-    if filled.size and filled.min() >= 0 and filled.max() < NULL:
-        small = filled.astype(np.uint8)
-        if np.array_equal(small, filled):
-            small[null] = NULL
-            return small
-    with np.errstate(over="ignore"):
-        narrow = filled.astype(np.float32)
-    if np.array_equal(narrow, filled):
-        narrow[null] = np.nan
-        return narrow
-    return np.array(values, np.float64)
+def _kept(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> KeptPiece:
+    """Blocks as one piece."""
+    slabs: dict[Key, Slab] = {key: keeper.keep(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in keys}
+    shares = [b.predicted for b in blocks if b.predicted is not None]
+    for label in range(shares[0].shape[2] if shares else 0):
+        slabs[label] = keeper.keep(np.concatenate([s[:, :, label] for s in shares], axis=1))
+    return KeptPiece(sum(map(len, blocks)), slabs, keeper)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from toolkit.errors import ThinkbackError, argument, shown
 from toolkit.settings import check, setting
-from toolkit.stats.outcomes import CHUNK, Ints
+from toolkit.stats.kept import Ints
+from toolkit.stats.outcomes import CHUNK
 
 METHODS = ("percentile", "bca")
 

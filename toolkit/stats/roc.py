@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from toolkit.errors import ThinkbackError
 from toolkit.stats.arrays import Interval, interval, unit_numbers
 from toolkit.stats.intervals import ResampledValues
-from toolkit.stats.outcomes import Floats
+from toolkit.stats.kept import Floats
 from toolkit.stats.resamples import THREADS, Counts, Resamples, Settings
 
 GATHER_BYTES = 64 * 2**20

@@ -11,9 +11,10 @@ import numpy as np
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError
 from toolkit.stats.intervals import MIN_EVENTS
+from toolkit.stats.kept import Floats
 from toolkit.stats.metrics import Metric, Statistic, catalogue
 from toolkit.stats.order import cost_column, rank_key
-from toolkit.stats.outcomes import Blocks, Floats, Store, checked
+from toolkit.stats.outcomes import Blocks, Store
 from toolkit.stats.resamples import Settings
 from toolkit.stats.scan import SCAN_ROWS, Scan, Units, scan_statistics
 from toolkit.stats.series import SeriesPlan
@@ -103,19 +104,22 @@ class WholeSample:
 
 
 def read_sample(
-    blocks: Blocks,
+    outcomes: Blocks | Store,
     policies: Sequence[str],
     labels: Sequence[str] | None,
     settings: Settings,
     columns: Sequence[OutcomeColumn],
     metric: str,
 ) -> WholeSample:
-    """The whole sample, from one pass over the blocks. The `metric` that ranks gives every policy a row."""
+    """The whole sample, from one pass over the outcomes. The `metric` that ranks gives every policy a row."""
     twice = sorted({p for p in policies if list(policies).count(p) > 1}) if len(set(policies)) < len(policies) else []
     if not policies or twice:
         what = f"two policies are called `{twice[0]}`: rename one" if twice else "no policy to summarise"
         raise ThinkbackError(what)
-    store = Store(checked(blocks, len(policies), None if labels is None else len(labels)))
+    if isinstance(outcomes, Store):
+        store = outcomes
+    else:
+        store = Store.of_blocks(outcomes, len(policies), None if labels is None else len(labels))
     if not store.chunks:
         raise ThinkbackError("no example to summarise: every one was left out")
     keys, everyone = store.keys, range(len(policies))

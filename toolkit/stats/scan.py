@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.stats.kept import Floats
 from toolkit.stats.metrics import Statistic, statistic_rows
-from toolkit.stats.outcomes import CHUNK, Floats, Store
+from toolkit.stats.outcomes import CHUNK, Store
 
 SCAN_ROWS = 256
 """Statistics built at once in the first pass; only memory depends on it."""

@@ -17,8 +17,8 @@ import numpy as np
 from toolkit.progress import progress
 from toolkit.stats.bootstrap import ResampledSums, resampled_sums
 from toolkit.stats.intervals import ResampledValues, acceleration
+from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.metrics import Metric
-from toolkit.stats.outcomes import Floats, Ints
 from toolkit.stats.resamples import THREADS, Resamples, Settings
 from toolkit.stats.scan import SUM_BITS, Scan, Units, significant
 

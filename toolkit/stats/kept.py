@@ -1,0 +1,113 @@
+"""Tables of numbers, kept exactly in the smallest type: in memory up to a size, then in a temporary file.
+
+From the file only the rows that are wanted are read, so that work on policies in groups reads each once.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.errors import ThinkbackError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+KEEP_BYTES = 512 * 2**20
+"""Tables are kept in memory up to this size; what follows goes to a temporary file."""
+
+NULL = 255
+"""A null among values kept as bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Slab:
+    """One table (R, E): a number where all values are that one, an array, or where it lies in the file."""
+
+    array: NDArray[Any] | None
+    dtype: np.dtype[Any]
+    width: int  # examples
+    file: int = -1  # descriptor
+    offset: int = 0
+    value: float | None = None
+
+    def rows(self, numbers: Ints, start: int = 0, stop: int | None = None) -> Floats:
+        """Some of the rows, from one example up to another, (rows, E) float64, NaN for null."""
+        here = slice(start, self.width if stop is None else stop)
+        if self.value is not None:
+            return np.full((len(numbers), here.stop - start), self.value)
+        found = self._read(numbers)[:, here] if self.array is None else self.array[numbers, here]
+        out = found.astype(np.float64)
+        if self.dtype == np.uint8:
+            out[found == NULL] = np.nan
+        return out
+
+    def _read(self, numbers: Ints) -> NDArray[Any]:
+        found = np.empty((len(numbers), self.width), self.dtype)
+        bytes_each = self.width * self.dtype.itemsize
+        breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
+        for run in np.split(np.arange(len(numbers)), breaks):
+            start = self.offset + int(numbers[run[0]]) * bytes_each
+            data = os.pread(self.file, len(run) * bytes_each, start)
+            found[run[0] : run[-1] + 1] = np.frombuffer(data, self.dtype).reshape(len(run), self.width)
+        return found
+
+
+class Keeper:
+    """Keeps tables as long as it lives."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._written = 0
+        self._held = 0
+
+    def keep(self, values: Floats) -> Slab:
+        """A table (R, E), exactly. ThinkbackError where the temporary file can't be written."""
+        array = _compact(values)
+        if isinstance(array, float):
+            return Slab(None, np.dtype(np.float64), values.shape[1], value=array)
+        if self._held + array.nbytes <= KEEP_BYTES:
+            self._held += array.nbytes
+            return Slab(array, array.dtype, array.shape[1])
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 -- open as long as the keeper
+                weakref.finalize(self, self._file.close)
+            data = memoryview(array.tobytes())
+            offset = self._written
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError as error:
+            raise ThinkbackError(
+                f"cannot write outcomes to a temporary file in {tempfile.gettempdir()} ({error.strerror}): "
+                "free space there, or set TMPDIR to another folder"
+            ) from None
+        self._written += array.nbytes
+        return Slab(None, array.dtype, array.shape[1], self._file.fileno(), offset)
+
+
+def _compact(values: Floats) -> NDArray[Any] | float:
+    """The same values as one number, bytes (255 for null), float32 or float64: the smallest that is exact."""
+    if values.size and (values == values.flat[0]).all():
+        return float(values.flat[0])
+    null = np.isnan(values)
+    if values.size and null.all():
+        return float("nan")
+    filled = np.where(null, 0.0, values)
+    if filled.size and filled.min() >= 0 and filled.max() < NULL:
+        small = filled.astype(np.uint8)
+        if np.array_equal(small, filled):
+            small[null] = NULL
+            return small
+    with np.errstate(over="ignore"):
+        narrow = filled.astype(np.float32)
+    if np.array_equal(narrow, filled):
+        narrow[null] = np.nan
+        return narrow
+    return np.array(values, np.float64)
