@@ -128,7 +128,7 @@ def concerns(notes: Iterable[Note]) -> list[tuple[Any, ...]]:
 def run(log: Path) -> dict[str, Any]:
     result = replay.run(log, POLICIES, baseline="first", by=["split"], resamples=20)
     ranked = _ranked(result, 0.01)
-    frames = {"outcomes": result.outcomes, "summary": result.summary, "comparisons": result.comparisons}
+    frames = {"outcomes": result.outcomes.collect(), "summary": result.summary, "comparisons": result.comparisons}
     return {name: frame.to_dicts() for name, frame in frames.items()} | {
         "dropped": sorted(result.dropped),
         "left out": sorted(result.excluded),

@@ -164,7 +164,7 @@ def test_columns_of_parts_are_in_the_outcomes(
     pools = {"n3": {"e1": [("A", 0.4), ("A", 0.4), ("B", 0.1)], "e2": [("B", 0.2), ("A", 0.6), ("B", 0.8)]}}
     made = tables(pools, {"e1": "A", "e2": "B"})
     made["examples"] = made["examples"].with_columns(hard=pl.Series([0.0, 1.0]))
-    found = run(write_log(tmp_path / "log", name="parts", tables=made), PARTS, resamples=20).outcomes
+    found = run(write_log(tmp_path / "log", name="parts", tables=made), PARTS, resamples=20).outcomes.collect()
     rows = found.sort("example_id").group_by("policy", maintain_order=True).agg("skipped").iter_rows()
     assert dict(rows) == expected
 

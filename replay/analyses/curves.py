@@ -20,7 +20,7 @@ from replay.data.contents import Contents, opened
 from replay.data.needs import Needs, scores_on, together
 from replay.data.read import BlockRequest, read_block
 from replay.engine.expectation import winner_probabilities
-from replay.runs.store import resampling_units
+from replay.runs.example_set import resampling_units
 from replay.sampling.orders import by_falling_score, random_keys
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect

@@ -12,13 +12,12 @@ import polars as pl
 
 from replay.data.conditions import examples_of, matching, refuse_overlap
 from replay.data.contents import opened
-from replay.policies.base import Policy, columns_of, errors_of
+from replay.policies.base import Policy, errors_of
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.learning import learnt_on
 from replay.runs.result import Result
 from replay.runs.reuse import first_ids, gate_files, seen_by
 from replay.runs.run import run
-from toolkit.columns import with_columns
 from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.log import Log
 
@@ -146,7 +145,7 @@ def tune(
     if not names:
         raise ThinkbackError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
     kept = {*names, *([baseline] if baseline else [])}
-    frozen = development.policies  # with numbers where the file has the threshold `all`
+    frozen = development.replayed  # with numbers where the file has the threshold `all`
     kept = _with_bases(frozen, kept)
     left = PolicyFile(tuple(p for p in frozen if p.name in kept), file.measure, file.prices)
     reported = run(log, left, baseline=baseline, where=report, **asked)
@@ -185,7 +184,7 @@ def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
 
 
 def _known_metrics(goal: Goal, result: Result) -> None:
-    known, columns = set(result.summary["metric"]), with_columns(columns_of(result.policies))
+    known, columns = set(result.summary["metric"]), result.judge.columns
     for metric in (goal.metric, *(limit.metric for limit in goal.limits)):
         if metric not in known and any(column.cost and column.metric == metric for column in columns):
             raise ThinkbackError(

@@ -102,13 +102,14 @@ class LogBlock:
     vocabulary: pl.Series  # (V,) the answers that `word` and `outside` number
     pools: Mapping[str, LoggedPool]
     actions: Mapping[str, Action]  # what the slices of revisions among the pools hold
-    outside: np.ndarray  # (N, 2) example's row and answer's number of each trace whose label is outside the space
+    outside: np.ndarray  # (N, 3) of each trace whose label is outside the space: example, answer's number, its slices'
+    slices: tuple[tuple[str, ...], ...] = ()  # what the last number of `outside` stands for
 
     def slice(self, start: int, stop: int) -> LogBlock:
         """The examples from `start` up to `stop`, as views."""
         pools = _rows(self.pools, slice(start, stop))
         inside = self.outside[(self.outside[:, 0] >= start) & (self.outside[:, 0] < stop)]
-        return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside - (start, 0))
+        return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside - (start, 0, 0))
 
     @cached_property
     def hashes(self) -> np.ndarray:

@@ -49,7 +49,7 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
     if request.measure is not None:
         _measured_alike(examples, pools.values(), request.measure)
     actions = {name: action for action, name in request.needs.slices.items()}
-    return LogBlock(examples, vocabulary, pools, actions, _outside(traces, words))
+    return LogBlock(examples, vocabulary, pools, actions, *_outside(traces, words))
 
 
 def _numbered(traces: pl.DataFrame) -> pl.DataFrame:
@@ -59,14 +59,16 @@ def _numbered(traces: pl.DataFrame) -> pl.DataFrame:
     return first.with_columns(code=pl.col("code").rank("dense").over(*owner).cast(pl.Int32) - 1)
 
 
-def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> np.ndarray:
-    """Row of the example and number of the answer (N, 2) of each trace whose label is outside the space.
-
-    A trace counts once, however many slices it is in.
+def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> tuple[np.ndarray, tuple[tuple[str, ...], ...]]:
+    """Of each trace whose label is outside the space (N, 3): row of the example, number of the answer, and a number for
+    the slices that it is in; then these slices by number. A trace counts once, however many slices it is in.
     """
-    strange = traces.filter(pl.col(OUTSIDE).is_not_null()).unique("trace_id").select("e", answer=OUTSIDE)
-    found = strange.join(words, on="answer").select(pl.col("e", "word").cast(pl.Int64)).sort("e", "word")
-    return found.to_numpy().reshape(-1, 2)
+    strange = traces.filter(pl.col(OUTSIDE).is_not_null()).rename({OUTSIDE: "said"})
+    once = strange.group_by("trace_id").agg(pl.col("e", "said").first(), pl.col("slice").unique().sort())
+    slices = once.select("slice").unique().sort("slice").with_row_index("number")
+    found = once.join(words, left_on="said", right_on="answer").join(slices, on="slice")
+    numbers = found.select(pl.col("e", "word", "number").cast(pl.Int64)).sort("e", "word", "number")
+    return numbers.to_numpy().reshape(-1, 3), tuple(map(tuple, slices["slice"].to_list()))
 
 
 def _measured_alike(examples: pl.DataFrame, pools: Iterable[LoggedPool], measure: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -329,14 +330,13 @@ def needs_of(policies: Sequence[Policy], contents: Contents) -> Needs:
 class Evaluator:
     """Policies on one block, each evaluated once, however many others are made of it.
 
-    Every policy must be resolved, and `against` must name one of them. `choices`: ids of the examples on which each
-    policy that ranks all examples of a run intervenes.
+    Every policy must be resolved, and `against` must name one of them. `acting`: names of policies that rank all
+    examples of a run and are taken to act on every one here; the others act on none.
     """
 
-    def __init__(
-        self, block: LogBlock, policies: Sequence[Policy], choices: Mapping[str, frozenset[str]] | None = None
-    ) -> None:
-        self.block, self.policies, self.choices = block, policies, choices or {}
+    def __init__(self, block: LogBlock, policies: Sequence[Policy], acting: frozenset[str] = frozenset()) -> None:
+        self.block, self.policies, self.acting = block, policies, acting
+        self._by_name = {policy.name: policy for policy in policies}
         self._made: dict[Hashable, Any] = {}
         names = {name for p in policies if p.against is not None for name in (p.name, p.against)}
         self.traced = frozenset(p.cache_key for q in policies for p in nested(q) if p is not q or q.name in names)
@@ -348,15 +348,20 @@ class Evaluator:
 
     def outcomes(self) -> list[Outcome]:
         """Outcomes of the policies in their order, with what each fixes and flips against the one that it names."""
-        by_name = {policy.name: policy for policy in self.policies}
-        done = []
-        for policy in self.policies:
-            outcome = self.outcome(policy)
-            if policy.against is not None:
-                theirs = self.path(by_name[policy.against])
-                outcome = replace(outcome, against=compare(self.block, self.path(policy), theirs))
-            done.append(outcome)
-        return done
+        return [self.compared(policy) for policy in self.policies]
+
+    def compared(self, policy: Policy) -> Outcome:
+        """Outcome of a policy, with what it fixes and flips against the one that it names."""
+        if policy.against is None:
+            return self.outcome(policy)
+        theirs = self.path(self._by_name[policy.against])
+        return replace(self.outcome(policy), against=compare(self.block, self.path(policy), theirs))
+
+    def where_act(self, acting: frozenset[str]) -> Evaluator:
+        """The same with others acting; what does not depend on it is still made once."""
+        other = copy(self)
+        other.acting = acting
+        return other
 
     def outcome(self, policy: Policy) -> Outcome:
         """Outcome of a policy by itself."""
@@ -377,10 +382,9 @@ class Evaluator:
         self._made["outcome", self._key(policy)] = outcome
 
     def chosen_by(self, policy: Policy) -> np.ndarray:
-        """Examples (E,) on which a policy that ranks all of a run's intervenes; none before they are known."""
-        return self.block.examples["example_id"].is_in(list(self.choices.get(policy.name, ()))).to_numpy()
+        """Examples (E,) on which a policy that ranks all of a run's intervenes: all, or none."""
+        return np.full(len(self.block.examples), policy.name in self.acting)
 
-    @staticmethod
-    def _key(policy: Policy) -> Hashable:
-        """Policies that rank all examples differ by name, for their choices do."""
-        return (policy.cache_key, "" if policy.ranking is None else policy.name)
+    def _key(self, policy: Policy) -> Hashable:
+        """Policies that rank all examples differ by whether they act."""
+        return policy.cache_key, policy.ranking is not None and policy.name in self.acting

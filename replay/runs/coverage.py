@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from replay.data.block import LogBlock
-from replay.data.needs import Action
-from replay.engine.outcome import EXHAUSTED, SERVED, Outcome
+from replay.data.needs import Action, Needs
+from replay.engine.outcome import EXHAUSTED, SERVED
 from replay.policies.base import Policy, nested
 from replay.policies.remarks import RemarkKind
 from replay.runs import coverage_notes
-from replay.runs.store import OutcomeStore
+from replay.runs.gathered import ENDING, REASON, Gathered
+from replay.runs.versions import Reported
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note
 
@@ -24,81 +25,42 @@ REASONS = 3
 """Reasons that are named at most why a policy is dropped."""
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Coverage:
-    """Counts, chunk by chunk, which examples each policy can serve.
+    """Which examples some policies can serve, and what must be said about them.
 
-    `excluded` maps the id of each example that is partial for some policy to the first reason. `free`: by verifier the
-    costs that some verification lacks which a policy may pay. `dropped`: policies that an earlier pass dropped, with
-    the reason. `remarks`: what policies remarked on, by kind and
-    subject.
+    `keep` (N,): the examples that all serve; `excluded` maps the id of each other one to the first reason. `counts`,
+    `why`: how many examples each policy serves, and why not the others. `by_some`: examples that some policy serves.
+    `valid`, `outside`, `actions`, `behind_gaps`: of the traces that these policies read. `free`: by verifier the costs
+    that some verification lacks which a policy may pay. `exhausted`: examples on which the log ended before the cap.
+    `remarks`: what policies remarked on, by kind and subject. `dropped`: policies left out before, with the reason.
     """
 
     policies: tuple[Policy, ...]
-    store: OutcomeStore
-    by_some: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    why: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    excluded: dict[str, str] = field(default_factory=dict)
-    dropped: Mapping[str, str] = field(default_factory=dict)
-    free: dict[str, frozenset[str]] = field(default_factory=dict)
+    keep: np.ndarray
+    by_some: int
+    counts: Mapping[str, int]
+    why: Mapping[str, Counter[str]]
+    excluded: Mapping[str, str]
+    exhausted: Mapping[str, int]
     valid: Counter[str] = field(default_factory=Counter)
     outside: Counter[str] = field(default_factory=Counter)
-    actions: dict[str, Action] = field(default_factory=dict)
-    remarks: dict[RemarkKind, Counter[str]] = field(default_factory=dict)
+    actions: Mapping[str, Action] = field(default_factory=dict)
     behind_gaps: int = 0
-    exhausted: Counter[str] = field(default_factory=Counter)
-    kept: int = 0
-    judged: int = 0
-    replayed: int = 0
-    order_s: dict[str, float] = field(default_factory=dict)
+    free: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    remarks: Mapping[RemarkKind, Counter[str]] = field(default_factory=dict)
+    order_s: Mapping[str, float] = field(default_factory=dict)
+    dropped: Mapping[str, str] = field(default_factory=dict)
 
-    def add(self, block: LogBlock, outcomes: Sequence[Outcome]) -> np.ndarray:
-        """Count one chunk; returns which of its examples (E,) every policy serves."""
-        served = np.stack([o.reason == SERVED for o in outcomes])
-        self.replayed += len(block.examples)
-        self.by_some += int(served.any(axis=0).sum())
-        keep: np.ndarray = np.all(served, axis=0)
-        self.kept += int(keep.sum())
-        self.judged += int(np.isfinite(outcomes[0].correct[keep]).sum())
-        self._count_answers(block)
-        for policy, outcome in zip(self.policies, outcomes, strict=True):
-            self.counts[policy.name] += int((outcome.reason == SERVED).sum())
-            for code, count in zip(*np.unique(outcome.reason, return_counts=True), strict=True):
-                if code != SERVED:
-                    self.why[policy.name][outcome.reasons[code]] += int(count)
-            self.exhausted[policy.name] += int((outcome.ending[keep] == EXHAUSTED).sum())
-            if outcome.order_s is not None:
-                self.order_s[policy.name] = self.order_s.get(policy.name, 0.0) + outcome.order_s
-            for part in nested(policy):
-                self._observe(part, block, keep)
-        self.behind_gaps += sum(int(pool.behind_gap.sum()) for pool in block.pools.values())
-        ids = block.examples["example_id"]
-        first = (~served).argmax(axis=0)
-        for e in np.flatnonzero(~keep):
-            outcome = outcomes[first[e]]
-            reason = f"{self.policies[first[e]].name}: {outcome.reasons[outcome.reason[e]]}"
-            self.excluded[str(ids[int(e)])] = reason
-        return keep
+    @property
+    def kept(self) -> int:
+        """How many examples all serve."""
+        return int(self.keep.sum())
 
-    def _observe(self, policy: Policy, block: LogBlock, keep: np.ndarray) -> None:
-        """What a policy, or a part of one, remarks on, and which calls that it may pay count as free."""
-        for remark in policy.remarks(block):
-            self.remarks.setdefault(remark.kind, Counter())[remark.subject] += remark.count
-        for name, verifier, may in policy.may_pay(block):
-            scores = block.pools[name].scores[verifier]
-            paid = (may | scores.listwise[:, None]) & keep[:, None]
-            lacking = frozenset(cost for cost, lacks in scores.lacking.items() if (lacks & paid).any())
-            self.free[verifier] = self.free.get(verifier, frozenset()) | lacking
-
-    def _count_answers(self, block: LogBlock) -> None:
-        """Valid answers of each pool that has traces, and the answers outside the label space, once a trace."""
-        self.actions |= block.actions
-        for name, pool in block.pools.items():
-            if pool.size.any():
-                self.valid[name] += int((pool.code >= 0).sum())
-        for word, count in zip(*np.unique(block.outside[:, 1], return_counts=True), strict=True):
-            self.outside[block.vocabulary[int(word)]] += int(count)
+    @property
+    def replayed(self) -> int:
+        """How many examples there are."""
+        return len(self.keep)
 
     @property
     def order_s_per_example(self) -> dict[str, float]:
@@ -132,12 +94,84 @@ class Coverage:
         yield from coverage_notes.underestimated(self.free, self.exhausted, self.behind_gaps)
 
 
+def coverage_of(gathered: Gathered, reported: Reported, needs: Needs) -> Coverage:
+    """What some policies cover of what was gathered; `needs` is what they read of a log."""
+    policies, everyone = reported.policies, np.arange(len(reported.policies))
+    kept, excluded = list[np.ndarray](), dict[str, str]()
+    by_some = first = 0
+    counts, exhausted = np.zeros((2, len(policies)), dtype=np.int64)
+    why: dict[str, Counter[str]] = {}
+    for block in gathered.blocks:
+        reason = reported.values(block.slabs[REASON], everyone, first, 0, len(block)).astype(np.int64)
+        served = reason == SERVED
+        keep = served.all(axis=0)
+        by_some += int(served.any(axis=0).sum())
+        counts += served.sum(axis=1)
+        for p in np.flatnonzero(~served.all(axis=1)):
+            told = np.bincount(reason[p], minlength=len(block.reasons))
+            told[SERVED] = 0
+            found = why.setdefault(policies[p].name, Counter())
+            found.update({block.reasons[code]: int(told[code]) for code in np.flatnonzero(told)})
+        for e in np.flatnonzero(~keep):
+            by = int((~served[:, e]).argmax())
+            excluded[str(block.ids[int(e)])] = f"{policies[by].name}: {block.reasons[reason[by, e]]}"
+        ending = reported.values(block.slabs[ENDING], everyone, first, 0, len(block))
+        exhausted += (ending[:, keep] == EXHAUSTED).sum(axis=1)
+        kept.append(keep)
+        first += len(block)
+    read = needs.pools | set(needs.slices.values())
+    numbers = gathered.versions.numbers_of(policies)
+    return Coverage(
+        policies=policies,
+        keep=np.concatenate(kept),
+        by_some=by_some,
+        counts={policy.name: int(count) for policy, count in zip(policies, counts, strict=True)},
+        why=why,
+        excluded=excluded,
+        exhausted={policy.name: int(count) for policy, count in zip(policies, exhausted, strict=True)},
+        **_told(gathered, read, numbers, kept),
+    )
+
+
+def _told(gathered: Gathered, read: Set[str], numbers: Mapping[int, str], kept: Sequence[np.ndarray]) -> dict[str, Any]:
+    """What the blocks tell beside outcomes, of the slices that are `read` and of some policies (`numbers`: names)."""
+    valid, outside, actions = Counter[str](), Counter[str](), dict[str, Action]()
+    remarks, order_s = dict[RemarkKind, Counter[str]](), dict[str, float]()
+    behind_gaps, free = 0, dict[str, frozenset[str]]()
+    for block, keep in zip(gathered.blocks, kept, strict=True):
+        tally = block.tally
+        for name in tally.valid.keys() & read:
+            valid[name] += tally.valid[name]
+        behind_gaps += sum(tally.behind_gaps[name] for name in tally.behind_gaps.keys() & read)
+        actions |= {name: action for name, action in tally.actions.items() if name in read}
+        for (slices, answer), count in tally.outside.items():
+            if not read.isdisjoint(slices):
+                outside[answer] += count
+        for number, found in tally.remarks.items():
+            if number in numbers:
+                for (kind, subject), count in found.items():
+                    remarks.setdefault(kind, Counter())[subject] += count
+        bits = np.packbits(keep)
+        for (number, verifier, cost), lacks in tally.lacking.items():
+            if number in numbers:
+                known = free.get(verifier, frozenset())
+                paid = cost not in known and (np.frombuffer(lacks, np.uint8) & bits).any()
+                free[verifier] = known | {cost} if paid else known
+        for number, seconds in tally.order_s.items():
+            if number in numbers:
+                order_s[numbers[number]] = order_s.get(numbers[number], 0.0) + seconds
+    return {
+        "valid": valid, "outside": outside, "actions": actions, "behind_gaps": behind_gaps, "remarks": remarks,
+        "free": free, "order_s": order_s,
+    }  # fmt: skip
+
+
 def unserved(coverage: Coverage) -> dict[str, str]:
     """Policies that serve less than nine tenths of the examples that some policy serves, with the reason."""
     share, of = MIN_SERVED
     dropped = {}
     for policy in coverage.policies:
-        count, why = coverage.counts[policy.name], coverage.why[policy.name]
+        count, why = coverage.counts[policy.name], coverage.why.get(policy.name, Counter())
         if coverage.by_some == 0 or count * of < share * coverage.by_some:
             main = _counted(why) if why else "no example"
             few = f"the log covers {count:,} of the {coverage.by_some:,} examples covered for at least one policy"

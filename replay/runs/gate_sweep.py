@@ -6,16 +6,17 @@ threshold is a cumulative sum; intervals and the band of the whole curve are tak
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from replay.kinds.when import ALL_ALONE
-from replay.policies.base import Evaluator, Policy, SweptGate, nested
-from replay.runs.passes import ReplayPlan, blocks, widest
-from replay.runs.store import chunk_size, outcome_values, resampling_units
+from replay.engine.outcome import SERVED
+from replay.policies.base import Evaluator, Policy, SweptGate
+from replay.runs.example_set import resampling_units
+from replay.runs.outcome_columns import outcome_values
+from replay.runs.passes import ReplayPlan, blocks, chunk_size, widest
 from toolkit.columns import COLUMNS, find
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, unit_numbers
@@ -29,6 +30,8 @@ BANDED = (*COMPARED, "total_tokens")
 AMONG, ACTED = "flips_among", "acted"
 """Flips among the examples acted on, over the share that is: equation 19 of Dip, Zhou and Zhang."""
 CURVE = (*COMPARED, "action_tokens", "total_tokens", "calls", "latency_s")
+SWEPT = frozenset((*CURVE, *BANDED))
+"""What the tables of a sweep need."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,45 +83,50 @@ class Branches:
         )
 
 
-def swept(policy: Policy) -> SweptGate | None:
-    """The gate of a policy whose threshold is `all`; None where there is none.
+@dataclass(frozen=True, eq=False)
+class BranchBlock:
+    """Both branches on a block, and the signal on all of its examples (E,); the rest is of those that both serve."""
 
-    Raises ThinkbackError where it is of a part of the policy, or in a combined gate.
-    """
-    for part in nested(policy):
-        if part is not policy and part.swept_gate is not None:
-            raise policy.refuse(ALL_ALONE)
-    return policy.swept_gate
+    ids: pl.Series
+    every_signal: np.ndarray
+    served: np.ndarray  # (E,) bool
+    kept: Mapping[str, np.ndarray]
+    fired: Mapping[str, np.ndarray]
+
+
+def branch_block(on: Evaluator, gate: SweptGate, columns: Collection[str] | None = None) -> BranchBlock:
+    """Both branches of a `when` (resolved) on a block, with some columns of outcomes, by default all."""
+    never, always = (on.outcome(one) for one in gate.never_and_always())
+    served = (never.reason == SERVED) & (always.reason == SERVED)
+    kept, fired = (
+        {name: found for name, found in outcome_values(one, served).items() if columns is None or name in columns}
+        for one in (never, always)
+    )
+    return BranchBlock(on.block.examples["example_id"].filter(pl.Series(served)), gate.signal(on), served, kept, fired)
+
+
+def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: pl.DataFrame) -> Branches:
+    """The blocks together; `examples` are all of them. Raises ThinkbackError where none has both branches."""
+    served = pl.concat([part.ids for part in parts])
+    if served.is_empty():
+        raise gate.policy.refuse("no example of the log has what both of its branches need")
+    mine = examples.filter(pl.col("example_id").is_in(served.implode()))
+    return Branches(
+        ids=served,
+        unit=unit_numbers(resampling_units(mine)),
+        signal=np.concatenate([part.every_signal[part.served] for part in parts]),
+        below=gate.falling,
+        kept={name: np.concatenate([part.kept[name] for part in parts]) for name in parts[0].kept},
+        fired={name: np.concatenate([part.fired[name] for part in parts]) for name in parts[0].fired},
+        left_out=sum(int((~part.served).sum()) for part in parts),
+    )
 
 
 def gather(plan: ReplayPlan, gate: SweptGate) -> Branches:
     """Evaluate both branches of a `when` (resolved) on the examples of a plan."""
     pair = gate.never_and_always()
-    kept: list[dict[str, np.ndarray]] = []
-    fired: list[dict[str, np.ndarray]] = []
-    signals, ids, left_out = [], [], 0
-    for block in blocks(plan, pair[:1], chunk_size(1, widest(plan.contents, pair[:1]))):
-        evaluator = Evaluator(block, pair)
-        never, always = (evaluator.outcome(one) for one in pair)
-        keep = (never.reason == 0) & (always.reason == 0)
-        left_out += int((~keep).sum())
-        kept.append(outcome_values(never, keep))
-        fired.append(outcome_values(always, keep))
-        signals.append(gate.signal(evaluator)[keep])
-        ids.append(block.examples["example_id"].filter(pl.Series(keep)))
-    served = pl.concat(ids)
-    if served.is_empty():
-        raise gate.policy.refuse("no example of the log has what both of its branches need")
-    examples = plan.examples.frame.filter(pl.col("example_id").is_in(served.implode()))
-    return Branches(
-        ids=served,
-        unit=unit_numbers(resampling_units(examples)),
-        signal=np.concatenate(signals),
-        below=gate.falling,
-        kept={name: np.concatenate([part[name] for part in kept]) for name in kept[0]},
-        fired={name: np.concatenate([part[name] for part in fired]) for name in fired[0]},
-        left_out=left_out,
-    )
+    pieces = blocks(plan, pair[:1], chunk_size(1, widest(plan.contents, pair[:1])))
+    return join_branches([branch_block(Evaluator(block, pair), gate) for block in pieces], gate, plan.examples.frame)
 
 
 def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
@@ -191,51 +199,48 @@ def _among(steps: GateSteps) -> GateSteps:
 
 
 @dataclass(frozen=True, eq=False)
-class Sweeps:
-    """Policies in which every threshold `all` became up to 200 numbers.
+class Sweep:
+    """A policy with the threshold `all`: both branches, and up to 200 of their thresholds, which are compared."""
 
-    `swept`: name, both branches and those numbers of each policy that had it.
-    """
+    gate: SweptGate
+    branches: Branches
+    thresholds: np.ndarray
 
-    policies: tuple[Policy, ...]
-    swept: tuple[tuple[str, Branches, np.ndarray], ...]
+    @classmethod
+    def of(cls, gate: SweptGate, branches: Branches) -> Sweep:
+        """With thresholds that are evenly spread over all."""
+        every = branches.thresholds()
+        return cls(gate, branches, every[chosen_points(len(every))])
 
-    def tables(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
-        """What all thresholds give on the examples that a run compares, those not `excluded`; None without a sweep.
+    def policies(self) -> Iterator[Policy]:
+        """The policy at each of the thresholds."""
+        policy, size = self.gate.policy, len(self.branches.thresholds())
+        key = "below" if self.gate.falling else "at_least"
+        for threshold in self.thresholds:
+            name, own = f"{policy.name}[gate.{key}={float(threshold)!r}]", ((f"gate.{key}", float(threshold)),)
+            yield replace(self.gate.at(threshold), name=name, sweep=policy.name, sweep_size=size, swept=own)
+
+    def tables(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """What all thresholds give on the examples that a run compares, those not `excluded`.
 
         The curve has a row per (policy, threshold), with the examples (`n`) and those of them that are judged
         (`judged`); the bands per (policy, threshold, metric), with the examples that the metric is known of.
         """
-        curves, found = [], []
-        for name, gathered, thresholds in self.swept:
-            branches = gathered.among(gathered.ids.filter(~gathered.ids.is_in(list(excluded))))
-            of = pl.lit(name).alias("policy")
-            judged = int(np.isfinite(branches.kept["correct"] + branches.fired["correct"]).sum())
-            curves.append(curve(branches).select(of, pl.all(), n=pl.lit(len(branches.ids)), judged=pl.lit(judged)))
-            found.append(band_table(branches, settings, thresholds).select(of, pl.all()))
-        if not curves:
-            return None, None
-        return pl.concat(curves, how="diagonal"), pl.concat(found)
+        ids = self.branches.ids
+        branches, of = self.branches.among(ids.filter(~ids.is_in(list(excluded)))), pl.lit(self.gate.policy.name)
+        judged = int(np.isfinite(branches.kept["correct"] + branches.fired["correct"]).sum())
+        table = curve(branches).select(of.alias("policy"), pl.all(), n=pl.lit(len(branches.ids)), judged=pl.lit(judged))
+        return table, band_table(branches, settings, self.thresholds).select(of.alias("policy"), pl.all())
 
 
-def expand_all(plan: ReplayPlan, policies: Iterable[Policy]) -> Sweeps:
-    """Replace policies with the threshold `all` by those of a sweep over the signal's distinct values."""
-    made: list[Policy] = []
-    found = []
-    for policy in policies:
-        gate = swept(policy)
-        if gate is None:
-            made.append(policy)
-            continue
-        branches = gather(plan, gate)
-        every = branches.thresholds()
-        chosen = every[chosen_points(len(every))]
-        key = "below" if gate.falling else "at_least"
-        for threshold in chosen:
-            name, own = f"{policy.name}[gate.{key}={float(threshold)!r}]", ((f"gate.{key}", float(threshold)),)
-            made.append(replace(gate.at(threshold), name=name, sweep=policy.name, sweep_size=len(every), swept=own))
-        found.append((policy.name, branches, chosen))
-    return Sweeps(tuple(made), tuple(found))
+def sweep_tables(
+    sweeps: Iterable[Sweep], excluded: Collection[str], settings: Settings
+) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+    """The tables of several; None without any."""
+    made = [sweep.tables(excluded, settings) for sweep in sweeps]
+    if not made:
+        return None, None
+    return pl.concat([table for table, _ in made], how="diagonal"), pl.concat([found for _, found in made])
 
 
 def best_threshold(table: pl.DataFrame, below: bool) -> float:

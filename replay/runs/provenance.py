@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,30 @@ from typing import Any
 from replay.policies.base import Policy
 
 PACKAGES = ("thinkback", "polars", "numpy", "pyarrow", "duckdb")
+
+
+@dataclass(frozen=True)
+class PolicyRecord:
+    """A policy of a result: its name and kind, what it sees that no policy in service could, its sweep's name, size and
+    its own values of the sweep's keys, what its flips are counted against, and all of its settings as plain data.
+    """
+
+    name: str
+    kind: str
+    diagnostic: str = ""
+    sweep: str = ""
+    sweep_size: int = 1
+    swept: tuple[tuple[str, Any], ...] = ()
+    base: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+
+def policy_record(policy: Policy) -> PolicyRecord:
+    """A policy as data."""
+    return PolicyRecord(
+        policy.name, policy.kind, policy.diagnostic, policy.sweep, policy.sweep_size, policy.swept,
+        policy.flips_against, describe_policy(policy),
+    )  # fmt: skip
 
 
 def describe_policy(policy: Policy) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,19 @@ from replay.policies.base import Policy, columns_of, needs_of, nested
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.coverage import Coverage
 from replay.runs.coverage_notes import calls_failed
-from replay.runs.gate_sweep import expand_all
+from replay.runs.example_set import ExampleSet
+from replay.runs.gate_sweep import sweep_tables
 from replay.runs.learning import fit_policies
-from replay.runs.passes import ReplayPlan, replay_all
-from replay.runs.provenance import describe_policy, versions
-from replay.runs.result import Result, Scratch
+from replay.runs.passes import ReplayPlan
+from replay.runs.provenance import policy_record, versions
+from replay.runs.result import Judge, PolicyRecord, Result, RunSource
 from replay.runs.reuse import check_reuse
-from replay.runs.store import ExampleSet
-from toolkit.columns import metric_column, with_columns
+from replay.runs.served import Served, serve
+from toolkit.columns import OutcomeColumn, metric_column, with_columns
 from toolkit.errors import ThinkbackError, argument, listed, require_known
 from toolkit.log import Log, calls_left_out, collect
 from toolkit.notes import Note, note
-from toolkit.stats import Settings, Summary, draws, summarise
+from toolkit.stats import Settings, Summary
 from toolkit.stats.compare import ACCURACY
 
 MOST_GROUPS = 500
@@ -65,60 +65,57 @@ def run(
     settings = Settings(resamples=resamples, level=level, method=method, seed=seed, kw=kw, eur_per_kwh=eur_per_kwh)
     file = load_policies(policies, rules)
     log, contents = opened(log)
-    by, measure, scratch = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure, Scratch()
+    by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
     chosen, examples, reused = _prepared(log, contents, file, measure, where, by)
     plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
-    sweeps = expand_all(plan, chosen)
-    served = _served(plan, sweeps.policies, scratch, strict, baseline)
+    served = _served(plan, chosen, strict, baseline)
+    coverage = served.coverage
+    records = tuple(map(policy_record, served.policies))
     columns = with_columns(columns_of(served.policies))
-    names, series = [p.name for p in served.policies], partial(served.store.blocks, examples)
-    judge = partial(
-        summarise,
-        policies=names,
-        labels=examples.labels,
-        baseline=baseline,
-        metric=metric,
-        columns=columns,
-        settings=settings,
-        leaders=[p.name for p in served.policies if not p.diagnostic],
-    )
-    statistics = judge(series)
-    known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
-    if metric not in known:
-        qualities = [name for name in known if metric_column(name, columns).quality]
-        others = f"; the run can be ranked by {listed(qualities)}" if qualities else ""
-        unjudged = (
-            f"no example is judged (`{measure or 'correct'}` of traces is null on all that are compared), so nothing "
-            "can be ranked by accuracy; import the log with gold answers, or set `measure` (of `replay` or of the "
-            "policy file) to another column"
-        )
-        lacking = unjudged if metric == ACCURACY else f"no policy has a value of `{metric}`"
-        raise ThinkbackError(f"{log.address}: {lacking}{others}")
-    members = list(_groups(examples, served, by))
-    groups = {group: judge(partial(series, ids)) for group, ids in members}
-    thresholds, bands = sweeps.tables(served.excluded, settings)
+    judge = Judge(served.outcomes, records, metric, baseline, columns, settings)
+    statistics = judge.summary()
+    _check_ranked(statistics, metric, columns, measure, log.address)
+    kept = examples.frame.filter(coverage.keep)
+    groups = {group: judge.summary(ids) for group, ids in _groups(kept, by)}
+    thresholds, bands = sweep_tables(served.sweeps, coverage.excluded, settings)
     warned = tuple(note("log", text) for text in log.warnings)
     failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
-    notes = (*warned, *failed, *reused, *served.notes(len(examples.frame)), *statistics.notes)
+    notes = (*warned, *failed, *reused, *coverage.notes(len(examples.frame)), *statistics.notes)
     ranked = {"metric": metric, "measure": plan.measure or "correct"}
     asked = {"baseline": baseline, "where": where, "by": list(by), **ranked}
     return Result(
-        policies=served.policies,
+        judge=judge,
         statistics=statistics,
         groups=groups,
         by=by,
-        baseline=baseline,
-        dropped=served.dropped,
-        excluded=served.excluded,
+        dropped=coverage.dropped,
+        excluded=coverage.excluded,
         notes=notes,
         simulated=log.simulated,
-        provenance=_provenance(log, served, statistics, settings, asked, notes),
+        provenance=_provenance(log, coverage, records, statistics, settings, asked, notes),
         thresholds=thresholds,
         bands=bands,
-        within=lambda ids: judge(partial(series, ids)),
-        draw=lambda name: draws(series, names, name, labels=examples.labels, columns=columns, settings=settings),
-        _scratch=scratch,
+        examples=kept,
+        source=RunSource(plan, served.policies),
     )
+
+
+def _check_ranked(
+    statistics: Summary, metric: str, columns: Sequence[OutcomeColumn], measure: str | None, address: str
+) -> None:
+    """Raise where no policy has a value of the metric that ranks."""
+    known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
+    if metric in known:
+        return
+    qualities = [name for name in known if metric_column(name, columns).quality]
+    others = f"; the run can be ranked by {listed(qualities)}" if qualities else ""
+    unjudged = (
+        f"no example is judged (`{measure or 'correct'}` of traces is null on all that are compared), so nothing "
+        "can be ranked by accuracy; import the log with gold answers, or set `measure` (of `replay` or of the "
+        "policy file) to another column"
+    )
+    lacking = unjudged if metric == ACCURACY else f"no policy has a value of `{metric}`"
+    raise ThinkbackError(f"{address}: {lacking}{others}")
 
 
 def _prepared(
@@ -137,14 +134,16 @@ def _prepared(
     return fitted, examples, reused
 
 
-def _served(
-    plan: ReplayPlan, policies: tuple[Policy, ...], scratch: Scratch, strict: bool, baseline: str | None
-) -> Coverage:
-    if baseline is not None:
-        require_known(baseline, [p.name for p in policies], f"no policy is named `{baseline}`")
-    served = replay_all(plan, policies, scratch.path, strict)
-    if baseline is not None and baseline in served.dropped:
-        raise ThinkbackError(f"the baseline `{baseline}` is dropped: {served.dropped[baseline]}")
+def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Served:
+    names = [policy.name for policy in policies]
+    if baseline is not None and not any(baseline.startswith(f"{name}[") for name in names):
+        require_known(baseline, names, f"no policy is named `{baseline}`")
+    served = serve(plan, policies, strict)
+    if baseline is None:
+        return served
+    if baseline in served.coverage.dropped:
+        raise ThinkbackError(f"the baseline `{baseline}` is dropped: {served.coverage.dropped[baseline]}")
+    require_known(baseline, [policy.name for policy in served.policies], f"no policy is named `{baseline}`")
     return served
 
 
@@ -169,13 +168,10 @@ def select_examples(
     return ExampleSet(examples, tuple(label for label in shared if label in gold) or None)
 
 
-def _groups(
-    examples: ExampleSet, served: Coverage, by: Sequence[str]
-) -> Iterator[tuple[tuple[object, ...], pl.Series]]:
+def _groups(kept: pl.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple[object, ...], pl.Series]]:
     """Each group of `by` with the ids of its examples."""
     if not by:
         return
-    kept = examples.frame.filter(~pl.col("example_id").is_in(list(served.excluded)))
     count = kept.select(by).n_unique()
     if count > MOST_GROUPS:
         raise ThinkbackError(
@@ -188,6 +184,7 @@ def _groups(
 def _provenance(
     log: Log,
     served: Coverage,
+    policies: Sequence[PolicyRecord],
     statistics: Summary,
     settings: Settings,
     asked: Mapping[str, Any],
@@ -195,7 +192,7 @@ def _provenance(
 ) -> dict[str, Any]:
     return {
         "log": {"address": log.address, "name": log.name, "sha256": log.digest(), "simulated": log.simulated},
-        "policies": [describe_policy(p) for p in served.policies],
+        "policies": [policy.settings for policy in policies],
         **asked,
         **asdict(settings),
         "leader": statistics.leader,

@@ -1,31 +1,27 @@
-"""Outcomes as a table: from the engine's arrays to `outcomes.parquet`, and from there to the statistics.
+"""The outcomes of a result: those of its policies on the examples that it compares, read from what was gathered.
 
-One row per (policy, example), in chunks of examples: within a chunk all policies in their order, and under
-each all its examples by id. A chunk is a row group, so the statistics read what was written, chunk by
-chunk, and memory does not grow with the log. Chunks are cut by example alone, so the bytes do not depend on
-the blocks in which the log was read.
+As a table there is one row per (policy, example), in chunks of examples: within a chunk all policies in their order,
+and under each all its examples by id. A chunk is a row group. The statistics read the same piece by piece, so memory
+does not grow with policies times examples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from replay.data.block import LogBlock
-from replay.engine.costs import by_name
-from replay.engine.mixing import predicted
-from replay.engine.outcome import ENDINGS, MIXED, Outcome
-from replay.policies.base import Policy, columns_of
-from toolkit.columns import COLUMNS, with_columns
-from toolkit.stats import OutcomeBlock, unit_numbers
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
+from replay.engine.outcome import ENDINGS
+from replay.runs.example_set import ExampleSet, resampling_units
+from replay.runs.gathered import ENDING, WORD, Gathered, GatheredBlock
+from replay.runs.versions import Reported
+from toolkit.stats import unit_numbers
+from toolkit.stats.kept import Floats, Ints
+from toolkit.stats.outcomes import Key, Store
 
 ANSWERS = pl.List(pl.Struct({"answer": pl.String, "share": pl.Float64}))
 KEYS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -37,186 +33,173 @@ KEYS: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 
 
-@dataclass(frozen=True)
-class ExampleSet:
-    """The examples of a run and what the statistics need of them, in example_id order."""
+@dataclass(frozen=True, eq=False)
+class ServedPiece:
+    """Some examples of a block, under the policies that are reported."""
 
-    frame: pl.DataFrame  # example_id, labels, gold, cluster and whatever `by` names
-    labels: tuple[str, ...] | None  # of the label space that all examples share, those that are gold of any
+    block: GatheredBlock
+    reported: Reported
+    labels: tuple[str, ...] | None
+    first: int  # number of the block's first example among all
+    chosen: Ints  # examples of the block, ascending
 
-    def gold_codes(self, kept: pl.DataFrame) -> np.ndarray | None:
-        """Gold of each example as an index into the labels, -1 where it has none."""
-        if self.labels is None:
-            return None
-        return kept.select(_label_codes("gold", self.labels)).to_series().fill_null(-1).cast(pl.Int32).to_numpy()
+    @property
+    def size(self) -> int:
+        """How many examples."""
+        return len(self.chosen)
 
+    @property
+    def keys(self) -> Collection[Key]:
+        """Numeric columns."""
+        return self.block.slabs.keys()
 
-def resampling_units(examples: pl.DataFrame) -> pl.Series:
-    """Name of what each example is resampled with: its cluster, else itself. The two kinds never share a name."""
-    alone = pl.lit("e") + pl.col("example_id")
-    return examples.select(pl.coalesce(pl.lit("c") + pl.col("cluster"), alone)).to_series()
+    def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
+        """A column, or a label's predicted shares, of some policies and examples, (policies, E)."""
+        here = self.chosen[start:stop]
+        low, high = int(here[0]), int(here[-1]) + 1
+        if isinstance(key, str):
+            found = self.reported.values(self.block.slabs[key], policies, self.first, low, high)
+        else:
+            found = self._label(self._words[key], policies, low, high)
+        return found if len(here) == high - low else found[:, here - low]
 
+    @cached_property
+    def _words(self) -> list[int]:
+        """The block's word for each label, −1 where nobody predicts it."""
+        known = {word: number for number, word in enumerate(self.block.vocabulary)}
+        return [known.get(label, -1) for label in self.labels or ()]
 
-def chunk_size(policies: int, traces: int) -> int:
-    """Examples per chunk: few enough that one chunk of all policies, and one walk over it, stay small in memory."""
-    return int(np.clip(min(2**20 // max(policies, 1), 2**17 // max(traces, 1)), 64, 8192))
-
-
-def number_columns(policies: Sequence[Policy], priced: bool) -> tuple[str, ...]:
-    """Numeric columns of the outcomes of some policies: those of every run, and those that a policy adds."""
-    extra = columns_of(policies)
-    added, table = {column.name for column in extra} | ({"price"} if priced else set()), with_columns(extra)
-    return tuple(c.name for c in table if not (c.computed or c.family) and (c.always or c.name in added))
-
-
-def chunk_frame(
-    policies: Sequence[Policy], outcomes: Sequence[Outcome], block: LogBlock, keep: np.ndarray, columns: Sequence[str]
-) -> pl.DataFrame:
-    """Rows of one chunk: the examples where `keep` (E,) is true, under every policy; `columns` of numbers."""
-    kept = block.examples["example_id"].filter(pl.Series(keep))
-    names = pl.Series([p.name for p in policies], dtype=pl.String)
-    repeated = pl.Series(np.repeat(np.arange(len(policies)), len(kept)))
-    parts, empty = [outcome_values(o, keep) for o in outcomes], np.full(len(kept), np.nan)
-    numbers = {name: np.concatenate([part.get(name, empty) for part in parts]) for name in columns}
-    single, lists = _answers(outcomes, block.vocabulary, keep)
-    endings = np.concatenate([o.ending[keep] for o in outcomes])
-    ending = pl.Series(endings.astype(np.int64)).replace_strict(
-        {MIXED: None} | dict(enumerate(ENDINGS)), return_dtype=pl.String
-    )
-    made = {
-        "policy": names.gather(repeated),
-        "example_id": pl.concat([kept] * len(policies)),
-        "answer": single,
-        "answers": lists,
-        "ending": ending,
-    } | {name: pl.Series(values, nan_to_null=True) for name, values in numbers.items()}
-    return pl.DataFrame(made, schema=KEYS | dict.fromkeys(columns, pl.Float64))
-
-
-def outcome_values(outcome: Outcome, keep: np.ndarray) -> dict[str, np.ndarray]:
-    """Numeric columns of one policy on the examples kept; NaN for null."""
-    values = by_name(outcome.costs[keep]) | {name: column[keep] for name, column in outcome.measured.items()}
-    values["intervened"] = np.zeros(int(keep.sum()))
-    against = outcome.against
-    values |= {c.name: getattr(against, c.name)[keep] for c in COLUMNS if hasattr(against, c.name)}
-    return values | {"correct": outcome.correct[keep], "credit": outcome.credit[keep]}
+    def _label(self, word: int, policies: Ints, start: int, stop: int) -> Floats:
+        """The share of a word among the predictions."""
+        found = (self.reported.values(self.block.slabs[WORD], policies, self.first, start, stop) == word).astype(float)
+        shares = self.block.shares
+        if shares is None or word < 0:
+            return found
+        mine = np.flatnonzero((shares.word == word) & (shares.example >= start) & (shares.example < stop))
+        version, example, share = shares.version[mine], shares.example[mine] - start, shares.share[mine]
+        place = np.full(max(int(self.reported.places.max()), int(shares.version[-1])) + 1, -1)
+        plain = [row for row, policy in enumerate(policies) if int(policy) not in self.reported.acting]
+        place[self.reported.places[policies[plain], 0]] = plain
+        on = place[version] >= 0
+        np.add.at(found, (place[version[on]], example[on]), share[on])  # one word may stand in several rows
+        for row in sorted(set(range(len(policies))) - set(plain)):
+            counts = self.reported.versions(int(policies[row]), self.first + start, self.first + stop)
+            on = version == counts[example]
+            np.add.at(found, (row, example[on]), share[on])
+        return found
 
 
-def _answers(outcomes: Sequence[Outcome], vocabulary: pl.Series, keep: np.ndarray) -> tuple[pl.Series, pl.Series]:
+@dataclass(frozen=True, eq=False)
+class ServedOutcomes:
+    """`keep` (N,): the examples, of all that were gathered, that every policy serves."""
+
+    gathered: Gathered
+    reported: Reported
+    examples: ExampleSet
+    keep: np.ndarray
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The labels that F1 is about."""
+        return self.examples.labels
+
+    def statistics(self, ids: pl.Series | None = None) -> Store:
+        """What the statistics read, of the examples in `ids` or of all."""
+        chosen = self.keep
+        if ids is not None:
+            chosen = chosen & self.examples.frame["example_id"].is_in(ids.implode()).to_numpy()
+        kept = self.examples.frame.filter(pl.Series(chosen))
+        gold, unit = self.examples.gold_codes(kept), unit_numbers(resampling_units(kept))
+        return Store(list(self._pieces(chosen)), unit, gold, len(self.reported.policies), self.gathered.numbers)
+
+    def _pieces(self, chosen: np.ndarray) -> Iterator[ServedPiece]:
+        first = 0
+        for block in self.gathered.blocks:
+            here = np.flatnonzero(chosen[first : first + len(block)])
+            if len(here):
+                yield ServedPiece(block, self.reported, self.examples.labels, first, here)
+            first += len(block)
+
+    def frames(self) -> Iterator[pl.DataFrame]:
+        """The table, chunk by chunk."""
+        names = pl.Series([policy.name for policy in self.reported.policies], dtype=pl.String)
+        everyone = np.arange(len(names))
+        for piece in self._pieces(self.keep):
+            every = {name: piece.values(name, everyone, 0, piece.size).ravel() for name in self.gathered.numbers}
+            ids = piece.block.ids.gather(piece.chosen)
+            single, lists = _answers(piece)
+            made = {
+                "policy": names.gather(np.repeat(everyone, piece.size)),
+                "example_id": pl.concat([ids] * len(names)),
+                "answer": single,
+                "answers": lists,
+                "ending": _words(piece.values(ENDING, everyone, 0, piece.size), pl.Series(ENDINGS)),
+            } | {name: pl.Series(values, nan_to_null=True) for name, values in every.items()}
+            yield pl.DataFrame(made, schema=KEYS | dict.fromkeys(self.gathered.numbers, pl.Float64))
+
+    def write(self, path: Path) -> None:
+        """The table as a Parquet file."""
+        write_frames(path, self.frames())
+
+
+def write_frames(path: Path, frames: Iterator[pl.DataFrame]) -> None:
+    """Write frames as a Parquet file, a row group each."""
+    import pyarrow.parquet as pq
+
+    writer = None
+    try:
+        for frame in frames:
+            table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+            writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
+            writer.write_table(table, row_group_size=max(len(frame), 1))
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _words(numbers: Floats, words: pl.Series) -> pl.Series:
+    """Words by numbers, null where there is none."""
+    flat = pl.Series(numbers.ravel(), nan_to_null=True).cast(pl.Int64)
+    return words.gather(flat) if len(words) else pl.Series([None] * len(flat), dtype=pl.String)
+
+
+def _answers(piece: ServedPiece) -> tuple[pl.Series, pl.Series]:
     """`answer` of single rows and `answers` with their shares of means over several."""
-    words = np.concatenate([np.where(o.rows == 1, predicted(o), -1)[keep] for o in outcomes])
-    index = pl.Series(words, dtype=pl.Int64)
-    single = vocabulary.gather(index.replace(-1, None)).rename("answer")
-    size = int(keep.sum())
-    lists = [_shares(o, keep, p * size) for p, o in enumerate(outcomes) if (o.rows[keep] > 1).any()]
-    empty = pl.DataFrame({"row": pl.Series(np.arange(len(words)), dtype=pl.Int64)})
-    if not lists:
-        return single, pl.Series("answers", [None] * len(words), dtype=ANSWERS)
-    shares = (
-        pl.concat(lists)
-        .with_columns(answer=vocabulary.gather(pl.concat(lists)["word"].replace(-1, None)))
+    everyone, vocabulary = np.arange(len(piece.reported.policies)), piece.block.vocabulary
+    single = _words(piece.values(WORD, everyone, 0, piece.size), vocabulary)
+    shares, rows = piece.block.shares, len(everyone) * piece.size
+    entries = [] if shares is None else list(_entries(piece, everyone))
+    if shares is None or not entries:
+        return single, pl.Series([None] * rows, dtype=ANSWERS)
+    row, which = (np.concatenate(part) for part in zip(*entries, strict=True))
+    made = (
+        pl.DataFrame({"row": row, "share": shares.share[which]})
+        .with_columns(answer=_words(_null_words(shares.word[which]), vocabulary))
         .group_by("row", "answer")
         .agg(pl.col("share").sum())
         .sort("row", -pl.col("share").round(12), "answer", nulls_last=True)
         .group_by("row", maintain_order=True)
         .agg(pl.struct("answer", "share").alias("answers"))
     )
-    return single, empty.join(shares, on="row", how="left", maintain_order="left")["answers"].cast(ANSWERS)
+    empty = pl.DataFrame({"row": np.arange(rows)})
+    return single, empty.join(made, on="row", how="left", maintain_order="left")["answers"].cast(ANSWERS)
 
 
-def _shares(outcome: Outcome, keep: np.ndarray, offset: int) -> pl.DataFrame:
-    """Rows (row, word, share) of the examples whose outcome is a mean over two or more rows."""
-    shares = np.ones(outcome.words.shape) if outcome.shares is None else outcome.shares
-    several = np.where(outcome.rows > 1, shares, 0.0)[:, keep]
-    row, example = np.nonzero(several)
-    return pl.DataFrame(
-        {
-            "row": pl.Series(example + offset, dtype=pl.Int64),
-            "word": pl.Series(outcome.words[:, keep][row, example], dtype=pl.Int64),
-            "share": several[row, example],
-        }
-    )
+def _null_words(words: Ints) -> Floats:
+    return np.where(words < 0, np.nan, words)
 
 
-class OutcomeStore:
-    """Writes chunks to a Parquet file and reads them back as blocks for the statistics."""
-
-    def __init__(self, path: Path, policies: Sequence[Policy], priced: bool) -> None:
-        self.path, self.policies = path, tuple(policies)
-        self.numbers = number_columns(policies, priced)
-        self._writer: pq.ParquetWriter | None = None
-        self._ids: list[pl.Series] = []  # of the examples of each chunk
-
-    def append(self, chunk: pl.DataFrame) -> None:
-        """Write one chunk as a row group."""
-        import pyarrow.parquet as pq
-
-        table = chunk.to_arrow(compat_level=pl.CompatLevel.oldest())
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self.path, table.schema, compression="zstd")
-        self._writer.write_table(table, row_group_size=max(len(chunk), 1))
-        self._ids.append(chunk["example_id"][: len(chunk) // len(self.policies)])
-
-    def close(self) -> None:
-        """Finish the file."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-    def blocks(self, examples: ExampleSet, subset: pl.Series | None = None) -> Iterator[OutcomeBlock]:
-        """The outcomes chunk by chunk, of the examples in `subset` (ids) or of all.
-
-        Raises OSError when the file is gone.
-        """
-        import pyarrow.parquet as pq
-
-        ids = pl.concat(self._ids)
-        ids = ids if subset is None else ids.filter(ids.is_in(subset.implode()))
-        kept = examples.frame.filter(pl.col("example_id").is_in(ids.implode()))
-        units, done = unit_numbers(resampling_units(kept)), 0
-        with pq.ParquetFile(self.path) as file:
-            for group in range(file.num_row_groups):
-                frame = pl.DataFrame(pl.from_arrow(file.read_row_group(group)))
-                if subset is not None:
-                    frame = frame.filter(pl.col("example_id").is_in(subset.implode()))
-                if len(frame):
-                    size = len(frame) // len(self.policies)
-                    yield self._block(frame, examples, kept[done : done + size], units[done : done + size])
-                    done += size
-
-    def _block(self, frame: pl.DataFrame, examples: ExampleSet, kept: pl.DataFrame, unit: np.ndarray) -> OutcomeBlock:
-        policies, ids = len(self.policies), kept["example_id"]
-        values = {name: frame[name].fill_null(np.nan).to_numpy().reshape(policies, len(ids)) for name in self.numbers}
-        return OutcomeBlock(
-            example_ids=ids.to_numpy(),
-            unit=unit,
-            values=values,
-            gold=examples.gold_codes(kept),
-            predicted=_label_shares(frame, examples.labels, policies),
-        )
-
-
-def _label_codes(column: str, labels: Sequence[str]) -> pl.Expr:
-    """A column of answers as indices into the labels, null for any other."""
-    return pl.col(column).replace_strict(list(labels), range(len(labels)), default=None, return_dtype=pl.Int64)
-
-
-def _label_shares(frame: pl.DataFrame, labels: tuple[str, ...] | None, policies: int) -> np.ndarray | None:
-    """Share of each label among the predictions: float (P, E, L)."""
-    if labels is None:
-        return None
-    shares = np.zeros((len(frame), len(labels)))
-    codes = frame.select(_label_codes("answer", labels)).to_series()
-    on = np.flatnonzero(codes.is_not_null().to_numpy())
-    shares[on, codes.drop_nulls().to_numpy()] = 1.0
-    lists = (
-        frame.select("answers")
-        .with_row_index("row")
-        .drop_nulls("answers")
-        .explode("answers")
-        .unnest("answers")
-        .with_columns(code=_label_codes("answer", labels))
-        .drop_nulls("code")
-    )
-    np.add.at(shares, (lists["row"].to_numpy(), lists["code"].to_numpy()), lists["share"].to_numpy())
-    return shares.reshape(policies, -1, len(labels))
+def _entries(piece: ServedPiece, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """(row of the table, entry of the shares), policy by policy."""
+    shares, reported = piece.block.shares, piece.reported
+    assert shares is not None
+    place = np.full(len(piece.block), -1)
+    place[piece.chosen] = np.arange(piece.size)
+    for policy in policies.tolist():
+        counts = reported.versions(policy, piece.first, piece.first + len(piece.block))
+        for version in np.unique(counts):
+            start, stop = np.searchsorted(shares.version, [version, version + 1])
+            example = shares.example[start:stop]
+            on = np.flatnonzero((counts[example] == version) & (place[example] >= 0))
+            if len(on):
+                yield policy * piece.size + place[example[on]], start + on

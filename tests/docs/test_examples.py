@@ -104,7 +104,7 @@ def run_policies(block: Block) -> None:
     Path("_policies.toml").write_text(block.text, encoding="utf-8")
     result = replay.run("log", "_policies.toml", resamples=200)
     named = {policy["name"] for policy in tomllib.loads(block.text)["policy"]}
-    assert {name.partition("[")[0] for name in result.outcomes["policy"].unique()} == named
+    assert {name.partition("[")[0] for name in result.outcomes.collect()["policy"].unique()} == named
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)

@@ -69,7 +69,7 @@ def write(path: Path, lines: list[Row]) -> str:
 
 
 def outcomes(log: Path, policy: str, gate: str = "signal = 'truncated', at_least = 1") -> list[Row]:
-    found = replay.run(log, GATED.replace("GATE", gate), resamples=20).outcomes
+    found = replay.run(log, GATED.replace("GATE", gate), resamples=20).outcomes.collect()
     return found.filter(policy=policy).sort("example_id").to_dicts()
 
 
@@ -323,7 +323,7 @@ def test_recovery_rows_go_out_and_come_back(tmp_path: Path) -> None:
     gate = 'feature = "difficulty", at_least = 0.5'
     text = GATED.replace("GATE", gate).replace('"base"', '"short"')
     own, back = (
-        replay.run(tmp_path / name, text, resamples=20).outcomes.filter(policy="gated").sort("example_id")
+        replay.run(tmp_path / name, text, resamples=20).outcomes.collect().filter(policy="gated").sort("example_id")
         for name in ("sim", "back")
     )
     for one, other in zip(own.iter_rows(named=True), back.iter_rows(named=True), strict=True):

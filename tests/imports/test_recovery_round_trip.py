@@ -94,7 +94,7 @@ def test_answers_outside_the_label_space_stay_outside(tmp_path: Path) -> None:
     """Three of six base answers are no label, so a gate on `invalid` fires on half, before as after."""
     log = labelled(tmp_path / "log")
     for one in (log, carried(log, tmp_path)):
-        found = replay.run(one, INVALID, resamples=20).outcomes
+        found = replay.run(one, INVALID, resamples=20).outcomes.collect()
         assert found["intervened"].mean() == 0.5
 
 

@@ -280,7 +280,7 @@ def _served(log: Log, cap: int, verified: bool) -> int:
     select = {"select": "best", "verifier": "v"} if verified else {"select": "majority"}
     policy = replay.Sample(name="p", pool="n", max_traces=cap, **select)
     try:
-        return replay.run(log, [policy], resamples=2).outcomes["example_id"].n_unique()
+        return replay.run(log, [policy], resamples=2).outcomes.collect()["example_id"].n_unique()
     except ThinkbackError:
         return 0
 

@@ -161,7 +161,7 @@ def test_a_policy_fires_where_the_fitted_gate_does(log: Path, gate: Path, fitted
     result = replay.run(log, WHEN.replace('PATH"', f'{gate}", reuse = true'), where=TRAIN, resamples=20)
     rows = predictions(str(log), fitted.gate, TRAIN)
     assert 0 < sum(row["choose_verify"] for row in rows) < len(rows)
-    fired = dict(result.outcomes.select("example_id", "intervened").iter_rows())
+    fired = dict(result.outcomes.collect().select("example_id", "intervened").iter_rows())
     assert fired == {row["example_id"]: row["choose_verify"] for row in rows}
 
 
@@ -174,7 +174,7 @@ def test_an_older_file_keeps_its_numbers(log: Path, without_xgboost: None) -> No
     assert scores == pytest.approx(fitted, abs=1e-15)
     assert np.isnan(missing)
     result = replay.run(log, WHEN.replace("PATH", str(OLD)), resamples=20)
-    assert 0 < result.outcomes["intervened"].mean() < 1
+    assert 0 < result.outcomes.collect()["intervened"].mean() < 1
 
 
 def test_without_xgboost_one_line_says_what_to_install(log: Path, gate: Path, without_xgboost: None) -> None:

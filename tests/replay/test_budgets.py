@@ -43,7 +43,7 @@ def test_what_an_order_sees_does_not_depend_on_what_it_is_called(log: Log) -> No
     orders = {"falling": {"order": "score"}, "score": {"order": "surrogate", "mode": "pool"}}
     found = budgets(log, verifier="lora", max_traces=2, features=FEATURES, orders=orders, budget=[1], resamples=20)
     assert set(found.by_k.select("order", "diagnostic").iter_rows()) == {("falling", True), ("score", False)}
-    assert [policy.features for policy in found.result.policies[:2]] == [(), FEATURES]  # type: ignore[attr-defined]
+    assert [list(policy.settings["features"]) for policy in found.result.policies[:2]] == [[], list(FEATURES)]
 
 
 def test_pairs_are_differences_with_intervals(log: Log) -> None:

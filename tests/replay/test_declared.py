@@ -139,10 +139,10 @@ def test_scores_are_verified_for_their_sake(plain: Log) -> None:
     for rule in (Scores(), Older()):
         with pytest.raises(ThinkbackError, match="needs a `verifier`"):
             vote(rule)
-        spent = replay.run(plain, vote(rule, verifier="v"), resamples=5).outcomes
+        spent = replay.run(plain, vote(rule, verifier="v"), resamples=5).outcomes.collect()
         assert spent["verifications"].to_list() == [2.0] * 3
     for rule in (Undeclared(), Counts()):
-        assert replay.run(plain, vote(rule), resamples=5).outcomes["verifications"].to_list() == [0.0] * 3
+        assert replay.run(plain, vote(rule), resamples=5).outcomes.collect()["verifications"].to_list() == [0.0] * 3
 
 
 def test_rules_that_may_read_votes_are_refused_where_answers_cannot_be_compared(opaque: Log) -> None:
@@ -151,7 +151,7 @@ def test_rules_that_may_read_votes_are_refused_where_answers_cannot_be_compared(
         with pytest.raises(ThinkbackError, match="verdicts but no answers"):
             replay.run(opaque, vote(rule, **best), resamples=5)
     for rule in (Counts(), Scores(), Budget(traces=2)):
-        spent = replay.run(opaque, vote(rule, **best), resamples=5).outcomes
+        spent = replay.run(opaque, vote(rule, **best), resamples=5).outcomes.collect()
         assert spent["traces"].to_list() == [2.0] * 3
 
 
@@ -178,7 +178,7 @@ def test_a_select_sees_what_it_declares(opaque: Log, monkeypatch: pytest.MonkeyP
     """A, B, A: told apart, the winner A has two votes; as valid answers alone, there are three of one kind."""
     monkeypatch.setitem(SELECTS, "popular", Popular())
     policy = Sample(name="p", max_traces=3, select="popular")
-    found = replay.run(opaque, policy, resamples=5).outcomes
+    found = replay.run(opaque, policy, resamples=5).outcomes.collect()
     assert found["answer"].to_list() == ["e0/n3/2", "e1/n3/2", "e2/n3/2"]
 
 
@@ -192,7 +192,7 @@ def test_an_order_sees_what_it_declares(tmp_path: Path, monkeypatch: pytest.Monk
     log = write_log(tmp_path / "log", name="f", tables=made)
     told = {"order": "by feature", "select": "best", "verifier": "v", "stop": Budget(verifications=1)}
     result = replay.run(log, Sample(name="p", max_traces=3, **told), resamples=5)
-    assert result.outcomes["answer"].to_list() == ["B", "B"]
+    assert result.outcomes.collect()["answer"].to_list() == ["B", "B"]
     assert "`length`" in result.excluded["e2"]
 
 
@@ -235,7 +235,7 @@ def test_a_rule_in_the_built_in_form_needs_no_more_than_a_plain_one(plain: Log, 
     )
     policies = replay.load_policies(text, rules).policies
     assert [policy.stop.name for policy in policies] == ["Mine", "Bare", "Silent"]  # type: ignore[attr-defined]
-    found = replay.run(plain, policies, resamples=5, by="dataset").outcomes
+    found = replay.run(plain, policies, resamples=5, by="dataset").outcomes.collect()
     assert found.sort("policy", "example_id")["traces"].to_list() == [2.0] * 3 + [1.0] * 3 + [1.0] * 3
 
 

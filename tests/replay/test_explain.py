@@ -28,7 +28,7 @@ def test_every_step_up_to_the_stop(tmp_path):
 
 def test_it_agrees_with_the_run(tmp_path):
     made = log(tmp_path, {"n4": POOL}, {"e1": "A"})
-    row = replay.run(made, POLICIES[:1]).outcomes.to_dicts()[0]
+    row = replay.run(made, POLICIES[:1]).outcomes.collect().to_dicts()[0]
     assert explain(made, POLICIES, "margin", "e1").steps["total_tokens"][-1] == row["total_tokens"]
 
 
@@ -67,7 +67,7 @@ def test_with_a_width_the_rule_is_looked_at_after_each_block(tmp_path):
     assert told["holds"].to_list() == [False, False, True]
     assert told["statistic"].to_list() == pytest.approx([None, 0.5, 0.5])
     assert told["threshold"].to_list() == pytest.approx([0.4] * 3)
-    spent = replay.run(made, [one, three]).outcomes
+    spent = replay.run(made, [one, three]).outcomes.collect()
     assert dict(spent.select("policy", "traces").iter_rows()) == {"one": 1.0, "three": 3.0}
 
 

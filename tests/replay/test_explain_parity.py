@@ -33,8 +33,8 @@ def explained(log: Path, text: str, name: str) -> int:
         result = replay.run(log, text, resamples=2)
     except ThinkbackError:
         return 0
-    rows = result.outcomes.to_dicts()
-    if result.policies[0].ranking is not None:  # whom it chooses is not known of one example
+    rows = result.outcomes.collect().to_dicts()
+    if result.replayed[0].ranking is not None:  # whom it chooses is not known of one example
         return 0
     for row in (rows[0], rows[-1]):
         found = replay.explain(log, text, name, row["example_id"])
@@ -44,7 +44,7 @@ def explained(log: Path, text: str, name: str) -> int:
         if row["ending"] is not None and row["answers"] is None:
             assert found.ending.startswith(f"{row['ending']}: ")
             assert f"answer {row['answer'] if row['answer'] is not None else 'none'} (" in found.ending
-        policy = result.policies[0]
+        policy = result.replayed[0]
         if policy.kind == "sample" and policy.single and row["ending"] == "rule":
             last = found.steps.row(-1, named=True)
             assert last["holds"]

@@ -45,10 +45,10 @@ def surrogate(name: str, **keys: object) -> replay.Sample:
 @pytest.mark.parametrize("model", ["linear", "trees", "gp"])
 def test_priors_are_replayed_and_the_same_from_run_to_run(log: Log, model: str) -> None:
     policy = surrogate("prior", prior=Prior(model, DEV))  # type: ignore[arg-type]
-    first = replay.run(log, policy, where=TEST, resamples=20).outcomes
-    again = replay.run(log, policy, where=TEST, resamples=20, block_examples=64).outcomes
+    first = replay.run(log, policy, where=TEST, resamples=20).outcomes.collect()
+    again = replay.run(log, policy, where=TEST, resamples=20, block_examples=64).outcomes.collect()
     assert first.equals(again)
-    plain = replay.run(log, surrogate("prior"), where=TEST, resamples=20).outcomes
+    plain = replay.run(log, surrogate("prior"), where=TEST, resamples=20).outcomes.collect()
     assert not first.equals(plain)
 
 
@@ -167,12 +167,12 @@ def test_conformal_sets_cover_and_shrink(log: Log) -> None:
     assert sizes == sorted(sizes, reverse=True)
     assert cover == sorted(cover, reverse=True)
     assert all(c >= 1 - a - 0.1 for a, c in zip(alphas, cover, strict=True))  # 120 claims learn, 200 are reported
-    outcomes = result.outcomes.filter(pl.col("policy") == "0.4")
+    outcomes = result.outcomes.collect().filter(pl.col("policy") == "0.4")
     answered = outcomes.filter(pl.col("answered") == 1)
     assert answered["set_size"].to_list() == [1.0] * len(answered)
     assert outcomes.filter(pl.col("answered") == 0)["answer"].null_count() == len(outcomes) - len(answered)
     assert value(result, "0.4", "accuracy_answered") == pytest.approx(answered["correct"].mean())
-    assert "set_size" not in replay.run(log, sample(), where=TEST, resamples=5).outcomes.columns
+    assert "set_size" not in replay.run(log, sample(), where=TEST, resamples=5).outcomes.collect().columns
 
 
 def test_credit_of_an_abstention_is_that_of_any_null_prediction(log: Log, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_credit_of_an_abstention_is_that_of_any_null_prediction(log: Log, tmp_pa
     conformal = Conformal(0.4, DEV, abstain=True)
     rows = replay.run(
         changed(log, tmp_path, traces=graded), sample(conformal=conformal), where=TEST, resamples=5
-    ).outcomes
+    ).outcomes.collect()
     assert rows.filter(pl.col("answered") == 0)["credit"].unique().to_list() == [0.0]
     assert rows.filter(pl.col("answered") == 1)["credit"].max() > 0
 
@@ -330,7 +330,7 @@ def test_parts_are_fitted_and_what_both_branches_need_is_paid_once(log: Log) -> 
     alone = [thinking_again("x", 0.0).base, sample("eight", stop=replay.Never())]
     result = replay.run(log, [*alone, thinking_again("never", -2.0), thinking_again("always", 2.0)], where=TEST)
     columns = ["correct", "answer", "traces", "verifications", "total_tokens"]
-    frame = {name: rows.select(columns) for (name,), rows in result.outcomes.group_by("policy")}
+    frame = {name: rows.select(columns) for (name,), rows in result.outcomes.collect().group_by("policy")}
     assert frame["never"].equals(frame["x: base"])
     assert frame["always"].drop("total_tokens").equals(frame["eight"].drop("total_tokens"))
     np.testing.assert_allclose(frame["always"]["total_tokens"], frame["eight"]["total_tokens"], rtol=1e-12)
@@ -361,7 +361,7 @@ def test_weights_can_be_studied(log: Log) -> None:
         "example_id", "step", "sample_index", "score", *FEATURES, "vote_ratio", "label_score", "constant",
     ]  # fmt: skip
     last = frame.group_by("example_id").agg(pl.col("step").max())
-    outcomes = replay.run(log, replace(policy, stop=replay.Never()), where=TEST, resamples=5).outcomes
+    outcomes = replay.run(log, replace(policy, stop=replay.Never()), where=TEST, resamples=5).outcomes.collect()
     assert last["step"].sum() == outcomes["verifications"].sum()
     with pytest.raises(ThinkbackError, match="surrogate"):
         replay.surrogate_weights(log, sample())

@@ -242,7 +242,7 @@ def test_a_gate_that_never_fires_where_it_was_tuned_never_fires_elsewhere(below:
     frozen = transfer_report(str(tmp_path / "there"), gate, settings=Settings(resamples=20)).rows.row(1, named=True)
     assert frozen["intervention_rate"] == 0.0
     served = replay.run(tmp_path / "there", policy(path), resamples=20)
-    assert served.outcomes["intervened"].sum() == 0.0
+    assert served.outcomes.collect()["intervened"].sum() == 0.0
     assert served.provenance["policies"][0]["gate"]["file"]["threshold"] == "never"
     assert predictions(str(tmp_path / "there"), gate)[0]["threshold"] is None
 

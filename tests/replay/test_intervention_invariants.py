@@ -93,7 +93,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_invariants(log: Path, gate: str, threshold: float, action: str) -> None:
     text = POLICIES.replace("GATE", f"{gate} = {threshold!r}").replace("ACTION", action)
     result = replay.run(log, text, resamples=20)
-    rows = result.outcomes
+    rows = result.outcomes.collect()
     sets = rows.group_by("policy").agg(pl.col("example_id").sort())["example_id"].to_list()
     assert all(ids == sets[0] for ids in sets)  # all on one example set
     assert len(rows.unique(["policy", "example_id"])) == len(rows)  # one answer per example
@@ -121,7 +121,7 @@ def test_examples_that_lack_the_action_are_left_out_and_named(tmp_path: Path) ->
     result = replay.run(tmp_path / "log", text, resamples=20)
     assert list(result.excluded) == ["q000007"]
     assert "active_verify" in result.excluded["q000007"]
-    assert result.outcomes["example_id"].n_unique() == 39
+    assert result.outcomes.collect()["example_id"].n_unique() == 39
 
 
 def test_the_arithmetic_of_the_published_tables() -> None:
@@ -188,7 +188,7 @@ against = "weak"
 """
     result = replay.run(tmp_path / "log", text, resamples=20)
     length = dict(replay_lengths(tmp_path / "log"))
-    right = {(r["policy"], r["example_id"]): r["correct"] for r in result.outcomes.iter_rows(named=True)}
+    right = {(r["policy"], r["example_id"]): r["correct"] for r in result.outcomes.collect().iter_rows(named=True)}
     ids = {example for _, example in right}
     expected = [right["strong" if length[e] >= 200 else "weak", e] for e in sorted(ids)]
     assert [right["routed", e] for e in sorted(ids)] == expected

@@ -53,7 +53,7 @@ def log(tmp_path: Path) -> Path:
 
 def outcome(log: Path, *policies: str, name: str | None = None) -> dict[str, dict[str, Any]]:
     text = "\n".join(f"[[policy]]\n{policy}\n" for policy in policies)
-    rows = replay.run(log, text, resamples=20).outcomes
+    rows = replay.run(log, text, resamples=20).outcomes.collect()
     wanted = name or rows["policy"][0]
     return {row["example_id"]: row for row in rows.filter(policy=wanted).iter_rows(named=True)}
 
@@ -216,7 +216,7 @@ def test_several_pools_of_one_action_must_be_told_apart(log: Path, tmp_path: Pat
     with pytest.raises(ThinkbackError, match=r"several pools of revisions \(`v`, `v2`\)"):
         replay.run(tmp_path / "two", text, resamples=20)
     named = replay.run(tmp_path / "two", text + 'pool = "v2"\n', resamples=20)
-    assert named.outcomes["action_tokens"].to_list() == [50.0, 50.0, 20.0, 50.0]
+    assert named.outcomes.collect()["action_tokens"].to_list() == [50.0, 50.0, 20.0, 50.0]
 
 
 def test_the_seconds_of_a_score_that_a_gate_may_read_count_as_free(log: Path, tmp_path: Path) -> None:

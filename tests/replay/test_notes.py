@@ -1,8 +1,10 @@
 """What a run says of scores that do not suit a policy, and of policies that it drops."""
 
 import pickle
+from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -26,8 +28,8 @@ def test_a_dropped_policy_names_up_to_three_reasons_the_most_frequent_first():
 
     def why(**reasons: int) -> str:
         policies = (Sample(name="p", max_traces=2, select="majority"),)
-        served = Coverage(policies, None, by_some=20, replayed=20)
-        served.why["p"].update(reasons)
+        none = np.zeros(20, dtype=bool)
+        served = Coverage(policies, none, 20, {"p": 0}, {"p": Counter(reasons)}, excluded={}, exhausted={"p": 0})
         return unserved(served)["p"]
 
     few = "the log covers 0 of the 20 examples covered for at least one policy"

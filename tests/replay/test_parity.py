@@ -41,7 +41,7 @@ def check_case(log: RandomLog, address: Path, policies: list[Row]) -> None:
         assert refused(address, policies), f"not refused: {to_toml(policies)}"
         return
     found = replayed(address, policies)
-    assert_same(expected.outcomes(), keyed(found.outcomes), f"{log.name}\n{to_toml(policies)}")
+    assert_same(expected.outcomes(), keyed(found.outcomes.collect()), f"{log.name}\n{to_toml(policies)}")
     assert set(found.dropped) == set(expected.dropped)
     assert set(found.excluded) == set(expected.excluded)
 
@@ -72,7 +72,7 @@ def test_a_sweep_is_its_policies(tmp_path: Path) -> None:
     log = next(log for log in map(random_log, range(100, 200)) if log.pools["main"] > 1 and len(log.plain.example) > 5)
     log.write(tmp_path / "log")
     expected = plain.replay(log.plain, plain.expand(SWEEP))
-    found = keyed(replayed(tmp_path / "log", [SWEEP]).outcomes)
+    found = keyed(replayed(tmp_path / "log", [SWEEP]).outcomes.collect())
     assert_same(expected.outcomes(), found, log.name)
 
 

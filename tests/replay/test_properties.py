@@ -38,7 +38,7 @@ Tables = dict[str, pl.DataFrame]
 
 
 def outcomes(log: Any, policies: list[Row]) -> Keyed:
-    return keyed(replay.run(log, to_toml(policies), resamples=20).outcomes)
+    return keyed(replay.run(log, to_toml(policies), resamples=20).outcomes.collect())
 
 
 def tidy_log(seed: int, usual: int = 5) -> RandomLog:

@@ -56,7 +56,7 @@ WORLDS = {
 
 
 def decide(log: Path, where: str) -> Recommendation:
-    outcomes = replay.run(log, POLICIES, where=where, resamples=50).outcomes.sort("policy", "example_id")
+    outcomes = replay.run(log, POLICIES, where=where, resamples=50).outcomes.collect().sort("policy", "example_id")
 
     def values(name: str) -> dict[str, np.ndarray]:
         own = outcomes.filter(policy=name)

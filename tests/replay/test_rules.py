@@ -76,8 +76,8 @@ def policy(rule) -> Sample:
 
 def test_a_rule_of_ones_own_stops_where_it_holds(tmp_path):
     result = replay.run(log(tmp_path, {"n4": POOL}, GOLDS), [policy(Confident(0.9))])
-    assert result.outcomes["traces"].to_list() == [2, 2, 2]
-    assert result.outcomes["ending"].to_list() == ["rule"] * 3
+    assert result.outcomes.collect()["traces"].to_list() == [2, 2, 2]
+    assert result.outcomes.collect()["ending"].to_list() == ["rule"] * 3
 
 
 @pytest.mark.parametrize("rule", [WaitsForTheBest(), KnowsHowMany()])
@@ -129,7 +129,7 @@ def test_rules_come_from_a_file_by_name(tmp_path):
         'stop = { rule = "Enough", votes = 3 }\n'
     )
     result = replay.run(log(tmp_path, {"n4": POOL}, GOLDS), text, rules=source)
-    assert result.outcomes["traces"].to_list() == [4, 4, 4]
+    assert result.outcomes.collect()["traces"].to_list() == [4, 4, 4]
     with pytest.raises(ThinkbackError, match="unknown stopping rule `Enough`"):
         replay.load_policies(text)
     with pytest.raises(ThinkbackError, match="no file of stopping rules"):

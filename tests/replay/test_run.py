@@ -14,7 +14,7 @@ MAJORITY = Sample(name="majority", max_traces=3, select="majority")
 
 
 def rows(result: replay.Result, policy: str) -> list[dict]:
-    return result.outcomes.filter(pl.col("policy") == policy).to_dicts()
+    return result.outcomes.filter(pl.col("policy") == policy).collect().to_dicts()
 
 
 def test_a_small_log_by_hand(tmp_path):
@@ -98,7 +98,7 @@ def test_examples_that_some_policy_lacks_are_left_out_and_named(tmp_path):
     made = log(tmp_path, {"n3": pool}, dict.fromkeys(pool, "A"))
     result = replay.run(made, [FIRST, MAJORITY], resamples=50)
     assert dict(result.excluded) == {"e07": "majority: pool `n3` has fewer than 3 traces"}
-    assert result.outcomes["example_id"].n_unique() == 19
+    assert result.outcomes.collect()["example_id"].n_unique() == 19
     assert str(result.notes[0]).startswith("WARNING: 1 of 20 examples (5.0%) is left out")
     available = Sample(name="shrinks", max_traces=3, select="majority", on_missing="use_available")
     result = replay.run(made, [FIRST, available], resamples=50)
@@ -112,7 +112,7 @@ def test_policies_that_serve_less_than_nine_tenths_are_dropped_together(tmp_path
     result = replay.run(made, [FIRST, MAJORITY], resamples=50)
     assert list(result.dropped) == ["majority"]
     assert "17 of the 20" in result.dropped["majority"]
-    assert result.outcomes["example_id"].n_unique() == 20
+    assert result.outcomes.collect()["example_id"].n_unique() == 20
     with pytest.raises(ThinkbackError, match="policy `majority` cannot be replayed"):
         replay.run(made, [FIRST, MAJORITY], strict=True)
     with pytest.raises(ThinkbackError, match="the baseline `majority` is dropped"):
@@ -146,7 +146,7 @@ def test_where_and_by(tmp_path):
     assert accuracy.select("level", "policy", "estimate", "n").rows() == [
         ("1", "first", 1.0, 2), ("1", "best", 0.5, 2), ("2", "first", 0.0, 1), ("2", "best", 1.0, 1),
     ]  # fmt: skip
-    assert replay.run(folder, [FIRST], where="level = 2").outcomes["example_id"].to_list() == ["e3"]
+    assert replay.run(folder, [FIRST], where="level = 2").outcomes.collect()["example_id"].to_list() == ["e3"]
     with pytest.raises(ThinkbackError, match="matches no example"):
         replay.run(folder, [FIRST], where="level = 3")
     with pytest.raises(ThinkbackError, match="levle|where"):
@@ -307,7 +307,7 @@ def test_what_a_run_saves(tmp_path):
     assert (record["seed"], record["resamples"], record["baseline"]) == (7, 60, "first")
     assert [p["name"] for p in record["policies"]] == ["first", "best"]
     assert record["log"]["sha256"]
-    assert pl.read_parquet(tmp_path / "out" / "outcomes.parquet").equals(result.outcomes)
+    assert pl.read_parquet(tmp_path / "out" / "outcomes.parquet").equals(result.outcomes.collect())
 
 
 def test_what_a_reader_must_know_is_noted(tmp_path):

@@ -38,7 +38,7 @@ def rows_of(seed: int, folder: Path, count: int, examples: int | None = None) ->
     found = replay.run(folder / "log", to_toml(policies), resamples=20)
     assert set(found.dropped) == set(expected.dropped)
     assert set(found.excluded) == set(expected.excluded)
-    mine, theirs = expected.outcomes(), keyed(found.outcomes)
+    mine, theirs = expected.outcomes(), keyed(found.outcomes.collect())
     assert mine.keys() == theirs.keys()
     return len(mine), [f"{seed} {key} {d}" for key in mine if (d := differing(mine[key], theirs[key]))]
 

@@ -106,16 +106,19 @@ def test_numbers_are_those_of_replay(claims: Path, study: Run, tmp_path: Path) -
     methods = replay_methods(open_log(claims), setting)
     counts = {row["Method"]: row for row in rows(tmp_path / "out" / "table_5_3.csv")}
     adaptive = counts["Adaptive Stopping"]
-    outcomes = methods.result.outcomes.filter(pl.col("policy") == ADAPTIVE)
+    outcomes = methods.result.outcomes.collect().filter(pl.col("policy") == ADAPTIVE)
     assert float(adaptive["trace_attempts"]) == pytest.approx(outcomes["traces"].sum())
     missing = (outcomes["traces"] - outcomes["valid_traces"]).sum()
     assert float(adaptive["missing_label_traces"]) == pytest.approx(missing)
-    whole = methods.result.outcomes.filter(pl.col("policy") == BEST)["operations"].sum()
+    whole = methods.result.outcomes.collect().filter(pl.col("policy") == BEST)["operations"].sum()
     change = 100 * (outcomes["operations"].sum() / whole - 1)
     assert float(adaptive["operations_change_pct"]) == pytest.approx(change)
     told = {(row["Run"], row["Method"], row["Against"]): row for row in rows(tmp_path / "out" / "paired.csv")}
     names = ("Surrogate-Guided Selective Verification", "Adaptive Stopping", "Exhaustive BoN (baseline)")
-    correct = {p: methods.result.outcomes.filter(pl.col("policy") == p)["correct"] for p in (SURROGATE, ADAPTIVE, BEST)}
+    correct = {
+        p: methods.result.outcomes.collect().filter(pl.col("policy") == p)["correct"]
+        for p in (SURROGATE, ADAPTIVE, BEST)
+    }
     for (one, first), (two, second) in (
         ((SURROGATE, names[0]), (ADAPTIVE, names[1])),
         ((ADAPTIVE, names[1]), (BEST, names[2])),
@@ -243,7 +246,7 @@ def test_euros_are_of_device_seconds_where_the_log_has_them(study: Run, tmp_path
     log = written(tmp_path / "log", frames)
     assert study(log, "--verifier", "strong", "--caps", "15").exit_code == 0
     methods = replay_methods(open_log(log), FactcheckSetting("n15", "strong", CLAIM_FEATURES, asked={"resamples": 50}))
-    outcomes = methods.result.outcomes
+    outcomes = methods.result.outcomes.collect()
     device = {
         (example, index): seconds
         for example, index, seconds in frames["traces"].select("example_id", "sample_index", "device_s").iter_rows()

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from generate.simulation.recovery import RecoveryModel, recovery_tables
-from replay.policies.base import Policy
+from replay.runs.provenance import PolicyRecord
 from replay.studies.recovery.costs import COST_TABLES
 from replay.studies.recovery.figures import FIGURES
 from replay.studies.recovery.study import DatasetStudy, RecoverySetting, roles_of, study_dataset
@@ -137,7 +137,9 @@ def test_the_longest_budget_is_that_with_the_highest_limit(holed: DatasetStudy) 
     budgets = {"base-16384-t0.7": "budget: base-16384-t0.7", "long": "budget: long"}
     limits = {"short": 4096, "long": 8192, "base-16384-t0.7": 16384}
     named = replace(holed.named, budgets=dict(sorted(budgets.items(), key=lambda one: limits[one[0]])))
-    result = replace(holed.result, policies=(*holed.result.policies, named_like(holed, "budget: base-16384-t0.7")))
+    judge = holed.result.judge
+    more = (*judge.policies, named_like(holed, "budget: base-16384-t0.7"))
+    result = replace(holed.result, judge=replace(judge, policies=more))
     more = replace(holed, named=named, roles=replace(holed.roles, limits=limits), result=result)
     assert [limit(more, pool) for pool in ("long", "base-16384-t0.7")] == ["8192", "16384"]
     against = {(first, second): told for first, second, metric, told in comparisons(more) if metric == "correct"}
@@ -147,7 +149,7 @@ def test_the_longest_budget_is_that_with_the_highest_limit(holed: DatasetStudy) 
     assert limit(other, "long") == ""
 
 
-def named_like(found: DatasetStudy, name: str) -> Policy:
+def named_like(found: DatasetStudy, name: str) -> PolicyRecord:
     return replace(next(policy for policy in found.result.policies if policy.name == "budget: long"), name=name)
 
 

@@ -17,8 +17,8 @@ from replay.engine.trajectory import Walk, walk_block
 from replay.kinds.every_example import every_example
 from replay.kinds.sample import Sample
 from replay.runs.coverage import MIN_SERVED
+from replay.runs.example_set import resampling_units
 from replay.runs.run import run
-from replay.runs.store import resampling_units
 from replay.sampling.orders import Generation
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.runs import FactcheckSetting, warnings_of

@@ -95,9 +95,9 @@ def _unfitted(log: Log, setting: FactcheckSetting, policies: Sequence[Sample]) -
 def _coverage(log: Log, result: Result) -> Iterator[ClassCoverage]:
     """The prediction sets of the run on the claims of each class that has any."""
     gold = collect(log.scan("examples", ["example_id", "gold"]), log)
-    compared = gold.filter(pl.col("example_id").is_in(result.outcomes["example_id"].unique().implode()))
+    compared = gold.filter(pl.col("example_id").is_in(result.examples["example_id"].implode()))
     parts: dict[str, Summary] = {}
-    for policy in result.policies:
+    for policy in result.replayed:
         sets = next((learnt for learnt in policy.learns if isinstance(learnt, Conformal)), None)
         if sets is None or sets.fit is None:
             continue
@@ -106,7 +106,7 @@ def _coverage(log: Log, result: Result) -> Iterator[ClassCoverage]:
             if ids.is_empty():
                 continue
             if label not in parts:
-                parts[label] = result.within(ids)
+                parts[label] = result.judge.summary(ids)
             known = threshold if np.isfinite(threshold) else None
             yield ClassCoverage(policy.name, sets.alpha, label, known, parts[label])
 

@@ -33,7 +33,7 @@ def trace_buckets(methods: Methods) -> list[Bucket]:
         return []
     rows = []
     for method in (ADAPTIVE, SURROGATE):
-        used = result.outcomes.filter(pl.col("policy") == method).select("example_id", "traces")
+        used = result.outcomes.filter(pl.col("policy") == method).select("example_id", "traces").collect()
         if used.is_empty():
             continue
         for first in range(1, methods.cap + 1, WIDTH):
@@ -48,7 +48,7 @@ def _bucket(methods: Methods, method: str, first: int, last: int, ids: pl.Series
     result = methods.result
     if result is None or ids.is_empty():
         return Bucket(method, first, last, len(ids), share, None, None, None)
-    part = result.within(ids)
+    part = result.judge.summary(ids)
     made = compared(part, method, BEST, "macro_f1")
     difference = None if made is None else ShownInterval.of(made[:3], 100)
     own, exhaustive = (cell(part, name, "macro_f1", 100) for name in (method, BEST))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from replay.runs.example_set import resampling_units
 from replay.runs.result import Result
-from replay.runs.store import resampling_units
 from toolkit.log import Log, collect
 from toolkit.show import ShownInterval
 from toolkit.stats import Settings, interval, unit_numbers
@@ -21,7 +21,7 @@ def device_seconds(
 
     Of policies that draw the pool as it was generated: what one generated is the first `traces` traces.
     """
-    outcomes = result.outcomes.select("policy", "example_id", "traces", "device_s")
+    outcomes = result.outcomes.select("policy", "example_id", "traces", "device_s").collect()
     made = log.scan("traces", ["example_id", "pool", "action", "sample_index", "device_s"])
     made = made.filter((pl.col("pool") == pool) & (pl.col("action") == "solve"))
     of_trace = collect(made.select("example_id", "sample_index", pl.col("device_s").cast(pl.Float64)), log)

@@ -23,10 +23,10 @@ from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
 from replay.policies.gate_models import MODELS
 from replay.policies.toml import PolicyFile
+from replay.runs.example_set import resampling_units
 from replay.runs.gate_sweep import CURVE, Branches, band_table, curve, gather
 from replay.runs.result import Result
 from replay.runs.run import run
-from replay.runs.store import resampling_units
 from replay.studies.recovery.checks import check_gate, refuse_seen, revision_pools
 from replay.studies.recovery.policies import PolicyNames, Roles, build_policies, matched_policies, missing_rules
 from toolkit.errors import ThinkbackError, argument, listed, suggest
@@ -79,7 +79,7 @@ class DatasetStudy:
 
     def values(self, policy: str) -> dict[str, np.ndarray]:
         """Columns of a policy's outcomes (N,), by example_id."""
-        frame = self.result.outcomes.filter(pl.col("policy") == policy).sort("example_id")
+        frame = self.result.outcomes.filter(pl.col("policy") == policy).collect()
         return {c: frame[c].fill_null(np.nan).to_numpy() for c in (*CURVE, "finalizers", "truncated")}
 
     @property
@@ -227,7 +227,7 @@ def _screen(
         notes.append(f"actions are screened on the reported examples, because those of `on` cannot be: {error}")
         result = run(log, policies, where=asked.where, **_asked(asked.settings))
     means = result.summary.pivot("metric", index="policy", values="estimate").rename({"policy": "action"})
-    rates = _call_rates(log, result.outcomes["example_id"].unique(), base, pools)
+    rates = _call_rates(log, result.examples["example_id"], base, pools)
     wanted = ["action", "accuracy", "fix_rate", "flip_rate", "action_tokens"]
     frame = means.with_columns(
         pl.lit(None, pl.Float64).alias(name) for name in wanted if name not in means.columns
@@ -236,7 +236,7 @@ def _screen(
     frame = frame.with_columns(pl.col("fix_rate", "flip_rate").fill_null(0.0), action_tokens=spent)
     joined = frame.join(rates, on="action", how="left", maintain_order="left")
     examples = collect(log.scan("examples", ["example_id", "dataset"]), log)
-    screened = examples.filter(pl.col("example_id").is_in(result.outcomes["example_id"].unique().implode()))
+    screened = examples.filter(pl.col("example_id").is_in(result.examples["example_id"].implode()))
     named = ", ".join(screened["dataset"].unique().sort())
     return joined.with_columns(examples=pl.lit(result.statistics.n), dataset=pl.lit(named)), notes
 
@@ -287,7 +287,7 @@ def study_dataset(
         branches = gather(plan_of(at, where), at.when(gate).one_gate)
         matched = matched_policies(roles, named.base, _rate(branches, gate))
         result = _run(log, (*policies, *matched), named, where, asked)
-        among = branches.among(result.outcomes["example_id"].unique())
+        among = branches.among(result.examples["example_id"])
         if _rate(among, gate) != _rate(branches, gate):  # the coin and the oracle act at the rate of those compared
             matched = matched_policies(roles, named.base, _rate(among, gate))
             result = _run(log, (*policies, *matched), named, where, asked)
@@ -295,7 +295,7 @@ def study_dataset(
         named = replace(named, matched=tuple(policy.name for policy in matched))
     else:
         result = _run(log, policies, named, where, asked)
-    ids = result.outcomes["example_id"].unique().sort()
+    ids = result.examples["example_id"]
     clusters = collect(log.scan("examples", ["example_id", "cluster"]), log)
     study = DatasetStudy(
         dataset=dataset, roles=roles, named=named, result=result, seconds=result.seconds,
