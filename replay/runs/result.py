@@ -1,227 +1,56 @@
-"""What a run gives back: a value that tables, figures and pages are made of, whether it was just made or loaded."""
+"""What a run gives back: a value that people hold, show, save and ask."""
 
 from __future__ import annotations
 
-import shutil
-import weakref
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+import io
+import zipfile
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-import polars as pl
-from polars.io.plugins import register_io_source
-
-from replay.policies.base import Policy
-from replay.runs.passes import ReplayPlan
-from replay.runs.provenance import PolicyRecord, write_record
-from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError
-from toolkit.notes import Note
-from toolkit.stats import Settings, Summary, draws, summarise
-from toolkit.stats.outcomes import Store
-from toolkit.work_places import scratch_folder
-
-SECONDS = (50, 95, 99)
-"""Percentiles of the seconds of a path."""
-
-
-class Scratch:
-    """A folder of its own for what may not fit in memory; it goes when nothing refers to it any more."""
-
-    def __init__(self) -> None:
-        self.path = Path(scratch_folder())
-        weakref.finalize(self, shutil.rmtree, self.path, True)
-
-
-class Outcomes(Protocol):
-    """The outcomes of a result's policies on the examples that it compares."""
-
-    @property
-    def labels(self) -> tuple[str, ...] | None:
-        """The labels that F1 is about."""
-        ...
-
-    def statistics(self, ids: pl.Series | None = None) -> Store:
-        """What the statistics read, of the examples in `ids` or of all."""
-        ...
-
-    def write(self, path: Path) -> None:
-        """One row per (policy, example), as a Parquet file."""
-        ...
-
-
-def _scan(path: Path, holder: object) -> pl.LazyFrame:
-    """A Parquet file as a lazy frame that holds on to what must outlive it, such as the file's folder."""
-
-    def batches(
-        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, size: int | None
-    ) -> Iterator[pl.DataFrame]:
-        frame = pl.scan_parquet(path)
-        frame = frame if predicate is None else frame.filter(predicate)
-        frame = frame if columns is None else frame.select(columns)
-        frame = frame if rows is None else frame.head(rows)
-        _ = holder
-        yield from frame.collect_batches(maintain_order=True, chunk_size=size)
-
-    return register_io_source(batches, schema=pl.read_parquet_schema(path), is_pure=True)
-
-
-@dataclass(frozen=True)
-class RunSource:
-    """What a result was made of: a pass over a log can tell more from it. A loaded result has none."""
-
-    plan: ReplayPlan
-    policies: tuple[Policy, ...]
+from replay.runs.found import Found, Scratch
+from replay.runs.saved import read_found, write_found
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
-    """How the outcomes of some policies become summaries, of all examples or of some."""
-
-    outcomes: Outcomes
-    policies: tuple[PolicyRecord, ...]
-    metric: str
-    baseline: str | None
-    columns: tuple[OutcomeColumn, ...]
-    settings: Settings
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the policies."""
-        return [policy.name for policy in self.policies]
-
-    def summary(self, ids: pl.Series | None = None) -> Summary:
-        """The statistics of the examples in `ids`, or of all."""
-        return summarise(
-            self.outcomes.statistics(ids),
-            self.names,
-            labels=self.outcomes.labels,
-            baseline=self.baseline,
-            leaders=[policy.name for policy in self.policies if not policy.diagnostic],
-            metric=self.metric,
-            columns=self.columns,
-            settings=self.settings,
-        )
-
-    def draws(self, metric: str) -> np.ndarray:
-        """Resampled values of a metric, (policies, resamples): the resamples of every interval."""
-        outcomes, labels = self.outcomes.statistics(), self.outcomes.labels
-        return draws(outcomes, self.names, metric, labels=labels, columns=self.columns, settings=self.settings)
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
+class Result(Found):
     """What a run found. Frames are polars; `notes` are what a table should carry."""
 
-    judge: Judge
-    statistics: Summary
-    groups: Mapping[tuple[object, ...], Summary]
-    by: tuple[str, ...]
-    dropped: Mapping[str, str]
-    excluded: Mapping[str, str]
-    notes: tuple[Note, ...]
-    simulated: bool
-    provenance: Mapping[str, Any]
-    thresholds: pl.DataFrame | None
-    """Every distinct threshold of each gate with the threshold `all`, one row each: exact means."""
-    bands: pl.DataFrame | None
-    """Intervals at up to 200 of them, pointwise and for the whole curve: one row per (policy, threshold, metric)."""
-    examples: pl.DataFrame
-    """The examples compared: example_id, labels, gold, cluster, and the columns of `by`."""
-    source: RunSource | None = None
-    _scratch: Scratch = field(default_factory=Scratch)
-
-    @property
-    def policies(self) -> tuple[PolicyRecord, ...]:
-        """The policies compared."""
-        return self.judge.policies
-
-    @property
-    def replayed(self) -> tuple[Policy, ...]:
-        """The policies as they were replayed, fitted, with a threshold each. ThinkbackError for a loaded result."""
-        if self.source is None:
-            raise ThinkbackError("a loaded result has its policies as data, not as they were replayed: run them again")
-        return self.source.policies
-
-    @property
-    def baseline(self) -> str | None:
-        """The policy of the paired differences."""
-        return self.judge.baseline
-
-    @property
-    def outcomes(self) -> pl.LazyFrame:
-        """One row per (policy, example), not read before it is collected."""
-        path = self._scratch.path / "outcomes.parquet"
-        if not path.exists():
-            self.judge.outcomes.write(path)
-        return _scan(path, self._scratch)
-
-    @cached_property
-    def seconds(self) -> pl.DataFrame:
-        """Seconds of the whole path by policy: examples, mean, p50, p95, p99 (linear); null where some are unlogged."""
-        store = self.judge.outcomes.statistics()
-        rows = []
-        for number, name in enumerate(self.judge.names):
-            values = np.concatenate([chunk.values("latency_s", np.array([number]))[0] for chunk in store.chunks])
-            known = not np.isnan(values).any()
-            told = [float(values.mean()), *map(float, np.percentile(values, SECONDS))] if known else [None] * 4
-            rows.append((name, len(values), *told))
-        names = {f"p{level}": pl.Float64 for level in SECONDS}
-        schema = {"policy": pl.String, "examples": pl.get_index_type(), "mean": pl.Float64, **names}
-        return pl.DataFrame(rows, schema=schema, orient="row")
-
-    @property
-    def summary(self) -> pl.DataFrame:
-        """One row per (policy, metric)."""
-        return self.statistics.summary
-
-    @property
-    def comparisons(self) -> pl.DataFrame:
-        """One row per (policy, baseline, metric): paired differences to the baseline and to the leader."""
-        return self.statistics.comparisons
-
-    @property
-    def leader(self) -> str | None:
-        """The best policy by the metric that ranks, of those that are no diagnostics."""
-        return self.statistics.leader
-
-    @cached_property
-    def by_summary(self) -> pl.DataFrame | None:
-        """`summary` within each group of `by`, the group's columns first."""
-        return self._by("summary")
-
-    @cached_property
-    def by_comparisons(self) -> pl.DataFrame | None:
-        """`comparisons` within each group of `by`, the group's columns first."""
-        return self._by("comparisons")
-
-    def _by(self, name: str) -> pl.DataFrame | None:
-        if not self.by:
-            return None
-        frames = []
-        for group, statistics in self.groups.items():
-            columns = [pl.lit(value).cast(pl.String).alias(c) for c, value in zip(self.by, group, strict=True)]
-            frames.append(getattr(statistics, name).select(*columns, pl.all()))
-        return pl.concat(frames)
-
     def save(self, directory: str | Path) -> None:
-        """Write outcomes, summary, comparisons (and the groups') as Parquet, and run.json, into a folder."""
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        written = self._scratch.path / "outcomes.parquet"
-        if written.exists():
-            shutil.copyfile(written, folder / written.name)
-        else:
-            self.judge.outcomes.write(folder / written.name)
-        frames: dict[str, pl.DataFrame | None] = {"summary": self.summary, "comparisons": self.comparisons}
-        frames |= {"seconds": self.seconds, "thresholds": self.thresholds, "bands": self.bands}
-        frames |= {"summary_by": self.by_summary, "comparisons_by": self.by_comparisons}
-        for name, frame in frames.items():
-            if frame is not None:
-                frame.write_parquet(folder / f"{name}.parquet")
-            else:
-                (folder / f"{name}.parquet").unlink(missing_ok=True)  # of an earlier run that had it
-        write_record(folder, self.provenance)
+        """Write the result into a folder, for `load`; docs/results.md describes the files.
+
+        Raises ThinkbackError where the folder can't be written.
+        """
+        write_found(self, Path(directory))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpacked, (_packed(self),)
+
+
+def load(address: str | Path) -> Result:
+    """A result that was saved, as it was: it draws its tables and figures without the log.
+
+    Raises ThinkbackError where there is none, it is damaged, or it was written by a newer version.
+    """
+    return Result(**read_found(address))
+
+
+def _packed(result: Result) -> bytes:
+    """A result as bytes, for pickles: the files of a saved one."""
+    held, scratch = io.BytesIO(), Scratch()
+    folder = result.folder
+    if folder is None:
+        folder = scratch.path
+        result.save(folder)
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_STORED) as archive:
+        for file in sorted(path for path in folder.iterdir() if path.suffix in (".parquet", ".json")):
+            archive.write(file, file.name)
+    return held.getvalue()
+
+
+def _unpacked(data: bytes) -> Result:
+    """The result in bytes."""
+    scratch = Scratch()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        archive.extractall(scratch.path)
+    return replace(load(scratch.path), scratch=scratch)

@@ -16,11 +16,12 @@ from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.coverage import Coverage
 from replay.runs.coverage_notes import calls_failed
 from replay.runs.example_set import ExampleSet
+from replay.runs.found import Judge, RunSource
 from replay.runs.gate_sweep import sweep_tables
 from replay.runs.learning import fit_policies
 from replay.runs.passes import ReplayPlan
-from replay.runs.provenance import policy_record, versions
-from replay.runs.result import Judge, PolicyRecord, Result, RunSource
+from replay.runs.provenance import PolicyRecord, policy_record, versions
+from replay.runs.result import Result
 from replay.runs.reuse import check_reuse
 from replay.runs.served import Served, serve
 from toolkit.columns import OutcomeColumn, metric_column, with_columns
