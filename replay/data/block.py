@@ -60,6 +60,7 @@ class LoggedPool:
     signals: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of traces that gates read: (E, T)
     features: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of `features`: (E, T)
     whole: bool = False  # replayed whole or not at all
+    trace_ids: np.ndarray | None = None  # (E, T) where asked for
 
     @cached_property
     def there(self) -> np.ndarray:

@@ -25,6 +25,8 @@ class BlockRequest:
     needs: Needs
     measure: str | None = None
     prices: Prices | None = None
+    identified: bool = False
+    """Whether the ids of traces are read too."""
 
 
 def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBlock:
@@ -222,7 +224,14 @@ def _pool(
         signals={signal: _spread(traces, signal, shape) for signal in signals},
         features={one: _spread(traces, f"feature {one}", shape) for one in sorted(request.needs.features)},
         whole=whole,
+        trace_ids=_ids(traces, shape) if request.identified else None,
     )
+
+
+def _ids(traces: pl.DataFrame, shape: tuple[int, int]) -> np.ndarray:
+    out = np.full(shape, None, dtype=object)
+    out[traces["e"].to_numpy(), traces["s"].to_numpy()] = traces["trace_id"].to_numpy()
+    return out
 
 
 def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: BlockRequest) -> Scores:

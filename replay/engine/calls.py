@@ -6,8 +6,8 @@ the same entry wherever it is paid, so that a combination pays it once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,19 @@ Calls = Mapping[tuple[str, str | None], CallMask]
 
 
 @dataclass(frozen=True)
+class Reveals:
+    """How far an order went: it revealed the first `steps` (E,) of `samples` (E, S), sample indices of one slice.
+
+    `order`: what tells it from others, whatever ends it.
+    """
+
+    order: Hashable
+    rule: str
+    samples: np.ndarray
+    steps: np.ndarray
+
+
+@dataclass(frozen=True)
 class CallSegment:
     """Calls made one after the other; traces `width` at a time, in the order of `place` (E, S) up to `count` (E,)."""
 
@@ -48,11 +61,14 @@ class CallSegment:
     width: int = 1
     place: np.ndarray | None = None
     count: np.ndarray | None = None
+    reveals: Reveals | None = None
 
     def where(self, on: np.ndarray) -> CallSegment:
         """The same on the examples in `on` (E,) alone."""
         calls = {key: paid.where(on) for key, paid in self.calls.items()}
-        return CallSegment(calls, self.width, self.place, None if self.count is None else self.count * on)
+        count = None if self.count is None else self.count * on
+        reveals = None if self.reveals is None else replace(self.reveals, steps=self.reveals.steps * on)
+        return CallSegment(calls, self.width, self.place, count, reveals)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from replay.engine import outcome as ends
-from replay.engine.calls import CallMask, CallSegment, certain
+from replay.engine.calls import CallMask, CallSegment, Reveals, certain
 from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import NEVER_MISSING, Trajectory
@@ -113,7 +113,9 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
     calls: dict[tuple[str, str | None], CallMask] = {(walk.pool, None): certain(traces)}
     if walk.verifier is not None and trajectory.scores is not None:
         calls[walk.pool, walk.verifier] = _verified(trajectory, step, outcome)
-    return CallSegment(calls, walk.width, trajectory.place, generated)
+    whole = walk if walk.order.verifies_later else replace(walk, cap=0, width=1, verifier=None, calibration=None)
+    reveals = None if outcome.random_subset else Reveals(whole, walk.order.name, trajectory.sample_index, step)
+    return CallSegment(calls, walk.width, trajectory.place, generated, reveals)
 
 
 def _verified(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallMask:

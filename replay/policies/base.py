@@ -331,15 +331,19 @@ class Evaluator:
     """Policies on one block, each evaluated once, however many others are made of it.
 
     Every policy must be resolved, and `against` must name one of them. `acting`: names of policies that rank all
-    examples of a run and are taken to act on every one here; the others act on none.
+    examples of a run and are taken to act on every one here; the others act on none. `paths`: whether the path of each
+    is asked for.
     """
 
-    def __init__(self, block: LogBlock, policies: Sequence[Policy], acting: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, block: LogBlock, policies: Sequence[Policy], acting: frozenset[str] = frozenset(), paths: bool = False
+    ) -> None:
         self.block, self.policies, self.acting = block, policies, acting
         self._by_name = {policy.name: policy for policy in policies}
         self._made: dict[Hashable, Any] = {}
         names = {name for p in policies if p.against is not None for name in (p.name, p.against)}
-        self.traced = frozenset(p.cache_key for q in policies for p in nested(q) if p is not q or q.name in names)
+        kept = (p.cache_key for q in policies for p in nested(q) if paths or p is not q or q.name in names)
+        self.traced = frozenset(kept)
         by_kind: dict[type[Policy], dict[Hashable, Policy]] = {}
         for part in (part for policy in policies for part in nested(policy)):
             by_kind.setdefault(type(part), {})[part.cache_key] = part

@@ -76,6 +76,8 @@ class RunSource:
 
     plan: ReplayPlan
     policies: tuple[Policy, ...]
+    acting: Mapping[str, np.ndarray]
+    """Of policies that rank all examples, those of the plan on which they act (N,) bool."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,9 +38,12 @@ class ReplayPlan:
         return replace(self, examples=replace(self.examples, frame=kept))
 
 
-def blocks(plan: ReplayPlan, policies: Sequence[Policy], chunk: int) -> Iterator[LogBlock]:
-    """Chunks of examples, read in blocks of whole chunks that hold at most about BLOCK_CELLS cells."""
-    wanted = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices)
+def blocks(plan: ReplayPlan, policies: Sequence[Policy], chunk: int, identified: bool = False) -> Iterator[LogBlock]:
+    """Chunks of examples, read in blocks of whole chunks that hold at most about BLOCK_CELLS cells.
+
+    `identified`: with the ids of traces.
+    """
+    wanted = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices, identified)
     examples = plan.examples.frame
     bound = max(BLOCK_CELLS // widest(plan.contents, policies) // chunk, 1) * chunk
     outer = max((plan.block_examples or bound) // chunk, 1) * chunk

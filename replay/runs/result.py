@@ -9,19 +9,40 @@ from pathlib import Path
 from typing import Any
 
 from replay.runs.found import Found, Scratch
+from replay.runs.paid_traces import copy_traces, has_traces, write_traces
 from replay.runs.saved import read_found, write_found
+from toolkit.errors import ThinkbackError
 
 
 @dataclass(frozen=True, eq=False)
 class Result(Found):
     """What a run found. Frames are polars; `notes` are what a table should carry."""
 
-    def save(self, directory: str | Path) -> None:
+    def save(self, directory: str | Path, *, traces: bool = False, texts: bool = False) -> None:
         """Write the result into a folder, for `load`; docs/results.md describes the files.
 
-        Raises ThinkbackError where the folder can't be written.
+        `traces`: with what policies paid trace by trace, in which orders, and where each stopped, for which the log is
+        read once more; `texts`: with questions and what the model wrote. Raises ThinkbackError where the folder can't
+        be written, or a loaded result has no such part.
         """
-        write_found(self, Path(directory))
+        folder = Path(directory)
+        if (traces or texts) and self.source is None:
+            self._need_part(texts)
+        write_found(self, folder)
+        if traces or texts:
+            self._write_traces(folder, texts)
+
+    def _need_part(self, texts: bool) -> None:
+        """Raise where a loaded result lacks the part by trace."""
+        if self.folder is None or not has_traces(self.folder, texts):
+            what = "texts" if texts else "traces"
+            raise ThinkbackError(f"this result was saved without {what}: replay again, and save it with `{what}=True`")
+
+    def _write_traces(self, folder: Path, texts: bool) -> None:
+        if self.source is None:
+            copy_traces(Path(str(self.folder)), folder, texts)
+        else:
+            write_traces(folder, self.source.plan, self.source.policies, self.source.acting, texts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpacked, (_packed(self),)

@@ -97,7 +97,7 @@ def run(
         thresholds=thresholds,
         bands=bands,
         examples=kept,
-        source=RunSource(plan, served.policies),
+        source=RunSource(plan.among(kept["example_id"]), served.policies, served.acting),
     )
 
 

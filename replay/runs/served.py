@@ -33,6 +33,16 @@ class Served:
         """The policies, a threshold each."""
         return self.outcomes.reported.policies
 
+    @property
+    def acting(self) -> dict[str, np.ndarray]:
+        """Of policies that rank all examples, those on which they act, of all that are compared (N,) bool."""
+        reported, keep = self.outcomes.reported, self.coverage.keep
+        return {
+            policy.name: own.on(0, len(keep))[keep]
+            for number, policy in enumerate(reported.policies)
+            if policy.ranking is not None and (own := reported.acting[number][0]) is not None
+        }
+
 
 def serve(plan: ReplayPlan, policies: Sequence[Policy], strict: bool) -> Served:
     """Replay policies (resolved), drop those that too few examples can serve, and decide who acts on which example."""

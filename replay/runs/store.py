@@ -17,6 +17,7 @@ import polars as pl
 
 from replay.engine.outcome import ENDINGS
 from replay.runs.example_set import ExampleSet, resampling_units
+from replay.runs.frame_file import FrameWriter
 from replay.runs.gathered import ENDING, WORD, Gathered, GatheredBlock
 from replay.runs.versions import Reported
 from toolkit.stats import unit_numbers
@@ -133,31 +134,18 @@ class ServedOutcomes:
                 "example_id": pl.concat([ids] * len(names)),
                 "answer": single,
                 "answers": lists,
-                "ending": _words(piece.values(ENDING, everyone, 0, piece.size), pl.Series(ENDINGS)),
+                "ending": words_of(piece.values(ENDING, everyone, 0, piece.size), pl.Series(ENDINGS)),
             } | {name: pl.Series(values, nan_to_null=True) for name, values in every.items()}
             yield pl.DataFrame(made, schema=KEYS | dict.fromkeys(self.gathered.numbers, pl.Float64))
 
     def write(self, path: Path) -> None:
         """The table as a Parquet file."""
-        write_frames(path, self.frames())
+        with FrameWriter(path) as file:
+            for frame in self.frames():
+                file.append(frame)
 
 
-def write_frames(path: Path, frames: Iterator[pl.DataFrame]) -> None:
-    """Write frames as a Parquet file, a row group each."""
-    import pyarrow.parquet as pq
-
-    writer = None
-    try:
-        for frame in frames:
-            table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-            writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
-            writer.write_table(table, row_group_size=max(len(frame), 1))
-    finally:
-        if writer is not None:
-            writer.close()
-
-
-def _words(numbers: Floats, words: pl.Series) -> pl.Series:
+def words_of(numbers: Floats, words: pl.Series) -> pl.Series:
     """Words by numbers, null where there is none."""
     flat = pl.Series(numbers.ravel(), nan_to_null=True).cast(pl.Int64)
     return words.gather(flat) if len(words) else pl.Series([None] * len(flat), dtype=pl.String)
@@ -166,7 +154,7 @@ def _words(numbers: Floats, words: pl.Series) -> pl.Series:
 def _answers(piece: ServedPiece) -> tuple[pl.Series, pl.Series]:
     """`answer` of single rows and `answers` with their shares of means over several."""
     everyone, vocabulary = np.arange(len(piece.reported.policies)), piece.block.vocabulary
-    single = _words(piece.values(WORD, everyone, 0, piece.size), vocabulary)
+    single = words_of(piece.values(WORD, everyone, 0, piece.size), vocabulary)
     shares, rows = piece.block.shares, len(everyone) * piece.size
     entries = [] if shares is None else list(_entries(piece, everyone))
     if shares is None or not entries:
@@ -174,7 +162,7 @@ def _answers(piece: ServedPiece) -> tuple[pl.Series, pl.Series]:
     row, which = (np.concatenate(part) for part in zip(*entries, strict=True))
     made = (
         pl.DataFrame({"row": row, "share": shares.share[which]})
-        .with_columns(answer=_words(_null_words(shares.word[which]), vocabulary))
+        .with_columns(answer=words_of(_null_words(shares.word[which]), vocabulary))
         .group_by("row", "answer")
         .agg(pl.col("share").sum())
         .sort("row", -pl.col("share").round(12), "answer", nulls_last=True)
