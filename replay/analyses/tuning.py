@@ -12,13 +12,12 @@ import polars as pl
 
 from replay.data.conditions import examples_of, matching, refuse_overlap
 from replay.data.contents import opened
-from replay.policies.base import Policy, columns_of, errors_of
+from replay.policies.base import Policy, errors_of
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.learning import learnt_on
 from replay.runs.result import Result
 from replay.runs.reuse import first_ids, gate_files, seen_by
 from replay.runs.run import run
-from toolkit.columns import with_columns
 from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.log import Log
 
@@ -185,7 +184,7 @@ def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
 
 
 def _known_metrics(goal: Goal, result: Result) -> None:
-    known, columns = set(result.summary["metric"]), with_columns(columns_of(result.policies))
+    known, columns = set(result.summary["metric"]), result.columns
     for metric in (goal.metric, *(limit.metric for limit in goal.limits)):
         if metric not in known and any(column.cost and column.metric == metric for column in columns):
             raise ThinkbackError(

@@ -15,6 +15,7 @@ import polars as pl
 
 from replay.policies.base import Policy
 from replay.runs.provenance import write_record
+from toolkit.columns import OutcomeColumn
 from toolkit.notes import Note
 from toolkit.stats import Summary
 from toolkit.work_places import scratch_folder
@@ -41,6 +42,8 @@ class Result:
     excluded: Mapping[str, str]
     notes: tuple[Note, ...]
     simulated: bool
+    columns: tuple[OutcomeColumn, ...]
+    """What the columns of outcomes and the metrics mean, those of its policies and the user's own among them."""
     provenance: Mapping[str, Any]
     thresholds: pl.DataFrame | None
     """Every distinct threshold of each gate with the threshold `all`, one row each: exact means."""

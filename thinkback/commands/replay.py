@@ -119,11 +119,10 @@ def _write_and_show(result: Result, ranked: RankedInput, out: Path, force: bool)
 
 def _ranked(result: Result, margin: float | None) -> RankedInput:
     """What the ranked table and the figure need of a run."""
-    from replay.policies.base import columns_of
-    from toolkit.columns import metric_column, with_columns
+    from toolkit.columns import metric_column
     from toolkit.show import PolicyRow, RankedInput
 
-    made, columns = result.provenance, with_columns(columns_of(result.policies))
+    made, columns = result.provenance, result.columns
     return RankedInput(
         summary=result.summary,
         comparisons=result.comparisons,

@@ -74,13 +74,12 @@ def tune(
 
 def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     """One row a family: what was chosen, and the goal's metrics on both sets of rows."""
-    from replay.policies.base import columns_of
-    from toolkit.columns import metric_column, with_columns
+    from toolkit.columns import metric_column
     from toolkit.notes import Severity
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
 
     metrics = list(dict.fromkeys((tuned.goal.metric, *(limit.metric for limit in tuned.goal.limits), "accuracy")))
-    known = with_columns(columns_of(tuned.development.policies))
+    known = tuned.development.columns
     columns = [
         TableColumn("family"),
         TableColumn("tried", Number(0)),
