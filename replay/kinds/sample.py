@@ -26,8 +26,8 @@ from replay.learning.prior import fit_prior
 from replay.policies.base import Evaluator, Fit, Policy, Stage, errors_of
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.declared import EXAMPLE, FEATURE, Untrusted, columns_read
-from replay.sampling.known import ORDERS
 from replay.sampling.learned import Calibration, Conformal, Learned, Prior
+from replay.sampling.order_settings import order_given, order_of, with_order_keys
 from replay.sampling.orders import Generation, Order, RandomOrder
 from replay.sampling.own_selects import select_from, select_rule, selector_of
 from replay.sampling.own_stops import stop_from, stop_rule
@@ -57,7 +57,7 @@ class Sample(Policy):
     max_traces: int = setting(low=1)
     pool: str | None = setting(None, what="a name")
     verifier: str | None = setting(None, what="a name")
-    order: str = setting("generation", choices=ORDERS)
+    order: str | Order = "generation"
     stop: StopRule = field(default_factory=Never)
     select: str | Select = "best"
     seed: int = setting(0)
@@ -83,7 +83,8 @@ class Sample(Policy):
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], own: Mapping[str, type]) -> Self:
-        """From its keys; `stop` and `select` may be rules of the user's own."""
+        """From its keys; `stop` and `select` may be rules of the user's own, and `order` a table."""
+        table = with_order_keys(table, [field.name for field in fields(cls)])
         read = {"stop": stop_from, "select": select_from}
         rules = {key: read[key](table[key], own) for key in read if key in table}
         return super().from_table({**table, **rules}, own)
@@ -93,6 +94,7 @@ class Sample(Policy):
         object.__setattr__(self, "features", (given,) if isinstance(given, str) else given)
         super().__post_init__()
         with errors_of(self.name):
+            object.__setattr__(self, "order", order_given(self.order, vars(self)))
             object.__setattr__(self, "stop", stop_rule(self.stop))
             object.__setattr__(self, "select", select_rule(self.select))
         self._check_learned()
@@ -101,9 +103,7 @@ class Sample(Policy):
     @cached_property
     def ordering(self) -> Order:
         """The order with its parameters, which are keys of the policy."""
-        kind = ORDERS[self.order]
-        names = [f.name for f in fields(kind) if hasattr(self, f.name)]  # type: ignore[arg-type]
-        return kind(**{name: getattr(self, name) for name in names})
+        return order_of(self.order, vars(self))
 
     @property
     def selector(self) -> Select:
