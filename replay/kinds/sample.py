@@ -387,10 +387,11 @@ class Sample(Policy):
             most = self.max_traces if self.orders is None else pool.code.shape[1]  # orders are of the whole pool
             yield str(self.pool), str(self.verifier), (np.arange(pool.code.shape[1]) < most) & (pool.code >= 0)
 
-    def untrusted_rules(self, block: LogBlock) -> Iterator[Untrusted]:
+    def untrusted_rules(self, on: Evaluator) -> Iterator[Untrusted]:
         """Its stop and its select, unless they are built in."""
         if checked := [rule for rule in (self.stop, self.selector) if rule.checked]:
-            trajectory = walk_block(block, self.walks()[0])
+            walk = self.walks()[0]
+            trajectory = on.once(("walk", walk), lambda: walk_block(on.block, walk))
             yield from (rule.untrusted(trajectory) for rule in checked)
 
     def final_remarks(self) -> Iterator[RemarkKind]:

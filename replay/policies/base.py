@@ -272,7 +272,7 @@ class Policy(ABC):
         """The verifications of a block that it may pay by itself: slice, verifier, and which traces (E, T) bool."""
         yield from ()
 
-    def untrusted_rules(self, block: LogBlock) -> Iterator[Untrusted]:
+    def untrusted_rules(self, on: Evaluator) -> Iterator[Untrusted]:
         """What its rules that are not built in, and may look ahead, say on a block."""
         yield from ()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from replay.data.block import LogBlock
-from replay.policies.base import Policy, nested
+from replay.policies.base import Evaluator, Policy, nested
 from replay.sampling.declared import Untrusted
 from toolkit.errors import ThinkbackError
 
@@ -19,9 +19,14 @@ def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
 
     Raises ThinkbackError when one decides differently once later steps, or other examples, are cut off.
     """
-    small = block.slice(0, min(CHECKED_EXAMPLES, len(block.examples)))
+    on = Evaluator(block.slice(0, min(CHECKED_EXAMPLES, len(block.examples))), [])
+    checked: set[Hashable] = set()
     for policy in (part for whole in policies for part in nested(whole)):
-        for rule in policy.untrusted_rules(small):
+        for rule in policy.untrusted_rules(on):
+            seen = (rule.same, id(rule.seen))  # policies of one walk are shown the very same
+            if seen in checked:
+                continue
+            checked.add(seen)
             name = f"{rule.rule} of policy `{policy.name}`"
             step = looks_ahead(rule)
             if step is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -139,10 +139,20 @@ class Untrusted:
     """What a rule that is not built in says of a walk; it may depend neither on later steps nor on other examples.
 
     `rule` and `says`: what messages call the rule, and what it says. `decide`: its word on every example and step
-    (E, S), from what it is shown.
+    (E, S), from what it is shown. Rules that are the `same` say the same.
     """
 
     rule: str
     says: str
     seen: Cuttable
     decide: Callable[[Any], np.ndarray]
+    same: Hashable
+
+
+def likeness(rule: Any) -> Hashable:
+    """What equal rules share; one that cannot be hashed, as with a list for a parameter, is like no other."""
+    try:
+        hash(rule)
+    except TypeError:
+        return id(rule)
+    return rule

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from replay.sampling.declared import DeclaredPrefix, Untrusted, names_read
+from replay.sampling.declared import DeclaredPrefix, Untrusted, likeness, names_read
 from replay.sampling.known import SELECTS
 from replay.sampling.own_rules import SELECT_METHODS, SELECT_SHAPE, checked_fields, has_method
 from replay.sampling.per_answer import by_appearance
@@ -40,10 +40,7 @@ class OwnSelect(Select):
             )
 
     def __hash__(self) -> int:
-        try:
-            return hash(self.rule)
-        except TypeError:  # a parameter such as a list: it is like no other
-            return id(self)
+        return hash(likeness(self.rule))
 
     @property
     def name(self) -> str:
@@ -80,7 +77,7 @@ class OwnSelect(Select):
 
     def untrusted(self, walk: Walked) -> Untrusted:
         """What it chooses on a walk."""
-        return Untrusted(self.told, "choice", walk.scored_prefix, self._placed)
+        return Untrusted(self.told, "choice", walk.scored_prefix, self._placed, self)
 
     @property
     def _takes_steps(self) -> bool:

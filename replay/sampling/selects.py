@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from replay.sampling.declared import Untrusted
+from replay.sampling.declared import Untrusted, likeness
 from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix, Revealed
 
 
@@ -72,9 +72,11 @@ class Select(ABC):
 
     def untrusted(self, walk: Walked) -> Untrusted:
         """What it chooses on a walk, to be checked for looking ahead."""
-        return Untrusted(
-            f"select `{self.name}`", "choice", walk.revealed, lambda seen: np.asarray(self.place(self.shown(seen)))
-        )
+
+        def decide(seen: Revealed) -> np.ndarray:
+            return np.asarray(self.place(self.shown(seen)))
+
+        return Untrusted(f"select `{self.name}`", "choice", walk.revealed, decide, likeness(self))
 
     @abstractmethod
     def place(self, seen: Revealed) -> np.ndarray:

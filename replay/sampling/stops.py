@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from replay.sampling.declared import DeclaredPrefix, Untrusted, names_read
+from replay.sampling.declared import DeclaredPrefix, Untrusted, likeness, names_read
 from replay.sampling.prefix import SCORES, VOTES, Prefix
 from toolkit.errors import ThinkbackError, errors_begin, own_code
 from toolkit.settings import check, setting
@@ -98,7 +98,8 @@ class StopRule(ABC):
 
     def untrusted(self, walk: Walked) -> Untrusted:
         """What it says of a walk, to be checked for looking ahead."""
-        return Untrusted(f"stopping rule `{self.name}`", "decision", walk.prefix, lambda seen: decisions(self, seen))
+        said = f"stopping rule `{self.name}`"
+        return Untrusted(said, "decision", walk.prefix, lambda seen: decisions(self, seen), likeness(self))
 
 
 class CrossingRule(StopRule):

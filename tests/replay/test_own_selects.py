@@ -344,3 +344,26 @@ def test_columns_that_cannot_be_read_are_one_line(made: Log, reads: str, said: s
 def test_an_order_of_verifications_needs_scores() -> None:
     with pytest.raises(ThinkbackError, match="one of your own, not `Nth`"):
         sample(Nth(1), order="random")
+
+
+def test_policies_that_share_a_walk_and_a_select_are_checked_once(made: Log) -> None:
+    """A sweep of a stop costs one check of its select."""
+    counts = []
+
+    @dataclass(frozen=True)
+    class Counts:
+        reads: ClassVar = ()
+
+        def takes(self, seen: replay.Prefix) -> np.ndarray:
+            counts.append(seen.step.shape)
+            return seen.step
+
+    def run(policies: int) -> int:
+        counts.clear()
+        told = {"select": Counts(), "verifier": "v"}
+        stops = [replay.Margin(i / 9) for i in range(policies)]
+        swept = [Sample(name=f"p{i}", max_traces=3, stop=stop, **told) for i, stop in enumerate(stops)]  # type: ignore[arg-type]
+        replay.run(made, swept, resamples=5)
+        return len(counts)
+
+    assert run(1) == run(9)

@@ -215,6 +215,84 @@ def test_toys_made_of_the_statistics_agree_with_the_built_in_rules(
         assert_frame_equal(first.outcomes, second.outcomes)
 
 
+@dataclass(frozen=True)
+class AtLeast:
+    """A toy stop: once a statistic of the steps, or that of some answer, reaches a value."""
+
+    statistic: str
+    value: float
+    reads: ClassVar = ("votes", "scores")
+
+    def holds(self, seen: replay.Prefix) -> np.ndarray:
+        reached = getattr(seen, self.statistic) >= self.value
+        return reached if reached.ndim == 2 else reached.any(axis=2)
+
+
+@dataclass(frozen=True)
+class By:
+    """A toy select: the answer that a statistic names, or that has most of it; the first of several."""
+
+    statistic: str
+    reads: ClassVar = ("votes", "scores")
+
+    def chooses(self, seen: replay.Prefix) -> np.ndarray:
+        found = getattr(seen, self.statistic)
+        return found if found.ndim == 2 else np.where(np.isnan(found), -np.inf, found).argmax(axis=2)
+
+
+def logged_rows(made: Any, example_id: str) -> tuple[Steps, list[str | None]]:
+    """A pool in order of generation, each valid trace verified, and the answers of its codes."""
+    words: list[str | None] = []
+    rows: Steps = []
+    first: dict[int, int] = {}
+    for place, trace in enumerate(made.plain.solves(example_id, "main")):
+        valid = made.plain.valid(trace)
+        if valid and trace["answer"] not in words:
+            words.append(trace["answer"])
+        code = words.index(trace["answer"]) if valid else -1
+        score = made.plain.scores[trace["trace_id"], "lora"]["score"] if valid else NAN
+        first.setdefault(code, place)
+        rows.append((place, code, score, place, first))
+    return rows, words
+
+
+def reached(name: str, rows: Steps, value: float) -> bool:
+    if name in PER_STEP:
+        return PER_STEP[name](rows) >= value
+    return any(PER_ANSWER[name](scores_of(rows, code)) >= value for code in numbers(rows))
+
+
+def chosen(name: str, rows: Steps) -> int:
+    """The code that the toy select names; answers are revealed in the order of their codes."""
+    if name in PER_STEP:
+        return int(PER_STEP[name](rows))
+    return first_best(rows, lambda code: PER_ANSWER[name](scores_of(rows, code)), lambda code: code)
+
+
+@pytest.mark.parametrize("name", [*PER_STEP, *PER_ANSWER])
+def test_toys_over_each_statistic_follow_a_plain_loop(name: str, tmp_path: Path) -> None:
+    for seed in (2, 9):
+        made = random_log(seed, examples=10, tidy=True)
+        made.write(tmp_path / f"log {seed}")
+        told = {"pool": "main", "verifier": "lora", "max_traces": 99, "on_missing": "use_available"}
+        values = {"step": 3, "answer": 1, "leader": 1, "best_answer": 1, "sum_leader": 1, "answer_votes": 2}
+        value = values.get(name, 0.6)
+        policies = [Sample(name="stops", select="majority", stop=AtLeast(name, value), **told)]  # type: ignore[arg-type]
+        if name != "step":
+            policies.append(Sample(name="selects", select=By(name), **told))  # type: ignore[arg-type]
+        found = {(r["policy"], r["example_id"]): r for r in replay.run(
+            tmp_path / f"log {seed}", policies, resamples=5).outcomes.iter_rows(named=True)}  # fmt: skip
+        assert found
+        for (policy, example_id), outcome in found.items():
+            rows, words = logged_rows(made, example_id)
+            if policy == "stops":
+                stops = (s for s in range(1, len(rows) + 1) if reached(name, rows[:s], value))
+                assert outcome["traces"] == next(stops, len(rows)), (seed, example_id)
+            else:
+                code = chosen(name, rows)
+                assert outcome["answer"] == (words[code] if code >= 0 else None), (seed, example_id)
+
+
 POOL = {
     "e1": [("A", 0.1), ("B", 0.2), ("A", 0.3)],
     "e2": [("A", 0.1), ("B", 0.2), ("B", 0.3)],
