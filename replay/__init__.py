@@ -13,6 +13,7 @@ from replay.policies.base import KINDS, Policy
 from replay.policies.gates import AllOf, AnyOf, Threshold
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.explain import explain
+from replay.runs.own_metrics import Metric
 from replay.runs.result import Result, load
 from replay.runs.run import run
 from replay.sampling.known import ORDERS, SELECTS, STOPS
@@ -38,6 +39,7 @@ moved_modules(
 
 __all__ = [
     "KINDS", "ORDERS", "SELECTS", "STOPS", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal",
-    "Margin", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router", "Sample",
-    "StopRule", "Threshold", "When", "Window", "explain", "load", "load_policies", "run", "surrogate_weights", "tune",
+    "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router",
+    "Sample", "StopRule", "Threshold", "When", "Window", "explain", "load", "load_policies", "run",
+    "surrogate_weights", "tune",
 ]  # fmt: skip

@@ -40,7 +40,9 @@ Policies = Annotated[Path, file_option("--policies", "The policies, in TOML.", "
 Rules = Annotated[
     Path | None,
     file_option(
-        "--rules", "Python file with stopping rules of your own, which the policies may name. It is run.", "FILE.py"
+        "--rules",
+        "Python file with stopping rules and selects of your own, which the policies may name. It is run.",
+        "FILE.py",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything drawn at random.")]

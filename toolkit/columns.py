@@ -19,11 +19,12 @@ class OutcomeColumn:
     `name` begins the names of many columns, as `recall_10`, and an empty one those of all that no other row names.
     `unit`: of one example; `per`: what the mean is multiplied with, as for 1,000 requests. `computed`: from what the
     statistics compute it; else outcomes have it, and unless `always` only where something gives it. `ratio`: the two
-    metrics that are divided for a `computed` ratio, as `total_tokens` by `accuracy`.
+    metrics that are divided for a `computed` ratio, as `total_tokens` by `accuracy`; the first alone where the second
+    is empty.
 
     How they are read:
     `share`: means lie in 0 to 1. `rate`: of examples with 0 and 1 only; few of either get a score interval.
-    `quality`: a share of which more is better, so policies can be ranked by it. `cost`: less is better, and reductions
+    `quality`: policies can be ranked by it, most first unless it is a `cost`. `cost`: less is better, and reductions
     are reported; one null takes a policy's mean away, which would be over other examples. `ranks`: a cost that breaks
     ties and spans the Pareto front. `needs`: a column of its base without which a policy has no such mean. `sparse`: a
     policy without any value has no row.

@@ -184,7 +184,7 @@ def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
 
 
 def _known_metrics(goal: Goal, result: Result) -> None:
-    known, columns = set(result.summary["metric"]), result.judge.columns
+    known, columns = set(result.summary["metric"]), result.columns
     for metric in (goal.metric, *(limit.metric for limit in goal.limits)):
         if metric not in known and any(column.cost and column.metric == metric for column in columns):
             raise ThinkbackError(

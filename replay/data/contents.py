@@ -48,6 +48,15 @@ class Contents:
         if not self.features[name].is_numeric():
             raise ThinkbackError(f"feature `{name}` holds {self.features[name]}; {reader} reads numbers")
 
+    def require_example_column(self, name: str, reader: str) -> None:
+        """A column of examples that holds numbers or texts, and not the gold answer."""
+        require_known(name, self.example_columns, f"examples have no column `{name}` for {reader}")
+        if name == "gold":
+            raise ThinkbackError(f"{reader} reads the gold answer, which no policy in service could")
+        dtype = self.example_columns[name]
+        if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.String, pl.Categorical, pl.Enum)):
+            raise ThinkbackError(f"column `{name}` of examples holds {dtype}; {reader} reads numbers and texts")
+
     def require_measure(self, measure: str) -> None:
         """A column of traces that may take the place of `correct`."""
         require_known(measure, self.trace_columns, f"traces have no column `{measure}` to measure")

@@ -7,16 +7,17 @@ time is then the first true step of a rule, and an outcome a gather at that step
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+import polars as pl
 
 from replay.data.block import LogBlock, LoggedPool, Scores, judged_unless_null
 from replay.engine.costs import AT, COSTS, GENERATED, charged
 from replay.sampling.learned import Calibration
 from replay.sampling.orders import GeneratedTraces, Order, WalkSteps, random_keys, random_permutation
-from replay.sampling.prefix import NONE, Prefix, Revealed
+from replay.sampling.prefix import NONE, LazyArrays, Prefix, Revealed
 from replay.sampling.selects import Select
 from replay.sampling.stops import CrossingRule
 
@@ -65,6 +66,7 @@ class Trajectory:
     missing: np.ndarray
     revealed: Revealed
     listwise: np.ndarray  # (E,) verified in one call by a listwise verifier
+    examples: pl.DataFrame  # of the block
     _chosen: dict[Select, np.ndarray] = field(default_factory=dict, init=False, repr=False)
     _highest: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
     _results: dict[Select, Results] = field(default_factory=dict, init=False, repr=False)
@@ -136,12 +138,25 @@ class Trajectory:
             lead=decides.lead,
             last_score=self.revealed.score,
             tokens=paid[..., prompt] + paid[..., completion] + paid[..., checks],
+            features=LazyArrays(self.pool.features, self._feature),
+            examples=LazyArrays(self.examples.columns, lambda name: _column(self.examples[name])),
+            revealed=self.revealed,
         )
+
+    @cached_property
+    def scored_prefix(self) -> Prefix:
+        """The same by the scores themselves, calibrated or not, which a select may read."""
+        return self.prefix if self.walk.calibration is None else replace(self.prefix, lead=self.revealed.best.lead)
+
+    def _feature(self, name: str) -> np.ndarray:
+        """A feature of the trace that each step reveals (E, S), NaN where there is none."""
+        looked_at = np.arange(self.steps.at.shape[1]) < self.steps.count[:, None]
+        return np.where(looked_at, np.take_along_axis(self.pool.features[name], self.sample_index, axis=1), np.nan)
 
     def chosen(self, select: Select) -> np.ndarray:
         """Place of the chosen trace at each step, 0 to S: int32 (E, S + 1); -1 where nothing is predicted."""
         if select not in self._chosen:
-            place = select.place(select.shown(self.revealed)).astype(np.int32)
+            place = select.places(self).astype(np.int32)
             nothing = np.full((len(place), 1), NONE, dtype=np.int32)
             self._chosen[select] = np.concatenate([nothing, place], axis=1)
         return self._chosen[select]
@@ -163,6 +178,13 @@ class Trajectory:
                 code=np.where(chosen >= 0, np.take_along_axis(self.pool.code, sample, axis=1), -1),
             )
         return self._results[select]
+
+
+def _column(values: pl.Series) -> np.ndarray:
+    """A column of examples as an array of its own: numbers as float, NaN for null; texts as they are."""
+    if values.dtype.is_numeric() or values.dtype == pl.Boolean:
+        return np.array(values.cast(pl.Float64).fill_null(np.nan).to_numpy())
+    return np.array(values.cast(pl.String).to_numpy(), dtype=object)
 
 
 def _counts(values: np.ndarray) -> np.ndarray:
@@ -204,6 +226,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
             code, score, steps.at, _first_places(traces.code, pool.answers), pool.answers, scores is not None
         ),
         listwise=listwise,
+        examples=block.examples,
     )
 
 

@@ -25,11 +25,13 @@ from replay.learning.calibration import fit_calibration
 from replay.learning.prior import fit_prior
 from replay.policies.base import Evaluator, Fit, Policy, Stage, errors_of
 from replay.policies.remarks import Remark, RemarkKind
-from replay.sampling.known import ORDERS, SELECTS
+from replay.sampling.declared import EXAMPLE, FEATURE, Untrusted, columns_read
 from replay.sampling.learned import Calibration, Conformal, Learned, Prior
+from replay.sampling.order_settings import order_given, order_of, with_order_keys
 from replay.sampling.orders import Generation, Order, RandomOrder
+from replay.sampling.own_selects import select_from, select_rule, selector_of
 from replay.sampling.own_stops import stop_from, stop_rule
-from replay.sampling.prefix import SCORES, VOTES, Prefix
+from replay.sampling.prefix import SCORES, VOTES
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import MODES
@@ -55,9 +57,9 @@ class Sample(Policy):
     max_traces: int = setting(low=1)
     pool: str | None = setting(None, what="a name")
     verifier: str | None = setting(None, what="a name")
-    order: str = setting("generation", choices=ORDERS)
+    order: str | Order = "generation"
     stop: StopRule = field(default_factory=Never)
-    select: str = setting("best", choices=SELECTS)
+    select: str | Select = "best"
     seed: int = setting(0)
     orders: int | None = setting(None, low=1)
     expected: bool = setting(False)
@@ -81,30 +83,38 @@ class Sample(Policy):
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], own: Mapping[str, type]) -> Self:
-        """From its keys; `stop` may be a rule of the user's own."""
-        stop = {"stop": stop_from(table["stop"], own)} if "stop" in table else {}
-        return super().from_table({**table, **stop}, own)
+        """From its keys; `stop` and `select` may be rules of the user's own, and `order` a table."""
+        table = with_order_keys(table, [field.name for field in fields(cls)])
+        read = {"stop": stop_from, "select": select_from}
+        rules = {key: read[key](table[key], own) for key in read if key in table}
+        return super().from_table({**table, **rules}, own)
 
     def __post_init__(self) -> None:
         given: Any = self.features
         object.__setattr__(self, "features", (given,) if isinstance(given, str) else given)
         super().__post_init__()
         with errors_of(self.name):
+            object.__setattr__(self, "order", order_given(self.order, vars(self)))
             object.__setattr__(self, "stop", stop_rule(self.stop))
+            object.__setattr__(self, "select", select_rule(self.select))
         self._check_learned()
         self._check_combination()
 
     @cached_property
     def ordering(self) -> Order:
         """The order with its parameters, which are keys of the policy."""
-        kind = ORDERS[self.order]
-        names = [f.name for f in fields(kind) if hasattr(self, f.name)]  # type: ignore[arg-type]
-        return kind(**{name: getattr(self, name) for name in names})
+        return order_of(self.order, vars(self))
 
     @property
     def selector(self) -> Select:
         """The select rule."""
-        return SELECTS[self.select]
+        return selector_of(self.select)
+
+    @property
+    def _readers(self) -> dict[str, StopRule | Select | Order]:
+        """Its stop, select and order, as messages call them."""
+        stop, select, order = f"stop `{self.stop.name}`", f"select `{self.select}`", f"order `{self.order}`"
+        return {stop: self.stop, select: self.selector, order: self.ordering}
 
     @property
     def reads(self) -> frozenset[str]:
@@ -170,12 +180,7 @@ class Sample(Policy):
         if select.one_trace and self.max_traces != 1:
             raise self.refuse(f'`select = "{self.select}"` needs `max_traces = 1`; it has {self.max_traces}')
         if self.verifies and self.verifier is None:
-            parts: dict[str, StopRule | Select | Order] = {
-                f"stop `{stop.name}`": stop,
-                f"select `{self.select}`": select,
-                f"order `{self.order}`": order,
-            }
-            reader = next(what for what, part in parts.items() if SCORES in part.reads)
+            reader = next(what for what, part in self._readers.items() if SCORES in part.reads)
             raise self.refuse(f"its {reader} reads scores, so it needs a `verifier`")
         if order.verifies_later and not stop.between_verifications:
             raise self.refuse(
@@ -183,7 +188,10 @@ class Sample(Policy):
                 f"because it is looked at after verifications and not after traces"
             )
         if order.verifies_later and SCORES not in select.reads:
-            raise self.refuse(f'`order = "{self.order}"` needs `select` `best` or `weighted`, not `{self.select}`')
+            raise self.refuse(
+                f'`order = "{self.order}"` needs a `select` that reads scores: `best`, `weighted` or one of your own, '
+                f"not `{self.select}`"
+            )
         if order.lazy and self.width != 1:
             raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
         if self.expected:
@@ -210,6 +218,11 @@ class Sample(Policy):
                 contents.require_verifier(str(self.verifier))
             for name in self.ordering.features:
                 contents.require_feature(name, f"the {self.order}")
+            for part, rule in self._readers.items():
+                for name in sorted(columns_read(rule.reads, FEATURE)):
+                    contents.require_feature(name, part)
+                for name in sorted(columns_read(rule.reads, EXAMPLE)):
+                    contents.require_example_column(name, part)
         if self.pool in contents.opaque and VOTES in self.reads:
             raise self.refuse(
                 f"pool `{self.pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean "
@@ -224,12 +237,13 @@ class Sample(Policy):
         return self
 
     def needs(self, contents: Contents) -> Needs:
-        """Its pool, its verifier's scores, its order's features."""
+        """Its pool, its verifier's scores, the columns that its order, stop and select read."""
         pool = str(self.pool)
         return Needs(
             pools=frozenset([pool]),
             scores=frozenset([(pool, str(self.verifier))] if self.verifies else []),
-            features=frozenset(self.ordering.features),
+            features=frozenset(self.ordering.features) | columns_read(self.reads, FEATURE),
+            example_columns=columns_read(self.reads, EXAMPLE),
         )
 
     def slices(self, contents: Contents) -> frozenset[str]:
@@ -345,6 +359,7 @@ class Sample(Policy):
             raise ThinkbackError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
         walk = replace(walks[repetition], order=RandomOrder()) if self.expected else walks[repetition]
         title = f"`{self.name}`" + (f", order {repetition} of {self.orders}" if self.orders else "")
+        title += f", select `{self.select}`" if self.selector.checked else ""
         trajectory = walk_block(on.block, walk)
         rows = sample_steps.step_table(on.block, trajectory, self.cutting(on.block), self.selector)
         yield Stage(title, rows)
@@ -372,10 +387,12 @@ class Sample(Policy):
             most = self.max_traces if self.orders is None else pool.code.shape[1]  # orders are of the whole pool
             yield str(self.pool), str(self.verifier), (np.arange(pool.code.shape[1]) < most) & (pool.code >= 0)
 
-    def untrusted_rules(self, block: LogBlock) -> Iterator[tuple[StopRule, Prefix]]:
-        """Its stop, unless that is built in."""
-        if self.stop.checked:
-            yield self.stop, walk_block(block, self.walks()[0]).prefix
+    def untrusted_rules(self, on: Evaluator) -> Iterator[Untrusted]:
+        """Its stop and its select, unless they are built in."""
+        if checked := [rule for rule in (self.stop, self.selector) if rule.checked]:
+            walk = self.walks()[0]
+            trajectory = on.once(("walk", walk), lambda: walk_block(on.block, walk))
+            yield from (rule.untrusted(trajectory) for rule in checked)
 
     def final_remarks(self) -> Iterator[RemarkKind]:
         """What the fit of its prior left out."""

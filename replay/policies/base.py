@@ -26,9 +26,8 @@ from replay.engine.flips import compare
 from replay.engine.outcome import Outcome
 from replay.policies.gate_file import GateFile
 from replay.policies.remarks import Remark, RemarkKind
+from replay.sampling.declared import Untrusted
 from replay.sampling.learned import Learned
-from replay.sampling.prefix import Prefix
-from replay.sampling.stops import StopRule
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError, shown, suggest
 from toolkit.log import Log
@@ -118,7 +117,7 @@ class Policy(ABC):
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], own: Mapping[str, type]) -> Self:
-        """A policy from its table; `own` are the user's stopping rules by class name.
+        """A policy from its table; `own` are the user's rules by class name.
 
         Raises ThinkbackError for anything wrong.
         """
@@ -274,8 +273,8 @@ class Policy(ABC):
         """The verifications of a block that it may pay by itself: slice, verifier, and which traces (E, T) bool."""
         yield from ()
 
-    def untrusted_rules(self, block: LogBlock) -> Iterator[tuple[StopRule, Prefix]]:
-        """Its own stopping rules that may look ahead, with what they see on a block."""
+    def untrusted_rules(self, on: Evaluator) -> Iterator[Untrusted]:
+        """What its rules that are not built in, and may look ahead, say on a block."""
         yield from ()
 
     def final_remarks(self) -> Iterator[RemarkKind]:

@@ -1,4 +1,4 @@
-"""Policies from TOML: `[[policy]]` tables, sweeps, run-wide settings, and a user's own stopping rules."""
+"""Policies from TOML: `[[policy]]` tables, sweeps, run-wide settings, and a user's own rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replay.data.prices import Prices, prices_from
 from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.sweeps import copied, expand
-from replay.sampling.own_stops import own_rules
+from replay.sampling.own_rules import own_rules
 from toolkit.documents import parse_toml, read_text
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.literal_float import LiteralFloat
@@ -31,7 +31,7 @@ def load_policies(
 ) -> PolicyFile:
     """Policies from a TOML file (a path, or a text that holds a line break), or as built in Python.
 
-    `rules` is a Python file, or classes, with stopping rules of the user's own.
+    `rules` is a Python file, or classes, with stopping rules and selects of the user's own.
     Raises ThinkbackError for anything misspelt, missing, doubled or of the wrong type.
     """
     if isinstance(source, PolicyFile):
@@ -45,7 +45,7 @@ def load_policies(
     return PolicyFile(checked(tuple(source)))
 
 
-def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
+def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
     document = parse_toml(text, name, parse_float=LiteralFloat)
     try:
         for key in document:
@@ -58,7 +58,7 @@ def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
             replace(policy, sweep=str(table.get("name", "")), sweep_size=size, swept=swept) if swept else policy
             for table in tables
             for made, swept, size in expand(table, lists, frozenset(COMBINED))
-            for policy in [read_policy(copied(made, _plain), made.get("name", ""), stops)]
+            for policy in [read_policy(copied(made, _plain), made.get("name", ""), own)]
         ]
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):

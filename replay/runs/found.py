@@ -145,6 +145,11 @@ class Found:
         return self.judge.policies
 
     @property
+    def columns(self) -> tuple[OutcomeColumn, ...]:
+        """What the columns of outcomes and the metrics mean, those of its policies and the user's own among them."""
+        return self.judge.columns
+
+    @property
     def replayed(self) -> tuple[Policy, ...]:
         """The policies as they were replayed, fitted, with a threshold each. ThinkbackError for a loaded result."""
         if self.source is None:

@@ -38,7 +38,7 @@ class Fitter:
     def __init__(self, log: Log, contents: Contents, reported: pl.Series, measure: str | None) -> None:
         self.log, self.contents, self.reported, self.measure = log, contents, reported, measure
         self._fitted: dict[Hashable, Any] = {}
-        self._splits: dict[str, pl.DataFrame] = {}
+        self._splits: dict[tuple[str, tuple[str, ...]], pl.DataFrame] = {}
 
     def fit(
         self, policy: Policy, settings: Learned, same: tuple[Hashable, ...], fit: Callable[[LogBlock, Any], Any]
@@ -58,13 +58,13 @@ class Fitter:
                     refuse_reuse(self.log, (f"{learnt.key}.on", learnt.on), (f"{settings.key}.on", settings.on))
 
     def _rows(self, policy: Policy, settings: Learned) -> LogBlock:
-        condition = settings.on
-        if condition not in self._splits:
+        condition, needs = settings.on, needs_of([policy], self.contents)
+        columns = tuple(dict.fromkeys(["labels", "gold", *sorted(needs.example_columns)]))
+        if (condition, columns) not in self._splits:
             ids = matching(self.log, condition, f"{settings.key}.on")
             refuse_overlap(self.log, ids, self.reported, f"{settings.key}.on", condition)
-            self._splits[condition] = examples_of(self.log, ids)
-        needs = needs_of([policy], self.contents)
-        return read_block(self.log, self._splits[condition], BlockRequest(needs, self.measure))
+            self._splits[condition, columns] = examples_of(self.log, ids, columns)
+        return read_block(self.log, self._splits[condition, columns], BlockRequest(needs, self.measure))
 
 
 def learnt_on(policy: Policy) -> list[tuple[str, str]]:

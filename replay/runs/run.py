@@ -19,6 +19,7 @@ from replay.runs.example_set import ExampleSet
 from replay.runs.found import Judge, RunSource
 from replay.runs.gate_sweep import sweep_tables
 from replay.runs.learning import fit_policies
+from replay.runs.own_metrics import Metric, own_columns, own_metrics
 from replay.runs.passes import ReplayPlan
 from replay.runs.provenance import PolicyRecord, policy_record, versions
 from replay.runs.result import Result
@@ -47,6 +48,7 @@ def run(
     method: str = "percentile",
     strict: bool = False,
     metric: str = ACCURACY,
+    metrics: Metric | Iterable[Metric] = (),
     measure: str | None = None,
     rules: str | Path | Iterable[type] | None = None,
     kw: float = 0.25,
@@ -57,22 +59,25 @@ def run(
 
     `log` is a log or its address; `policies` a TOML file, a TOML text or policies built in Python. `baseline`
     names the policy of the paired differences; `where` is an SQL condition on the columns of `examples`; `by`
-    names columns of `examples` whose groups are summarised too; `metric` is what ranks; `measure` another column of
-    traces (0 to 1) in place of `correct`; `rules` a file or classes with stopping rules of one's own. `block_examples`
-    is how many examples are read at once; no result depends on it.
+    names columns of `examples` whose groups are summarised too; `metric` is what ranks; `metrics` are metrics of
+    one's own; `measure` is another column of traces (0 to 1) in place of `correct`; `rules` a file or classes with
+    stopping rules and selects of one's own. `block_examples` is how many examples are read at once; no result depends
+    on it.
 
     Raises ThinkbackError for anything wrong with the log, the policies or the settings.
     """
     settings = Settings(resamples=resamples, level=level, method=method, seed=seed, kw=kw, eur_per_kwh=eur_per_kwh)
-    file = load_policies(policies, rules)
+    file, metrics = load_policies(policies, rules), own_metrics(metrics)
     log, contents = opened(log)
     by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
+    own_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
     chosen, examples, reused = _prepared(log, contents, file, measure, where, by)
     plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
     served = _served(plan, chosen, strict, baseline)
     coverage = served.coverage
     records = tuple(map(policy_record, served.policies))
     columns = with_columns(columns_of(served.policies))
+    columns = with_columns(own_columns(metrics, columns), columns)
     judge = Judge(served.outcomes, records, metric, baseline, columns, settings)
     statistics = judge.summary()
     _check_ranked(statistics, metric, columns, measure, log.address)
@@ -82,7 +87,8 @@ def run(
     warned = tuple(note("log", text) for text in log.warnings)
     failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
     notes = (*warned, *failed, *reused, *coverage.notes(len(examples.frame)), *statistics.notes)
-    ranked = {"metric": metric, "measure": plan.measure or "correct"}
+    ranked: dict[str, Any] = {"metric": metric, "measure": plan.measure or "correct"}
+    ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
     asked = {"baseline": baseline, "where": where, "by": list(by), **ranked}
     return Result(
         judge=judge,

@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -118,6 +118,14 @@ class Order(ABC):
     """Whether it predicts scores from features, and cuts predictions to between 0 and 1."""
     features: tuple[str, ...] = ()
     """Columns of `features` that it reads."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def record(self) -> dict[str, Any]:
+        """The order as plain data."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"rule": self.name} | settings
 
     @property
     def lazy(self) -> bool:

@@ -1,29 +1,26 @@
-"""A user's own stopping rules: read from a Python file or given as classes, and held to what they declare.
+"""Stops as policies hold them: the built-in ones by name or table, and a user's own, held to what they declare.
 
-A rule is a frozen dataclass with a method `holds(self, seen)`. `reads = ("votes", "scores")` says what it reads; one
-with `needs_scores = True` reads scores; one that declares nothing may read votes, and its policy verifies only if
+A user's rule is a frozen dataclass with a method `holds(self, seen)`. `reads = ("votes", "scores")` says what it reads;
+one with `needs_scores = True` reads scores; one that declares nothing may read votes, and its policy verifies only if
 something else needs it.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
-import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
+from replay.sampling.declared import DeclaredPrefix, names_read
 from replay.sampling.known import STOPS
+from replay.sampling.own_rules import STOP_METHODS, STOP_SHAPE, checked_fields, has_method
 from replay.sampling.prefix import SCORES, VOTES, Prefix
-from replay.sampling.stops import StopRule, names_read
+from replay.sampling.stops import StopRule
 from toolkit.errors import ThinkbackError, own_code, require_known, shown
 from toolkit.settings import from_table
 
-SHAPE = "a stopping rule is a frozen dataclass with a method `holds(self, seen)`"
 TABLE = 'a table such as { rule = "margin", margin = 0.15 }'
 
 
@@ -34,6 +31,7 @@ class OwnStop(StopRule):
     rule: Any
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rule", checked_fields(self.rule, self.told))
         _ = self.reads  # refused at once where it is none
 
     @property
@@ -42,10 +40,16 @@ class OwnStop(StopRule):
         return type(self.rule).__name__
 
     @property
+    def told(self) -> str:
+        """What messages call it."""
+        return f"stopping rule `{self.name}`"
+
+    @property
     def declared(self) -> frozenset[str] | None:
         """What it says that it reads; None where it does not say."""
-        said = getattr(self.rule, "reads", None)
-        return None if said is None else names_read(said, self.name)
+        with own_code(self.told):
+            said = getattr(self.rule, "reads", None)
+        return None if said is None else names_read(said, self.told)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -58,8 +62,9 @@ class OwnStop(StopRule):
         return {"rule": self.name} | {field.name: getattr(self.rule, field.name) for field in fields(self.rule)}
 
     def shown(self, seen: Prefix) -> Any:
-        """What it declares; everything where it declares nothing."""
-        return seen if self.declared is None else super().shown(seen)
+        """What it declares; votes and scores where it declares nothing."""
+        reads = frozenset({VOTES, SCORES}) if self.declared is None else self.reads
+        return DeclaredPrefix(seen, reads, self.told)
 
     def holds(self, seen: Prefix) -> np.ndarray:
         """What the rule says."""
@@ -72,9 +77,9 @@ def stop_rule(given: Any) -> StopRule:
         return given
     if isinstance(given, str | Mapping):
         return stop_from(given, {})
-    if is_own_rule(type(given)):
+    if has_method(type(given), STOP_METHODS):
         return OwnStop(given)
-    raise ThinkbackError(f"`stop` is {shown(given)}; it takes {TABLE}, or a rule of your own: {SHAPE}")
+    raise ThinkbackError(f"`stop` is {shown(given)}; it takes {TABLE}, or a rule of your own: {STOP_SHAPE}")
 
 
 def stop_from(table: object, own: Mapping[str, type]) -> StopRule:
@@ -83,46 +88,9 @@ def stop_from(table: object, own: Mapping[str, type]) -> StopRule:
     if not isinstance(table, Mapping) or not isinstance(table.get("rule"), str):
         raise ThinkbackError(f"`stop` takes {TABLE}")
     name = str(table["rule"])
-    known: dict[str, type] = {**STOPS, **own}
+    mine = {key: rule for key, rule in own.items() if has_method(rule, STOP_METHODS)}
+    known: dict[str, type] = {**STOPS, **mine}
     require_known(name, known, f"unknown stopping rule `{name}`")
     values = {key: value for key, value in table.items() if key != "rule"}
     with own_code(f"stopping rule `{name}`"):
         return stop_rule(from_table(known[name], values, "stop"))
-
-
-def own_rules(rules: str | Path | Iterable[type] | None) -> dict[str, type]:
-    """A user's stopping rules by class name, from a Python file or as classes.
-
-    Raises ThinkbackError where there is none, or the file does not load.
-    """
-    if rules is None:
-        return {}
-    if not isinstance(rules, str | Path):
-        own = list(rules)
-        for rule in own:
-            if not is_own_rule(rule):
-                raise ThinkbackError(f"{shown(rule)} is not a stopping rule: {SHAPE}")
-        return {rule.__name__: rule for rule in own}
-    path = Path(rules)
-    if not path.is_file():
-        raise ThinkbackError(f"no file of stopping rules at {path}")
-    spec = importlib.util.spec_from_file_location(f"thinkback_rules_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise ThinkbackError(f"{path} is not a Python file; stopping rules live in a file that ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up by name
-    with own_code(str(path), "does not load"):
-        spec.loader.exec_module(module)
-    mine = [item for _, item in inspect.getmembers(module, inspect.isclass) if item.__module__ == module.__name__]
-    found = {item.__name__: cast(type, item) for item in mine if is_own_rule(item)}
-    almost = next((item.__name__ for item in mine if hasattr(item, "holds") and item.__name__ not in found), None)
-    if almost or not found:
-        what = f"`{almost}` is not a frozen dataclass" if almost else "it has no stopping rule"
-        raise ThinkbackError(f"{path}: {what}: {SHAPE}")
-    return found
-
-
-def is_own_rule(item: object) -> bool:
-    """Whether it is a frozen dataclass with a method `holds`."""
-    frozen = getattr(getattr(item, "__dataclass_params__", None), "frozen", False)
-    return inspect.isclass(item) and is_dataclass(item) and bool(frozen) and hasattr(item, "holds")

@@ -6,18 +6,41 @@ statistics of every prefix. Whether and where a policy stops is decided afterwar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError
+from replay.sampling.per_answer import NONE, AnswerNumbers, best_scores, by_appearance, counted, leading_sum, score_sums
 
-NONE = -1
 VOTES, SCORES, FEATURES = "votes", "scores", "features"
 """What a rule may read beside the counts that every policy knows."""
+
+
+class LazyArrays(Mapping[str, np.ndarray]):
+    """Arrays by name, each made when it is first asked for and read-only."""
+
+    def __init__(self, names: Iterable[str] = (), make: Callable[[str], np.ndarray] = np.array) -> None:
+        self._names, self._make = tuple(names), make
+        self._made: dict[str, np.ndarray] = {}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._made:
+            self._made[name] = _read_only(self._make(name))
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def each(self, change: Callable[[np.ndarray], np.ndarray]) -> LazyArrays:
+        """The same names with `change` of each array, made when it is asked for."""
+        return LazyArrays(self._names, lambda name: change(self[name]))
 
 
 @dataclass(frozen=True)
@@ -26,7 +49,8 @@ class Prefix:
 
     A step is a trace (generation order), verified at once if it is valid and the policy verifies, or a
     verification (other orders). Statistics of scores are zero, or NaN where said, for policies that
-    do not verify.
+    do not verify. Statistics of every answer are (E, S, A), answers numbered from 0 in the order in which the steps
+    reveal them. What only some rules ask for is made when it is first asked for.
     """
 
     traces: np.ndarray
@@ -53,56 +77,99 @@ class Prefix:
     """Score revealed in this very step; NaN when none was."""
     tokens: np.ndarray
     """Prompt, completion and verification tokens paid so far; NaN where some are not logged."""
+    features: LazyArrays = field(default_factory=LazyArrays, repr=False)
+    """Columns of `features`, of the trace that each step reveals; NaN where there is none."""
+    examples: LazyArrays = field(default_factory=LazyArrays, repr=False)
+    """Columns of `examples`, (E,): numbers as float, NaN for null; texts as they are."""
+    revealed: Revealed | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for name in self.__dataclass_fields__:  # every policy of a walk reads these very arrays
-            getattr(self, name).flags.writeable = False
+        for values in self._arrays().values():  # every policy of a walk reads these very arrays
+            _read_only(values)
 
     def rows(self, examples: slice) -> Prefix:
         """The same statistics of some examples alone."""
-        return Prefix(**{name: getattr(self, name)[examples] for name in self.__dataclass_fields__})
+        return Prefix(
+            **{name: values[examples] for name, values in self._arrays().items()},
+            features=self.features.each(lambda values: values[examples]),
+            examples=self.examples.each(lambda values: values[examples]),
+            revealed=None if self.revealed is None else self.revealed.rows(examples),
+        )
 
     def first(self, steps: int) -> Prefix:
         """The same statistics cut off after `steps` steps."""
-        return Prefix(**{name: getattr(self, name)[:, :steps] for name in self.__dataclass_fields__})
+        return Prefix(
+            **{name: values[:, :steps] for name, values in self._arrays().items()},
+            features=self.features.each(lambda values: values[:, :steps]),
+            examples=self.examples,
+            revealed=None if self.revealed is None else self.revealed.first(steps),
+        )
+
+    @cached_property
+    def step(self) -> np.ndarray:
+        """The number of each step, from 1."""
+        steps = np.arange(1, self.traces.shape[1] + 1, dtype=np.int32)
+        return np.broadcast_to(steps, self.traces.shape)
+
+    @cached_property
+    def answer(self) -> np.ndarray:
+        """Number of the answer revealed in this very step; -1 when there was none."""
+        return _read_only(self._numbers.answer)
+
+    @cached_property
+    def leader(self) -> np.ndarray:
+        """Number of the answer with most votes, the earliest generated of several; -1 before any."""
+        return _read_only(self._numbers.of(self.walk.votes.winner))
+
+    @cached_property
+    def best_answer(self) -> np.ndarray:
+        """Number of the answer of the trace with the highest score; -1 before any."""
+        return _read_only(self._numbers.at_place(self.walk.at, self.walk.best.place))
+
+    @cached_property
+    def sum_leader(self) -> np.ndarray:
+        """Number of the answer with the highest sum of scores, the earliest verified of several; -1 before any."""
+        return _read_only(leading_sum(self._verified_numbers, self.walk.score, self.walk.at, self.score_sums))
+
+    @cached_property
+    def answer_votes(self) -> np.ndarray:
+        """Votes of every answer: int (E, S, A)."""
+        return _read_only(counted(self._numbers))
+
+    @cached_property
+    def score_sums(self) -> np.ndarray:
+        """Sum of the scores of every answer (E, S, A); NaN before its first score."""
+        return _read_only(score_sums(self._verified_numbers, self.walk.score))
+
+    @cached_property
+    def best_scores(self) -> np.ndarray:
+        """Highest score of every answer (E, S, A); NaN before its first score."""
+        return _read_only(best_scores(self._verified_numbers, self.walk.score))
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {
+            name: value for name in self.__dataclass_fields__ if isinstance(value := getattr(self, name), np.ndarray)
+        }
+
+    @property
+    def walk(self) -> Revealed:
+        """What the steps reveal, which no rule is shown. Raises ValueError where this was made without a walk."""
+        if self.revealed is None:
+            raise ValueError("statistics of every answer need a walk: this `Prefix` was made without one")
+        return self.revealed
+
+    @cached_property
+    def _numbers(self) -> AnswerNumbers:
+        return by_appearance(self.walk.code)
+
+    @cached_property
+    def _verified_numbers(self) -> AnswerNumbers:
+        return self._numbers if self.walk.verifies else by_appearance(self.walk.verified_code)
 
 
-READS: Mapping[str, frozenset[str]] = {
-    "answers": frozenset({VOTES}),
-    "votes": frozenset({VOTES}),
-    "second_votes": frozenset({VOTES}),
-    "run": frozenset({VOTES}),
-    "verified": frozenset({SCORES}),
-    "verified_answers": frozenset({VOTES, SCORES}),
-    "best_score": frozenset({SCORES}),
-    "lead": frozenset({VOTES, SCORES}),
-    "last_score": frozenset({SCORES}),
-}
-"""What a rule reads with each statistic; it reads nothing with those that are left out."""
-
-
-class DeclaredPrefix:
-    """A `Prefix` that shows a rule the statistics of what it says it reads, and refuses the others by name."""
-
-    def __init__(self, seen: Prefix, reads: frozenset[str], rule: str) -> None:
-        self._seen, self._reads, self._rule = seen, reads, rule
-
-    def rows(self, examples: slice) -> DeclaredPrefix:
-        """Those of some examples alone."""
-        return DeclaredPrefix(self._seen.rows(examples), self._reads, self._rule)
-
-    def first(self, steps: int) -> DeclaredPrefix:
-        """Those of the first steps."""
-        return DeclaredPrefix(self._seen.first(steps), self._reads, self._rule)
-
-    def __getattr__(self, name: str) -> Any:
-        lacking = READS.get(name, frozenset()) - self._reads
-        if lacking:
-            raise ThinkbackError(
-                f"stopping rule `{self._rule}` reads `{name}`, which it does not declare: "
-                f"add `reads: ClassVar = {tuple(sorted(self._reads | lacking))}` to it"
-            )
-        return getattr(self._seen, name)
+def _read_only(values: np.ndarray) -> np.ndarray:
+    values.flags.writeable = False
+    return values
 
 
 def alike(code: np.ndarray) -> np.ndarray:
@@ -251,6 +318,25 @@ class Revealed:
             made = replace(made, code=alike(self.code), first_place=first, answers=min(self.answers, 1))
         return made if SCORES in reads else replace(made, score=np.full_like(self.score, np.nan))
 
+    def rows(self, examples: slice) -> Revealed:
+        """What the steps of some examples reveal."""
+        parts = {name: getattr(self, name)[examples] for name in ("code", "score", "at", "first_place")}
+        return replace(self, **parts)
+
+    def first(self, steps: int) -> Revealed:
+        """What the first steps reveal; where other answers first appear is not known."""
+        parts = {name: getattr(self, name)[:, :steps] for name in ("code", "score", "at")}
+        row, step = np.nonzero(parts["code"] >= 0)
+        place = np.full_like(self.first_place, np.iinfo(self.first_place.dtype).max)
+        known = row, parts["code"][row, step]
+        place[known] = self.first_place[known]
+        return replace(self, **parts, first_place=place)
+
+    @property
+    def verified_code(self) -> np.ndarray:
+        """The answer that each step verifies, NONE for none."""
+        return self.code if self.verifies else np.full_like(self.code, NONE)
+
     @cached_property
     def votes(self) -> Votes:
         """Running vote over what each step reveals."""
@@ -268,5 +354,4 @@ class Revealed:
 
     def best_by(self, score: np.ndarray) -> Best:
         """Running best by other scores (E, S), such as calibrated ones."""
-        code = self.code if self.verifies else np.full_like(self.code, NONE)
-        return running_best(code, score, self.at, self.answers)
+        return running_best(self.verified_code, score, self.at, self.answers)

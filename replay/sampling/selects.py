@@ -1,24 +1,40 @@
 """Which trace gives the answer: first, majority, best and weighted, at every step of a walk.
 
-A select says what it reads, and finds the place (in the order of generation) of the chosen trace after each step.
+A select says what it reads, and finds the place (in the order of generation) of the chosen trace after each step. A
+user's own select is a frozen dataclass, which `replay.sampling.own_selects` puts into the form of the ones here.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from replay.sampling.prefix import NONE, SCORES, VOTES, Revealed
+from replay.sampling.declared import Untrusted, likeness
+from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix, Revealed
+
+
+class Walked(Protocol):
+    """What a select needs of a walk: what its steps reveal, and the statistics by the scores themselves."""
+
+    @property
+    def revealed(self) -> Revealed:
+        """What each step reveals."""
+        ...
+
+    @property
+    def scored_prefix(self) -> Prefix:
+        """Statistics after each step, by scores that are not calibrated."""
+        ...
 
 
 class Select(ABC):
     """A select rule: a frozen dataclass whose fields are its parameters."""
 
     reads: ClassVar[frozenset[str]]
-    """What it reads of the traces: `votes`, `scores`."""
+    """What it reads: `votes`, `scores`, `features:NAME`, `examples:NAME`."""
     trusted: ClassVar[bool] = False
     """Whether this very class is known to read no more; every other is shown what it declares. Not inherited."""
     one_trace: ClassVar[bool] = False
@@ -28,9 +44,39 @@ class Select(ABC):
     sums_scores: ClassVar[bool] = False
     """Whether it adds scores up, so that negative ones count against an answer."""
 
+    @property
+    def name(self) -> str:
+        """What messages and records call it."""
+        return type(self).__name__
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def checked(self) -> bool:
+        """Whether it is held to what it declares, and checked for looking ahead at the start of a run."""
+        return not vars(type(self)).get("trusted", False)
+
+    def record(self) -> dict[str, Any]:
+        """The rule as plain data."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"rule": self.name} | settings
+
     def shown(self, seen: Revealed) -> Any:
         """What it is shown of the traces."""
-        return seen if vars(type(self)).get("trusted", False) else seen.shown(self.reads)
+        return seen.shown(self.reads) if self.checked else seen
+
+    def places(self, walk: Walked) -> np.ndarray:
+        """Place of the chosen trace after each step of a walk: int (E, S), NONE where nothing valid is seen."""
+        return self.place(self.shown(walk.revealed))
+
+    def untrusted(self, walk: Walked) -> Untrusted:
+        """What it chooses on a walk, to be checked for looking ahead."""
+
+        def decide(seen: Revealed) -> np.ndarray:
+            return np.asarray(self.place(self.shown(seen)))
+
+        return Untrusted(f"select `{self.name}`", "choice", walk.revealed, decide, likeness(self))
 
     @abstractmethod
     def place(self, seen: Revealed) -> np.ndarray:

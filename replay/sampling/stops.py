@@ -7,15 +7,16 @@ dataclass with a `holds` method, which `replay.sampling.own_stops` puts into the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from replay.sampling.prefix import SCORES, VOTES, DeclaredPrefix, Prefix
-from toolkit.errors import ThinkbackError, errors_begin, own_code, require_known, shown
+from replay.sampling.declared import DeclaredPrefix, Untrusted, likeness, names_read
+from replay.sampling.prefix import SCORES, VOTES, Prefix
+from toolkit.errors import ThinkbackError, errors_begin, own_code
 from toolkit.settings import check, setting
 
 TOLERANCE = 1e-9
@@ -32,16 +33,6 @@ class Walked(Protocol):
     def highest(self, rule: CrossingRule) -> np.ndarray:
         """Running maximum of the rule's statistic: float (S, E)."""
         ...
-
-
-def names_read(said: Any, rule: str) -> frozenset[str]:
-    """What a rule of the user's says that it reads, one name or several."""
-    if not isinstance(said, str | Collection):
-        raise ThinkbackError(f"stopping rule `{rule}`: `reads` is {shown(said)}; it takes a list of names")
-    names = frozenset([said] if isinstance(said, str) else said)
-    for name in names:
-        require_known(name, (VOTES, SCORES), f"stopping rule `{rule}`: unknown name `{name}` in `reads`")
-    return names
 
 
 class StopRule(ABC):
@@ -63,7 +54,7 @@ class StopRule(ABC):
         if "name" not in vars(cls):
             cls.name = cls.__name__
         if not isinstance(said := vars(cls).get("reads", property()), property):
-            cls.reads = names_read(said, cls.name)  # type: ignore[assignment, method-assign]
+            cls.reads = names_read(said, f"stopping rule `{cls.name}`")  # type: ignore[assignment, method-assign]
 
     def __post_init__(self) -> None:
         with errors_begin(f"stop `{self.name}`: "):
@@ -76,7 +67,7 @@ class StopRule(ABC):
 
     def shown(self, seen: Prefix) -> Any:
         """What it is shown of the statistics."""
-        return DeclaredPrefix(seen, self.reads, self.name) if self.checked else seen
+        return DeclaredPrefix(seen, self.reads, f"stopping rule `{self.name}`") if self.checked else seen
 
     @property
     def verification_budget(self) -> int | None:
@@ -94,7 +85,7 @@ class StopRule(ABC):
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it reads beside counts: `votes`, `scores`."""
+        """What it reads beside counts: `votes`, `scores`, `features:NAME`, `examples:NAME`."""
         return frozenset({VOTES})
 
     @abstractmethod
@@ -104,6 +95,11 @@ class StopRule(ABC):
     def stop(self, walk: Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         """The step (E,) at which it ends a walk with the last step `limit` (E,), and whether it held there (E,)."""
         return stopping_step(decisions(self, walk.prefix), limit, width)
+
+    def untrusted(self, walk: Walked) -> Untrusted:
+        """What it says of a walk, to be checked for looking ahead."""
+        said = f"stopping rule `{self.name}`"
+        return Untrusted(said, "decision", walk.prefix, lambda seen: decisions(self, seen), likeness(self))
 
 
 class CrossingRule(StopRule):

@@ -31,6 +31,7 @@ from replay.engine.signals import GATED as SIGNALS
 from replay.kinds.oracle_rules import RULES as ORACLE_RULES
 from replay.policies.gates import Threshold
 from replay.runs.store import KEYS
+from replay.sampling.declared import READS
 from replay.sampling.known import STOPS
 from toolkit.answers import JUDGES, KINDS, WAYS, normalise
 from toolkit.columns import COLUMNS
@@ -123,7 +124,10 @@ def test_orders_selects_and_stops() -> None:
 
 def test_prefix_statistics() -> None:
     listed = first_cells(section("own-rules.md", "What a rule sees"))
-    assert listed == [field.name for field in fields(replay.Prefix)]
+    assert set(listed) == {*READS, "features", "examples"} >= {f.name for f in fields(replay.Prefix)} - {"revealed"}
+    assert all(hasattr(replay.Prefix, name) or name in replay.Prefix.__dataclass_fields__ for name in listed)
+    declared = section("own-rules.md", "What a rule reads").partition("- `reads")[0]
+    assert all(f"`{name}`" in declared for name in READS)
 
 
 def test_outcome_columns() -> None:
@@ -152,6 +156,11 @@ def test_arguments_of_run() -> None:
     rows = re.findall(r"^\| ([^|]*) \|", section("python.md", "Replay").partition("What comes back")[0], re.MULTILINE)
     listed = [name for cell in rows[1:] for name in re.findall(r"`([^`]+)`", cell)]
     assert set(listed) == set(inspect.signature(replay.run).parameters)
+
+
+def test_arguments_of_a_metric() -> None:
+    listed = first_cells(section("python.md", "Metrics of your own"))
+    assert listed == ["Metric", *(field.name for field in fields(replay.Metric))]
 
 
 def test_answers() -> None:

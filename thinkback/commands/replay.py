@@ -122,7 +122,7 @@ def _ranked(result: Result, margin: float | None) -> RankedInput:
     from toolkit.columns import metric_column
     from toolkit.show import PolicyRow, RankedInput
 
-    made, columns = result.provenance, result.judge.columns
+    made, columns = result.provenance, result.columns
     return RankedInput(
         summary=result.summary,
         comparisons=result.comparisons,

@@ -79,7 +79,7 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
 
     metrics = list(dict.fromkeys((tuned.goal.metric, *(limit.metric for limit in tuned.goal.limits), "accuracy")))
-    known = tuned.development.judge.columns
+    known = tuned.development.columns
     columns = [
         TableColumn("family"),
         TableColumn("tried", Number(0)),

@@ -66,6 +66,10 @@ class RankedInput:
         """What is known of the metric that ranks."""
         return metric_column(self.metric, self.columns)
 
+    def worth(self, cell: ShownInterval | None) -> float | None:
+        """What ranks of a value of that metric: more is better."""
+        return None if cell is None else -cell.estimate if self.quality.cost else cell.estimate
+
     @cached_property
     def cost(self) -> OutcomeColumn:
         """What the Pareto front measures: tokens; where a policy's are not known, calls; else operations."""
@@ -117,7 +121,7 @@ def rank(results: RankedInput) -> tuple[Ranked, ...]:
     metric, cost = results.metric, results.cost.name
     metrics = results.summary["metric"].unique().to_list()
     keys = [
-        rank_key(_estimate(summary.get((policy.name, metric))), _estimate(summary.get((policy.name, cost))), i)
+        rank_key(results.worth(summary.get((policy.name, metric))), _estimate(summary.get((policy.name, cost))), i)
         for i, policy in enumerate(results.policies)
     ]
     best_first = [results.policies[key[2]] for key in sorted(keys)]
@@ -147,7 +151,7 @@ def rank(results: RankedInput) -> tuple[Ranked, ...]:
                 on_front=policy.name in front if counts and price is not None else None,
                 leads=policy.name == results.leader,
                 ties=_holds_zero(against.get((policy.name, results.leader, metric))),
-                not_worse=_not_worse(difference, results.margin),
+                not_worse=_not_worse(difference, results.margin, results.quality.cost),
                 chosen=policy.name in chosen,
                 baseline=policy.name == results.baseline,
             )
@@ -220,9 +224,9 @@ def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
 
 
 def frontier_figure(results: RankedInput, title: str = "") -> Figure | None:
-    """The figure of the metric that ranks against cost; None where no policy has both."""
+    """The figure of the metric that ranks against cost; None where no policy has both, or it is no share."""
     points = frontier_points(results)
-    if not points:
+    if not points or not results.quality.share:
         return None
     return frontier(
         points,
@@ -266,10 +270,10 @@ def _holds_zero(difference: ShownInterval | None) -> bool | None:
     return difference.low <= 0 <= difference.high
 
 
-def _not_worse(difference: ShownInterval | None, margin: float | None) -> bool | None:
-    if margin is None or difference is None or difference.low is None:
+def _not_worse(difference: ShownInterval | None, margin: float | None, falling: bool) -> bool | None:
+    if margin is None or difference is None or difference.low is None or difference.high is None:
         return None
-    return difference.low > -margin
+    return difference.high < margin if falling else difference.low > -margin
 
 
 def _shown(ranked: Sequence[Ranked], limit: int | None) -> list[Ranked]:
@@ -289,16 +293,18 @@ MadeColumn = tuple[TableColumn, Callable[[Ranked], Any]]
 
 def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]:
     """The columns in their order: the metric that ranks, costs, the comparison with the baseline, other metrics."""
-    points = NumberWithInterval(1, 100, signed=True)
+    quality = results.quality
+    decimals, scale = (1, 100.0) if quality.share else (quality.decimals, quality.scale)
+    value, change = NumberWithInterval(decimals, scale), NumberWithInterval(decimals, scale, signed=True)
     means = [column for column in results.columns if _has_column(column, results, ranked)]
     parts: list[MadeColumn] = [
         (TableColumn("#", Number(0), "place"), lambda r: r.place),
         (TableColumn("policy"), lambda r: r.policy.name),
-        (TableColumn(results.quality.heading, NumberWithInterval(1, 100), results.metric), lambda r: r.quality),
+        (TableColumn(quality.heading, value, results.metric), lambda r: r.quality),
     ]
     parts += [_mean(column) for column in sorted(means, key=lambda column: column.place) if column.cost]
     if results.baseline is not None:
-        parts.append((TableColumn("Δ points", points, "difference"), lambda r: r.difference))
+        parts.append((TableColumn("Δ points" if quality.share else "Δ", change, "difference"), lambda r: r.difference))
         parts.append((TableColumn("p", Number(4), "p_value", drop=5), lambda r: r.p_value))
     parts += [_mean(column) for column in means if not column.cost]
     if results.margin is not None:
@@ -356,10 +362,11 @@ def _explanations(
         f"{results.n:,} examples; means per example. In brackets {100 * results.level:g} % intervals: "
         f"{results.method}, {results.resamples:,} resamples paired by example, seed {results.seed}."
     )
+    share, falling = results.quality.share, results.quality.cost
     if results.baseline is not None:
         text = (
-            f"Δ points: difference to `{results.baseline}` in percentage points, on the same examples; p is "
-            "two-sided, from the same resamples."
+            f"{'Δ points' if share else 'Δ'}: difference to `{results.baseline}`{' in percentage points' * share}, on "
+            "the same examples; p is two-sided, from the same resamples."
         )
         yield ColumnNote(text, ("difference", "p_value"))
     keys = {column.key for column in columns}
@@ -369,9 +376,12 @@ def _explanations(
         named = ", see its remark" if any(policy.base for policy in results.policies) else ""
         yield ColumnNote(f"{text}{named}.", tuple(str(column.metric) for column in own))
     if results.margin is not None:
-        least = f"−{100 * results.margin:g}" if results.margin else "0"
-        yield ColumnNote(f"not worse: the lower end of Δ is above {least} points.", ("not_worse",))
-    text = f"Pareto ●: no other policy has at least this {results.quality.label} for fewer {results.cost.unit}."
+        size = f"{100 * results.margin if share else results.margin:g}"
+        above = f"above {f'−{size}' if results.margin else 0}"
+        told = f"the upper end of Δ is below {size}" if falling else f"the lower end of Δ is {above}"
+        yield ColumnNote(f"not worse: {told}{' points' * share}.", ("not_worse",))
+    most = "most" if falling else "least"
+    text = f"Pareto ●: no other policy has at {most} this {results.quality.label} for fewer {results.cost.unit}."
     yield ColumnNote(text, ("on_front",))
     if results.leader is not None:
         yield ColumnNote("leader: `ties` where the interval of the difference to the leader contains 0.", ("leader",))

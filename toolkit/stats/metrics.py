@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -90,6 +91,11 @@ class _Named:
         """The name in the tables."""
         return str(self.column.metric)
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The metrics that it is made of: itself alone."""
+        return (self,)
+
 
 @dataclass(frozen=True)
 class Mean(_Named):
@@ -153,23 +159,31 @@ class F1(_Named):
 
 @dataclass(frozen=True)
 class Ratio(_Named):
-    """One metric divided by another, each over its own examples; no value where the second is 0."""
+    """One metric divided by another, if there is one, each over its own examples; no value where the second is 0."""
 
     over: Metric
-    under: Metric
+    under: Metric | None
+
+    @property
+    def parts(self) -> tuple[Metric, ...]:
+        """The metrics that it is made of."""
+        return (self.over,) if self.under is None else (self.over, self.under)
 
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
-        """Those of both metrics."""
-        return (*self.over.statistics(policy), *self.under.statistics(policy))
+        """Those of its parts."""
+        return tuple(statistic for part in self.parts for statistic in part.statistics(policy))
 
     def counted(self, policy: int) -> tuple[Statistic, ...]:
         """Those of the metric above the line."""
         return self.over.counted(policy)
 
     def value(self, sums: Sequence[Floats]) -> Floats:
-        """The quotient; NaN where there is none."""
+        """The quotient times the column's `per`; NaN where there is none."""
         split = len(self.over.statistics(0))
-        over, under = self.over.value(sums[:split]), self.under.value(sums[split:])
+        over = self.over.value(sums[:split]) * self.column.per
+        if self.under is None:
+            return over
+        under = self.under.value(sums[split:])
         shape = np.broadcast_shapes(over.shape, under.shape)
         return np.divide(over, under, out=np.full(shape, np.nan), where=under != 0)
 
@@ -203,8 +217,9 @@ def catalogue(
         elif column.metric is not None:
             found += [Mean(find(key, stored), key, column.per) for key in own.get(column, ())]
     named = {metric.name: metric for metric in found}
-    ratios = [column for column in columns if column.computed == "ratio" and named.keys() >= set(column.ratio)]
-    return found + [Ratio(column, named[column.ratio[0]], named[column.ratio[1]]) for column in ratios]
+    named_too: dict[str, Metric | None] = {"": None, **named}
+    ratios = [column for column in columns if column.computed == "ratio" and named_too.keys() >= set(column.ratio)]
+    return found + [Ratio(column, named[column.ratio[0]], named_too[column.ratio[1]]) for column in ratios]
 
 
 def _f1s(column: OutcomeColumn, labels: Sequence[str]) -> list[F1]:

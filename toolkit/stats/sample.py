@@ -73,7 +73,8 @@ class WholeSample:
                 return np.full(len(self.policies), np.nan)
             return np.where(self.rows[names.index(name)], self.estimates[names.index(name)], np.nan)
 
-        quality = known(metric)
+        falling = any(one.name == metric and one.column.cost for one in self.metrics)
+        quality = -known(metric) if falling else known(metric)
         cost = known(cost_column(lambda name: not np.isnan(known(name)[list(among)]).any(), columns).name)
         ranked = [
             rank_key(float(quality[p]), None if math.isnan(cost[p]) else float(cost[p]), p)
@@ -142,8 +143,9 @@ def read_sample(
         column = one.column
         estimates[m] = one.value(list(scan.totals([one.statistics(p) for p in everyone]).T))
         counts[m] = np.rint(scan.totals([one.counted(p) for p in everyone]).sum(axis=1))
-        if column.cost:
-            estimates[m, counts[m] < units.examples] = np.nan
+        for part in (part for part in one.parts if part.column.cost):
+            counted = np.rint(scan.totals([part.counted(p) for p in everyone]).sum(axis=1))
+            estimates[m, counted < units.examples] = np.nan
         if not column.computed and one.name != metric:
             rows[m] = counts[m].any() if column.cost and not column.sparse else counts[m] > 0
         if column.needs in keys:

@@ -1,0 +1,158 @@
+"""What a user's own rules declare that they read, and a view that shows them this and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from replay.sampling.prefix import SCORES, VOTES, LazyArrays, Prefix
+from toolkit.errors import ThinkbackError, require_known, shown, suggest
+
+FEATURE, EXAMPLE = "features:", "examples:"
+"""How the names of columns of these tables begin in what a rule declares."""
+
+READS: Mapping[str, frozenset[str]] = {
+    "step": frozenset(),
+    "traces": frozenset(),
+    "valid": frozenset(),
+    "tokens": frozenset(),
+    "answers": frozenset({VOTES}),
+    "answer": frozenset({VOTES}),
+    "votes": frozenset({VOTES}),
+    "second_votes": frozenset({VOTES}),
+    "leader": frozenset({VOTES}),
+    "answer_votes": frozenset({VOTES}),
+    "run": frozenset({VOTES}),
+    "verified": frozenset({SCORES}),
+    "best_score": frozenset({SCORES}),
+    "last_score": frozenset({SCORES}),
+    "verified_answers": frozenset({VOTES, SCORES}),
+    "lead": frozenset({VOTES, SCORES}),
+    "best_answer": frozenset({VOTES, SCORES}),
+    "best_scores": frozenset({VOTES, SCORES}),
+    "score_sums": frozenset({VOTES, SCORES}),
+    "sum_leader": frozenset({VOTES, SCORES}),
+}
+"""What a rule reads with each statistic."""
+
+
+def names_read(said: Any, rule: str) -> frozenset[str]:
+    """What a rule of the user's says that it reads, one name or several; `rule` is what messages call it."""
+    if not isinstance(said, str | Collection):
+        raise ThinkbackError(f"{rule}: `reads` is {shown(said)}; it takes a list of names")
+    names = frozenset([said] if isinstance(said, str) else said)
+    for name in names:
+        text = name if isinstance(name, str) else shown(name)
+        column = any(text.startswith(kind) and text != kind for kind in (FEATURE, EXAMPLE))
+        if text not in (VOTES, SCORES) and not column:
+            known = (VOTES, SCORES, f"{FEATURE}NAME", f"{EXAMPLE}NAME")
+            raise ThinkbackError(f"{rule}: unknown name `{text}` in `reads`; {suggest(text, known)}")
+    return names
+
+
+def columns_read(reads: Collection[str], kind: str) -> frozenset[str]:
+    """The columns of one table, FEATURE or EXAMPLE, among what a rule reads."""
+    return frozenset(name.removeprefix(kind) for name in reads if name.startswith(kind))
+
+
+class DeclaredPrefix:
+    """A `Prefix` that shows a rule the statistics of what it says it reads, and refuses the others by name."""
+
+    def __init__(self, seen: Prefix, reads: frozenset[str], rule: str) -> None:
+        self._seen, self._reads, self._rule = seen, reads, rule
+
+    def rows(self, examples: slice) -> DeclaredPrefix:
+        """Those of some examples alone."""
+        return DeclaredPrefix(self._seen.rows(examples), self._reads, self._rule)
+
+    def first(self, steps: int) -> DeclaredPrefix:
+        """Those of the first steps."""
+        return DeclaredPrefix(self._seen.first(steps), self._reads, self._rule)
+
+    @property
+    def features(self) -> Mapping[str, np.ndarray]:
+        """The columns of `features` that it declares."""
+        return self._columns(self._seen.features, FEATURE)
+
+    @property
+    def examples(self) -> Mapping[str, np.ndarray]:
+        """The columns of `examples` that it declares."""
+        return self._columns(self._seen.examples, EXAMPLE)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        require_known(name, (*READS, "features", "examples"), f"{self._rule} reads `{name}`, which no rule is shown")
+        self._require(READS[name], f"`{name}`")
+        return getattr(self._seen, name)
+
+    def _columns(self, columns: LazyArrays, kind: str) -> Mapping[str, np.ndarray]:
+        def of(name: str) -> np.ndarray:
+            self._require(frozenset([f"{kind}{name}"]), f"column `{name}` of `{kind[:-1]}`")
+            return columns[name]
+
+        return _DeclaredColumns(columns_read(self._reads, kind), of)
+
+    def _require(self, names: frozenset[str], said: str) -> None:
+        lacking = names - self._reads
+        if lacking:
+            raise ThinkbackError(
+                f"{self._rule} reads {said}, which it does not declare: "
+                f"add `reads: ClassVar = {tuple(sorted(self._reads | lacking))}` to it"
+            )
+
+
+@dataclass(frozen=True)
+class _DeclaredColumns(Mapping[str, np.ndarray]):
+    """Names that are declared, and the column of a name, which says what is not."""
+
+    names: frozenset[str]
+    of: Callable[[str], np.ndarray]
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.of(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self.names))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class Cuttable(Protocol):
+    """What a rule is shown, of which steps and examples can be cut off."""
+
+    def rows(self, examples: slice) -> Self:
+        """Some examples alone."""
+        ...
+
+    def first(self, steps: int) -> Self:
+        """The first steps alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class Untrusted:
+    """What a rule that is not built in says of a walk; it may depend neither on later steps nor on other examples.
+
+    `rule` and `says`: what messages call the rule, and what it says. `decide`: its word on every example and step
+    (E, S), from what it is shown. Rules that are the `same` say the same.
+    """
+
+    rule: str
+    says: str
+    seen: Cuttable
+    decide: Callable[[Any], np.ndarray]
+    same: Hashable
+
+
+def likeness(rule: Any) -> Hashable:
+    """What equal rules share; one that cannot be hashed, as with a list for a parameter, is like no other."""
+    try:
+        hash(rule)
+    except TypeError:
+        return id(rule)
+    return rule

@@ -1,0 +1,134 @@
+"""A user's own stopping rules and selects: read from a Python file or given as classes, their fields checked.
+
+A stopping rule is a frozen dataclass with a method `holds(self, seen)`; a select is one with a method
+`chooses(self, seen)` or `takes(self, seen)`. `replay.sampling.own_stops` and `own_selects` put them into the form of
+the built-in ones.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from toolkit.errors import ThinkbackError, errors_begin, listed, own_code, shown
+from toolkit.settings import NAMES, converted, of_kind
+
+STOP_SHAPE = "a stopping rule is a frozen dataclass with a method `holds(self, seen)`"
+SELECT_SHAPE = "a select is a frozen dataclass with a method `chooses(self, seen)` or `takes(self, seen)`"
+STOP_METHODS, SELECT_METHODS = ("holds",), ("chooses", "takes")
+
+
+def own_rules(rules: str | Path | Iterable[type] | None) -> dict[str, type]:
+    """A user's stopping rules and selects by class name, from a Python file or as classes.
+
+    Raises ThinkbackError where there is none, or the file does not load.
+    """
+    if rules is None:
+        return {}
+    if not isinstance(rules, str | Path):
+        own = list(rules)
+        for rule in own:
+            if not _is_rule(rule):
+                raise ThinkbackError(f"{shown(rule)} is not a stopping rule or select: {STOP_SHAPE}; {SELECT_SHAPE}")
+        return {rule.__name__: rule for rule in own}
+    path = Path(rules)
+    if not path.is_file():
+        raise ThinkbackError(f"no file of stopping rules or selects at {path}")
+    spec = importlib.util.spec_from_file_location(f"thinkback_rules_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ThinkbackError(f"{path} is not a Python file; rules of your own live in a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up by name
+    with own_code(str(path), "does not load"):
+        spec.loader.exec_module(module)
+    mine = [item for _, item in inspect.getmembers(module, inspect.isclass) if item.__module__ == module.__name__]
+    found = {item.__name__: cast(type, item) for item in mine if _is_rule(item)}
+    for item in mine:
+        if item.__name__ not in found and any(hasattr(item, name) for name in (*STOP_METHODS, *SELECT_METHODS)):
+            shape = STOP_SHAPE if hasattr(item, STOP_METHODS[0]) else SELECT_SHAPE
+            raise ThinkbackError(f"{path}: `{item.__name__}` is not a frozen dataclass: {shape}")
+    if not found:
+        raise ThinkbackError(f"{path}: it has no stopping rule and no select: {STOP_SHAPE}; {SELECT_SHAPE}")
+    return found
+
+
+def has_method(item: object, names: Iterable[str]) -> bool:
+    """Whether it is a frozen dataclass with one of these methods."""
+    frozen = getattr(getattr(item, "__dataclass_params__", None), "frozen", False)
+    methods = any(callable(getattr(item, name, None)) for name in names)
+    return inspect.isclass(item) and is_dataclass(item) and bool(frozen) and methods
+
+
+def checked_fields(rule: Any, what: str) -> Any:
+    """A user's rule with its parameters as their types say; `what` is what messages call it.
+
+    Numpy's numbers and lists for tuples are welcome. Raises ThinkbackError where a parameter is of another type.
+    """
+    with errors_begin(f"{what}: "):
+        changed = {}
+        for field, hint in _typed_fields(type(rule)):
+            given = getattr(rule, field.name)
+            made = converted(type(rule), field.name, given) if "low" in field.metadata else _of_hint(hint, given)
+            if made is _OTHER:
+                raise ThinkbackError(f"`{field.name}` is {shown(given)}; it takes {_told(hint)}")
+            if type(made) is not type(given):
+                changed[field.name] = made
+        with own_code(what):
+            return replace(rule, **changed) if changed else rule
+
+
+def _is_rule(item: object) -> bool:
+    return has_method(item, (*STOP_METHODS, *SELECT_METHODS))
+
+
+_OTHER: Any = object()
+"""A value of another type than its field's."""
+
+
+def _typed_fields(cls: type) -> list[tuple[Any, Any]]:
+    """The parameters of a rule with their types; none where these cannot be told."""
+    try:
+        hints = typing.get_type_hints(cls)
+    except Exception:  # a name that exists for type checkers alone
+        return []
+    return [(field, hints[field.name]) for field in fields(cls) if field.init]
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, or the one type."""
+    union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+    return typing.get_args(hint) if union else (hint,)
+
+
+def _of_hint(hint: Any, given: Any) -> Any:
+    """A value as its type says; `_OTHER` where it is of another, as it is where the type is not one of a table's."""
+    parts = _parts(hint)
+    if any(typing.get_origin(part) is not typing.Literal and part not in (*NAMES, type(None)) for part in parts):
+        return given
+    if given is None:
+        return None if type(None) in parts else _OTHER
+    for part in parts:
+        if typing.get_origin(part) is typing.Literal:
+            if any(given == one and type(given) is type(one) for one in typing.get_args(part)):
+                return given
+        elif part is not type(None) and (made := of_kind(part, given)) is not None:
+            return made
+    return _OTHER
+
+
+def _told(hint: Any) -> str:
+    """What a parameter takes, in words."""
+    words = []
+    for part in _parts(hint):
+        if typing.get_origin(part) is typing.Literal:
+            words.append(f"one of {listed([str(one) for one in typing.get_args(part)])}")
+        else:
+            words.append("nothing" if part is type(None) else NAMES[part])
+    return " or ".join(words)

@@ -1,0 +1,145 @@
+"""A user's own metrics: in the summary, the comparisons and the table, with intervals, and as what ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import replay
+from replay import Metric, Sample
+from tests.replay.small import FIRST, GOLDS, POOL, log, tables
+from thinkback.commands.replay import _ranked
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, write_log
+from toolkit.show import frontier_figure, ranked_table
+
+VOTE = Sample(name="vote", max_traces=3, select="majority")
+POLICIES = [FIRST, VOTE]
+TOKENS_PER_RIGHT = Metric("tokens per right answer", of="total_tokens", over="correct", better="lower", unit="tokens")
+KILO = Metric("kilotokens", of="total_tokens", times=0.001, better="lower", decimals=4)
+RIGHT_PER_KILO = Metric("right per kilotoken", of="accuracy", over="total_tokens", times=1000, header="right/kt")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """First traces A, B, B: two of three right for 15 tokens. Votes A, B, B: two right for 45 tokens."""
+    return log(tmp_path_factory.mktemp("log"), {"n3": POOL}, GOLDS)
+
+
+def estimates(result: replay.Result, metric: str) -> dict[str, float]:
+    return dict(result.summary.filter(metric=metric).select("policy", "estimate").iter_rows())
+
+
+def test_means_and_ratios_by_hand(made: Log) -> None:
+    """15 / (2/3) = 22.5 and 45 / (2/3) = 67.5; 0.015 and 0.045; 1000 / 22.5 and 1000 / 67.5."""
+    result = replay.run(
+        made, POLICIES, metrics=[TOKENS_PER_RIGHT, KILO, RIGHT_PER_KILO], baseline="first", resamples=200
+    )
+    assert estimates(result, TOKENS_PER_RIGHT.name) == pytest.approx({"first": 22.5, "vote": 67.5})
+    assert estimates(result, "kilotokens") == pytest.approx({"first": 0.015, "vote": 0.045})
+    assert estimates(result, RIGHT_PER_KILO.name) == pytest.approx({"first": 1000 / 22.5, "vote": 1000 / 67.5})
+    rows = result.comparisons.filter(policy="vote", baseline="first")
+    differences = dict(rows.select("metric", "difference").iter_rows())
+    assert differences[TOKENS_PER_RIGHT.name] == pytest.approx(45.0)
+    assert differences[f"reduction:{TOKENS_PER_RIGHT.name}"] == pytest.approx(1 - 3)
+    assert "reduction:right per kilotoken" not in differences
+    drawn = result.draw(RIGHT_PER_KILO.name)
+    kept = drawn[0][~np.isnan(drawn[0])]
+    low, high = result.summary.filter(policy="first", metric=RIGHT_PER_KILO.name).select("low", "high").row(0)
+    assert (low, high) == pytest.approx(tuple(np.quantile(kept, [0.025, 0.975])), rel=0.05)
+
+
+def test_they_rank(made: Log) -> None:
+    """Equally accurate, so the order of the file decides unless a metric of one's own does, either way round."""
+    for metric, leader in ((TOKENS_PER_RIGHT, "first"), (RIGHT_PER_KILO, "first")):
+        result = replay.run(made, [VOTE, FIRST], metrics=metric, metric=metric.name, resamples=50)
+        assert result.leader == leader
+        assert result.provenance["metric"] == result.provenance["metrics"][0]["name"] == metric.name
+    dear = Metric("dear", of="total_tokens")
+    assert replay.run(made, POLICIES, metrics=[dear], metric="dear", resamples=50).leader == "vote"
+
+
+@pytest.mark.parametrize(
+    ("metric", "head", "first", "change"),
+    [(TOKENS_PER_RIGHT, "tokens per right answer", "22.50", "+45.00"), (RIGHT_PER_KILO, "right/kt", "44.44", "−29.63")],
+)
+def test_the_table_shows_and_explains_them(made: Log, metric: Metric, head: str, first: str, change: str) -> None:
+    result = replay.run(made, [VOTE, FIRST], metrics=[metric], metric=metric.name, baseline="first", resamples=50)
+    ranked = _ranked(result, 1.0)
+    text = ranked_table(ranked).markdown()
+    rows = [line for line in text.splitlines() if line.startswith(("| 1", "| **1"))]
+    assert first in rows[0]
+    assert "first" in rows[0]
+    assert change in text
+    assert head in text
+    assert "Δ points" not in text
+    assert "percentage points" not in text
+    assert ("at most this" in text) == (metric.better == "lower")
+    assert ("upper end of Δ is below 1" in text) == (metric.better == "lower")
+    assert frontier_figure(ranked) is None  # its axis is of shares
+
+
+def test_a_metric_that_does_not_rank_is_a_column(made: Log) -> None:
+    text = ranked_table(_ranked(replay.run(made, POLICIES, metrics=[KILO], resamples=50), None)).markdown()
+    assert "kilotokens" in text
+    assert "0.0450" in text
+
+
+def test_a_share_is_in_per_cent_and_has_a_figure(made: Log) -> None:
+    share = Metric("right", of="correct", share=True)
+    result = replay.run(made, POLICIES, metrics=[share], metric="right", resamples=50)
+    assert "right %" in ranked_table(_ranked(result, None)).markdown()
+    assert frontier_figure(_ranked(result, None)) is not None
+
+
+def test_what_is_not_logged_is_no_value(tmp_path: Path) -> None:
+    """One trace without tokens: no mean, so no ratio, and a note; the vote takes it too."""
+    plain = tables({"n3": POOL}, GOLDS)
+    missing = plain["traces"]["trace_id"] == "e1/n3/0"
+    tokens = plain["traces"]["prompt_tokens"].to_list()
+    tokens[missing.to_list().index(True)] = None
+    plain["traces"] = plain["traces"].with_columns(prompt_tokens=pl.Series(tokens))
+    result = replay.run(
+        write_log(tmp_path / "log", name="m", tables=plain), POLICIES, metrics=[RIGHT_PER_KILO], resamples=20
+    )
+    assert estimates(result, RIGHT_PER_KILO.name) == {"first": None, "vote": None}
+    assert any(note.code == "no_ratio" and "right/kt" in note.text for note in result.notes)
+
+
+def test_never_right_is_divided_by_nothing(tmp_path: Path) -> None:
+    written = log(tmp_path, {"n3": POOL}, dict.fromkeys(GOLDS, "C"))
+    result = replay.run(written, POLICIES, metrics=[TOKENS_PER_RIGHT], resamples=20)
+    assert estimates(result, TOKENS_PER_RIGHT.name) == {"first": None, "vote": None}
+    assert any(note.code == "no_ratio" for note in result.notes)
+
+
+def test_groups_and_tuning_take_them(made: Log) -> None:
+    result = replay.run(made, POLICIES, metrics=[KILO], by="example_id", resamples=20)
+    assert result.by_summary is not None
+    assert len(result.by_summary.filter(metric="kilotokens")) == 6
+    rows = {"on": "example_id = 'e1'", "report": "example_id <> 'e1'"}
+    tuned = replay.tune(made, POLICIES, goal="min kilotokens", metrics=[KILO], resamples=20, **rows)
+    assert sorted(tuned.chosen["policy"]) == ["first", "vote"]
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: Metric("a", of="totl_tokens"), "`totl_tokens` with a mean; did you mean `total_tokens`?"),
+        (lambda: Metric("a", of="calls", over="base_correct"), "outcomes have no column `base_correct` with a mean"),
+        (lambda: Metric("accuracy", of="calls"), "metric `accuracy`: runs have one of this name; give yours another"),
+        (lambda: Metric("a", of="calls", better="more"), "metric `a`: `better` is 'more'; "),
+        (lambda: Metric("a", of="calls", times="x"), "metric `a`: `times` is 'x'; it takes a number"),
+        (lambda: Metric(" ", of="calls"), "a metric needs a `name`"),
+        (lambda: "calls", "`metrics` holds 'c'; it takes `replay.Metric`"),
+        (lambda: [Metric("a", of="calls"), Metric("a", of="calls")], "two metrics are named `a`"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(made: Log, build: Any, said: str) -> None:
+    with pytest.raises(ThinkbackError) as refused:
+        replay.run(made, POLICIES, metrics=build(), resamples=5)
+    assert said in str(refused.value)
