@@ -25,6 +25,7 @@ from toolkit.errors import ThinkbackError, argument, errors_begin
 
 FORMAT = "thinkback-gate"
 HASH_DIGITS = 16
+GATE = "a gate file (a path), or a gate that was loaded or fitted"
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,11 @@ def load_gate(path: str | Path) -> GateFile:
     """
     named = f"gate file `{path}`"
     return gate_of(parse_json(read_text(path, named), named), str(path))
+
+
+def gate_given(gate: GateFile | str | Path) -> GateFile:
+    """A gate, which may be given by its file."""
+    return gate if isinstance(gate, GateFile) else load_gate(gate)
 
 
 def written_threshold(value: float, below: bool) -> float | str:

@@ -12,9 +12,14 @@ from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.sweeps import copied, expand
 from replay.sampling.own_stops import own_rules
+from toolkit.arguments import checks_arguments
 from toolkit.documents import parse_toml, read_text
-from toolkit.errors import ThinkbackError, require_known, shown, suggest
+from toolkit.errors import ThinkbackError, argument, require_known, shown, suggest
 from toolkit.literal_float import LiteralFloat
+
+POLICIES = "a policy file (a path), the text of one, or policies built in Python"
+KEYS = ("policy", "measure", "prices")
+RULES = "a Python file, or classes, with stopping rules of your own"
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class PolicyFile:
     prices: Prices | None = None
 
 
+@checks_arguments(source=POLICIES, rules=RULES)
 def load_policies(
     source: str | Path | PolicyFile | Policy | Iterable[Policy], rules: str | Path | Iterable[type] | None = None
 ) -> PolicyFile:
@@ -42,14 +48,20 @@ def load_policies(
         inline = isinstance(source, str) and "\n" in source
         text = str(source) if inline else read_text(source, f"the policies in {source}")
         return _parse(text, "policies" if inline else str(source), own_rules(rules))
-    return PolicyFile(checked(tuple(source)))
+    policies = tuple(source)
+    for one in policies:
+        if not isinstance(one, Policy):
+            raise ThinkbackError(f"{argument('policies')} holds {shown(one)}, which is no policy")
+    return PolicyFile(checked(policies))
 
 
 def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
     document = parse_toml(text, name, parse_float=LiteralFloat)
     try:
-        for key in document:
-            require_known(key, ("policy", "measure", "prices"), f"unknown key `{key}`")
+        for key, value in document.items():
+            if key not in KEYS and isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
+                raise ThinkbackError(f"`[[{key}]]` is none of its tables; write each policy under `[[policy]]`")
+            require_known(key, KEYS, f"unknown key `{key}`")
         tables = document.get("policy")
         if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):
             raise ThinkbackError("it has no policy; write each one as a table under `[[policy]]`")

@@ -20,7 +20,7 @@ import numpy as np
 from replay.sampling.known import STOPS
 from replay.sampling.prefix import SCORES, VOTES, Prefix
 from replay.sampling.stops import StopRule, names_read
-from toolkit.errors import ThinkbackError, own_code, require_known, shown
+from toolkit.errors import ThinkbackError, nearest, own_code, require_known, shown
 from toolkit.settings import from_table
 
 SHAPE = "a stopping rule is a frozen dataclass with a method `holds(self, seen)`"
@@ -80,8 +80,14 @@ def stop_rule(given: Any) -> StopRule:
 def stop_from(table: object, own: Mapping[str, type]) -> StopRule:
     """A rule from its table in a policy file, or from its name; `own` are the user's rules by class name."""
     table = {"rule": table} if isinstance(table, str) else table
-    if not isinstance(table, Mapping) or not isinstance(table.get("rule"), str):
-        raise ThinkbackError(f"`stop` takes {TABLE}")
+    if not isinstance(table, Mapping):
+        raise ThinkbackError(f"`stop` is {shown(table)}; it takes {TABLE}")
+    if "rule" not in table:
+        for key in (key for key in table if nearest(str(key), ["rule"])):
+            raise ThinkbackError(f"unknown key `{key}` of `stop`; did you mean `rule`? It takes {TABLE}")
+        raise ThinkbackError(f"`stop` has no `rule`; it takes {TABLE}")
+    if not isinstance(table["rule"], str):
+        raise ThinkbackError(f"`stop.rule` is {shown(table['rule'])}; it takes the name of a rule, as in {TABLE}")
     name = str(table["rule"])
     known: dict[str, type] = {**STOPS, **own}
     require_known(name, known, f"unknown stopping rule `{name}`")
@@ -98,7 +104,7 @@ def own_rules(rules: str | Path | Iterable[type] | None) -> dict[str, type]:
     if rules is None:
         return {}
     if not isinstance(rules, str | Path):
-        own = list(rules)
+        own = [rules] if isinstance(rules, type) else list(rules)
         for rule in own:
             if not is_own_rule(rule):
                 raise ThinkbackError(f"{shown(rule)} is not a stopping rule: {SHAPE}")
