@@ -30,12 +30,16 @@ IN_MEMORY = "frames in memory"
 GIVEN_ROW = "__given_row"
 
 
+class FolderOwner:
+    """What logs and their shards refer to as long as they need their temporary folder."""
+
+
 @checks_arguments(log=TAKES, name="a name")
 def open_log(log: AnyLog, *, name: str | None = None, simulated: bool = False) -> Log:
     """Open a log: a folder, a glob of logs, table folders or shards, any address that fsspec knows, or frames.
 
     Frames are given by table and checked as a log is. They are kept in a temporary folder, which goes when nothing
-    refers to the log: keep it as long as its scans. `name` and `simulated` are what their manifest says; a log at an
+    refers to the log or a scan of it. `name` and `simulated` are what their manifest says; a log at an
     address says so itself. LogError where there is no log, its manifest is damaged or newer, a shard that it lists is
     missing, or frames break the contract.
     """
@@ -60,9 +64,13 @@ def _of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
     except BaseException:
         remove(folder)
         raise
-    for place in {id(shard.place): shard.place for shards in log.shards.values() for shard in shards}.values():
-        weakref.finalize(place, _remove_own, folder, os.getpid())
-    return replace(log, address=IN_MEMORY)
+    owner = FolderOwner()
+    weakref.finalize(owner, _remove_own, folder, os.getpid())
+    shards = {
+        table: tuple(replace(shard, place=replace(shard.place, owner=owner)) for shard in found)
+        for table, found in log.shards.items()
+    }
+    return Log(IN_MEMORY, log.manifest, shards, log.warnings)
 
 
 def _frame(table: str, given: Any) -> Frame:
@@ -71,11 +79,14 @@ def _frame(table: str, given: Any) -> Frame:
     if isinstance(given, pl.LazyFrame):
         return given.select(sorted(given.collect_schema().names()))
     if not isinstance(given, pl.DataFrame):
-        if not (hasattr(given, "__arrow_c_stream__") or hasattr(given, "__dataframe__")) or isinstance(
-            given, pl.Series
-        ):
-            raise LogError(f"`{table}` is {shown(given)}; it takes a frame of polars, pandas or Arrow")
-        given = pl.DataFrame(given)
+        try:
+            if not hasattr(given, "__arrow_c_stream__") or isinstance(given, pl.Series):
+                raise TypeError
+            given = pl.DataFrame(given, nan_to_null=True)  # pandas has no other missing number
+        except (TypeError, ValueError, pl.exceptions.PolarsError):
+            raise LogError(f"`{table}` is {shown(given)}; it takes a frame of polars, pandas or Arrow") from None
+        empty = [column.name for column in given if column.null_count() == len(column)]
+        given = given.with_columns(pl.lit(None, pl.Null).alias(name) for name in empty)  # nor a type of nothing
     return given.select(sorted(given.columns))
 
 
