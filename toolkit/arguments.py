@@ -20,6 +20,7 @@ Returned = TypeVar("Returned")
 UNFIT = object()
 """Stands for a value that is of another kind."""
 PLAIN = (bool, int, float, str)
+SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 LISTS = (tuple, Sequence, Collection)
 
 
@@ -41,7 +42,7 @@ def checks_arguments(**takes: str) -> Callable[[Callable[Given, Returned]], Call
                 return function(*args, **named)
             hints = _hints(function)
             for name, value in bound.arguments.items():
-                if signature.parameters[name].kind is not inspect.Parameter.VAR_KEYWORD:
+                if signature.parameters[name].kind not in SEVERAL:
                     bound.arguments[name] = checked_argument(name, value, hints.get(name, Any), takes.get(name, ""))
             return function(*bound.args, **bound.kwargs)
 
@@ -71,6 +72,8 @@ def _kinds(hint: Any) -> Iterator[Any]:
 
 def _as(kind: Any, given: Any) -> Any:
     """A value as one kind holds it, else UNFIT; kinds that no value can be held to hold every one."""
+    if kind is Any:
+        return given
     if kind is type(None):
         return None if given is None else UNFIT
     origin, inner = typing.get_origin(kind), typing.get_args(kind)

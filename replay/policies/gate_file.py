@@ -20,6 +20,7 @@ import numpy as np
 from replay.data.contents import Contents
 from replay.engine.signals import GateInput, gate_input
 from replay.policies.gate_models import MODELS, import_xgboost
+from toolkit.arguments import checks_arguments
 from toolkit.documents import parse_json, read_text
 from toolkit.errors import ThinkbackError, argument, errors_begin
 
@@ -107,6 +108,7 @@ def write_text(document: Mapping[str, Any]) -> str:
     return json.dumps(signed, ensure_ascii=False, indent=1) + "\n"
 
 
+@checks_arguments(path="the path of a gate file")
 def load_gate(path: str | Path) -> GateFile:
     """Read a gate file. ThinkbackError where it is none, is of a newer version, or was edited by hand.
 

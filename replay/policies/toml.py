@@ -40,6 +40,7 @@ def load_policies(
     `rules` is a Python file, or classes, with stopping rules of the user's own.
     Raises ThinkbackError for anything misspelt, missing, doubled or of the wrong type.
     """
+    own = own_rules(rules)
     if isinstance(source, PolicyFile):
         return source
     if isinstance(source, Policy):
@@ -47,7 +48,7 @@ def load_policies(
     if isinstance(source, str | Path):
         inline = isinstance(source, str) and "\n" in source
         text = str(source) if inline else read_text(source, f"the policies in {source}")
-        return _parse(text, "policies" if inline else str(source), own_rules(rules))
+        return _parse(text, "policies" if inline else str(source), own)
     policies = tuple(source)
     for one in policies:
         if not isinstance(one, Policy):

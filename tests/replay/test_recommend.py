@@ -10,7 +10,7 @@ import pytest
 
 import replay
 from generate.simulation.recovery import Action, RecoveryModel, simulate_recovery
-from replay.analyses.recommend import DISABLE, INTERVENE, TUNE, UNDECIDED, Recommendation, weigh
+from replay.analyses.recommend import DISABLE, INTERVENE, TUNE, UNDECIDED, Recommendation, recommend, weigh
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, paired_interval
 
@@ -224,3 +224,23 @@ def test_a_margin_of_zero_allows_the_same_and_one_unjudged_example_changes_no_ru
 def test_nothing_to_decide_by() -> None:
     with pytest.raises(ThinkbackError, match="no example"):
         weigh(("base", flat(1, 0, 0, 1, 0)), {}, {}, {})
+
+
+def test_a_recommendation_from_a_log_is_that_of_its_outcomes(tmp_path: Path) -> None:
+    simulate_recovery(tmp_path / "log", examples=200, seed=1)
+    settings = Settings(resamples=1_000)
+    policies = POLICIES.replace('against = "base"\n', "", 1)  # flips of a budget are against the base by themselves
+    roles = {"budgets": "long", "selective": ["selective"], "actions": ("always",)}
+    found = recommend(tmp_path / "log", policies, base="base", **roles, settings=settings)
+    assert found == decide(tmp_path / "log", "true")
+
+
+def test_roles_that_no_policy_plays_are_named(tmp_path: Path) -> None:
+    simulate_recovery(tmp_path / "log", examples=100, seed=1)
+    asked = {"base": "base", "settings": Settings(resamples=20)}
+    with pytest.raises(ThinkbackError, match="nothing to decide between: name policies with `budgets`, `selective`"):
+        recommend(tmp_path / "log", POLICIES, **asked)
+    with pytest.raises(ThinkbackError, match="`actions` names no policy: `alway`; did you mean `always`"):
+        recommend(tmp_path / "log", POLICIES, actions="alway", **asked)
+    with pytest.raises(ThinkbackError, match="`margin` is a difference in accuracy between 0 and 1"):
+        recommend(tmp_path / "log", POLICIES, actions="always", margin=5, **asked)

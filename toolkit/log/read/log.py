@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 import polars as pl
 
@@ -21,6 +22,7 @@ from toolkit.log.read.integrity import SoundBytes
 from toolkit.log.read.locating import Shard, find
 from toolkit.log.read.side_by_side import side_by_side
 
+OPEN = "a log that is open: `open_log(address)` opens one"
 ROW = "__row"  # place of a row in the whole table: shards by name, rows within
 
 
@@ -236,7 +238,7 @@ class Log:
         if run[0].place.owner is None:
             return pl.scan_parquet(files, glob=False, row_index_name=row)
         with contextlib.ExitStack() as closing:  # polars keeps handles of its own, so a scan outlives the folder
-            opened = [closing.enter_context(Path(file).open("rb")) for file in files]
+            opened: list[IO[bytes]] = [closing.enter_context(Path(file).open("rb")) for file in files]
             return pl.scan_parquet(opened, glob=False, row_index_name=row)
 
     def _conversion_problem(self, shard: Shard, name: str, found: pl.DataType | None) -> Problem | None:
