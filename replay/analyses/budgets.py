@@ -22,8 +22,9 @@ from replay.sampling.known import ORDERS as KNOWN
 from replay.sampling.orders import Order
 from replay.sampling.stops import Budget
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, argument
+from toolkit.errors import ThinkbackError, argument, shown
 from toolkit.log import TAKES, AnyLog
+from toolkit.settings import from_table
 from toolkit.stats.intervals import ResampledValues
 
 METRICS = ("macro_f1", "accuracy")
@@ -38,6 +39,8 @@ ORDERS: Mapping[str, Mapping[str, Any]] = {
     "score": {"order": "score"},
 }
 """The orders compared: settings of a policy. `score` sees all scores and is a diagnostic."""
+
+ORDERS_TAKEN = 'orders by name, each a table of keys of a policy, such as {"random": {"order": "random"}}'
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Budgets:
     pool="a pool's name",
     features="a list of columns of features",
     budget="a list of integers",
-    orders="a table of orders, each with settings of a policy",
+    orders=ORDERS_TAKEN,
     surrogate="a table of keys of the surrogate",
 )
 def budgets(
@@ -93,13 +96,17 @@ def budgets(
         raise ThinkbackError(
             f"budgets lie between 1 and the pool's {max_traces} traces ({argument('max_traces')}), not {ks}"
         )
+    if not orders or not all(isinstance(keys, Mapping) for keys in orders.values()):
+        raise ThinkbackError(f"{argument('orders')} is {shown(orders)}; it takes {ORDERS_TAKEN}")
     policies: dict[str, list[Sample]] = {}
     shared: dict[str, Any] = {"pool": pool, "max_traces": max_traces, "verifier": verifier}
     for name, keys in orders.items():
         own = {**shared, "seed": random_seed, **keys}
         if KNOWN.get(own.get("order", ""), Order).predicts:
             own = {"features": features, **(surrogate or {}), **own}
-        policies[name] = [Sample(name=f"{name}, k = {k}", stop=Budget(verifications=k), **own) for k in ks]
+        policies[name] = [
+            from_table(Sample, {"name": f"{name}, k = {k}", "stop": Budget(verifications=k), **own}) for k in ks
+        ]
     best = Sample(name=BEST, **shared)
     result = run(log, [*chain(*policies.values()), best, every_example(pool)], **asked)
     named = list(orders)

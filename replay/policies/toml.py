@@ -12,7 +12,7 @@ from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.sweeps import copied, expand
 from replay.sampling.own_stops import own_rules
-from toolkit.arguments import checks_arguments
+from toolkit.arguments import checked_argument, checks_arguments
 from toolkit.documents import parse_toml, read_text
 from toolkit.errors import ThinkbackError, argument, require_known, shown, suggest
 from toolkit.literal_float import LiteralFloat
@@ -30,6 +30,12 @@ class PolicyFile:
     measure: str | None = None
     prices: Prices | None = None
 
+    def __post_init__(self) -> None:
+        given = checked_argument("policies", self.policies, Iterable[Policy])
+        object.__setattr__(self, "policies", checked(_only_policies(given)))
+        checked_argument("measure", self.measure, str | None, "the name of a column of traces")
+        checked_argument("prices", self.prices, Prices | None)
+
 
 @checks_arguments(source=POLICIES, rules=RULES)
 def load_policies(
@@ -44,16 +50,12 @@ def load_policies(
     if isinstance(source, PolicyFile):
         return source
     if isinstance(source, Policy):
-        return PolicyFile(checked((source,)))
+        return PolicyFile((source,))
     if isinstance(source, str | Path):
         inline = isinstance(source, str) and "\n" in source
         text = str(source) if inline else read_text(source, f"the policies in {source}")
         return _parse(text, "policies" if inline else str(source), own)
-    policies = tuple(source)
-    for one in policies:
-        if not isinstance(one, Policy):
-            raise ThinkbackError(f"{argument('policies')} holds {shown(one)}, which is no policy")
-    return PolicyFile(checked(policies))
+    return PolicyFile(tuple(source))
 
 
 def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
@@ -76,9 +78,17 @@ def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
             raise ThinkbackError(f"`measure` is {shown(measure)}; it takes the name of a column of traces")
-        return PolicyFile(checked(policies), measure, prices_from(document.get("prices")))
+        return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")))
     except ThinkbackError as error:
         raise ThinkbackError(f"{name}: {error}") from None
+
+
+def _only_policies(given: Iterable[Any]) -> tuple[Policy, ...]:
+    policies = tuple(given)
+    for one in policies:
+        if not isinstance(one, Policy):
+            raise ThinkbackError(f"{argument('policies')} holds {shown(one)}, which is no policy")
+    return policies
 
 
 def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:

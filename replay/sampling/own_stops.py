@@ -74,6 +74,8 @@ def stop_rule(given: Any) -> StopRule:
         return stop_from(given, {})
     if is_own_rule(type(given)):
         return OwnStop(given)
+    if isinstance(given, type):
+        raise ThinkbackError(f"`stop` is the class `{given.__name__}`; it takes a rule: `{given.__name__}(…)`")
     raise ThinkbackError(f"`stop` is {shown(given)}; it takes {TABLE}, or a rule of your own: {SHAPE}")
 
 
@@ -104,7 +106,7 @@ def own_rules(rules: str | Path | Iterable[type] | None) -> dict[str, type]:
     if rules is None:
         return {}
     if not isinstance(rules, str | Path):
-        own = [rules] if isinstance(rules, type) else list(rules)
+        own = list(rules)
         for rule in own:
             if not is_own_rule(rule):
                 raise ThinkbackError(f"{shown(rule)} is not a stopping rule: {SHAPE}")

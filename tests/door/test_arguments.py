@@ -195,6 +195,7 @@ MADE: dict[str, tuple[type, dict[str, Any]]] = {
     "Prior": (tb.Prior, {"model": "linear", "on": "true"}),
     "Calibration": (tb.Calibration, {"method": "platt", "on": "true"}),
     "Conformal": (tb.Conformal, {"alpha": 0.1, "on": "true"}),
+    "PolicyFile": (tb.PolicyFile, {"policies": [VOTE], "measure": "credit"}),
     "Settings": (tb.Settings, {}),
 }
 OURS = {"sweep", "sweep_size", "swept", "fit", "left_out"}  # what a sweep or a fit puts there
@@ -244,6 +245,26 @@ KEPT: list[tuple[object, object]] = [
 def test_constructors_keep_plain_values(given: object, plain: object) -> None:
     assert given == plain
     assert repr(given) == repr(plain)
+
+
+def test_a_class_in_place_of_a_rule_says_what_it_takes() -> None:
+    with pytest.raises(tb.ThinkbackError, match=r"`stop` is the class `Margin`; it takes a rule: `Margin\(…\)`"):
+        sample(stop=tb.Margin)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"orders": {"x": 5}}, "`orders` is {'x': 5}; it takes orders by name"),
+        ({"orders": {}}, "`orders` is {}; it takes orders by name"),
+        ({"orders": {"x": {"ordr": "random"}}}, "unknown key `ordr`; did you mean `order`"),
+        ({"surrogate": {"rigde": 1}}, "unknown key `rigde`; did you mean `ridge`"),
+        ({"budget": [3]}, r"budgets lie between 1 and the pool's 2 traces \(`max_traces`\), not \[3\]"),
+    ],
+)
+def test_what_budgets_refuse(keys: dict[str, Any], message: str, small: tb.Log) -> None:
+    with pytest.raises(tb.ThinkbackError, match=message):
+        tb.budgets(small, verifier="v", max_traces=2, features=["length"], **keys)
 
 
 def test_a_gate_is_fitted_saved_and_named_by_its_file(tmp_path: Path) -> None:

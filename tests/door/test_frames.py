@@ -106,6 +106,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no table": ({}, "`log` holds no tables; the tables of a log are `examples`, `traces`"),
     "another table": ({"trace": TRACES}, "a log has no table `trace`: did you mean `traces`"),
     "no frame": ({"traces": 5}, "`traces` is 5; it takes a frame of polars, pandas or Arrow"),
+    "a lazy frame of what is not there": (
+        FRAMES | {"traces": TRACES.lazy().select("tokens")},
+        "`traces`: the lazy frame can't be read: .*tokens",
+    ),
     "a column": ({"traces": TRACES["pool"]}, "`traces` is .*; it takes a frame"),
     "a column that is missing": (FRAMES | {"traces": TRACES.drop("pool")}, "`traces`, column `pool`: is missing"),
     "a wrong type": (

@@ -16,6 +16,7 @@ from toolkit.errors import argument, listed, shown
 from toolkit.log.check.validating import check_log
 from toolkit.log.contract.problems import LogError, Problem
 from toolkit.log.contract.schema import SCHEMAS, check_table
+from toolkit.log.read.footers import FAILURES, one_line
 from toolkit.log.read.log import Log
 from toolkit.log.read.log import open_log as open_address
 from toolkit.log.write.typed_rows import contract_rows
@@ -77,7 +78,10 @@ def _frame(table: str, given: Any) -> Frame:
     """A table in the form of polars, its columns in an order that depends on their names alone."""
     check_table(str(table))
     if isinstance(given, pl.LazyFrame):
-        return given.select(sorted(given.collect_schema().names()))
+        try:
+            return given.select(sorted(given.collect_schema().names()))
+        except FAILURES as error:
+            raise LogError(f"`{table}`: the lazy frame can't be read: {one_line(error)}") from None
     if not isinstance(given, pl.DataFrame):
         try:
             if not hasattr(given, "__arrow_c_stream__") or isinstance(given, pl.Series):
