@@ -98,8 +98,7 @@ def recommend(
     parts = {role: (names,) if isinstance(names, str) else tuple(names) for role, names in roles.items()}
     if not any(parts.values()):
         raise ThinkbackError(
-            f"there is nothing to decide between: name policies with {argument('budgets')}, {argument('selective')} or "
-            f"{argument('actions')}"
+            f"there is nothing to decide between: name policies with {argument('budgets')}, `selective` or `actions`"
         )
     log, file = open_log(log), load_policies(policies, rules)
     compared = tuple(

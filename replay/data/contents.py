@@ -92,9 +92,10 @@ class Contents:
 
 def opened(log: AnyLog) -> tuple[Log, Contents]:
     """A log, which may be given by its address or as frames, once it is checked, and what it has."""
-    log = open_log(log)
-    check_log(log)
-    return log, read_contents(log)
+    found = open_log(log)
+    if not isinstance(log, Mapping):  # frames are checked as they are opened
+        check_log(found)
+    return found, read_contents(found)
 
 
 def read_contents(log: Log) -> Contents:

@@ -6,7 +6,6 @@ three say which thresholds they hold, what they need of a log, and where they fi
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -36,9 +35,9 @@ def gate_file_from(given: object, place: str = "file") -> GateFile | None:
     """A gate file from its path, or as it is; None where none is given."""
     if given is None or isinstance(given, GateFile):
         return given
-    if not isinstance(given, str | os.PathLike):
+    if not isinstance(given, str | Path):
         raise ThinkbackError(f"`{place}` is {shown(given)}; it takes {GATE}")
-    return load_gate(Path(given))
+    return load_gate(given)
 
 
 class Gate(ABC):

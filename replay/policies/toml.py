@@ -14,7 +14,7 @@ from replay.policies.sweeps import copied, expand
 from replay.sampling.own_stops import own_rules
 from toolkit.arguments import checked_argument, checks_arguments
 from toolkit.documents import parse_toml, read_text
-from toolkit.errors import ThinkbackError, argument, require_known, shown, suggest
+from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.literal_float import LiteralFloat
 
 POLICIES = "a policy file (a path), the text of one, or policies built in Python"
@@ -87,7 +87,7 @@ def _only_policies(given: Iterable[Any]) -> tuple[Policy, ...]:
     policies = tuple(given)
     for one in policies:
         if not isinstance(one, Policy):
-            raise ThinkbackError(f"{argument('policies')} holds {shown(one)}, which is no policy")
+            raise ThinkbackError(f"`policies` holds {shown(one)}, which is no policy")
     return policies
 
 

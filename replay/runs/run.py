@@ -80,7 +80,7 @@ def run(
         settings, resamples=resamples, level=level, method=method, seed=seed, kw=kw, eur_per_kwh=eur_per_kwh
     )
     if block_examples is not None and block_examples < 1:
-        raise ThinkbackError(f"{argument('block_examples')} is {block_examples}; it takes an integer, at least 1")
+        raise ThinkbackError(f"`block_examples` is {block_examples}; it takes an integer, at least 1")
     file = load_policies(policies, rules)
     log, contents = opened(log)
     by, measure, scratch = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure, Scratch()

@@ -53,7 +53,7 @@ def open_log(log: AnyLog, *, name: str | None = None, simulated: bool = False) -
 
 def _of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
     if not tables:
-        raise LogError(f"{argument('log')} holds no tables; the tables of a log are {listed(list(SCHEMAS))}")
+        raise LogError(f"`log` holds no tables; the tables of a log are {listed(list(SCHEMAS))}")
     frames = {table: _frame(table, given) for table, given in tables.items()}
     folder = Path(scratch_folder())
     try:

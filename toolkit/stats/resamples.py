@@ -61,7 +61,7 @@ def settings_of(settings: Settings | None, **named: Any) -> Settings:
     if settings is None:
         return Settings(**given)
     for name in given:
-        raise ThinkbackError(f"{argument('settings')} holds {argument(name)} too; give one of the two")
+        raise ThinkbackError(f"`settings` holds {argument(name)} too; give one of the two")
     return settings
 
 
