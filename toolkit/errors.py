@@ -70,7 +70,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     folded = {one.casefold(): one for one in known}
     likeness = LIKENESS if len(name) > SHORT else LIKENESS_OF_SHORT
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=likeness)
-    return folded[near[0]] if near else None
+    begun = [one for one in folded if len(name) > SHORT and one.startswith(name.casefold())]
+    return folded[(near or begun)[0]] if near or begun else None
 
 
 def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:

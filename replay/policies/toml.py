@@ -62,7 +62,7 @@ def _parse(text: str, name: str, stops: Mapping[str, type]) -> PolicyFile:
     document = parse_toml(text, name, parse_float=LiteralFloat)
     try:
         for key, value in document.items():
-            if key not in KEYS and isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
+            if key not in KEYS and value and isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
                 raise ThinkbackError(f"`[[{key}]]` is none of its tables; write each policy under `[[policy]]`")
             require_known(key, KEYS, f"unknown key `{key}`")
         tables = document.get("policy")

@@ -83,7 +83,7 @@ def stop_from(table: object, own: Mapping[str, type]) -> StopRule:
     """A rule from its table in a policy file, or from its name; `own` are the user's rules by class name."""
     table = {"rule": table} if isinstance(table, str) else table
     if not isinstance(table, Mapping):
-        raise ThinkbackError(f"`stop` is {shown(table)}; it takes {TABLE}")
+        raise ThinkbackError(f"`stop` takes {TABLE}, not {shown(table)}")
     if "rule" not in table:
         for key in (key for key in table if nearest(str(key), ["rule"])):
             raise ThinkbackError(f"unknown key `{key}` of `stop`; did you mean `rule`? It takes {TABLE}")

@@ -15,7 +15,7 @@ MISTAKES = {
     "no rule": (f"{ONE}stop = {{ margin = 0.1 }}\n", "`stop` has no `rule`; it takes a table such as"),
     "a misspelt rule": (f'{ONE}stop = {{ rul = "margin" }}\n', "unknown key `rul` of `stop`; did you mean `rule`?"),
     "a rule that is no name": (f"{ONE}stop = {{ rule = 3 }}\n", "`stop.rule` is 3; it takes the name of a rule"),
-    "a number as a stop": (f"{ONE}stop = 3\n", "`stop` is 3; it takes a table such as"),
+    "a number as a stop": (f"{ONE}stop = 3\n", "`stop` takes a table such as .*, not 3"),
     "an unknown rule": (f'{ONE}stop = "margins"\n', "unknown stopping rule `margins`; did you mean `margin`?"),
 }  # fmt: skip
 
@@ -32,6 +32,7 @@ def test_far_fetched_names_are_not_suggested() -> None:
     assert nearest("marign", ["margin", "budget"]) == "margin"
     assert nearest("Accuracy", ["accuracy", "recall"]) == "accuracy"
     assert nearest("n4", ["n3", "n16"]) == "n3"
+    assert nearest("algebra", ["claims", "algebra_linear_1d"]) == "algebra_linear_1d"
     assert nearest("verbose", ["margin", "verifier", "prices"]) is None
     assert suggest("budget", ["majority", "greedy"]) == "there are: `greedy`, `majority`"
 
