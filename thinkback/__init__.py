@@ -1,1 +1,99 @@
-"""The command line, and nothing else: it parses, calls and writes. Import `replay` or `toolkit` from Python."""
+"""Thinkback's door: everything that a program needs, by the names of the manual.
+
+>>> import thinkback as tb
+>>> result = tb.run("LOG", "policies.toml", baseline="best of 15")  # doctest: +SKIP
+>>> print(result.summary)  # doctest: +SKIP
+
+A name is imported when it is first used, so that `import thinkback` costs next to nothing. The command line lives here
+too; it parses, calls and writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from replay import (
+        Act,
+        Agreement,
+        AllOf,
+        AnyOf,
+        Budget,
+        Calibration,
+        Conformal,
+        Margin,
+        Metric,
+        Never,
+        Oracle,
+        Policy,
+        PolicyFile,
+        Prefix,
+        Prior,
+        Result,
+        Route,
+        Router,
+        Sample,
+        StopRule,
+        Threshold,
+        When,
+        Window,
+        explain,
+        load,
+        load_policies,
+        run,
+        surrogate_weights,
+        tune,
+    )  # fmt: skip
+    from replay.analyses.budgets import budgets
+    from replay.analyses.curves import curves
+    from replay.analyses.recommend import recommend
+    from replay.gatefit.fit import fit_gate
+    from replay.gatefit.report import transfer_report
+    from replay.policies.gate_file import load_gate
+    from toolkit.errors import ThinkbackError
+    from toolkit.log import Log, describe_log, open_log, query_log, validate_log, write_log
+    from toolkit.stats import Settings
+
+__all__ = [
+    "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "Margin", "Metric", "Never", "Oracle",
+    "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router", "Sample", "Settings", "StopRule",
+    "ThinkbackError", "Threshold", "When", "Window", "budgets", "curves", "describe_log", "explain", "fit_gate",
+    "load", "load_gate", "load_policies", "open_log", "query_log", "recommend", "run", "surrogate_weights", "transfer_report",
+    "tune", "validate_log", "write_log",
+]  # fmt: skip
+
+HOMES = {
+    "Log": "toolkit.log",
+    "Settings": "toolkit.stats",
+    "ThinkbackError": "toolkit.errors",
+    "budgets": "replay.analyses.budgets",
+    "curves": "replay.analyses.curves",
+    "describe_log": "toolkit.log",
+    "fit_gate": "replay.gatefit.fit",
+    "load_gate": "replay.policies.gate_file",
+    "open_log": "toolkit.log",
+    "query_log": "toolkit.log",
+    "recommend": "replay.analyses.recommend",
+    "transfer_report": "replay.gatefit.report",
+    "validate_log": "toolkit.log",
+    "write_log": "toolkit.log",
+}
+"""Modules of the names that are not `replay`'s own."""
+
+
+def __getattr__(name: str) -> Any:
+    """A name of the door, imported when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module `thinkback` has no attribute `{name}`; `dir(thinkback)` lists what it has")
+    from importlib import import_module
+
+    from thinkback.hiding import require_unhidden
+
+    require_unhidden()
+    found = getattr(import_module(HOMES.get(name, "replay")), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

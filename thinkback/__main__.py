@@ -9,6 +9,11 @@ def main() -> NoReturn:
     """Run the command line and exit."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
+        from thinkback.hiding import hidden
+
+        if (line := hidden()) is not None:
+            print(f"error: {line}", file=sys.stderr)
+            sys.exit(2)
         from thinkback.app import main as run
 
         run()

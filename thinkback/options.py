@@ -61,13 +61,3 @@ GateFile = Annotated[Path, file_option("--gate", "A gate that `thinkback fit-gat
 def names(text: str | None) -> tuple[str, ...]:
     """The names of an option that takes several, separated by commas; none where it is not given."""
     return tuple(name for part in (text or "").split(",") if (name := part.strip()))
-
-
-def check_margin(margin: float) -> None:
-    """Refuse a margin that is no difference in accuracy, such as one in points."""
-    from toolkit.errors import ThinkbackError
-
-    if not 0 <= margin < 1:
-        raise ThinkbackError(
-            f"`--margin` is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
-        )

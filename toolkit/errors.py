@@ -9,6 +9,10 @@ from contextlib import contextmanager
 
 from toolkit.printable import printable
 
+LIKENESS = 0.6
+"""How alike a name must be to be suggested (`difflib`): below it guesses are far-fetched."""
+SHORT, LIKENESS_OF_SHORT = 3, 0.5
+"""Of so few signs one may differ, as in `n4` and `n3`."""
 _ARGUMENT = re.compile("\ue000(.*?)\ue001")
 """How an error's text marks the name of an argument; the signs are of Unicode's private use area."""
 
@@ -49,11 +53,25 @@ def shown(value: object, most: int = 100) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """So many of something: "1 trace", "1,000 traces"."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def first_line(error: BaseException) -> str:
     """The first line of another library's message; of the system's, its words alone."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a misspelt one most likely means, whatever the case; None where none is like it."""
+    folded = {one.casefold(): one for one in known}
+    likeness = LIKENESS if len(name) > SHORT else LIKENESS_OF_SHORT
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=likeness)
+    begun = [one for one in folded if len(name) > SHORT and one.startswith(name.casefold())]
+    return folded[(near or begun)[0]] if near or begun else None
 
 
 def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
@@ -65,8 +83,8 @@ def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
     if not names:
         return "there are none"
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean `{near[0]}`? " if near else ""
+    near = nearest(name, names)
+    hint = f"did you mean `{near}`? " if near else ""
     there = "there are:" if len(names) > 1 else "there is only"
     return f"{hint}{there} {listed(names[:limit])}{more}"
 

@@ -21,8 +21,10 @@ from replay.runs.run import run
 from replay.sampling.known import ORDERS as KNOWN
 from replay.sampling.orders import Order
 from replay.sampling.stops import Budget
-from toolkit.errors import ThinkbackError
-from toolkit.log import Log
+from toolkit.arguments import checks_arguments
+from toolkit.errors import ThinkbackError, shown
+from toolkit.log import TAKES, AnyLog
+from toolkit.settings import from_table
 from toolkit.stats.intervals import ResampledValues
 
 METRICS = ("macro_f1", "accuracy")
@@ -37,6 +39,8 @@ ORDERS: Mapping[str, Mapping[str, Any]] = {
     "score": {"order": "score"},
 }
 """The orders compared: settings of a policy. `score` sees all scores and is a diagnostic."""
+
+ORDERS_TAKEN = 'orders by name, each a table of keys of a policy, such as {"random": {"order": "random"}}'
 
 
 @dataclass(frozen=True)
@@ -58,35 +62,49 @@ class Budgets:
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
+@checks_arguments(
+    log=TAKES,
+    verifier="a verifier's name",
+    pool="a pool's name",
+    features="a list of columns of features",
+    budget="a list of integers",
+    orders=ORDERS_TAKEN,
+    surrogate="a table of keys of the surrogate",
+)
 def budgets(
-    log: Log | str,
+    log: AnyLog,
     *,
     verifier: str,
     max_traces: int,
     pool: str | None = None,
-    features: Sequence[str] = (),
+    features: str | Sequence[str] = (),
     orders: Mapping[str, Mapping[str, Any]] = ORDERS,
     budget: Sequence[int] | None = None,
     random_seed: int = 0,
-    settings: Mapping[str, Any] | None = None,
+    surrogate: Mapping[str, Any] | None = None,
     **asked: Any,
 ) -> Budgets:
     """Every order at every budget k (default: 1 to `max_traces`) on one pool.
 
-    `random_seed` is that of the random order; `settings` are further keys of the surrogate (ridge, forgetting, bonus,
-    prior …). What else is `asked` (where, resamples, level …) goes to `replay.run`; its `seed` is the resamples'.
+    `random_seed` is that of the random order; `surrogate` holds further keys of the surrogate (ridge, forgetting,
+    bonus, prior …). What else is `asked` (where, settings, resamples …) goes to `replay.run`; its `seed` is the
+    resamples'.
     Raises ThinkbackError for a budget that the pool cannot hold and for anything wrong with the log or the settings.
     """
     ks = list(budget if budget is not None else range(1, max_traces + 1))
     if not ks or min(ks) < 1 or max(ks) > max_traces:
-        raise ThinkbackError(f"budgets lie between 1 and the pool's {max_traces} traces, not {ks}")
+        raise ThinkbackError(f"budgets lie between 1 and the pool's {max_traces} traces (`max_traces`), not {ks}")
+    if not orders or not all(isinstance(keys, Mapping) for keys in orders.values()):
+        raise ThinkbackError(f"`orders` is {shown(orders)}; it takes {ORDERS_TAKEN}")
     policies: dict[str, list[Sample]] = {}
     shared: dict[str, Any] = {"pool": pool, "max_traces": max_traces, "verifier": verifier}
     for name, keys in orders.items():
         own = {**shared, "seed": random_seed, **keys}
         if KNOWN.get(own.get("order", ""), Order).predicts:
-            own = {"features": tuple(features), **(settings or {}), **own}
-        policies[name] = [Sample(name=f"{name}, k = {k}", stop=Budget(verifications=k), **own) for k in ks]
+            own = {"features": features, **(surrogate or {}), **own}
+        policies[name] = [
+            from_table(Sample, {"name": f"{name}, k = {k}", "stop": Budget(verifications=k), **own}) for k in ks
+        ]
     best = Sample(name=BEST, **shared)
     result = run(log, [*chain(*policies.values()), best, every_example(pool)], **asked)
     named = list(orders)

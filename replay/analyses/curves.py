@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -22,10 +21,11 @@ from replay.data.read import BlockRequest, read_block
 from replay.engine.expectation import winner_probabilities
 from replay.runs.example_set import resampling_units
 from replay.sampling.orders import by_falling_score, random_keys
-from toolkit.errors import ThinkbackError
-from toolkit.log import Log, collect
+from toolkit.arguments import checks_arguments
+from toolkit.errors import ThinkbackError, argument, counted
+from toolkit.log import TAKES, AnyLog, Log, collect
 from toolkit.progress import progress
-from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
+from toolkit.stats import OutcomeBlock, Settings, settings_of, summarise, unit_numbers
 
 MIN_SHARE = 0.95
 BLOCK_EXAMPLES = 8192
@@ -44,27 +44,32 @@ class Curve:
     verifier: str | None = None
 
 
+@checks_arguments(log=TAKES, pool="a pool's name", verifier="a verifier's name")
 def curves(
-    log: Log | str | Path,
+    log: AnyLog,
     *,
     pool: str | None = None,
     verifier: str | None = None,
     max_traces: int | None = None,
     subsets: int = 100,
-    seed: int = 0,
-    resamples: int = 10_000,
-    level: float = 0.95,
+    settings: Settings | None = None,
+    seed: int | None = None,
+    resamples: int | None = None,
+    level: float | None = None,
 ) -> pl.DataFrame:
     """Curves of a pool (default: every pool with more than one trace) for k = 1, 2, 4 ... N.
 
     N is `max_traces`, or the largest number that 95 % of the pool's judged examples have; examples with
     fewer traces are left out. `best` is given for `verifier`, or for every verifier that scored all valid
-    traces of enough examples; `subsets` are the seeded subsets of majority.
+    traces of enough examples; `subsets` are the seeded subsets of majority. `settings`
+    are those of the intervals, or some of them by keyword.
     Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
     Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
     """
-    if subsets < 1:
-        raise ThinkbackError(f"`subsets` is {subsets}; give at least 1")
+    for name, number in (("subsets", subsets), ("max_traces", max_traces)):
+        if number is not None and number < 1:
+            raise ThinkbackError(f"{argument(name)} is {number}; it takes an integer, at least 1")
+    settings = settings_of(settings, resamples=resamples, level=level, seed=seed)
     log, contents = opened(log)
     if pool is not None:
         contents.require_pool(pool)
@@ -72,7 +77,6 @@ def curves(
         raise ThinkbackError(f"pool `{pool}` depends on how many traces there were, so its subsets cannot be compared")
     if verifier is not None:
         contents.require_verifier(verifier)
-    settings = Settings(resamples=resamples, level=level, seed=seed)
     sizes = _sizes(log)
     names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
     asked = verifier, max_traces, subsets, settings, sizes, pool is None
@@ -110,7 +114,9 @@ def _pool_curves(
     if optional and (most < 2 or members.is_empty() or pool in contents.whole):
         return None
     if members.is_empty():
-        raise ThinkbackError(f"no judged example of pool `{pool}` has {most} traces; give a smaller `max_traces`")
+        raise ThinkbackError(
+            f"no judged example of pool `{pool}` has {counted(most, 'trace')}; give a smaller `max_traces`"
+        )
     columns = ["example_id", "labels", "gold", "cluster"]
     own_examples = log.scan("examples", columns).filter(pl.col("example_id").is_in(members.implode()))
     examples = collect(own_examples, log).sort("example_id")

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import examples_of, matching
+from replay.data.conditions import CONDITION, examples_of, matching
 from replay.data.contents import opened
 from replay.data.read import BlockRequest, read_block
 from replay.engine.trajectory import NEVER_MISSING, Trajectory, walk_block
 from replay.kinds.sample import Sample
 from replay.policies.base import needs_of
 from replay.runs.learning import fit_policies
-from toolkit.log import Log, collect
+from toolkit.arguments import checks_arguments
+from toolkit.log import TAKES, AnyLog, collect
 
 
-def surrogate_weights(log: Log | str | Path, policy: Sample, *, where: str | None = None) -> pl.DataFrame:
+@checks_arguments(log=TAKES, policy='a `Sample` with `order = "surrogate"`', where=CONDITION)
+def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) -> pl.DataFrame:
     """Weights of a policy's surrogate after each verification that it makes when no rule stops it.
 
     Columns: example_id, step (from 1), sample_index verified, score, then one for each dimension: the features by

@@ -11,19 +11,30 @@ more policies finds no more by chance.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError
+from replay.policies.base import Policy
+from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
+from replay.runs.result import Result
+from replay.runs.run import run
+from replay.runs.store import resampling_units
+from toolkit.arguments import checks_arguments
+from toolkit.errors import ThinkbackError, argument, suggest
+from toolkit.log import TAKES, AnyLog, open_log
 from toolkit.show import NumberWithInterval, ShownInterval
-from toolkit.stats import PairedInterval, Settings, paired_interval, simultaneous_level
+from toolkit.stats import PairedInterval, Settings, check_margin, paired_interval, simultaneous_level
 
 Outcomes = Mapping[str, np.ndarray]
 """Columns of one policy's outcomes (N,), on the same examples for all: correct, fix, flip, total_tokens."""
 
+COLUMNS = ("correct", "fix", "flip", "total_tokens")
+NAMED = "names of policies, or one"
 TUNE, INTERVENE, DISABLE, UNDECIDED = "tune the budget", "intervene", "disable", "undecided"
 MOST_EXAMPLES = 10_000_000
 UNSHOWN = "flips are not shown to exceed its fixes"
@@ -54,7 +65,71 @@ class Recommendation:
     evidence: tuple[ComparisonEvidence, ...]
 
 
+@checks_arguments(
+    log=TAKES,
+    policies=POLICIES,
+    base="a policy's name",
+    budgets=NAMED,
+    selective=NAMED,
+    actions=NAMED,
+    margin="a difference in accuracy, such as 0.01",
+    rules=RULES,
+)
 def recommend(
+    log: AnyLog,
+    policies: str | Path | PolicyFile | Policy | Iterable[Policy],
+    *,
+    base: str,
+    budgets: str | Sequence[str] = (),
+    selective: str | Sequence[str] = (),
+    actions: str | Sequence[str] = (),
+    margin: float = 0.01,
+    rules: str | Path | Iterable[type] | None = None,
+    **asked: Any,
+) -> Recommendation:
+    """Replay policies and decide between longer pools (`budgets`), gated ones (`selective`) and always acting.
+
+    `base` names the short attempt; the others name policies, or sweeps, by the part that they play. `margin` is the
+    loss of accuracy that is tolerated. What else is `asked` (where, settings, resamples …) goes to `replay.run`. Raises
+    ThinkbackError for a name that no policy has, and for one that the log cannot serve.
+    """
+    roles = {"budgets": budgets, "selective": selective, "actions": actions}
+    parts = {role: (names,) if isinstance(names, str) else tuple(names) for role, names in roles.items()}
+    if not any(parts.values()):
+        raise ThinkbackError(
+            f"there is nothing to decide between: name policies with {argument('budgets')}, `selective` or `actions`"
+        )
+    log, file = open_log(log), load_policies(policies, rules)
+    compared = tuple(
+        replace(one, against=base)
+        if {one.name, one.sweep} & set(parts["budgets"]) and not one.flips_against and one.name != base
+        else one
+        for one in file.policies
+    )
+    result = run(log, replace(file, policies=compared), baseline=base, **asked)
+    outcomes = {role: _outcomes(result, role, names) for role, names in parts.items()}
+    of_base = _outcomes(result, "base", (base,))[base]
+    cluster = resampling_units(result.examples).to_numpy()
+    return weigh((base, of_base), **outcomes, margin=margin, cluster=cluster, settings=result.judge.settings)
+
+
+def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outcomes]:
+    """Outcomes of the policies, or of the settings of the sweeps, that are named for a role, in example_id order."""
+    found: dict[str, Outcomes] = {}
+    for name in names:
+        members = [one.name for one in result.policies if name in (one.name, one.sweep)]
+        if not members and name in result.dropped:
+            raise ThinkbackError(f"{argument(role)} names `{name}`, which is dropped: {result.dropped[name]}")
+        if not members:
+            known = [one.name for one in result.policies]
+            raise ThinkbackError(f"{argument(role)} names no policy: `{name}`; {suggest(name, known)}")
+        for member in members:
+            frame = result.outcomes.filter(policy=member).collect()
+            found[member] = {column: frame[column].fill_null(np.nan).to_numpy() for column in COLUMNS}
+    return found
+
+
+def weigh(
     base: tuple[str, Outcomes],
     budgets: Mapping[str, Outcomes],
     selective: Mapping[str, Outcomes],
@@ -64,11 +139,12 @@ def recommend(
     cluster: np.ndarray | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
 ) -> Recommendation:
-    """Decide between longer pools (`budgets`), gated policies (`selective`) and always acting (`actions`).
+    """Decide from the outcomes of longer pools (`budgets`), gated policies (`selective`) and always acting (`actions`).
 
     Everything is compared on the same examples; `base` is the short attempt with its name. Raises ThinkbackError
     without examples.
     """
+    check_margin(margin)
     if not len(base[1]["correct"]):
         raise ThinkbackError("there is no example to decide by")
     judge = _Judge(margin, cluster, settings)

@@ -10,16 +10,17 @@ from typing import Any
 
 import polars as pl
 
-from replay.data.conditions import examples_of, matching, refuse_overlap
+from replay.data.conditions import CONDITION, examples_of, matching, refuse_overlap
 from replay.data.contents import opened
 from replay.policies.base import Policy, errors_of
-from replay.policies.toml import PolicyFile, load_policies
+from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
 from replay.runs.learning import learnt_on
 from replay.runs.result import Result
 from replay.runs.reuse import first_ids, gate_files, seen_by
 from replay.runs.run import run
+from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, require_known
-from toolkit.log import Log
+from toolkit.log import TAKES, AnyLog, Log
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _GOAL = re.compile(r'^\s*(min|max)\s+("[^"]+"|[^\s"]+)(?:\s+subject\s+to\s+(.+?))?\s*$', re.IGNORECASE)
@@ -108,8 +109,17 @@ def _limit(part: str, text: str) -> Limit:
     return Limit(metric, sign, 1 + amount, "*") if percent else Limit(metric, sign, amount, "+")
 
 
+@checks_arguments(
+    log=TAKES,
+    policies=POLICIES,
+    on=CONDITION,
+    report=CONDITION,
+    goal=f"a text such as `{EXAMPLE}`",
+    baseline="a policy's name",
+    rules=RULES,
+)
 def tune(
-    log: Log | str | Path,
+    log: AnyLog,
     policies: str | Path | PolicyFile | Policy | Iterable[Policy],
     *,
     on: str,
@@ -122,12 +132,14 @@ def tune(
     """Choose on the examples where `on` holds, report where `report` holds; both are SQL conditions on examples.
 
     A family is the settings of one sweep, or a policy of its own. In each, the best feasible setting is chosen by the
-    goal's metric; ties: the earlier one in the file. `asked` (resamples, level, seed, measure …) goes to both runs.
+    goal's metric; ties: the earlier one in the file. `asked` (settings, resamples, measure …) goes to both runs.
     Raises ThinkbackError where the two overlap, the goal cannot be read or names an unknown metric, or no family has
     a feasible setting.
     """
     if "where" in asked:
-        raise ThinkbackError("`where` has no place here: `on` and `report` name the examples")
+        raise ThinkbackError(
+            f"{argument('where')} has no place here: {argument('on')} and {argument('report')} name the examples"
+        )
     log, _ = opened(log)
     wanted = read_goal(goal) if isinstance(goal, str) else goal
     file = load_policies(policies, rules)

@@ -9,6 +9,8 @@ import polars as pl
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log, collect, query_log
 
+CONDITION = "an SQL condition on the columns of examples, such as \"split = 'test'\""
+
 
 def matching(log: Log, condition: str, key: str) -> pl.Series:
     """Ids of the examples on which an SQL condition holds, sorted; `key` names the setting in errors."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 
 from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
-from toolkit.log import Log, check_log, collect, open_log
+from toolkit.log import AnyLog, Log, check_log, collect, open_log
 
 
 @dataclass(frozen=True)
@@ -100,11 +99,12 @@ class Contents:
         return None if len(own) == 1 else pool
 
 
-def opened(log: Log | str | Path) -> tuple[Log, Contents]:
-    """A log, which may be given by its address, once it is checked, and what it has."""
-    log = log if isinstance(log, Log) else open_log(log)
-    check_log(log)
-    return log, read_contents(log)
+def opened(log: AnyLog) -> tuple[Log, Contents]:
+    """A log, which may be given by its address or as frames, once it is checked, and what it has."""
+    found = open_log(log)
+    if not isinstance(log, Mapping):  # frames are checked as they are opened
+        check_log(found)
+    return found, read_contents(found)
 
 
 def read_contents(log: Log) -> Contents:

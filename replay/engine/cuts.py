@@ -12,6 +12,7 @@ from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import NEVER_MISSING, Trajectory
 from replay.sampling.stops import StopRule
+from toolkit.errors import counted
 
 EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, UNREAD = 1, 2, 3, 4, 5, 6
 """Why an example is partial, as `reasons` numbers it; from UNREAD on one for each feature of the order."""
@@ -58,8 +59,8 @@ def reasons(pool: str | None, verifier: str | None, cap: int, features: tuple[st
     return (
         "served",
         f"no trace in pool `{pool}`",
-        f"pool `{pool}` has fewer than {cap} traces",
-        f"pool `{pool}` is replayed whole, and has more than {cap} traces or a gap",
+        f"pool `{pool}` has fewer than {counted(cap, 'trace')}",
+        f"pool `{pool}` is replayed whole, and has more than {counted(cap, 'trace')} or a gap",
         f"verifier `{verifier}` did not score a trace that the policy verifies",
         f"listwise verifier `{verifier}` did not see exactly the traces that the policy generates",
         *(f"feature `{name}` is null for a trace that the surrogate reads" for name in features),

@@ -22,7 +22,7 @@ from replay.runs.passes import ReplayPlan, blocks, chunk_size, widest
 from replay.runs.reuse import question_hashes
 from replay.runs.run import select_examples
 from toolkit.errors import ThinkbackError, argument, listed, require_known
-from toolkit.log import Log, open_log
+from toolkit.log import AnyLog, Log, open_log
 
 GateInputs = tuple[GateInput, ...]
 
@@ -62,7 +62,7 @@ class GateData:
     lacking: Mapping[str, int]  # input -> examples that lack it, of those with a revision
 
 
-def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> GateSetting:
+def setting(log: AnyLog, action: str, base: str | None, pool: str | None) -> GateSetting:
     """Open a log for fitting. Raises ThinkbackError where the action revises no base, or several and none is named."""
     log, contents = opened(log)
     contents.require_action(action)
@@ -79,13 +79,13 @@ def setting(log: Log | str, action: str, base: str | None, pool: str | None) -> 
     return GateSetting(log, contents, first.resolve(contents), act.resolve(contents))
 
 
-def setting_of(log: Log | str, gate: GateFile, base: str | None = None, pool: str | None = None) -> GateSetting:
+def setting_of(log: AnyLog, gate: GateFile, base: str | None = None, pool: str | None = None) -> GateSetting:
     """Open a log for a fitted gate; of several pools of revisions, that which it was fitted on.
 
     `base` and `pool` are the names that the gate's pools have in this log, where they are others. Raises
     ThinkbackError, which names the gate, where the log has no such pools or lacks what the gate reads.
     """
-    log = open_log(log) if isinstance(log, str) else log
+    log = open_log(log)
     contents = read_contents(log)
     lacking = f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which is not in the log"
     require_known(gate.action, contents.actions, lacking)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import matching
+from replay.data.conditions import CONDITION, matching
 from replay.engine.signals import GateInput
 from replay.gatefit.data import GateData, GateSetting, known_features, parse_features, read_data, setting, told_lacking
 from replay.policies import gate_file
 from replay.policies.gate_models import MODELS, fit_model
 from replay.runs.gate_sweep import best_threshold, chosen_points, curve, gather
 from replay.runs.reuse import first_ids
-from toolkit.errors import ThinkbackError, argument, require_known
-from toolkit.log import Log
+from toolkit.arguments import checks_arguments
+from toolkit.errors import ThinkbackError, argument, counted, require_known
+from toolkit.files import replacing_file
+from toolkit.log import TAKES, AnyLog
 from toolkit.stats.calibration import CalibrationScores, calibration
 
 LEAST_FIXES = 20
@@ -38,17 +41,31 @@ class FittedGate:
     out_of_fold: pl.DataFrame | None
     notes: tuple[str, ...]
 
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the gate file, which policies of kind `when` read. A file that is there is replaced with `force`."""
+        with replacing_file(path, force) as temporary:
+            temporary.write_text(gate_file.write_text(self.document), encoding="utf-8")
 
+
+@checks_arguments(
+    log=TAKES,
+    action="an action's name",
+    on=CONDITION,
+    tune=CONDITION,
+    base="a pool's name",
+    pool="a pool's name",
+    features="a list of names",
+)
 def fit_gate(
-    log: Log | str,
+    log: AnyLog,
     *,
     action: str,
-    on: str | None,
-    tune: str | None,
+    on: str | None = None,
+    tune: str | None = None,
     base: str | None = None,
     pool: str | None = None,
     kind: str = "logistic",
-    features: Sequence[str] = (),
+    features: str | Sequence[str] = (),
     n_folds: int | None = None,
     below: bool = False,
     seed: int = 0,
@@ -61,6 +78,7 @@ def fit_gate(
     development split with one class or fewer than 20 fixes.
     """
     require_known(kind, MODELS, f"unknown kind `{kind}` of gate")
+    features = (features,) if isinstance(features, str) else features
     at = setting(log, action, base, pool)
     inputs = parse_features(features, at)
     _check_settings(kind, inputs, on, tune, n_folds, below)
@@ -133,7 +151,7 @@ def _check_apart(fitted: GateData, tuned: GateData) -> None:
     shared = sorted(set(fitted.ids) & set(tuned.ids))
     if shared:
         raise ThinkbackError(
-            f"{argument('on')} and {argument('tune')} share {len(shared):,} examples ({first_ids(shared)}): "
+            f"{argument('on')} and {argument('tune')} share {counted(len(shared), 'example')} ({first_ids(shared)}): "
             "fit and tune on disjoint ones"
         )
     known = set(fitted.questions)
@@ -147,7 +165,7 @@ def _check_apart(fitted: GateData, tuned: GateData) -> None:
 
 def _check_classes(repair: np.ndarray, where: str, least: int) -> None:
     fixes, count = int((repair > 0).sum()), len(repair)
-    told = f"{where}: {count:,} example{'s' if count != 1 else ''} with a judged revision, {_told_repairs(repair)}"
+    told = f"{where}: {counted(count, 'example')} with a judged revision, {_told_repairs(repair)}"
     if fixes == 0 or (repair >= 1).all():
         raise ThinkbackError(f"{told}, so they are of one class: take others")
     if fixes < least:
@@ -231,12 +249,12 @@ def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
     for name, data in (("fitted on", fitted), ("tuned on", tuned)):
         if data is None:
             continue
-        notes.append(f"{name} {len(data.ids):,} examples, {_told_repairs(data.repair)}")
+        notes.append(f"{name} {counted(len(data.ids), 'example')}, {_told_repairs(data.repair)}")
         if data.without_revision:
-            notes.append(f"left out of these: {data.without_revision:,} examples without a judged revision")
+            notes.append(f"left out of these: {counted(data.without_revision, 'example')} without a judged revision")
         if data.without_input:
             notes.append(
-                f"left out of these: {data.without_input:,} examples with a missing input of the gate"
+                f"left out of these: {counted(data.without_input, 'example')} with a missing input of the gate"
                 f"{told_lacking(data.lacking)}"
             )
     return notes

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from replay.data.conditions import CONDITION
 from replay.gatefit.data import read_data, setting_of
-from replay.policies.gate_file import GateFile
+from replay.policies.gate_file import GATE, GateFile, gate_given
 from replay.runs.gate_sweep import gather
 from replay.runs.reuse import overlap
-from toolkit.log import Log, collect
+from toolkit.arguments import checks_arguments
+from toolkit.log import TAKES, AnyLog, collect
 
 
+@checks_arguments(log=TAKES, gate=GATE, where=CONDITION, base="a pool's name", pool="a pool's name")
 def predictions(
-    log: Log | str, gate: GateFile, where: str | None = None, *, base: str | None = None, pool: str | None = None
+    log: AnyLog,
+    gate: GateFile | str | Path,
+    where: str | None = None,
+    *,
+    base: str | None = None,
+    pool: str | None = None,
 ) -> list[dict[str, Any]]:
     """A row for each example that has the gate's inputs and its action, in example_id order.
 
     `seen_by_gate` marks those whose question it was fitted or tuned on. `base` and `pool` name the pools of
     this log that take the place of those that it was fitted on.
     """
+    gate = gate_given(gate)
     at = setting_of(log, gate, base, pool)
     data = read_data(at, where, gate.features)
     branches = gather(data.plan, at.when(gate).one_gate)

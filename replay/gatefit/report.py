@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from replay.data.conditions import CONDITION
 from replay.gatefit.data import read_data, setting_of, told_lacking
-from replay.policies.gate_file import GateFile
+from replay.policies.gate_file import GATE, GateFile, gate_given
 from replay.runs.gate_sweep import COMPARED, Branches, best_threshold, curve, gather
 from replay.runs.reuse import first_ids, overlap
+from toolkit.arguments import checks_arguments
 from toolkit.columns import find
-from toolkit.errors import ThinkbackError, argument
-from toolkit.log import Log
+from toolkit.errors import ThinkbackError, argument, counted
+from toolkit.log import TAKES, AnyLog
 from toolkit.notes import Note, note, warning
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.calibration import CalibrationScores, calibration
@@ -46,9 +49,10 @@ class GateReport:
         return self.rows.row(by_predicate=pl.col("rule") == name, named=True)
 
 
+@checks_arguments(log=TAKES, gate=GATE, where=CONDITION, base="a pool's name", pool="a pool's name")
 def transfer_report(
-    log: Log | str,
-    gate: GateFile,
+    log: AnyLog,
+    gate: GateFile | str | Path,
     *,
     where: str | None = None,
     ids: pl.Series | None = None,
@@ -65,6 +69,7 @@ def transfer_report(
     `reuse` does not allow that.
     """
     settings = settings or Settings()
+    gate = gate_given(gate)
     at = setting_of(log, gate, base, pool)
     data = read_data(at, where, gate.features, ids)
     seen = overlap(data.plan.examples.frame, gate, at.log.digest())
@@ -80,7 +85,7 @@ def transfer_report(
     notes = [warning("gate_reused", f"{told}: its numbers here flatter it")] if seen else []
     if data.without_revision or data.without_input:
         told = (
-            f"left out: {data.without_revision:,} examples without a judged revision, "
+            f"left out: {counted(data.without_revision, 'example')} without a judged revision, "
             f"{data.without_input:,} with a missing input of the gate{told_lacking(data.lacking)}"
         )
         notes.append(note("left_out", told))

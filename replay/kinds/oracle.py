@@ -31,7 +31,7 @@ class Oracle(Policy):
     two `base` is a policy, or the name of a pool, whose sample 0 is meant.
     """
 
-    of: tuple[str, ...] = ()
+    of: tuple[str, ...] = setting((), what="a list of names of pools and actions")
     rule: str = setting("any", choices=RULES)
     base: str | Policy | None = None
     then: Policy | None = None
@@ -41,11 +41,9 @@ class Oracle(Policy):
     lists: ClassVar[frozenset[str]] = frozenset({"of"})
 
     def __post_init__(self) -> None:
+        given: Any = self.of
+        object.__setattr__(self, "of", (given,) if isinstance(given, str) else given)
         super().__post_init__()
-        given: Any = (self.of,) if isinstance(self.of, str) else self.of
-        if not isinstance(given, tuple | list) or not all(isinstance(name, str) for name in given):
-            raise self.refuse(f"`of` is {shown(self.of)}; it takes a list of names of pools and actions")
-        object.__setattr__(self, "of", tuple(given))
         if self.choosing.matched:
             self._check_matched()
         else:

@@ -48,7 +48,7 @@ class Router:
 def router_from(table: object, place: str) -> Router:
     """A router from its table in a policy file."""
     if not isinstance(table, Mapping) or "column" not in table:
-        raise ThinkbackError(f"`{place}` takes {TABLE}")
+        raise ThinkbackError(f"`{place}` is {shown(table)}; it takes a `Router`, or {TABLE}")
     return from_table(Router, table, place)
 
 
@@ -65,7 +65,8 @@ class Route(Policy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.route, Router):
-            raise self.refuse(f"`route` is {shown(self.route)}; it takes {TABLE}")
+            with errors_of(self.name):
+                object.__setattr__(self, "route", router_from(self.route, "route"))
         self.require_parts()
 
     def resolve(self, contents: Contents) -> Self:

@@ -214,8 +214,8 @@ class Sample(Policy):
             return replace(self, pool=next(iter(contents.pools))).resolve(contents)
         with errors_of(self.name):
             contents.require_pool(self.pool)
-            if self.verifies:
-                contents.require_verifier(str(self.verifier))
+            if self.verifier is not None:
+                contents.require_verifier(self.verifier)
             for name in self.ordering.features:
                 contents.require_feature(name, f"the {self.order}")
             for part, rule in self._readers.items():

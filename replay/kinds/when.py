@@ -18,8 +18,8 @@ from replay.engine.outcome import Against, Outcome
 from replay.engine.signals import SIGNALS
 from replay.policies.base import Evaluator, Policy, Stage, SweptGate, errors_of, nested
 from replay.policies.gate_file import GateFile
-from replay.policies.gates import ALL, Gate, Signals, Threshold, gate_from
-from toolkit.errors import ThinkbackError, listed, shown
+from replay.policies.gates import ALL, Gate, Signals, Threshold, gate_from, gate_given
+from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log
 from toolkit.settings import setting
 
@@ -53,8 +53,8 @@ class When(Policy):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_parts()
-        if not isinstance(self.gate, Gate):
-            raise self.refuse(f"`gate` is {shown(self.gate)}; it takes a `Threshold`, `AnyOf` or `AllOf`")
+        with errors_of(self.name):
+            object.__setattr__(self, "gate", gate_given(self.gate))
         if not self.base.single:
             ways = [part.single_by for part in nested(self.base) if part.single_by and not part.single]
             raise self.refuse(

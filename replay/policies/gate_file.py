@@ -20,11 +20,13 @@ import numpy as np
 from replay.data.contents import Contents
 from replay.engine.signals import GateInput, gate_input
 from replay.policies.gate_models import MODELS, import_xgboost
+from toolkit.arguments import checks_arguments
 from toolkit.documents import parse_json, read_text
 from toolkit.errors import ThinkbackError, argument, errors_begin
 
 FORMAT = "thinkback-gate"
 HASH_DIGITS = 16
+GATE = "a gate file (a path), or a gate that was loaded or fitted"
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def write_text(document: Mapping[str, Any]) -> str:
     return json.dumps(signed, ensure_ascii=False, indent=1) + "\n"
 
 
+@checks_arguments(path="the path of a gate file")
 def load_gate(path: str | Path) -> GateFile:
     """Read a gate file. ThinkbackError where it is none, is of a newer version, or was edited by hand.
 
@@ -113,6 +116,11 @@ def load_gate(path: str | Path) -> GateFile:
     """
     named = f"gate file `{path}`"
     return gate_of(parse_json(read_text(path, named), named), str(path))
+
+
+def gate_given(gate: GateFile | str | Path) -> GateFile:
+    """A gate, which may be given by its file."""
+    return gate if isinstance(gate, GateFile) else load_gate(gate)
 
 
 def written_threshold(value: float, below: bool) -> float | str:

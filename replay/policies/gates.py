@@ -7,8 +7,9 @@ three say which thresholds they hold, what they need of a log, and where they fi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from replay.data.contents import Contents
 from replay.data.needs import Needs, together
 from replay.engine.calls import PolicyPath, union
 from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
-from replay.policies.gate_file import GateFile, load_gate
+from replay.policies.gate_file import GATE, GateFile, load_gate
 from toolkit.errors import ThinkbackError, errors_begin, listed, require_known, shown
 from toolkit.settings import check, from_table, of_kind, setting
 
@@ -28,6 +29,15 @@ ALL = "all"
 GATE_TABLE = 'a table such as { verifier = "latent", below = 0.7 }'
 
 Signals = Mapping["Threshold", Signal]
+
+
+def gate_file_from(given: object, place: str = "file") -> GateFile | None:
+    """A gate file from its path, or as it is; None where none is given."""
+    if given is None or isinstance(given, GateFile):
+        return given
+    if not isinstance(given, str | Path):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes {GATE}")
+    return load_gate(given)
 
 
 class Gate(ABC):
@@ -71,7 +81,7 @@ class Threshold(Gate):
 
     verifier: str | None = setting(None, what="a name")
     feature: str | None = setting(None, what="a name")
-    file: GateFile | None = None
+    file: GateFile | None = setting(None, read=gate_file_from)
     signal: str | None = setting(None, choices=GATED)
     below: float | str | None = None
     at_least: float | str | None = None
@@ -86,6 +96,7 @@ class Threshold(Gate):
             raise ThinkbackError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
         with errors_begin("gate: "):
             check(self)
+            object.__setattr__(self, "file", gate_file_from(self.file))
         if self.file is not None and self.below is None and self.at_least is None:
             object.__setattr__(self, self.file.direction, self.file.threshold)
         self._check_threshold()
@@ -205,12 +216,13 @@ class _Combined(Gate):
 
     def __post_init__(self) -> None:
         given: Any = self.gates
-        gates = (given,) if isinstance(given, Gate) else given
-        if isinstance(gates, str) or not isinstance(gates, Sequence) or not all(isinstance(g, Gate) for g in gates):
+        gates = (given,) if isinstance(given, Gate | Mapping) else given
+        if isinstance(gates, str) or not isinstance(gates, Iterable):
             raise ThinkbackError(f"`{self.key}` is {shown(given)}; it takes gates")
+        gates = tuple(gate_given(gate, self.key) for gate in gates)
         if not gates:
             raise ThinkbackError(f"`{self.key}` has no gate")
-        object.__setattr__(self, "gates", tuple(gates))
+        object.__setattr__(self, "gates", gates)
 
     def thresholds(self) -> Iterator[Threshold]:
         """Those of all its gates."""
@@ -248,6 +260,15 @@ class AllOf(_Combined):
 COMBINED: Mapping[str, type[_Combined]] = {one.key: one for one in (AnyOf, AllOf)}
 
 
+def gate_given(given: object, place: str = "gate") -> Gate:
+    """A gate as it is, or from its table."""
+    if isinstance(given, Gate):
+        return given
+    if not isinstance(given, Mapping):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a `Threshold`, `AnyOf` or `AllOf`")
+    return gate_from(given, place)
+
+
 def gate_from(table: object, place: str = "gate") -> Gate:
     """A gate from its table in a policy file."""
     if not isinstance(table, Mapping):
@@ -265,8 +286,4 @@ def gate_from(table: object, place: str = "gate") -> Gate:
     known = [*Threshold.__dataclass_fields__, *COMBINED]
     for key in values:
         require_known(str(key), known, f"unknown key `{key}` of a gate")
-    if "file" in values:
-        if not isinstance(values["file"], str):
-            raise ThinkbackError(f"`file` is {shown(values['file'])}; it takes the address of a gate file")
-        values["file"] = load_gate(values["file"])
     return from_table(Threshold, values, "gate")

@@ -12,9 +12,14 @@ from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.sweeps import copied, expand
 from replay.sampling.own_rules import own_rules
+from toolkit.arguments import checked_argument, checks_arguments
 from toolkit.documents import parse_toml, read_text
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.literal_float import LiteralFloat
+
+POLICIES = "a policy file (a path), the text of one, or policies built in Python"
+KEYS = ("policy", "measure", "prices")
+RULES = "a Python file, or classes, with stopping rules of your own"
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,14 @@ class PolicyFile:
     measure: str | None = None
     prices: Prices | None = None
 
+    def __post_init__(self) -> None:
+        given = checked_argument("policies", self.policies, Iterable[Policy])
+        object.__setattr__(self, "policies", checked(_only_policies(given)))
+        checked_argument("measure", self.measure, str | None, "the name of a column of traces")
+        checked_argument("prices", self.prices, Prices | None)
 
+
+@checks_arguments(source=POLICIES, rules=RULES)
 def load_policies(
     source: str | Path | PolicyFile | Policy | Iterable[Policy], rules: str | Path | Iterable[type] | None = None
 ) -> PolicyFile:
@@ -34,22 +46,25 @@ def load_policies(
     `rules` is a Python file, or classes, with stopping rules and selects of the user's own.
     Raises ThinkbackError for anything misspelt, missing, doubled or of the wrong type.
     """
+    own = own_rules(rules)
     if isinstance(source, PolicyFile):
         return source
     if isinstance(source, Policy):
-        return PolicyFile(checked((source,)))
+        return PolicyFile((source,))
     if isinstance(source, str | Path):
         inline = isinstance(source, str) and "\n" in source
         text = str(source) if inline else read_text(source, f"the policies in {source}")
-        return _parse(text, "policies" if inline else str(source), own_rules(rules))
-    return PolicyFile(checked(tuple(source)))
+        return _parse(text, "policies" if inline else str(source), own)
+    return PolicyFile(tuple(source))
 
 
 def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
     document = parse_toml(text, name, parse_float=LiteralFloat)
     try:
-        for key in document:
-            require_known(key, ("policy", "measure", "prices"), f"unknown key `{key}`")
+        for key, value in document.items():
+            if key not in KEYS and value and isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
+                raise ThinkbackError(f"`[[{key}]]` is none of its tables; write each policy under `[[policy]]`")
+            require_known(key, KEYS, f"unknown key `{key}`")
         tables = document.get("policy")
         if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):
             raise ThinkbackError("it has no policy; write each one as a table under `[[policy]]`")
@@ -63,9 +78,17 @@ def _parse(text: str, name: str, own: Mapping[str, type]) -> PolicyFile:
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
             raise ThinkbackError(f"`measure` is {shown(measure)}; it takes the name of a column of traces")
-        return PolicyFile(checked(policies), measure, prices_from(document.get("prices")))
+        return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")))
     except ThinkbackError as error:
         raise ThinkbackError(f"{name}: {error}") from None
+
+
+def _only_policies(given: Iterable[Any]) -> tuple[Policy, ...]:
+    policies = tuple(given)
+    for one in policies:
+        if not isinstance(one, Policy):
+            raise ThinkbackError(f"`policies` holds {shown(one)}, which is no policy")
+    return policies
 
 
 def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:

@@ -15,11 +15,12 @@ from replay.engine.costs import by_name
 from replay.engine.mixing import predicted
 from replay.engine.outcome import ENDINGS, MIXED, SERVED, Outcome
 from replay.policies.base import Evaluator, Policy, Stage, needs_of
-from replay.policies.toml import PolicyFile, load_policies
+from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
 from replay.runs.learning import fit_policies
 from replay.runs.lookahead import check_rules
+from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, require_known, suggest
-from toolkit.log import Log, collect
+from toolkit.log import TAKES, AnyLog, collect
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ class Explanation:
         return pl.concat(parts, how="diagonal_relaxed")
 
 
+@checks_arguments(log=TAKES, policies=POLICIES, policy="a policy's name", example="an example_id", rules=RULES)
 def explain(
-    log: Log | str | Path,
+    log: AnyLog,
     policies: str | Path | PolicyFile | Policy | Iterable[Policy],
     policy: str,
     example: str,

@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from replay.data.conditions import matching
+from replay.data.conditions import CONDITION, matching
 from replay.data.contents import Contents, opened
 from replay.policies.base import Policy, columns_of, needs_of, nested
-from replay.policies.toml import PolicyFile, load_policies
+from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
 from replay.runs.coverage import Coverage
 from replay.runs.coverage_notes import calls_failed
 from replay.runs.example_set import ExampleSet
@@ -25,48 +25,65 @@ from replay.runs.provenance import PolicyRecord, policy_record, versions
 from replay.runs.result import Result
 from replay.runs.reuse import check_reuse
 from replay.runs.served import Served, serve
+from toolkit.arguments import checks_arguments
 from toolkit.columns import OutcomeColumn, metric_column, with_columns
 from toolkit.errors import ThinkbackError, argument, listed, require_known
-from toolkit.log import Log, calls_left_out, collect
+from toolkit.log import TAKES, AnyLog, Log, calls_left_out, collect
 from toolkit.notes import Note, note
-from toolkit.stats import Settings, Summary
+from toolkit.stats import Settings, Summary, settings_of
 from toolkit.stats.compare import ACCURACY
 
 MOST_GROUPS = 500
 
 
+@checks_arguments(
+    log=TAKES,
+    policies=POLICIES,
+    baseline="a policy's name",
+    where=CONDITION,
+    by="a column of examples, or a list of them",
+    metric="the name of a metric",
+    measure="the name of a column of traces",
+    rules=RULES,
+)
 def run(
-    log: Log | str | Path,
+    log: AnyLog,
     policies: str | Path | PolicyFile | Policy | Iterable[Policy],
     *,
     baseline: str | None = None,
     where: str | None = None,
     by: str | Sequence[str] = (),
-    seed: int = 0,
-    resamples: int = 10_000,
-    level: float = 0.95,
-    method: str = "percentile",
+    settings: Settings | None = None,
+    seed: int | None = None,
+    resamples: int | None = None,
+    level: float | None = None,
+    method: str | None = None,
     strict: bool = False,
     metric: str = ACCURACY,
     metrics: Metric | Iterable[Metric] = (),
     measure: str | None = None,
     rules: str | Path | Iterable[type] | None = None,
-    kw: float = 0.25,
-    eur_per_kwh: float = 0.25,
+    kw: float | None = None,
+    eur_per_kwh: float | None = None,
     block_examples: int | None = None,
 ) -> Result:
     """Replay policies on a log and compare them on the examples that all of them can serve.
 
-    `log` is a log or its address; `policies` a TOML file, a TOML text or policies built in Python. `baseline`
-    names the policy of the paired differences; `where` is an SQL condition on the columns of `examples`; `by`
-    names columns of `examples` whose groups are summarised too; `metric` is what ranks; `metrics` are metrics of
-    one's own; `measure` is another column of traces (0 to 1) in place of `correct`; `rules` a file or classes with
-    stopping rules and selects of one's own. `block_examples` is how many examples are read at once; no result depends
-    on it.
+    `log` is a log, its address or its tables as frames; `policies` a TOML file, a TOML text or policies built in
+    Python. `baseline` names the policy of the paired differences; `where` is an SQL condition on the columns of
+    `examples`; `by` names columns of `examples` whose groups are summarised too; `metric` is what ranks; `metrics` are
+    metrics of one's own; `measure` is another column of traces (0 to 1) in place of `correct`; `rules` a file or
+    classes with stopping rules and selects of one's own. `settings` are those of the intervals, or some of them are
+    given by keyword (`seed`, `resamples`, `level`, `method`, `kw`, `eur_per_kwh`; by default those of `Settings()`).
+    `block_examples` is how many examples are read at once; no result depends on it.
 
     Raises ThinkbackError for anything wrong with the log, the policies or the settings.
     """
-    settings = Settings(resamples=resamples, level=level, method=method, seed=seed, kw=kw, eur_per_kwh=eur_per_kwh)
+    settings = settings_of(
+        settings, resamples=resamples, level=level, method=method, seed=seed, kw=kw, eur_per_kwh=eur_per_kwh
+    )
+    if block_examples is not None and block_examples < 1:
+        raise ThinkbackError(f"`block_examples` is {block_examples}; it takes an integer, at least 1")
     file, metrics = load_policies(policies, rules), own_metrics(metrics)
     log, contents = opened(log)
     by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure

@@ -18,7 +18,7 @@ from replay.sampling.known import STOPS
 from replay.sampling.own_rules import STOP_METHODS, STOP_SHAPE, checked_fields, has_method
 from replay.sampling.prefix import SCORES, VOTES, Prefix
 from replay.sampling.stops import StopRule
-from toolkit.errors import ThinkbackError, own_code, require_known, shown
+from toolkit.errors import ThinkbackError, nearest, own_code, require_known, shown
 from toolkit.settings import from_table
 
 TABLE = 'a table such as { rule = "margin", margin = 0.15 }'
@@ -79,14 +79,22 @@ def stop_rule(given: Any) -> StopRule:
         return stop_from(given, {})
     if has_method(type(given), STOP_METHODS):
         return OwnStop(given)
+    if isinstance(given, type):
+        raise ThinkbackError(f"`stop` is the class `{given.__name__}`; it takes a rule: `{given.__name__}(…)`")
     raise ThinkbackError(f"`stop` is {shown(given)}; it takes {TABLE}, or a rule of your own: {STOP_SHAPE}")
 
 
 def stop_from(table: object, own: Mapping[str, type]) -> StopRule:
     """A rule from its table in a policy file, or from its name; `own` are the user's rules by class name."""
     table = {"rule": table} if isinstance(table, str) else table
-    if not isinstance(table, Mapping) or not isinstance(table.get("rule"), str):
-        raise ThinkbackError(f"`stop` takes {TABLE}")
+    if not isinstance(table, Mapping):
+        raise ThinkbackError(f"`stop` takes {TABLE}, not {shown(table)}")
+    if "rule" not in table:
+        for key in (key for key in table if nearest(str(key), ["rule"])):
+            raise ThinkbackError(f"unknown key `{key}` of `stop`; did you mean `rule`? It takes {TABLE}")
+        raise ThinkbackError(f"`stop` has no `rule`; it takes {TABLE}")
+    if not isinstance(table["rule"], str):
+        raise ThinkbackError(f"`stop.rule` is {shown(table['rule'])}; it takes the name of a rule, as in {TABLE}")
     name = str(table["rule"])
     mine = {key: rule for key, rule in own.items() if has_method(rule, STOP_METHODS)}
     known: dict[str, type] = {**STOPS, **mine}

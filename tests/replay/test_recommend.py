@@ -10,7 +10,7 @@ import pytest
 
 import replay
 from generate.simulation.recovery import Action, RecoveryModel, simulate_recovery
-from replay.analyses.recommend import DISABLE, INTERVENE, TUNE, UNDECIDED, Recommendation, recommend
+from replay.analyses.recommend import DISABLE, INTERVENE, TUNE, UNDECIDED, Recommendation, recommend, weigh
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, paired_interval
 
@@ -62,7 +62,7 @@ def decide(log: Path, where: str) -> Recommendation:
         own = outcomes.filter(policy=name)
         return {c: own[c].fill_null(np.nan).to_numpy() for c in ("correct", "fix", "flip", "total_tokens")}
 
-    return recommend(
+    return weigh(
         ("base", values("base")), {"long": values("long")}, {"selective": values("selective")},
         {"always": values("always")}, settings=Settings(resamples=1_000),
     )  # fmt: skip
@@ -95,7 +95,7 @@ def flat(correct: float, flip: float, fix: float, tokens: float, n: int = 400) -
 def test_halving_flips_at_no_loss_is_a_reason_to_intervene() -> None:
     base, long = flat(0.7, 0.0, 0.0, 100.0), flat(0.8, 0.2, 0.3, 300.0)
     gated = flat(0.8, 0.02, 0.12, 200.0)
-    found = recommend(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
+    found = weigh(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
     assert found.verdict == INTERVENE
     # 2 % - 20 % / 2 = -8 points; on the 2 % of examples where both flip, 1 - 1/2, else 0 - 1/2 or 0
     assert "flips 2.00 % to the budget's 20.00 %, −8.00 [" in found.sentences[0]
@@ -106,7 +106,7 @@ def test_half_the_flips_at_a_loss_is_said_and_no_reason_to_intervene() -> None:
     """The gated policy flips 2 % where the long pool flips 20 %, and is right on 72 % where that is on 80 %."""
     base, long = flat(0.7, 0.0, 0.0, 100.0), flat(0.8, 0.2, 0.3, 300.0)
     gated = flat(0.72, 0.02, 0.04, 200.0)
-    found = recommend(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
+    found = weigh(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
     own = next(e for e in found.evidence if e.verdict == INTERVENE)
     assert not own.holds
     assert "accuracy −8.00 [" in own.sentence
@@ -117,7 +117,7 @@ def test_an_action_that_mends_more_than_it_spoils_is_said_to() -> None:
     """Of 400 examples 20 % fixed and 2 % flipped; then 3 % and 2 %, which decides nothing."""
     base, settings = flat(0.7, 0.0, 0.0, 100.0), Settings(resamples=500)
     told = [
-        recommend(("base", base), {}, {}, {"act": flat(0.8, 0.02, fix, 100.0)}, settings=settings).evidence[-1].sentence
+        weigh(("base", base), {}, {}, {"act": flat(0.8, 0.02, fix, 100.0)}, settings=settings).evidence[-1].sentence
         for fix in (0.2, 0.03)
     ]
     assert "a difference of −18.00 [" in told[0]
@@ -130,15 +130,15 @@ def test_a_loss_that_is_not_excluded_is_said_plainly() -> None:
     base, long = flat(0.80, 0.0, 0.0, 300.0), flat(0.80, 0.0, 0.0, 100.0)
     long["correct"] = np.roll(long["correct"], 1)
     settings = Settings(resamples=500)
-    told = recommend(("base", base), {"long": long}, {}, {}, settings=settings).evidence[0].sentence
+    told = weigh(("base", base), {"long": long}, {}, {}, settings=settings).evidence[0].sentence
     assert "; it may be worse by more than 1 point, and costs fewer tokens." in told
-    wide = recommend(("base", base), {"long": long}, {}, {}, margin=0.2, settings=settings).evidence[0].sentence
+    wide = weigh(("base", base), {"long": long}, {}, {}, margin=0.2, settings=settings).evidence[0].sentence
     assert "; it is not worse by more than 20 points, and costs fewer tokens." in wide
 
 
 def test_without_a_longer_pool_no_budget_is_judged() -> None:
     base, acted = flat(0.7, 0.0, 0.0, 100.0), flat(0.71, 0.02, 0.03, 200.0)
-    found = recommend(("base", base), {}, {"gated": acted}, {"act": acted}, settings=Settings(resamples=100))
+    found = weigh(("base", base), {}, {"gated": acted}, {"act": acted}, settings=Settings(resamples=100))
     assert "No longer pool is compared, so no budget could be judged." in found.sentences
     assert "`gated` against the base attempt, `base`: accuracy +1.00 [" in found.sentences[0]
 
@@ -146,7 +146,7 @@ def test_without_a_longer_pool_no_budget_is_judged() -> None:
 def test_a_longer_pool_must_cost_fewer_tokens() -> None:
     base, dear = flat(0.7, 0.0, 0.0, 100.0), flat(0.8, 0.1, 0.2, 300.0)
     always = flat(0.8, 0.0, 0.1, 250.0)
-    found = recommend(("base", base), {"long": dear}, {}, {"always": always}, settings=Settings(resamples=500))
+    found = weigh(("base", base), {"long": dear}, {}, {"always": always}, settings=Settings(resamples=500))
     assert found.verdict == UNDECIDED
     assert "is not shown to cost fewer tokens" in found.sentences[0]
 
@@ -155,7 +155,7 @@ def test_a_pool_that_loses_to_the_base_is_no_budget_to_tune() -> None:
     """The short budget is right at 80 %, the dear pool at 70 %, and verifying flips 15 % and fixes none."""
     base, long = flat(0.80, 0.0, 0.0, 3_000.0), flat(0.70, 0.1, 0.0, 6_000.0)
     verify = flat(0.65, 0.15, 0.0, 7_000.0)
-    found = recommend(("base", base), {"long": long}, {}, {"verify": verify}, settings=Settings(resamples=500))
+    found = weigh(("base", base), {"long": long}, {}, {"verify": verify}, settings=Settings(resamples=500))
     assert found.verdict == DISABLE, found.sentences
     tuning = found.evidence[0]
     assert "against `base`: accuracy −10.00" in tuning.sentence
@@ -171,7 +171,7 @@ def test_more_policies_find_no_more_by_chance() -> None:
         drawn = (rng.random((8, 200)) < 0.7).astype(float)
         made = [{"correct": c, "flip": zero, "fix": zero, "total_tokens": zero} for c in drawn]
         gated = {f"gate {i}": one for i, one in enumerate(made[1:])}
-        decided += recommend(("base", made[0]), {}, gated, {}, settings=settings).verdict == INTERVENE
+        decided += weigh(("base", made[0]), {}, gated, {}, settings=settings).verdict == INTERVENE
         single = [paired_interval(c, drawn[0], settings=settings).low for c in drawn[1:]]
         alone += any(low is not None and low > 0 for low in single)
     assert decided <= 5  # a share of 2.5 % of 60: more in 1 of 300 tries
@@ -180,8 +180,8 @@ def test_more_policies_find_no_more_by_chance() -> None:
 
 def test_policies_that_are_the_same_cost_nothing() -> None:
     base, gated = flat(0.70, 0.0, 0.0, 100.0), flat(0.73, 0.0, 0.03, 200.0)
-    one = recommend(("base", base), {}, {"a": gated}, {}, settings=Settings(resamples=2_000))
-    many = recommend(("base", base), {}, dict.fromkeys("abcdefg", gated), {}, settings=Settings(resamples=2_000))
+    one = weigh(("base", base), {}, {"a": gated}, {}, settings=Settings(resamples=2_000))
+    many = weigh(("base", base), {}, dict.fromkeys("abcdefg", gated), {}, settings=Settings(resamples=2_000))
     limits = [found.evidence[0].sentence.partition("[")[2].partition("]")[0] for found in (one, many)]
     assert limits[0] == limits[1]
     assert "hold for all 7 comparisons at once" in many.evidence[0].sentence
@@ -197,7 +197,7 @@ def test_the_examples_that_are_said_to_be_needed_decide_in_four_of_five_worlds()
         return {"correct": 0.5 + fix / 2 - flip / 2, "flip": flip, "fix": fix, "total_tokens": np.zeros(n)}
 
     few = world(200, exact=True)
-    found = recommend(("base", few), {}, {}, {"act": few}, settings=settings)
+    found = weigh(("base", few), {}, {}, {"act": few}, settings=settings)
     assert found.verdict == UNDECIDED
     needed = found.examples_needed
     assert needed is not None
@@ -205,7 +205,7 @@ def test_the_examples_that_are_said_to_be_needed_decide_in_four_of_five_worlds()
     assert needed == pytest.approx(777, rel=0.2)
     assert "with 80 % power" in found.sentences[-1]
     worlds = [world(needed, exact=False) for _ in range(50)]
-    held = [recommend(("base", w), {}, {}, {"act": w}, settings=settings).verdict == DISABLE for w in worlds]
+    held = [weigh(("base", w), {}, {}, {"act": w}, settings=settings).verdict == DISABLE for w in worlds]
     assert 0.64 <= np.mean(held) <= 0.96
 
 
@@ -216,11 +216,31 @@ def test_a_margin_of_zero_allows_the_same_and_one_unjudged_example_changes_no_ru
         for key in ("correct", "flip", "fix"):
             one[key][7] = np.nan
     settings = Settings(resamples=500)
-    found = recommend(("base", base), {"long": long}, {"gated": gated}, {}, settings=settings, margin=0.0)
+    found = weigh(("base", base), {"long": long}, {"gated": gated}, {}, settings=settings, margin=0.0)
     assert found.verdict == INTERVENE
     assert "it halves flips at no loss (of more than 0 points)" in found.sentences[0]
 
 
 def test_nothing_to_decide_by() -> None:
     with pytest.raises(ThinkbackError, match="no example"):
-        recommend(("base", flat(1, 0, 0, 1, 0)), {}, {}, {})
+        weigh(("base", flat(1, 0, 0, 1, 0)), {}, {}, {})
+
+
+def test_a_recommendation_from_a_log_is_that_of_its_outcomes(tmp_path: Path) -> None:
+    simulate_recovery(tmp_path / "log", examples=200, seed=1)
+    settings = Settings(resamples=1_000)
+    policies = POLICIES.replace('against = "base"\n', "", 1)  # flips of a budget are against the base by themselves
+    roles = {"budgets": "long", "selective": ["selective"], "actions": ("always",)}
+    found = recommend(tmp_path / "log", policies, base="base", **roles, settings=settings)
+    assert found == decide(tmp_path / "log", "true")
+
+
+def test_roles_that_no_policy_plays_are_named(tmp_path: Path) -> None:
+    simulate_recovery(tmp_path / "log", examples=100, seed=1)
+    asked = {"base": "base", "settings": Settings(resamples=20)}
+    with pytest.raises(ThinkbackError, match="nothing to decide between: name policies with `budgets`, `selective`"):
+        recommend(tmp_path / "log", POLICIES, **asked)
+    with pytest.raises(ThinkbackError, match="`actions` names no policy: `alway`; did you mean `always`"):
+        recommend(tmp_path / "log", POLICIES, actions="alway", **asked)
+    with pytest.raises(ThinkbackError, match="`margin` is a difference in accuracy between 0 and 1"):
+        recommend(tmp_path / "log", POLICIES, actions="always", margin=5, **asked)

@@ -61,7 +61,6 @@ def predictions(
     The rows are SeVRA's prediction rows.
     """
     from replay.gatefit.predictions import predictions as compute
-    from replay.policies.gate_file import load_gate
     from thinkback import console
     from toolkit.notes import warning
 
@@ -69,7 +68,7 @@ def predictions(
 
     def write(path: Path) -> int:
         nonlocal seen
-        rows = compute(log, load_gate(gate), where, base=base, pool=pool)
+        rows = compute(log, gate, where, base=base, pool=pool)
         seen = sum(row["seen_by_gate"] for row in rows)
         path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
         return len(rows)

@@ -58,7 +58,6 @@ def fit_gate(
     interventions, the higher threshold. The JSON file is read by policies of kind `when`.
     """
     from replay.gatefit.fit import fit_gate as fit
-    from replay.policies.gate_file import write_text
     from thinkback import console
     from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable, replacing_file
@@ -72,8 +71,7 @@ def fit_gate(
         log, action=action, on=on, tune=tune, base=base, pool=pool, kind=kind.value, n_folds=folds, below=below,
         seed=seed, features=options.names(features),
     )  # fmt: skip
-    with replacing_file(out, force) as path:
-        path.write_text(write_text(fitted.document), encoding="utf-8")
+    fitted.save(out, force=force)
     if scores is not None and fitted.out_of_fold is not None:
         with replacing_file(scores, force) as path:
             fitted.out_of_fold.write_csv(path)
@@ -105,12 +103,11 @@ def transfer(
     there.
     """
     from replay.gatefit.report import transfer_report
-    from replay.policies.gate_file import load_gate
     from thinkback import console
     from toolkit.stats import Settings
 
     settings = Settings(seed=seed, resamples=resamples, level=level)
-    found = transfer_report(log, load_gate(gate), where=where, reuse=reuse, settings=settings, base=base, pool=pool)
+    found = transfer_report(log, gate, where=where, reuse=reuse, settings=settings, base=base, pool=pool)
     console.show(_report(found.rows.to_dicts(), found.log, found.examples, found.simulated, found.notes, level))
     console.say()
     _show_calibration(found.calibration, "How its scores tell repairs there")

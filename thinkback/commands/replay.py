@@ -67,11 +67,12 @@ def replay(
     from replay import run
     from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable
+    from toolkit.stats import check_margin
 
     if margin is not None and baseline is None:
         raise ThinkbackError("`--margin` needs `--baseline`: name the policy that the others are compared with")
     if margin is not None:
-        options.check_margin(margin)
+        check_margin(margin)
     check_replaceable(out, force, inputs=(log, policies, rules))
     result = run(
         log,

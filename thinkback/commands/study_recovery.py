@@ -71,9 +71,9 @@ def recovery(
     from thinkback import console
     from toolkit.files import check_replaceable, replacing
     from toolkit.log import check_log, open_log
-    from toolkit.stats import Settings
+    from toolkit.stats import Settings, check_margin
 
-    options.check_margin(margin)
+    check_margin(margin)
     check_replaceable(out, force, inputs=(log, gate, prices))
     opened = open_log(log)
     check_log(opened)

@@ -7,7 +7,8 @@ from toolkit.log.contract.problems import LogError, Problem, Report
 from toolkit.log.contract.schema import SCHEMAS, TABLES, LogColumn, keys_of, schema_of
 from toolkit.log.describe.description import Description
 from toolkit.log.describe.measuring import describe_log
-from toolkit.log.read.log import Log, Shard, collect, open_log
+from toolkit.log.opening import TAKES, AnyLog, open_log
+from toolkit.log.read.log import Log, Shard, collect
 from toolkit.log.read.query import query_log
 from toolkit.log.write.extending import ADDING, extend_log, open_sealed
 from toolkit.log.write.merging import MergeReport, merge_logs
@@ -19,6 +20,8 @@ __all__ = [
     "LEFT_OUT",
     "SCHEMAS",
     "TABLES",
+    "TAKES",
+    "AnyLog",
     "Description",
     "Log",
     "LogColumn",

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,10 +53,31 @@ class Settings:
         check(self)
 
 
+def settings_of(settings: Settings | None, **named: Any) -> Settings:
+    """Settings as functions take them: whole, or some of them by keyword, None standing for the default.
+
+    ThinkbackError where they are given in both ways.
+    """
+    given = {name: value for name, value in named.items() if value is not None}
+    if settings is None:
+        return Settings(**given)
+    for name in given:
+        raise ThinkbackError(f"`settings` holds {argument(name)} too; give one of the two")
+    return settings
+
+
 def check_level(level: float) -> None:
     """Raises ThinkbackError unless the level of an interval lies between 0 and 1."""
     if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
         raise ThinkbackError(f"{argument('level')} is {shown(level)}; it takes a number between 0 and 1")
+
+
+def check_margin(margin: float) -> None:
+    """Raises ThinkbackError where a margin is no difference in accuracy, such as one in points."""
+    if not 0 <= margin < 1:
+        raise ThinkbackError(
+            f"{argument('margin')} is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
+        )
 
 
 class Resamples:

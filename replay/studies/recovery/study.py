@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.analyses.recommend import Recommendation, recommend
+from replay.analyses.recommend import Recommendation, weigh
 from replay.data.conditions import matching
 from replay.data.contents import read_contents
 from replay.data.prices import Prices
@@ -374,7 +374,7 @@ def _recommendation(study: DatasetStudy, asked: RecoverySetting) -> Recommendati
 
     named = study.named
     selective = [*named.selective.values(), *named.unfitted]
-    return recommend(
+    return weigh(
         (named.base, study.values(named.base)),
         outcomes(list(named.budgets.values())),
         outcomes(selective),

@@ -8,16 +8,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from toolkit.arguments import checks_arguments
 from toolkit.log.check.faults import Faults
 from toolkit.log.check.relations import check_relations
 from toolkit.log.check.values import check_states, check_values
 from toolkit.log.contract.problems import UNFINISHED, LogError, Problem, Report
 from toolkit.log.contract.schema import HIDDEN, check_table, kind_of
-from toolkit.log.read.log import Log
+from toolkit.log.read.log import OPEN, Log
 
 REPLAYED = ("examples", "traces", "verifications", "features")
 
 
+@checks_arguments(log=OPEN)
 def validate_log(log: Log) -> Report:
     """Check everything that the contract promises, the shards' hashes too.
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from toolkit.arguments import checks_arguments
 from toolkit.log.contract.problems import UNFINISHED, LogError
 from toolkit.log.describe import caps
 from toolkit.log.describe.description import Description
 from toolkit.log.read.example_blocks import BLOCK_ROWS, example_blocks
-from toolkit.log.read.log import Log, collect
+from toolkit.log.read.log import OPEN, Log, collect
 
 _TRACES = (
     "example_id", "trace_id", "pool", "action", "parent_id", "sample_index", "answer", "correct",
@@ -33,6 +34,7 @@ class _Sums:
     limits: list[pl.DataFrame] = field(default_factory=list)
 
 
+@checks_arguments(log=OPEN)
 def describe_log(log: Log) -> Description:
     """Describe a log. LogError where it holds no tables, or its rows can't be read as the contract says."""
     if not log.shards:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 import polars as pl
 
@@ -20,6 +22,7 @@ from toolkit.log.read.integrity import SoundBytes
 from toolkit.log.read.locating import Shard, find
 from toolkit.log.read.side_by_side import side_by_side
 
+OPEN = "a log that is open: `open_log(address)` opens one"
 ROW = "__row"  # place of a row in the whole table: shards by name, rows within
 
 
@@ -231,7 +234,12 @@ class Log:
         if all(footer.in_ranges for footer in footers):
             known = [(shard, footer.ranged) for shard, footer in zip(run, footers, strict=True)]
             return scan_ranges(known, footers[0].columns, row)
-        return pl.scan_parquet([footer.readable for footer in footers], glob=False, row_index_name=row)
+        files = [footer.readable for footer in footers]
+        if run[0].place.owner is None:
+            return pl.scan_parquet(files, glob=False, row_index_name=row)
+        with contextlib.ExitStack() as closing:  # polars keeps handles of its own, so a scan outlives the folder
+            opened: list[IO[bytes]] = [closing.enter_context(Path(file).open("rb")) for file in files]
+            return pl.scan_parquet(opened, glob=False, row_index_name=row)
 
     def _conversion_problem(self, shard: Shard, name: str, found: pl.DataType | None) -> Problem | None:
         column = schema_of(shard.table).get(name)

@@ -13,10 +13,14 @@ from toolkit.work_places import scratch_folder
 
 @dataclass(frozen=True)
 class Place:
-    """A folder. `system` is None for a local one, else its fsspec file system; `root` has no scheme then."""
+    """A folder. `system` is None for a local one, else its fsspec file system; `root` has no scheme then.
+
+    A temporary folder lasts as long as something refers to its `owner`.
+    """
 
     root: str
     system: Any = field(default=None, compare=False)
+    owner: object = field(default=None, compare=False, repr=False)
 
     def path(self, *names: str) -> str:
         """The full path of something in the folder."""

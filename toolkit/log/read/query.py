@@ -13,10 +13,11 @@ from typing import Any
 
 import polars as pl
 
+from toolkit.arguments import checks_arguments
 from toolkit.log.contract.problems import LogError
 from toolkit.log.contract.schema import HIDDEN, SCHEMAS, schema_of
 from toolkit.log.read.footers import FAILURES
-from toolkit.log.read.log import Log, first_damaged
+from toolkit.log.read.log import OPEN, Log, first_damaged
 from toolkit.work_places import scratch_folder
 
 _DUCK = {
@@ -25,6 +26,7 @@ _DUCK = {
 }  # fmt: skip
 
 
+@checks_arguments(log=OPEN, sql="one SELECT")
 def query_log(log: Log, sql: str) -> pl.DataFrame:
     """Answer one SELECT over the views `examples`, `traces`, …; hidden states are `hidden_states_MODEL`.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from toolkit.arguments import checks_arguments
 from toolkit.files import replacing
 from toolkit.log.contract.manifest import MANIFEST
 from toolkit.log.contract.problems import LogError
@@ -27,6 +28,7 @@ Rows = Frame | Sequence[pl.LazyFrame]
 """Rows of one table, at once or in parts, such as one for each file that holds some."""
 
 
+@checks_arguments(path="the path of a folder", tables="frames by table")
 def write_log(
     path: str | Path,
     *,

@@ -1,0 +1,158 @@
+"""Frames in memory stand wherever a log does: checked as one, with its rows, and gone when nothing refers to them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import thinkback as tb
+from tests.replay.small import GOLDS, POOL, log, tables
+from toolkit.work_places import scratch_folder
+
+FRAMES = tables({"pool": POOL}, GOLDS)
+VOTE = tb.Sample(name="vote", max_traces=3, select="majority")
+BEST = tb.Sample(name="best", max_traces=3, verifier="v")
+FEW = tb.Settings(resamples=50)
+
+
+class OfAnotherLibrary:
+    """A frame that is known by Arrow's interface alone, as those of pandas are."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.table: pa.Table = frame.to_arrow()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+FORMS: dict[str, Callable[[pl.DataFrame], Any]] = {
+    "polars": lambda frame: frame,
+    "lazy": lambda frame: frame.lazy(),
+    "arrow": lambda frame: frame.to_arrow(),
+    "another library's": OfAnotherLibrary,
+    "shuffled": lambda frame: frame.sample(fraction=1.0, shuffle=True, seed=1).select(reversed(frame.columns)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_run_on_frames_is_the_run_on_their_log(form: str, tmp_path: Path) -> None:
+    given = {table: FORMS[form](frame) for table, frame in FRAMES.items()}
+    written = tb.run(log(tmp_path, {"pool": POOL}, GOLDS), [VOTE, BEST], baseline="vote", settings=FEW)
+    found = tb.run(given, [VOTE, BEST], baseline="vote", settings=FEW)
+    assert found.summary.equals(written.summary)
+    assert found.comparisons.equals(written.comparisons)
+    assert found.outcomes.equals(written.outcomes)
+    assert found.provenance["log"]["sha256"] == tb.open_log(FRAMES).digest()
+    assert not found.simulated
+
+
+def test_the_digest_is_of_the_content_alone() -> None:
+    digests = {tb.open_log({t: make(f) for t, f in FRAMES.items()}, name=n).digest() for n, make in FORMS.items()}
+    assert len(digests) == 1
+    other = FRAMES | {"traces": FRAMES["traces"].with_columns(prompt_tokens=11)}
+    assert tb.open_log(other).digest() not in digests
+
+
+def test_a_log_of_frames_has_a_name_and_may_be_simulated() -> None:
+    opened = tb.open_log(FRAMES)
+    assert (opened.name, opened.address, opened.simulated, opened.sealed) == ("frames in memory",) * 2 + (False, True)
+    opened = tb.open_log(FRAMES, name="mine", simulated=True)
+    assert (opened.name, opened.simulated) == ("mine", True)
+    assert tb.run(opened, [VOTE], settings=FEW).simulated
+    assert opened is tb.open_log(opened)
+
+
+def test_everything_takes_frames() -> None:
+    assert tb.explain(FRAMES, [VOTE], "vote", "e1").ending.startswith("cap")
+    assert set(tb.curves(FRAMES, settings=FEW)["metric"]) == {"avg", "pass", "majority", "best"}
+    found = tb.budgets(FRAMES, verifier="v", max_traces=2, orders={"generation": {"order": "generation"}}, settings=FEW)
+    assert found.by_k.height > 0
+    assert tb.describe_log(tb.open_log(FRAMES)).examples == 3
+    dev = FRAMES["examples"].with_columns(
+        split=pl.when(pl.col("example_id") == "e1").then(pl.lit("dev")).otherwise("split")
+    )
+    tuned = tb.tune(
+        FRAMES | {"examples": dev}, [VOTE, BEST], on="split = 'dev'", report="split = 'test'", goal="max accuracy",
+        settings=FEW,
+    )  # fmt: skip
+    assert tuned.report.statistics.n == 2
+
+
+def test_the_folder_goes_when_nothing_refers_to_the_log() -> None:
+    opened = tb.open_log(FRAMES)
+    (shard,) = opened.shards["traces"]
+    folder = Path(shard.place.root).parent
+    assert folder.parent == Path(scratch_folder()).parent
+    scan = opened.scan("traces").filter(pl.col("sample_index") == 0).select("trace_id")
+    assert "SELECTION" in scan.explain()  # no more is read than of a log on disk
+    del opened
+    gc.collect()
+    assert folder.exists()
+    del shard
+    gc.collect()
+    assert not folder.exists()
+    assert scan.collect().height == 3
+    assert tb.open_log(FRAMES).scan("traces").collect().height == 9
+
+
+TRACES = FRAMES["traces"]
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no table": ({}, "`log` holds no tables; the tables of a log are `examples`, `traces`"),
+    "another table": ({"trace": TRACES}, "a log has no table `trace`: did you mean `traces`"),
+    "no frame": ({"traces": 5}, "`traces` is 5; it takes a frame of polars, pandas or Arrow"),
+    "a lazy frame of what is not there": (
+        FRAMES | {"traces": TRACES.lazy().select("tokens")},
+        "`traces`: the lazy frame can't be read: .*tokens",
+    ),
+    "a column": ({"traces": TRACES["pool"]}, "`traces` is .*; it takes a frame"),
+    "a column that is missing": (FRAMES | {"traces": TRACES.drop("pool")}, "`traces`, column `pool`: is missing"),
+    "a wrong type": (
+        FRAMES | {"traces": TRACES.with_columns(sample_index=pl.lit("x"))},
+        "`traces`, column `sample_index`, row 0: .*int32",
+    ),
+    "a null": (
+        FRAMES | {"traces": TRACES.with_columns(pool=pl.when(pl.int_range(pl.len()) != 4).then("pool"))},
+        "`traces`, column `pool`, row 4: .*null",
+    ),
+    "a negative index": (
+        FRAMES | {"traces": TRACES.with_columns(sample_index=pl.col("sample_index") - 1)},
+        "`traces`, column `sample_index`, row 0: .*-1",
+    ),
+    "an unknown example": (
+        FRAMES | {"verifications": FRAMES["verifications"].with_columns(example_id=pl.lit("e9"))},
+        "`verifications`, column `.*`, row 0: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_mistake_is_named_by_table_column_and_row(mistake: str, lazy: bool) -> None:
+    given, message = MISTAKES[mistake]
+    if lazy:
+        given = {table: frame.lazy() if isinstance(frame, pl.DataFrame) else frame for table, frame in given.items()}
+    with pytest.raises(tb.ThinkbackError, match=message) as error:
+        tb.run(given, [VOTE])
+    assert "\n" not in str(error.value)
+
+
+def test_the_row_is_that_of_the_frame_that_was_given() -> None:
+    """The log is sorted by example; the frame is not."""
+    bad = pl.when(pl.col("trace_id") == "e1/pool/1").then(-3).otherwise("prompt_tokens").cast(pl.Int32)
+    turned = TRACES.reverse().with_columns(prompt_tokens=bad)
+    row = turned["trace_id"].to_list().index("e1/pool/1")
+    with pytest.raises(tb.ThinkbackError, match=f"`traces`, column `prompt_tokens`, row {row}: .*-3"):
+        tb.open_log(FRAMES | {"traces": turned})
+
+
+@pytest.mark.parametrize("key", [{"name": "x"}, {"simulated": True}])
+def test_a_log_at_an_address_says_its_name_itself(key: dict[str, Any], tmp_path: Path) -> None:
+    log(tmp_path, {"pool": POOL}, GOLDS)
+    with pytest.raises(tb.ThinkbackError, match=f"`{next(iter(key))}` goes with frames in memory"):
+        tb.open_log(tmp_path / "log", **key)

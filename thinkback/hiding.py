@@ -1,0 +1,49 @@
+"""A user's own module that hides one of ours: found without importing it, and named in one line."""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+
+OURS = ("toolkit", "replay", "generate")
+HOME = Path(__file__).resolve().parents[1]
+"""Where the packages lie side by side."""
+
+
+def hidden() -> str | None:
+    """What hides one of our packages, in one line that says what to do; None where nothing does."""
+    for name in OURS:
+        place = _found(name)
+        if place is not None and place.resolve().parent != HOME:
+            kind = "folder" if place.is_dir() else "file"
+            return (
+                f"`{place}` hides Thinkback's own package `{name}`, which Python would import from `{HOME}`: "
+                f"rename that {kind}, or run from a folder without it"
+            )
+    return None
+
+
+def require_unhidden() -> None:
+    """Raise ImportError where something hides one of our packages."""
+    line = hidden()
+    if line is not None:
+        raise ImportError(line)
+
+
+def _found(name: str) -> Path | None:
+    """The file or folder that an import of a top-level name takes, or took; None where that is nowhere."""
+    try:
+        spec = find_spec(name)
+    except ValueError:  # a module that was made by hand
+        made = getattr(sys.modules[name], "__file__", None)
+        return None if made is None else Path(made)
+    return None if spec is None else _place(spec)
+
+
+def _place(spec: ModuleSpec) -> Path | None:
+    """A package's folder (one without `__init__.py` too), else the module's file."""
+    if spec.submodule_search_locations is not None:
+        return next((Path(folder) for folder in spec.submodule_search_locations), None)
+    return None if spec.origin is None else Path(spec.origin)

@@ -1,0 +1,107 @@
+"""Arguments of public functions, held to what their signatures say: one line that names the argument."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import types
+import typing
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from toolkit.errors import ThinkbackError, argument, shown
+from toolkit.settings import NAMES, of_kind
+
+Given = ParamSpec("Given")
+Returned = TypeVar("Returned")
+
+UNFIT = object()
+"""Stands for a value that is of another kind."""
+PLAIN = (bool, int, float, str)
+SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+LISTS = (tuple, Sequence, Collection)
+
+
+def checks_arguments(**takes: str) -> Callable[[Callable[Given, Returned]], Callable[Given, Returned]]:
+    """A decorator: every argument must be of a kind that its annotation names, and is passed on in plain types.
+
+    numpy's numbers and lists for tuples are welcome. `takes` says in words what an argument takes, where its kind does
+    not. A call that Python itself refuses is refused by Python.
+    """
+
+    def decorate(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def checked(*args: Given.args, **named: Given.kwargs) -> Returned:
+            try:
+                bound = signature.bind(*args, **named)
+            except TypeError:
+                return function(*args, **named)
+            hints = _hints(function)
+            for name, value in bound.arguments.items():
+                if signature.parameters[name].kind not in SEVERAL:
+                    bound.arguments[name] = checked_argument(name, value, hints.get(name, Any), takes.get(name, ""))
+            return function(*bound.args, **bound.kwargs)
+
+        return checked
+
+    return decorate
+
+
+def checked_argument(name: str, given: Any, hint: Any, takes: str = "") -> Any:
+    """A value in the plain types of an annotation. ThinkbackError, which names the argument, where it is of no such."""
+    kinds = list(_kinds(hint))
+    for kind in kinds:
+        made = _as(kind, given)
+        if made is not UNFIT:
+            return made
+    raise ThinkbackError(f"{argument(name)} is {shown(given)}; it takes {takes or _named(kinds)}")
+
+
+def _kinds(hint: Any) -> Iterator[Any]:
+    """The kinds of a union, or the one kind that a hint is."""
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        for part in typing.get_args(hint):
+            yield from _kinds(part)
+    else:
+        yield hint
+
+
+def _as(kind: Any, given: Any) -> Any:
+    """A value as one kind holds it, else UNFIT; kinds that no value can be held to hold every one."""
+    if kind is Any:
+        return given
+    if kind is type(None):
+        return None if given is None else UNFIT
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind in PLAIN or (origin in LISTS and inner and inner[0] in PLAIN):
+        made = of_kind(kind if kind in PLAIN else tuple[inner[0], ...], given)  # type: ignore[valid-type]
+        return UNFIT if made is None else made
+    if kind is Path:
+        return given if isinstance(given, os.PathLike) else UNFIT
+    known = origin or kind
+    if not isinstance(known, type):
+        return given
+    if known is Iterable and isinstance(given, str | bytes):  # their letters are meant by nobody
+        return UNFIT
+    return given if isinstance(given, known) else UNFIT
+
+
+def _named(kinds: Iterable[Any]) -> str:
+    """Kinds in words."""
+    words = []
+    for kind in kinds:
+        origin, inner = typing.get_origin(kind), typing.get_args(kind)
+        listed = tuple[inner[0], ...] if origin in LISTS and inner else kind  # type: ignore[valid-type]
+        if kind is not type(None):
+            words.append(NAMES.get(listed) or f"a `{getattr(kind, '__name__', kind)}`")
+    return " or ".join(dict.fromkeys(words))
+
+
+@functools.cache
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of a function's arguments."""
+    return typing.get_type_hints(function)
