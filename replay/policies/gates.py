@@ -33,6 +33,9 @@ Signals = Mapping["Threshold", Signal]
 class Gate(ABC):
     """A gate: one threshold, or several together."""
 
+    says: ClassVar[str] = "it holds"
+    """Where it fires, in words."""
+
     @abstractmethod
     def thresholds(self) -> Iterator[Threshold]:
         """Every threshold that it holds."""
@@ -235,6 +238,7 @@ class AnyOf(_Combined):
     """Fires where one of its gates does; all are read and paid."""
 
     key = "any"
+    says = "one of them holds"
     join = np.logical_or
 
 
@@ -242,6 +246,7 @@ class AllOf(_Combined):
     """Fires where all of its gates do; all are read and paid."""
 
     key = "all"
+    says = "all of them hold"
     join = np.logical_and
 
 
