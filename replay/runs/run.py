@@ -23,8 +23,8 @@ from replay.runs.provenance import describe_policy, versions
 from replay.runs.result import Result, Scratch
 from replay.runs.reuse import check_reuse
 from replay.runs.store import ExampleSet
-from toolkit.columns import metric_column, with_columns
-from toolkit.errors import ThinkbackError, argument, listed, require_known
+from toolkit.columns import cost_named, costs_called, metric_column, with_columns
+from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
 from toolkit.log import Log, calls_left_out, collect
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, draws, summarise
@@ -46,6 +46,7 @@ def run(
     method: str = "percentile",
     strict: bool = False,
     metric: str = ACCURACY,
+    cost: str | None = None,
     measure: str | None = None,
     rules: str | Path | Iterable[type] | None = None,
     kw: float = 0.25,
@@ -56,7 +57,8 @@ def run(
 
     `log` is a log or its address; `policies` a TOML file, a TOML text or policies built in Python. `baseline`
     names the policy of the paired differences; `where` is an SQL condition on the columns of `examples`; `by`
-    names columns of `examples` whose groups are summarised too; `metric` is what ranks; `measure` another column of
+    names columns of `examples` whose groups are summarised too; `metric` is what ranks, and among equals the `cost`, by
+    default tokens where they are logged; `measure` another column of
     traces (0 to 1) in place of `correct`; `rules` a file or classes with stopping rules of one's own. `block_examples`
     is how many examples are read at once; no result depends on it.
 
@@ -67,6 +69,8 @@ def run(
     log, contents = opened(log)
     by, measure, scratch = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure, Scratch()
     chosen, examples, reused = _prepared(log, contents, file, measure, where, by)
+    if cost is not None:
+        cost = cost_named(cost, with_columns(columns_of(chosen))).called
     plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
     sweeps = expand_all(plan, chosen)
     served = _served(plan, sweeps.policies, scratch, strict, baseline)
@@ -78,6 +82,7 @@ def run(
         labels=examples.labels,
         baseline=baseline,
         metric=metric,
+        cost=cost,
         columns=columns,
         settings=settings,
         leaders=[p.name for p in served.policies if not p.diagnostic],
@@ -94,13 +99,16 @@ def run(
         )
         lacking = unjudged if metric == ACCURACY else f"no policy has a value of `{metric}`"
         raise ThinkbackError(f"{log.address}: {lacking}{others}")
+    if cost is not None and cost_named(cost, columns).metric not in known:
+        there = [column for column in columns if column.metric in known]
+        raise ThinkbackError(f"{log.address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
     members = list(_groups(examples, served, by))
     groups = {group: judge(partial(series, ids)) for group, ids in members}
     thresholds, bands = sweeps.tables(served.excluded, settings)
     warned = tuple(note("log", text) for text in log.warnings)
     failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
     notes = (*warned, *failed, *reused, *served.notes(len(examples.frame)), *statistics.notes)
-    ranked = {"metric": metric, "measure": plan.measure or "correct"}
+    ranked = {"metric": metric, "cost": cost, "measure": plan.measure or "correct"}
     asked = {"baseline": baseline, "where": where, "by": list(by), **ranked}
     return Result(
         policies=served.policies,
