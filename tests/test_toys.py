@@ -183,7 +183,7 @@ def test_tuning_shows_a_metric_as_its_row_says(home: Path, monkeypatch: pytest.M
     [
         ("third", ("the one trace", "answer B (wrong)")),
         ("once they agree[stop.size=2]", ("the stopping rule held", "answer A (right)")),
-        ("from the back", ("answer B (wrong)", "1 verifications")),
+        ("from the back", ("answer B (wrong)", "1 verification,")),
         ("third when wrong", ("does not fire", "answer A (right)")),
     ],
 )

@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     from toolkit.stats import Settings
 
 __all__ = [
-    "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "Margin", "Metric", "Never", "Oracle",
-    "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router", "Sample", "Settings", "StopRule",
-    "ThinkbackError", "Threshold", "When", "Window", "budgets", "curves", "describe_log", "explain", "fit_gate",
-    "load", "load_gate", "load_policies", "open_log", "query_log", "recommend", "run", "surrogate_weights", "transfer_report",
-    "tune", "validate_log", "write_log",
+    "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "Margin", "Metric",
+    "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router", "Sample",
+    "Settings", "StopRule", "ThinkbackError", "Threshold", "When", "Window", "budgets", "curves",
+    "describe_log", "explain", "fit_gate", "load", "load_gate", "load_policies", "open_log", "query_log",
+    "recommend", "run", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {

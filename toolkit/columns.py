@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from toolkit.errors import ThinkbackError, suggest
+
 
 @dataclass(frozen=True)
 class OutcomeColumn:
@@ -26,13 +28,14 @@ class OutcomeColumn:
     `share`: means lie in 0 to 1. `rate`: of examples with 0 and 1 only; few of either get a score interval.
     `quality`: policies can be ranked by it, most first unless it is a `cost`. `cost`: less is better, and reductions
     are reported; one null takes a policy's mean away, which would be over other examples. `ranks`: a cost that breaks
-    ties and spans the Pareto front. `needs`: a column of its base without which a policy has no such mean. `sparse`: a
-    policy without any value has no row.
+    ties and spans the Pareto front where none is asked for. `stands_for`: a column in whose place it ranks and is shown
+    where no policy has a value of that. `filled_by`: what would fill it where it is null. `needs`: a column of its base
+    without which a policy has no such mean. `sparse`: a policy without any value has no row.
 
     How a ranked table shows them (shares in per cent):
     `header`: the heading, empty where they have no column; `decimals` of the number times `scale`; `place`: a narrow
-    terminal drops the last ones first. `shown`: always, where a policy's is known, where one is above 0, or only as the
-    cost that ranks.
+    terminal drops the last ones first. `told`: what a line beside the table says of it. `shown`: always, where a
+    policy's is known, where one is above 0, or only as the cost that ranks or in place of another.
     """
 
     name: str
@@ -48,12 +51,15 @@ class OutcomeColumn:
     quality: bool = False
     cost: bool = False
     ranks: bool = False
+    stands_for: str = ""
+    filled_by: str = ""
     needs: str | None = None
     sparse: bool = False
     header: str = ""
     decimals: int = 0
     scale: float = 1.0
     place: int = 0
+    told: str = ""
     shown: Literal["always", "known", "above 0", "as cost"] = "known"
 
     def __post_init__(self) -> None:
@@ -69,6 +75,22 @@ class OutcomeColumn:
     def heading(self) -> str:
         """The heading of its numbers."""
         return f"{self.label} %" if self.share else self.label
+
+    @property
+    def called(self) -> str:
+        """What a cost is asked for by: its heading without what that multiplies."""
+        return self.header.partition("/")[0] or self.name
+
+    @property
+    def on_axis(self) -> str:
+        """What an axis of its means, times `scale`, says."""
+        times = self.scale * self.per
+        return f"{self.label} per example" if times == 1 else f"{self.called} per {times:,g} examples"
+
+    @property
+    def less(self) -> str:
+        """What is said of a lower mean."""
+        return f"for fewer {self.label}" if self.scale * self.per == 1 else f"at a lower {self.label}"
 
     @property
     def precision(self) -> int:
@@ -112,17 +134,20 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     OutcomeColumn("set_size", unit="labels", header="set size", decimals=2, place=9, always=False),
     OutcomeColumn("position", unit="words", always=False),
     OutcomeColumn("deviation", unit="words", always=False),
-    _cost("traces", "traces"),
+    _cost("traces", "traces", header="traces", decimals=2, place=5),
     _cost("valid_traces", "traces"),
     _cost("finalizers", "calls", rate=True, share=True),
     _cost("truncated", "traces", rate=True, share=True),
     _cost("verifications", "verifications", header="verified", decimals=2, place=6, shown="above 0"),
-    _cost("operations", "operations", ranks=True, header="operations", decimals=2, place=3, shown="as cost"),
-    _cost("calls", "calls", ranks=True, header="calls", decimals=2, place=2, shown="always"),
+    _cost("operations", "operations", ranks=True, header="operations", decimals=2, place=3, shown="as cost",
+          told="traces generated and verifications made"),
+    _cost("calls", "calls", ranks=True, header="calls", decimals=2, place=2, shown="always",
+          filled_by="log `finalizer_used` of traces (false where no second call had to extract the answer) to have it"),
     _cost("queries", "searches"),
     _cost("rounds", "rounds", always=False),
     _cost("prompt_tokens", "tokens"),
-    _cost("completion_tokens", "tokens"),
+    _cost("completion_tokens", "tokens", ranks=True, stands_for="total_tokens", header="completion tokens", place=1,
+          shown="as cost", told="those that traces wrote; those read, and those of verifications, are not in them"),
     _cost("verification_tokens", "tokens"),
     _cost("total_tokens", "tokens", ranks=True, header="tokens", place=1, shown="always"),
     _cost("action_tokens", "tokens", sparse=True),
@@ -175,6 +200,24 @@ def metric_column(metric: str, columns: Sequence[OutcomeColumn] | None = None) -
     return next((column for column in columns if column.metric == metric and not column.family), find(metric, columns))
 
 
+def cost_named(name: str, columns: Sequence[OutcomeColumn]) -> OutcomeColumn:
+    """The cost that is asked for by its heading, its column or its metric: `tokens`, `completion tokens`, `€`.
+
+    Raises ThinkbackError for any other name, with the nearest one.
+    """
+    costs = [column for column in columns if column.cost and not column.family]
+    wanted = name.strip().replace("_", " ").casefold()
+    for column in costs:
+        if wanted in {one.replace("_", " ") for one in (column.called, column.name, str(column.metric))}:
+            return column
+    raise ThinkbackError(f"no cost is called `{name}`; {suggest(name, costs_called(costs))}")
+
+
+def costs_called(columns: Iterable[OutcomeColumn]) -> list[str]:
+    """What the costs with a heading are asked for by."""
+    return [column.called for column in columns if column.cost and column.header]
+
+
 def ranking_costs(columns: Sequence[OutcomeColumn] = COLUMNS) -> tuple[OutcomeColumn, ...]:
-    """What ranks and the Pareto front take for cost: the first that is known."""
+    """What ranks and the Pareto front take for cost where none is asked for: the first that is known."""
     return tuple(sorted((column for column in columns if column.ranks), key=lambda column: column.place))

@@ -104,9 +104,33 @@ def _read_traces(
         features = log.scan("features", ["trace_id", "example_id", *wished]).filter(within)
         numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in wished))
         frame = frame.join(collect(numbers, log), on="trace_id", how="left", maintain_order="left")
-    first = frame.filter(pl.col("action") == "solve").with_columns(slice=pl.col("pool"))
+    frame = _sliced(frame, request.needs)
+    logprobs = pl.col("token_logprobs").cast(pl.List(pl.Float64))  # not logged: null; the sum of none: 0
+    return _valid_answers(frame, examples).with_columns(
+        pl.col("sample_index").alias("s"),
+        (pl.col("finish_reason") == "length").cast(pl.Float64).alias("truncated"),
+        pl.col("finalizer_used").cast(pl.Float64).alias("finalizers"),
+        pl.col(request.measure or "correct").cast(pl.Float64).alias("judged"),
+        pl.when(pl.col("action") == "solve").then(0).otherwise(pl.col("reads").fill_null(1)).alias("reads"),
+        *(pl.col(c).cast(pl.Float64) for c in ("credit", *TRACE_COSTS[2:], *sorted(request.needs.trace_columns))),
+        *(logprobs.list.tail(k).list.sum().alias(suffix_name(k)) for k in sorted(request.needs.suffixes)),
+    )
+
+
+def read_texts(log: Log, example: str, needs: Needs) -> pl.DataFrame:
+    """The logged texts of one example's traces: slice, sample, trace_id, text; numbered as its block numbers them."""
+    wanted = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text"]
+    scan = log.scan("traces", wanted).filter(pl.col("example_id") == example).with_columns(e=pl.lit(0))
+    found = _sliced(_up_to_gaps(collect(scan, log)), needs)
+    return found.select("slice", pl.col("sample_index").cast(pl.Int64).alias("sample"), "trace_id", "text")
+
+
+def _sliced(frame: pl.DataFrame, needs: Needs) -> pl.DataFrame:
+    """First attempts under their pool, and revisions under the slice of their action, numbered within it; sorted."""
+    first = frame.filter((pl.col("action") == "solve") & pl.col("pool").is_in(sorted(needs.pools)))
+    first = first.with_columns(slice=pl.col("pool"))
     parts = [first]
-    for (action, base, pool), name in request.needs.slices.items():
+    for (action, base, pool), name in needs.slices.items():
         parent = first.filter((pl.col("pool") == base) & (pl.col("sample_index") == 0))
         own = pl.col("action") == action if pool is None else (pl.col("action") == action) & (pl.col("pool") == pool)
         parts.append(
@@ -119,17 +143,7 @@ def _read_traces(
                 behind_gap=(pl.col("behind_gap") / pl.len().over("e", "pool")).sum().over("e").round().cast(pl.Int64),
             )
         )
-    frame = pl.concat(parts).sort("slice", "e", "sample_index")
-    logprobs = pl.col("token_logprobs").cast(pl.List(pl.Float64))  # not logged: null; the sum of none: 0
-    return _valid_answers(frame, examples).with_columns(
-        pl.col("sample_index").alias("s"),
-        (pl.col("finish_reason") == "length").cast(pl.Float64).alias("truncated"),
-        pl.col("finalizer_used").cast(pl.Float64).alias("finalizers"),
-        pl.col(request.measure or "correct").cast(pl.Float64).alias("judged"),
-        pl.when(pl.col("action") == "solve").then(0).otherwise(pl.col("reads").fill_null(1)).alias("reads"),
-        *(pl.col(c).cast(pl.Float64) for c in ("credit", *TRACE_COSTS[2:], *sorted(request.needs.trace_columns))),
-        *(logprobs.list.tail(k).list.sum().alias(suffix_name(k)) for k in sorted(request.needs.suffixes)),
-    )
+    return pl.concat(parts).sort("slice", "e", "sample_index")
 
 
 def suffix_name(tokens: int) -> str:

@@ -35,10 +35,9 @@ def expected_outcome(
 ) -> Outcome:
     """Mean over all orders of verifying so many traces at random, from the walk in order of generation."""
     pool, example = trajectory.pool, np.arange(len(trajectory.steps.limit))
-    ranked, valid = by_falling_score(trajectory.revealed.code, trajectory.revealed.score)
+    sample, probability = possible_winners(trajectory, verifications)
+    valid = _valid(trajectory)
     verified = np.minimum(verifications, valid)
-    probability = winner_probabilities(verified, valid, ranked.shape[1])
-    sample = np.take_along_axis(trajectory.place, ranked, axis=1)
     return Outcome(
         reason=reason,
         reasons=reasons,
@@ -56,6 +55,17 @@ def expected_outcome(
         runs=((trajectory.walk, trajectory.steps.limit),),
         random_subset=True,
     )
+
+
+def possible_winners(trajectory: Trajectory, verifications: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sample indices by falling score, and the probability that each wins, (E, T) each; of a walk as generated."""
+    ranked, valid = by_falling_score(trajectory.revealed.code, trajectory.revealed.score)
+    probability = winner_probabilities(np.minimum(verifications, valid), valid, ranked.shape[1])
+    return np.take_along_axis(trajectory.place, ranked, axis=1), probability
+
+
+def _valid(trajectory: Trajectory) -> np.ndarray:
+    return np.asarray((trajectory.revealed.code >= 0).sum(axis=1))
 
 
 def _expected_costs(trajectory: Trajectory, verified: np.ndarray, valid: np.ndarray) -> np.ndarray:

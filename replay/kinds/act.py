@@ -15,7 +15,7 @@ from replay.data.needs import Needs, revisions, slice_name
 from replay.engine.calls import ChosenTraces, PolicyPath, Realization, expected_tokens, one_trace
 from replay.engine.outcome import Against
 from replay.engine.revisions import mean_of, revision
-from replay.kinds.trace_rows import trace_rows
+from replay.kinds.trace_rows import TRACE_SCHEMA, trace_rows
 from replay.policies.base import Evaluator, Policy, Stage, errors_of
 from toolkit.errors import shown
 from toolkit.settings import of_kind, setting
@@ -129,8 +129,13 @@ class Act(Policy):
         counted = [n for n in self._rollouts(revised) if n < revised.size[0]]
         read = max([1, *(int(revised.reads[0, n]) for n in counted)])
         rows = [*trace_rows(on.block, self.base, range(read)), *trace_rows(on.block, self.slice, counted)]
-        yield Stage(f"`{self.name}`", pl.DataFrame(rows))
+        traces = tuple((row["of"], row["sample"]) for row in rows)
+        yield Stage(f"`{self.name}`", pl.DataFrame(rows, schema=TRACE_SCHEMA), traces=traces)
 
     def ending(self, ending: str) -> str:
         """It has one way to end."""
         return "the revision is the answer"
+
+    def rows_of(self, on: Evaluator) -> str:
+        """Rollouts."""
+        return "rollouts"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import polars as pl
 
 from replay.data.contents import Contents
 from replay.data.needs import Needs, revisions, slice_name
@@ -14,6 +15,7 @@ from replay.engine.calls import PolicyPath
 from replay.engine.mixing import gain
 from replay.kinds.oracle_rules import CHOOSING, MATCHING, RULES, OracleRule
 from replay.kinds.sample import Sample
+from replay.kinds.trace_rows import COST_COLUMNS, cost_row, known
 from replay.policies.base import Evaluator, Policy, Ranking, Stage, errors_of
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.settings import setting
@@ -149,12 +151,27 @@ class Oracle(Policy):
         return gain(on.block, base, then)
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
-        """Every trace that it looks at; or both of the policies that it chooses between."""
-        if self.parts:
-            yield from super().explain(on, repetition)
-        else:
-            yield Stage(f"`{self.name}`", self.choosing.rows(on.block, self.base, self.of))
+        """Every trace that it looks at; or both of the policies that it is made of, and what the second gains."""
+        if not self.parts:
+            base = None if self.base is None else str(self.base)
+            yield from CHOOSING[self.rule].stages(self.name, on.block, base, self.of)
+            return
+        yield from super().explain(on, repetition)
+        value, tokens = (float(one[0]) for one in self._gain(on))
+        rows = [
+            {"correct": known(outcome.correct[0]), **cost_row(part, outcome.costs[0])}
+            for part, outcome in zip(("base", "then"), (on.outcome(part) for part in self.parts), strict=True)
+        ]
+        frame = pl.DataFrame(rows, schema_overrides={"correct": pl.Float64}).select("part", "correct", *COST_COLUMNS)
+        gained = "not known: the example is unjudged" if np.isnan(value) else f"{value:+g}"
+        spent = "not logged" if np.isnan(tokens) else f"{tokens:,.0f}"
+        rate = f"rate {self.rate:g}; " if self.rate is not None else ""
+        yield Stage("both policies", frame, f"{rate}gain of `then` over `base`: {gained}, action tokens: {spent}")
 
     def ending(self, ending: str) -> str:
         """What its rule does."""
         return self.choosing.says
+
+    def rows_of(self, on: Evaluator) -> str:
+        """What its rule takes the mean of."""
+        return self.choosing.rows_are

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,7 +18,8 @@ from replay.engine.costs import COSTS
 from replay.engine.mixing import Columns, choose, mixture, needs_both
 from replay.engine.outcome import Outcome
 from replay.engine.revisions import mean_of, revision
-from replay.kinds.trace_rows import trace_rows
+from replay.kinds.trace_rows import TRACE_SCHEMA, trace_rows, traces_there
+from replay.policies.base import Stage
 
 LACKS = "has no trace, fewer than a revision read, or a gap"
 
@@ -34,14 +35,10 @@ class OracleRule:
     """Whether it is made of two policies."""
     sees_all: ClassVar[bool] = False
     """Whether it ranks all examples of a run."""
-    says: ClassVar[str] = "an oracle looks at all of `of`"
-
-    def rows(self, block: LogBlock, base: object, of: Sequence[str]) -> pl.DataFrame:
-        """Every trace that it looks at on the one example of a block."""
-        names = [*([str(base)] if self.needs_base else []), *slice_names(block, str(base), of)]
-        rows = [row for name in names for row in trace_rows(block, name, range(block.pools[name].code.shape[1]), True)]
-        schema = {"of": pl.String, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64}
-        return pl.DataFrame(rows, schema=schema)
+    says: ClassVar[str] = ""
+    """What it does, in words."""
+    rows_are: ClassVar[str] = "rows"
+    """What an outcome is a mean over, where it is one."""
 
 
 class ChoosingRule(OracleRule, ABC):
@@ -50,6 +47,20 @@ class ChoosingRule(OracleRule, ABC):
     @abstractmethod
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """What it chooses of the pools and actions in `of`."""
+
+    def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
+        """Every trace that the oracle `name` looks at on the one example of a block, and which it chooses."""
+        chosen = self.choose(block, base, of).chosen
+        names = [*([str(base)] if self.needs_base else []), *slice_names(block, base, of)]
+        traces = tuple(trace for each in dict.fromkeys(names) for trace in traces_there(block, each))
+        rows = [row for each, sample in traces for row in trace_rows(block, each, [sample], True)]
+        columns = {"of": pl.String, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64}
+        schema = {**columns, **TRACE_SCHEMA}
+        frame = pl.DataFrame(rows, schema=schema)
+        if chosen is not None:
+            mine = (chosen.slices[int(chosen.slice[0])], int(chosen.sample[0]))
+            frame = frame.with_columns(pl.Series("chosen", [trace == mine for trace in traces], dtype=pl.Boolean))
+        yield Stage(f"`{name}`", frame, traces=traces)
 
 
 class MatchingRule(OracleRule, ABC):
@@ -75,6 +86,7 @@ class AnyRight(ChoosingRule):
     """
 
     single = True
+    says = "the first right trace of `of` is the answer, or the first of all; every one is paid"
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """The chosen trace of each example."""
@@ -118,6 +130,7 @@ class AnyRight(ChoosingRule):
 class Candidate:
     """Traces of equal weight that an oracle may choose together, and what their mean would be worth and cost."""
 
+    name: str  # of its pool or action
     traces: list[tuple[str, int]]  # (slice, sample)
     realizations: list[Realization]
     value: np.ndarray  # (E,) mean correctness, -1 where there is none
@@ -134,6 +147,8 @@ class BestAction(ChoosingRule):
     needs_base = True
     together: ClassVar[bool] = False
     """Whether a pool or action is one candidate, by its mean, and not each of its traces."""
+    says = "the best outcome of the base and of `of` is the answer, and it alone is paid"
+    rows_are = "traces"
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """The best candidate of each example."""
@@ -147,13 +162,8 @@ class BestAction(ChoosingRule):
             lacks = (pool.size == 0) | short | (pool.whole & (pool.behind_gap > 0))
             reasons.append(f"`{name}` {LACKS}")
             reason = np.where(lacks & (reason == 0), len(reasons) - 1, reason).astype(np.int16)
-        candidates = [_candidate(block, first, first, [0], True)]
-        for entry in sorted(of):
-            samples = list(range(block.pools[names[entry]].code.shape[1]))
-            for group in [samples] if self.together else [[sample] for sample in samples]:
-                candidates.append(_candidate(block, first, names[entry], group, names[entry] == entry))
-        tokens = np.stack([np.full(len(reason), -np.inf), *(one.tokens for one in candidates[1:])])
-        best = np.lexsort((tokens, -np.stack([one.value for one in candidates])), axis=0)[0]
+        candidates = self.candidates(block, first, names)
+        best = _best(candidates)
         traces: list[tuple[str, int]] = []
         made: list[Realization] = []
         for number in np.unique(best):
@@ -169,19 +179,46 @@ class BestAction(ChoosingRule):
             chosen = ChosenTraces(slices, where, which)
         return PolicyPath(outcome, tuple(made), chosen, {})
 
+    def candidates(self, block: LogBlock, base: str, names: Mapping[str, str]) -> list[Candidate]:
+        """The base attempt, then what it may choose of each entry of `of`, which `names` maps to its slice."""
+        found = [_candidate(block, base, base, [0], True)]
+        for entry in sorted(names):
+            samples = list(range(block.pools[names[entry]].code.shape[1]))
+            for group in [samples] if self.together else [[sample] for sample in samples]:
+                found.append(_candidate(block, base, names[entry], group, names[entry] == entry))
+        return found
+
 
 class BestExpectedAction(BestAction):
     """The pool or action with the highest mean correctness."""
 
     single = False
     together = True
+    says = "what is right most often, the base or an entry of `of`, answers, and it alone is paid"
+
+    def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
+        """Its traces, then the means that it compares."""
+        yield from super().stages(name, block, base, of)
+        candidates = self.candidates(block, str(base), dict(zip(of, slice_names(block, base, of), strict=True)))
+        best = int(_best(candidates)[0])
+        rows = [
+            {
+                "of": one.name if number else f"the base, sample 0 of {one.name}",
+                "correct": None if one.value[0] < 0 else float(one.value[0]),
+                "tokens": None if np.isinf(one.tokens[0]) else float(one.tokens[0]),
+                "chosen": number == best,
+            }
+            for number, one in enumerate(candidates)
+        ]
+        schema = {"of": pl.String, "correct": pl.Float64, "tokens": pl.Float64, "chosen": pl.Boolean}
+        yield Stage("means", pl.DataFrame(rows, schema=schema))
 
 
 class MatchedRate(MatchingRule):
     """`then` on the examples that gain most from it; both policies are needed on each."""
 
     sees_all = True
-    says: ClassVar[str] = "whether it intervenes depends on all examples of a run"
+    says = "whether it intervenes depends on all examples of a run"
 
     def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
         """`then` on these examples."""
@@ -194,7 +231,8 @@ class MatchedRandom(MatchingRule):
     """The coin: the mean of both policies, weighted by the rate."""
 
     sees_gold = False
-    says: ClassVar[str] = "the mean of both policies"
+    says = "the mean of both policies, weighed by the rate"
+    rows_are = "outcomes of its two policies"
 
     def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
         """Their mixture."""
@@ -229,7 +267,13 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
     known = count > 0
     mean = np.where(known, value / np.maximum(count, 1), -1.0)
     cost = np.where(known, tokens / np.maximum(count, 1), np.inf)
-    return Candidate([(name, sample) for sample in samples], made, mean, np.nan_to_num(cost, nan=np.inf))
+    return Candidate(name, [(name, sample) for sample in samples], made, mean, np.nan_to_num(cost, nan=np.inf))
+
+
+def _best(candidates: Sequence[Candidate]) -> np.ndarray:
+    """The number of the best candidate of each example (E,): the first, which is the base, wins ties."""
+    tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(one.tokens for one in candidates[1:])])
+    return np.asarray(np.lexsort((tokens, -np.stack([one.value for one in candidates])), axis=0)[0])
 
 
 def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:

@@ -97,7 +97,7 @@ class Route(Policy):
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """What the router read, and the branch that it chose."""
         value = float(self._values(on)[0])
-        first = bool(self.route.chooses(np.array([value]))[0])
+        first = self._chosen(on) is self.then
         threshold = self.route.at_least if self.route.at_least is not None else self.route.below
         row = {
             "reads": f"column `{self.route.column}` of examples",
@@ -105,5 +105,19 @@ class Route(Policy):
             "chooses then": "at least" if self.route.at_least is not None else "below",
             "threshold": threshold,
         }
-        yield Stage("the router", pl.DataFrame([row]), f"it chooses `{'then' if first else 'else'}`")
-        yield from (self.then if first else self.else_).explain(on, repetition)
+        rows = pl.DataFrame([row], schema_overrides={"value": pl.Float64})
+        yield Stage("the router", rows, f"it chooses `{'then' if first else 'else'}`")
+        yield from self._chosen(on).explain(on, repetition)
+
+    def _chosen(self, on: Evaluator) -> Policy:
+        """The branch that is taken on the one example of a block."""
+        return self.then if self.route.chooses(self._values(on))[0] else self.else_
+
+    def why(self, on: Evaluator, ending: str) -> str:
+        """The branch that is taken, and why it ended."""
+        part = self._chosen(on)
+        return f"the router chooses `{'then' if part is self.then else 'else'}`; {part.why(on, ending)}"
+
+    def rows_of(self, on: Evaluator) -> str:
+        """Those of the branch that is taken."""
+        return self._chosen(on).rows_of(on)

@@ -19,7 +19,7 @@ from replay.engine.outcome import Outcome, RunSums
 from replay.engine.sets import SET_COLUMNS, measure_sets
 from replay.engine.trajectory import Walk, listwise_costs, walk_block
 from replay.kinds import sample_steps
-from replay.kinds.sample_conformal import fit_conformal
+from replay.kinds.sample_conformal import fit_conformal, set_stage
 from replay.kinds.sample_remarks import outside_remarks, rows_left_out, sum_remarks
 from replay.learning.calibration import fit_calibration
 from replay.learning.prior import fit_prior
@@ -357,16 +357,29 @@ class Sample(Policy):
         walks = self.walks()
         if not 0 <= repetition < len(walks):
             raise ThinkbackError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
-        walk = replace(walks[repetition], order=RandomOrder()) if self.expected else walks[repetition]
-        title = f"`{self.name}`" + (f", order {repetition} of {self.orders}" if self.orders else "")
+        block, how = on.block, self.cutting(on.block)
+        if self.orders is not None:
+            yield sample_steps.order_stage(block, self.name, walks, how, self.selector)
+        if self.expected:
+            yield sample_steps.winner_stage(block, self.name, walks[0], self.stop.verification_budget or 0)
+        walk, title = walks[repetition], f"`{self.name}`"
+        if self.expected:
+            walk, title = replace(walk, order=RandomOrder()), f"{title}, one order of all"
+        elif self.orders is not None:
+            title = f"{title}, order {repetition} of {self.orders}"
         title += f", select `{self.select}`" if self.selector.checked else ""
-        trajectory = walk_block(on.block, walk)
-        rows = sample_steps.step_table(on.block, trajectory, self.cutting(on.block), self.selector)
-        yield Stage(title, rows)
+        trajectory = walk_block(block, walk)
+        yield sample_steps.step_stage(block, title, trajectory, how, self.selector)
+        if self.conformal is not None:
+            yield set_stage(block, trajectory, cut(trajectory, how).step, self.conformal, on.outcome(self))
 
     def ending(self, ending: str) -> str:
         """In words."""
-        return sample_steps.WHY.get(ending, ending)
+        return sample_steps.why(ending, self.max_traces, self.stop.cuts)
+
+    def rows_of(self, on: Evaluator) -> str:
+        """Orders, or the traces that may win under `expected`."""
+        return "orders" if self.orders is not None else "possible winners" if self.expected else super().rows_of(on)
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """Scores that do not mean what the policy takes them for."""

@@ -9,11 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 
 from replay.data.block import LogBlock
 from replay.engine.cuts import Cut, cut
+from replay.engine.outcome import Outcome
 from replay.engine.sets import by_label, shared_labels
-from replay.engine.trajectory import Walk, walk_block
+from replay.engine.trajectory import Trajectory, Walk, walk_block
+from replay.policies.base import Stage
 from replay.sampling.learned import Conformal
 from toolkit.errors import ThinkbackError
 
@@ -46,3 +49,24 @@ def class_thresholds(
         place = int(np.floor(conformal.alpha * (len(mine) + 1) + 1e-9))
         thresholds[label] = float(mine[place - 1]) if place >= 1 else -np.inf
     return thresholds
+
+
+def set_stage(
+    block: LogBlock, trajectory: Trajectory, step: np.ndarray, conformal: Conformal, outcome: Outcome
+) -> Stage:
+    """The prediction set of the one example of a block: each label's score and threshold, and whether it is in."""
+    fitted = conformal.fit or {}
+    labels = list(fitted)
+    scores, thresholds = by_label(block, trajectory, step, labels)[0], np.array([fitted[label] for label in labels])
+    rows = pl.DataFrame(
+        {
+            "label": labels,
+            "score": np.where(np.isfinite(scores), scores, np.nan),
+            "threshold": np.where(np.isfinite(thresholds), thresholds, np.nan),
+            "in set": scores >= thresholds,
+        },
+        nan_to_null=True,
+    )
+    size, answered = int(rows["in set"].sum()), bool(outcome.measured["answered"][0])
+    text = f"the set holds {size} label{'' if size == 1 else 's'}"
+    return Stage("the prediction set", rows, text + ("" if answered else ", and the policy does not answer"))

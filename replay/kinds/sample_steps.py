@@ -2,58 +2,151 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
 from replay.engine.costs import by_name
-from replay.engine.cuts import Cut, cut
-from replay.engine.trajectory import Trajectory
+from replay.engine.cuts import Cut, Stopped, cut
+from replay.engine.expectation import possible_winners
+from replay.engine.outcome import ENDINGS
+from replay.engine.trajectory import Trajectory, Walk, listwise_costs, walk_block
+from replay.kinds.trace_rows import COST_COLUMNS, known, word_of
+from replay.policies.base import Stage
+from replay.sampling.orders import Generation
 from replay.sampling.selects import Select
 from replay.sampling.stops import decisions, looked_at
 
-WHY = {
-    "rule": "the stopping rule held",
-    "cap": "all that the cap allows was generated, and no rule held",
-    "exhausted": "the log ran out before the cap",
-    "empty": "every trace generated was verified before the cap, so the surrogate had nothing left to pick",
-}
+
+def why(ending: str, cap: int, ruled: bool) -> str:
+    """What an ending means, of a policy with that cap; `ruled`: a stopping rule can end it earlier."""
+    generated = "the one trace of its cap is" if cap == 1 else f"the {cap:,} traces of its cap are"
+    return {
+        "rule": "the stopping rule held",
+        "cap": f"{generated} generated" + (", and the stopping rule did not hold" if ruled else ""),
+        "exhausted": "the log ran out before the cap",
+        "empty": "every trace generated was verified before the cap, so the surrogate had nothing left to pick",
+    }.get(ending, ending)
 
 
 def step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select) -> pl.DataFrame:
-    """One row for each step up to the one at which the policy stops, on the only example of a block."""
-    stopped = int(cut(trajectory, how).step[0])
-    last = min(stopped, int(trajectory.steps.count[0]))  # a lazy walk may end in a step that verifies nothing
-    limit = max(last, 1)
-    seen = trajectory.prefix.first(limit)
-    width = 1 if trajectory.walk.order.verifies_later else how.width
-    looked = looked_at(limit, np.array([limit]), width)[0]
-    holds = decisions(how.stop, seen)[0] & looked
-    chosen = trajectory.chosen(select)[0, 1 : limit + 1]
-    now = np.where(chosen >= 0, trajectory.pool.word[0, trajectory.place[0, np.maximum(chosen, 0)]], -1)
-    at = trajectory.sample_index[0, :limit]
-    costs = by_name(trajectory.costs[0, 1 : limit + 1])
-    columns: dict[str, pl.Series | np.ndarray] = {
-        "step": np.arange(1, limit + 1),
+    """One row for each step up to the one at which the policy stops, on the only example of a block.
+
+    Where everything is generated before anything is verified, or a few traces are, a step 0 comes first; a lazy walk
+    may end in a step that reveals nothing.
+    """
+    stopped = cut(trajectory, how)
+    last, later = int(stopped.step[0]), trajectory.walk.order.verifies_later
+    if not int(trajectory.pool.size[0]):
+        return pl.DataFrame(schema={"step": pl.Int64})
+    step = np.arange(0 if later else 1, last + 1)
+    at = np.clip(step - 1, 0, None)
+    after, revealing = step > 0, (step > 0) & (step <= int(trajectory.steps.count[0]))
+    steps = trajectory.steps.at.shape[1]
+
+    def seen_by(values: np.ndarray, on: np.ndarray = after) -> pl.Series:
+        """Values (1, S) after each step, null where there is none."""
+        return pl.Series(values[0, at] if steps else np.zeros(len(at))).set(pl.Series(~on), None)
+
+    seen = trajectory.prefix
+    sample = seen_by(trajectory.sample_index, revealing)
+    columns = {
+        "step": pl.Series(step),
+        "sample": sample,
+        "answer": answers(block, np.where(revealing, _words(trajectory, at), -1)),
+    }
+    if (picked := trajectory.walk.order.weighed(trajectory.traces).predicted) is not None:
+        columns["predicted"] = seen_by(picked, revealing)
+    columns["score"] = seen_by(trajectory.revealed.score, revealing)
+    if trajectory.walk.calibration is not None:
+        columns["calibrated"] = seen_by(trajectory.walk.calibration.apply(trajectory.revealed.score), revealing)
+    columns |= {name: seen_by(getattr(seen, name)) for name in ("votes", "second_votes", "lead")}
+    if steps and (compared := how.stop.compared(how.stop.shown(seen))) is not None:
+        looked = seen_by(~np.isnan(compared.value)).fill_null(False).to_numpy()
+        names = zip(compared.statistic[0, at], looked, strict=True)
+        columns["compares"] = pl.Series([name if on else None for name, on in names], dtype=pl.String)
+        columns["statistic"] = seen_by(compared.value, looked)
+        columns["threshold"] = seen_by(compared.threshold, looked)
+    holds = decisions(how.stop, seen) & looked_at(steps, stopped.step, 1 if later else how.width)
+    columns["holds"] = seen_by(holds).fill_null(False).cast(pl.Boolean)
+    columns["answer_now"] = answers(block, _answer(trajectory, select, step))
+    costs = by_name(_costs(trajectory, stopped)[step])
+    columns |= {name: pl.Series(costs[name]) for name in COST_COLUMNS}
+    return pl.DataFrame(columns, nan_to_null=True).with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
+def step_stage(block: LogBlock, title: str, trajectory: Trajectory, how: Cut, select: Select) -> Stage:
+    """The steps of a walk, and the traces that it generated."""
+    rows = step_table(block, trajectory, how, select)
+    seen = trajectory.place[0, : int(trajectory.paid_traces(cut(trajectory, how).step)[0])] if len(rows) else ()
+    return Stage(title, rows, traces=tuple((trajectory.walk.pool, int(sample)) for sample in seen))
+
+
+def order_stage(block: LogBlock, name: str, walks: Sequence[Walk], how: Cut, select: Select) -> Stage:
+    """One row for each of several orders: where it stopped, its ending, its answer and what it cost."""
+    rows = []
+    for number, walk in enumerate(walks):
+        trajectory = walk_block(block, walk)
+        if not int(trajectory.pool.size[0]):
+            break
+        stopped = cut(trajectory, how)
+        step = stopped.step[:1]
+        costs = by_name(_costs(trajectory, stopped)[step][0])
+        rows.append(
+            {
+                "order": number,
+                "steps": int(step[0]),
+                "ending": ENDINGS[stopped.ending[0]],
+                "answer": answers(block, _answer(trajectory, select, step))[0],
+                "correct": known(trajectory.results(select).judged[0, step[0]]),
+                **{name: known(float(costs[name])) for name in COST_COLUMNS},
+            }
+        )
+    return Stage(f"`{name}`, all {len(walks)} orders", pl.DataFrame(rows, infer_schema_length=None))
+
+
+def winner_stage(block: LogBlock, name: str, walk: Walk, verifications: int) -> Stage:
+    """Every trace that can win when so many are verified at random, with the probability that it does."""
+    trajectory = walk_block(block, replace(walk, order=Generation()))
+    sample, probability = possible_winners(trajectory, verifications)
+    at = sample[0][probability[0] > 0]
+    scores = trajectory.scores
+    columns = {
         "sample": at,
         "answer": answers(block, trajectory.pool.word[0, at]),
-        "score": trajectory.revealed.score[0, :limit],
-        "votes": seen.votes[0],
-        "second_votes": seen.second_votes[0],
-        "lead": seen.lead[0],
+        "score": np.full(len(at), np.nan) if scores is None else scores.score[0, at],
+        "correct": trajectory.pool.judged[0, at],
+        "probability": probability[0][probability[0] > 0],
     }
-    compared = how.stop.compared(how.stop.shown(seen))
-    if compared is not None:
-        statistic, threshold = compared
-        columns |= {
-            "statistic": np.where(np.isfinite(statistic[0]), statistic[0], np.nan),
-            "threshold": np.full(limit, threshold),
-        }
-    columns |= {"holds": holds, "answer_now": answers(block, now)}
-    columns |= {name: costs[name] for name in ("total_tokens", "operations", "latency_s")}
-    return pl.DataFrame(columns, nan_to_null=True)[:last]
+    return Stage(f"`{name}`, what can win over all orders", pl.DataFrame(columns, nan_to_null=True))
 
 
 def answers(block: LogBlock, words: np.ndarray) -> pl.Series:
     """Answers by their numbers in the block's vocabulary, null for -1."""
-    return pl.Series([block.vocabulary[int(word)] if word >= 0 else None for word in words], dtype=pl.String)
+    return pl.Series([word_of(block, int(word)) for word in words], dtype=pl.String)
+
+
+def _words(trajectory: Trajectory, at: np.ndarray) -> np.ndarray:
+    """Words of the traces that steps (numbered from 0) reveal."""
+    if not trajectory.steps.at.shape[1]:
+        return np.full(len(at), -1)
+    return np.asarray(trajectory.pool.word[0, trajectory.sample_index[0, at]])
+
+
+def _answer(trajectory: Trajectory, select: Select, step: np.ndarray) -> np.ndarray:
+    """The word that would be the answer after each step."""
+    place = trajectory.chosen(select)[0, step]
+    if not trajectory.place.shape[1]:
+        return np.full(len(step), -1)
+    return np.where(place >= 0, trajectory.pool.word[0, trajectory.place[0, np.maximum(place, 0)]], -1)
+
+
+def _costs(trajectory: Trajectory, stopped: Stopped) -> np.ndarray:
+    """Cumulative costs (S + 1, C); the one call of a listwise verifier is paid at the end."""
+    costs = trajectory.costs[0].copy()
+    if stopped.called is not None and stopped.called[0]:
+        costs[stopped.step[0]] += listwise_costs(trajectory)[0]
+    return costs

@@ -16,6 +16,7 @@ from replay.engine.calls import Calls, CallSegment, PolicyPath, Realization, bey
 from replay.engine.mixing import either, paid, pick, predicted
 from replay.engine.outcome import Against, Outcome
 from replay.engine.signals import SIGNALS
+from replay.kinds.trace_rows import cost_row
 from replay.policies.base import Evaluator, Policy, Stage, SweptGate, errors_of, nested
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import ALL, Gate, Signals, Threshold, gate_from, gate_given
@@ -221,7 +222,7 @@ class When(Policy):
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """The base, what the gate read, and `then` where it fired."""
         parts = self.gated(on)
-        _, fires = self._decided(parts)
+        outcome, fires = self._decided(parts)
         yield from self.base.explain(on, repetition)
         null = predicted(parts.base.outcome) < 0
         rows = []
@@ -238,9 +239,41 @@ class When(Policy):
                 }
             )
         said = "it fires: the answer is that of `then`" if fires[0] else "it does not fire: the base's answer is kept"
-        yield Stage("the gate", pl.DataFrame(rows), said)
+        if len(rows) > 1:
+            said += f" (fires where {self.gate.says})"
+        if null[0] and any(row["value"] is None for row in rows):
+            said += "; the base has no answer, so what is not logged counts as firing"
+        yield Stage("the gate", pl.DataFrame(rows, schema_overrides={"value": pl.Float64}), said)
+        for one in self.gate.thresholds():
+            if one.file is not None:
+                yield Stage(f"what {one.describe()} reads", self._inputs(on, one))
         if fires[0]:
             yield from self.then.explain(on, repetition)
+        added = {"the gate": parts.kept - parts.base.outcome.costs}
+        if fires[0]:
+            added["`then`, beyond what was paid"] = parts.fired - parts.kept
+        costs = {"the base": parts.base.outcome.costs, **added, "in all": outcome.costs}
+        yield Stage(f"what `{self.name}` paid", pl.DataFrame([cost_row(part, cost[0]) for part, cost in costs.items()]))
+
+    def _inputs(self, on: Evaluator, one: Threshold) -> pl.DataFrame:
+        """What a gate file reads of the base's chosen trace on the one example of a block."""
+        path = on.path(self.base)
+        values = [float(each.read(on.block, path).value[0]) for each in one.inputs]
+        return pl.DataFrame({"reads": [str(each) for each in one.inputs], "value": values}, nan_to_null=True)
+
+    def _answering(self, on: Evaluator) -> Policy:
+        """The part whose answer is given on the one example of a block."""
+        return self.then if self._decided(self.gated(on))[1][0] else self.base
+
+    def why(self, on: Evaluator, ending: str) -> str:
+        """Whether the gate fired, and why the part that answers ended."""
+        part = self._answering(on)
+        fired = "the gate fires, and `then` answers" if part is self.then else "the gate does not fire"
+        return f"{fired}; {part.why(on, ending)}"
+
+    def rows_of(self, on: Evaluator) -> str:
+        """Those of the part that answers."""
+        return self._answering(on).rows_of(on)
 
     def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
         """Whatever its gate reads of the base's chosen trace."""

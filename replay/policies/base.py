@@ -59,11 +59,15 @@ policy, the settings, the key, and what makes of a block and the settings the fi
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of an explanation: a title, rows that tell it step by step, and a sentence on how it ended."""
+    """A part of an explanation: a title, rows that tell it step by step, and a sentence on how it ended.
+
+    `traces`: those that it looked at, by slice of the block and sample index, whose texts may be asked for.
+    """
 
     title: str
     rows: pl.DataFrame
     ending: str = ""
+    traces: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -264,6 +268,14 @@ class Policy(ABC):
     def ending(self, ending: str) -> str:
         """Why it ended, in words."""
         return ending
+
+    def why(self, on: Evaluator, ending: str) -> str:
+        """Why it ended on the one example of a block, in words: by default whatever the example."""
+        return self.ending(ending)
+
+    def rows_of(self, on: Evaluator) -> str:
+        """What its outcome on the one example of a block is a mean over, where it is one."""
+        return "rows"
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """What must be said about a block beside its numbers, by itself."""

@@ -43,6 +43,9 @@ def gate_file_from(given: object, place: str = "file") -> GateFile | None:
 class Gate(ABC):
     """A gate: one threshold, or several together."""
 
+    says: ClassVar[str] = "it holds"
+    """Where it fires, in words."""
+
     @abstractmethod
     def thresholds(self) -> Iterator[Threshold]:
         """Every threshold that it holds."""
@@ -247,6 +250,7 @@ class AnyOf(_Combined):
     """Fires where one of its gates does; all are read and paid."""
 
     key = "any"
+    says = "one of them holds"
     join = np.logical_or
 
 
@@ -254,6 +258,7 @@ class AllOf(_Combined):
     """Fires where all of its gates do; all are read and paid."""
 
     key = "all"
+    says = "all of them hold"
     join = np.logical_and
 
 

@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from replay.data.block import LogBlock
 from replay.data.contents import opened
-from replay.data.read import BlockRequest, read_block
-from replay.engine.costs import by_name
-from replay.engine.mixing import predicted
-from replay.engine.outcome import ENDINGS, MIXED, SERVED, Outcome
+from replay.data.read import BlockRequest, read_block, read_texts
+from replay.engine.outcome import SERVED
 from replay.policies.base import Evaluator, Policy, Stage, needs_of
 from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
+from replay.runs.example_set import ExampleSet
+from replay.runs.gathered import Gathered
 from replay.runs.learning import fit_policies
 from replay.runs.lookahead import check_rules
+from replay.runs.outcome_columns import number_columns
+from replay.runs.store import ServedOutcomes
+from replay.runs.versions import Acting, Reported, Versions
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, require_known, suggest
 from toolkit.log import TAKES, AnyLog, collect
 
+MOST_ANSWERS = 5
+"""Answers of a mean that its ending names."""
+
 
 @dataclass(frozen=True)
 class Explanation:
-    """`header`: question, gold, policy. `stages`: its parts, step by step. `ending`: the result and why it ended."""
+    """`header`: question, gold, policy. `stages`: its parts, step by step. `ending`: the result and why it ended.
+
+    `outcomes`: the row that a run would have in its outcomes; none where the example is partial for the policy. Of a
+    policy that intervenes on some of all examples of a run, the row where it does, then that where it does not. `texts`
+    (of, sample, trace_id, text): of the traces that it looked at, where they were asked for.
+    """
 
     header: tuple[str, ...]
     stages: tuple[Stage, ...]
     ending: str
+    outcomes: pl.DataFrame
+    texts: pl.DataFrame | None = None
 
     @property
     def steps(self) -> pl.DataFrame:
@@ -49,8 +64,10 @@ def explain(
     *,
     rules: str | Path | Iterable[type] | None = None,
     repetition: int = 0,
+    texts: bool = False,
 ) -> Explanation:
-    """Walk one example under one policy. `repetition` picks the random order shown where there are several.
+    """Walk one example under one policy. `repetition` picks the random order shown where there are several; `texts`
+    adds what the model wrote.
 
     Raises ThinkbackError when the log has no such example, or the file no such policy.
     """
@@ -69,9 +86,7 @@ def explain(
         raise ThinkbackError(f"the log has no example `{example}`; {suggest(example, known['example_id'])}")
     block = read_block(log, row, BlockRequest(needs, file.measure, file.prices))
     check_rules(block, [chosen])
-    evaluator = Evaluator(block, [chosen])
-    outcome = evaluator.outcome(chosen)
-    stages = tuple(chosen.explain(evaluator, repetition))
+    stages = tuple(chosen.explain(Evaluator(block, [chosen]), repetition))
     marked = ("simulated log: a model's numbers, not a system's",) if log.simulated else ()
     diagnostic = f", diagnostic: {chosen.diagnostic}" if chosen.diagnostic else ""
     header = (
@@ -80,21 +95,80 @@ def explain(
         f"gold      {row['gold'][0] if row['gold'][0] is not None else '-'}",
         f"policy    {chosen.name} ({chosen.kind}{diagnostic})",
     )
-    return Explanation((*header, *marked), stages, _ending(block.vocabulary, chosen, outcome))
+    ending, outcomes = _ended(block, chosen, file.prices is not None)
+    written = _texts(stages, read_texts(log, example, needs)) if texts else None
+    return Explanation((*header, *marked), stages, ending, outcomes, written)
 
 
-def _ending(vocabulary: pl.Series, policy: Policy, outcome: Outcome) -> str:
-    if outcome.reason[0] != SERVED:
-        return f"partial, so left out of a run: {outcome.reasons[outcome.reason[0]]}"
-    costs = by_name(outcome.costs[0])
-    total = costs["total_tokens"]
-    paid = f"{costs['traces']:g} traces, {costs['verifications']:g} verifications"
-    paid += f", {total:,.0f} tokens" if not np.isnan(total) else ", tokens not logged"
-    right = outcome.correct[0]
-    judged = "unjudged" if np.isnan(right) else {0.0: "wrong", 1.0: "right"}.get(float(right), f"right {right:.1%}")
-    if int(outcome.rows[0]) > 1:
-        return f"mean over {int(outcome.rows[0])} rows: {judged}; {paid}"
-    word = int(predicted(outcome)[0])
-    answer = vocabulary[word] if word >= 0 else "none"
-    ending = ENDINGS[outcome.ending[0]] if outcome.ending[0] != MIXED else "mixed"
-    return f"{ending}: {policy.ending(ending)}; answer {answer} ({judged}); {paid}"
+def _ended(block: LogBlock, policy: Policy, priced: bool) -> tuple[str, pl.DataFrame]:
+    """The ending in words, and the rows of outcomes that it tells."""
+    if policy.ranking is None:
+        return _one_ending(block, policy, priced, on=False)
+    (acts, first), (keeps, second) = (_one_ending(block, policy, priced, on=on) for on in (True, False))
+    if first.is_empty():
+        return acts, first
+    return f"{policy.ending('')}; where it does: {acts}; where it does not: {keeps}", pl.concat([first, second])
+
+
+def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tuple[str, pl.DataFrame]:
+    """The same of one outcome: `on`, of a policy that ranks all examples of a run, where it intervenes on this one."""
+    evaluator = Evaluator(block, [policy], frozenset([policy.name] if on else []))
+    outcome = evaluator.outcome(policy)
+    frame = _outcome_row(block, policy, priced, on, bool(outcome.reason[0] == SERVED))
+    if frame.is_empty():
+        return f"partial, so left out of a run: {outcome.reasons[outcome.reason[0]]}", frame
+    row = frame.row(0, named=True)
+    rows = int(outcome.rows[0])
+    if rows > 1:
+        told = [f"mean over {rows} {policy.rows_of(evaluator)}: {_judged(row)}", _answers(row["answers"])]
+    else:
+        why = [] if policy.ranking is not None else [f"{row['ending']}: {policy.why(evaluator, row['ending'])}"]
+        told = [*why, f"answer {_answer(row['answer'])} ({_judged(row)})"]
+    return "; ".join([*told, _paid(row)]), frame
+
+
+def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, served: bool) -> pl.DataFrame:
+    """The row that a run has in its outcomes; none where the example is partial."""
+    gathered = Gathered(Versions.of([policy]), number_columns([policy], priced))
+    gathered.add(block)
+    acts = Acting(np.zeros(1), True, float(on))  # 0 < 1: it acts
+    reported = Reported((policy,), gathered.versions.places, {0: (acts, None)})
+    outcomes = ServedOutcomes(gathered, reported, ExampleSet(block.examples, None), np.array([served]))
+    return pl.concat([outcomes.empty(), *outcomes.frames()])
+
+
+def _judged(row: Mapping[str, Any]) -> str:
+    right = row["correct"]
+    return "unjudged" if right is None else {0.0: "wrong", 1.0: "right"}.get(right, f"right {right:.1%}")
+
+
+def _answer(answer: str | None) -> str:
+    return "none" if answer is None else answer
+
+
+def _answers(answers: list[dict[str, Any]]) -> str:
+    named = ", ".join(f"{_answer(one['answer'])} {one['share']:.1%}" for one in answers[:MOST_ANSWERS])
+    return f"answers {named}" + (", …" if len(answers) > MOST_ANSWERS else "")
+
+
+def _paid(row: Mapping[str, Any]) -> str:
+    counts = ", ".join(_count(row[name], name.removesuffix("s")) for name in ("traces", "verifications"))
+    if row["total_tokens"] is not None:
+        return f"{counts}, {_count(row['total_tokens'], 'token', ',.0f')}"
+    written = row["completion_tokens"]
+    known = "" if written is None else f", {_count(written, 'completion token', ',.0f')}"
+    return f"{counts}{known}, total tokens not logged"
+
+
+def _count(number: float, what: str, form: str = "g") -> str:
+    shown = f"{number:{form}}"
+    return f"{shown} {what}" + ("" if shown == "1" else "s")
+
+
+def _texts(stages: Iterable[Stage], logged: pl.DataFrame) -> pl.DataFrame:
+    """The texts of the traces that stages looked at, each once, in their order."""
+    seen = list(dict.fromkeys(trace for stage in stages for trace in stage.traces))
+    wanted = pl.DataFrame(seen, schema={"of": pl.String, "sample": pl.Int64}, orient="row")
+    return wanted.join(
+        logged, left_on=["of", "sample"], right_on=["slice", "sample"], how="left", maintain_order="left"
+    )

@@ -87,6 +87,7 @@ class Judge:
     outcomes: Outcomes
     policies: tuple[PolicyRecord, ...]
     metric: str
+    cost: str | None
     baseline: str | None
     columns: tuple[OutcomeColumn, ...]
     settings: Settings
@@ -105,6 +106,7 @@ class Judge:
             baseline=self.baseline,
             leaders=[policy.name for policy in self.policies if not policy.diagnostic],
             metric=self.metric,
+            cost=self.cost,
             columns=self.columns,
             settings=self.settings,
         )

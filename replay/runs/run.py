@@ -26,8 +26,8 @@ from replay.runs.result import Result
 from replay.runs.reuse import check_reuse
 from replay.runs.served import Served, serve
 from toolkit.arguments import checks_arguments
-from toolkit.columns import OutcomeColumn, metric_column, with_columns
-from toolkit.errors import ThinkbackError, argument, listed, require_known
+from toolkit.columns import cost_named, costs_called, metric_column, with_columns
+from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
 from toolkit.log import TAKES, AnyLog, Log, calls_left_out, collect
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, settings_of
@@ -44,6 +44,7 @@ MOST_GROUPS = 500
     by="a column of examples, or a list of them",
     metric="the name of a metric",
     measure="the name of a column of traces",
+    cost="the name of a cost",
     rules=RULES,
 )
 def run(
@@ -61,6 +62,7 @@ def run(
     strict: bool = False,
     metric: str = ACCURACY,
     metrics: Metric | Iterable[Metric] = (),
+    cost: str | None = None,
     measure: str | None = None,
     rules: str | Path | Iterable[type] | None = None,
     kw: float | None = None,
@@ -71,11 +73,12 @@ def run(
 
     `log` is a log, its address or its tables as frames; `policies` a TOML file, a TOML text or policies built in
     Python. `baseline` names the policy of the paired differences; `where` is an SQL condition on the columns of
-    `examples`; `by` names columns of `examples` whose groups are summarised too; `metric` is what ranks; `metrics` are
-    metrics of one's own; `measure` is another column of traces (0 to 1) in place of `correct`; `rules` a file or
-    classes with stopping rules and selects of one's own. `settings` are those of the intervals, or some of them are
-    given by keyword (`seed`, `resamples`, `level`, `method`, `kw`, `eur_per_kwh`; by default those of `Settings()`).
-    `block_examples` is how many examples are read at once; no result depends on it.
+    `examples`; `by` names columns of `examples` whose groups are summarised too; `metric` is what ranks, and among
+    equals the `cost`, by default tokens where they are logged; `metrics` are metrics of one's own; `measure` is another
+    column of traces (0 to 1) in place of `correct`; `rules` a file or classes with stopping rules and selects of one's
+    own. `settings` are those of the intervals, or some of them are given by keyword (`seed`, `resamples`, `level`,
+    `method`, `kw`, `eur_per_kwh`; by default those of `Settings()`). `block_examples` is how many examples are read at
+    once; no result depends on it.
 
     Raises ThinkbackError for anything wrong with the log, the policies or the settings.
     """
@@ -89,22 +92,24 @@ def run(
     by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
     own_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
     chosen, examples, reused = _prepared(log, contents, file, measure, where, by)
+    if cost is not None:
+        cost = cost_named(cost, with_columns(columns_of(chosen))).called
     plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
     served = _served(plan, chosen, strict, baseline)
     coverage = served.coverage
     records = tuple(map(policy_record, served.policies))
     columns = with_columns(columns_of(served.policies))
     columns = with_columns(own_columns(metrics, columns), columns)
-    judge = Judge(served.outcomes, records, metric, baseline, columns, settings)
+    judge = Judge(served.outcomes, records, metric, cost, baseline, columns, settings)
     statistics = judge.summary()
-    _check_ranked(statistics, metric, columns, measure, log.address)
+    _check_ranked(statistics, judge, measure, log.address)
     kept = examples.frame.filter(coverage.keep)
     groups = {group: judge.summary(ids) for group, ids in _groups(kept, by)}
     thresholds, bands = sweep_tables(served.sweeps, coverage.excluded, settings)
     warned = tuple(note("log", text) for text in log.warnings)
     failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
     notes = (*warned, *failed, *reused, *coverage.notes(len(examples.frame)), *statistics.notes)
-    ranked: dict[str, Any] = {"metric": metric, "measure": plan.measure or "correct"}
+    ranked: dict[str, Any] = {"metric": metric, "cost": cost, "measure": plan.measure or "correct"}
     ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
     asked = {"baseline": baseline, "where": where, "by": list(by), **ranked}
     return Result(
@@ -124,22 +129,23 @@ def run(
     )
 
 
-def _check_ranked(
-    statistics: Summary, metric: str, columns: Sequence[OutcomeColumn], measure: str | None, address: str
-) -> None:
-    """Raise where no policy has a value of the metric that ranks."""
+def _check_ranked(statistics: Summary, judge: Judge, measure: str | None, address: str) -> None:
+    """Raise where no policy has a value of the metric that ranks, or of the cost."""
     known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
-    if metric in known:
-        return
-    qualities = [name for name in known if metric_column(name, columns).quality]
-    others = f"; the run can be ranked by {listed(qualities)}" if qualities else ""
-    unjudged = (
-        f"no example is judged (`{measure or 'correct'}` of traces is null on all that are compared), so nothing "
-        "can be ranked by accuracy; import the log with gold answers, or set `measure` (of `replay` or of the "
-        "policy file) to another column"
-    )
-    lacking = unjudged if metric == ACCURACY else f"no policy has a value of `{metric}`"
-    raise ThinkbackError(f"{address}: {lacking}{others}")
+    metric, cost, columns = judge.metric, judge.cost, judge.columns
+    if metric not in known:
+        qualities = [name for name in known if metric_column(name, columns).quality]
+        others = f"; the run can be ranked by {listed(qualities)}" if qualities else ""
+        unjudged = (
+            f"no example is judged (`{measure or 'correct'}` of traces is null on all that are compared), so nothing "
+            "can be ranked by accuracy; import the log with gold answers, or set `measure` (of `replay` or of the "
+            "policy file) to another column"
+        )
+        lacking = unjudged if metric == ACCURACY else f"no policy has a value of `{metric}`"
+        raise ThinkbackError(f"{address}: {lacking}{others}")
+    if cost is not None and cost_named(cost, columns).metric not in known:
+        there = [column for column in columns if column.metric in known]
+        raise ThinkbackError(f"{address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
 
 
 def _prepared(

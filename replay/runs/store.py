@@ -121,6 +121,10 @@ class ServedOutcomes:
                 yield ServedPiece(block, self.reported, self.examples.labels, first, here)
             first += len(block)
 
+    def empty(self) -> pl.DataFrame:
+        """The table without rows."""
+        return pl.DataFrame(schema=KEYS | dict.fromkeys(self.gathered.numbers, pl.Float64))
+
     def frames(self) -> Iterator[pl.DataFrame]:
         """The table, chunk by chunk."""
         names = pl.Series([policy.name for policy in self.reported.policies], dtype=pl.String)
@@ -136,7 +140,7 @@ class ServedOutcomes:
                 "answers": lists,
                 "ending": words_of(piece.values(ENDING, everyone, 0, piece.size), pl.Series(ENDINGS)),
             } | {name: pl.Series(values, nan_to_null=True) for name, values in every.items()}
-            yield pl.DataFrame(made, schema=KEYS | dict.fromkeys(self.gathered.numbers, pl.Float64))
+            yield pl.DataFrame(made, schema=self.empty().schema)
 
     def write(self, path: Path) -> None:
         """The table as a Parquet file."""

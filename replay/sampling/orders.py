@@ -87,7 +87,8 @@ class WalkSteps:
     reveal one; `limit` (E,): the last step. `generated` (E, S + 1): traces generated when the walk ends in step 0 to S;
     None: one a step. `final` (E,): traces generated when no rule ends it. `unread` (E,): first step whose choice reads
     a feature that is null; None: no feature is read. `seconds`: wall-clock that the order itself took, None: nothing
-    worth telling. `weights` (E, S, d): a surrogate's after each step, if they are kept.
+    worth telling. If they are kept, `weights` (E, S, d): a surrogate's after each step, `predicted` (E, S): what it
+    picked each step's trace by.
     """
 
     at: np.ndarray
@@ -98,6 +99,7 @@ class WalkSteps:
     unread: np.ndarray | None = None
     seconds: float | None = None
     weights: np.ndarray | None = None
+    predicted: np.ndarray | None = None
 
 
 class Order(ABC):
@@ -142,7 +144,7 @@ class Order(ABC):
         """The steps of the walk."""
 
     def weighed(self, traces: GeneratedTraces) -> WalkSteps:
-        """The steps with the weights after each."""
+        """The steps with the weights after each, and what each was picked by."""
         return self.steps(traces)
 
 

@@ -35,6 +35,25 @@ class Walked(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Compared:
+    """What a rule compares after each step, (E, S) each: the name of a statistic, its value, and the value to reach.
+
+    The value is NaN where the rule is not looked at. The rule holds where the value reaches the threshold, but for the
+    rounding that it allows.
+    """
+
+    statistic: np.ndarray
+    value: np.ndarray
+    threshold: np.ndarray
+
+    @classmethod
+    def one(cls, statistic: str, value: np.ndarray, threshold: float) -> Compared:
+        """One statistic and one threshold throughout; a value that is not finite is not known."""
+        known = np.where(np.isfinite(value), value, np.nan)
+        return cls(np.full(value.shape, statistic, dtype=object), known, np.full(value.shape, float(threshold)))
+
+
 class StopRule(ABC):
     """A stopping rule: a frozen dataclass whose fields are its parameters."""
 
@@ -79,8 +98,8 @@ class StopRule(ABC):
         settings = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {"rule": self.name} | settings
 
-    def compared(self, seen: Prefix) -> tuple[np.ndarray, float] | None:
-        """The statistic (E, S) that the rule compares, and its threshold; None where it has no such."""
+    def compared(self, seen: Prefix) -> Compared | None:
+        """What the rule compares with what, for explanations; None where it compares no number."""
         return None
 
     @property
@@ -130,9 +149,9 @@ class CrossingRule(StopRule):
         """Wherever the statistic reaches the threshold: bool (E, S)."""
         return self.strength(seen) >= self.threshold
 
-    def compared(self, seen: Prefix) -> tuple[np.ndarray, float]:
-        """The statistic and the threshold."""
-        return self.strength(seen), self.threshold
+    def compared(self, seen: Prefix) -> Compared:
+        """The statistic and the threshold, under the name of the parameter that is to be reached."""
+        return Compared.one(self.reached, self.strength(seen), float(getattr(self, self.reached)))
 
     def stop(self, walk: Walked, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         """The first crossing."""
@@ -229,6 +248,17 @@ class Margin(CrossingRule):
         lead = np.where(seen.verified_answers > 1, seen.lead, alone)
         return np.where(seen.verified >= self.min_valid, lead, -np.inf)
 
+    def compared(self, seen: Prefix) -> Compared:
+        """The lead; before there is one, or while it is too early for it, how many are verified."""
+        alone = seen.verified_answers <= 1
+        waits = alone | (seen.verified < self.min_valid)
+        least = np.where(alone, max(self.min_valid, self.single_label), self.min_valid)
+        return Compared(
+            np.where(waits, "verified", "lead").astype(object),
+            np.where(waits, seen.verified, seen.lead),
+            np.where(waits, least, self.margin),
+        )
+
 
 @dataclass(frozen=True)
 class Agreement(CrossingRule):
@@ -264,6 +294,10 @@ class Window(StopRule):
     def holds(self, seen: Prefix) -> np.ndarray:
         """At the end of each block of `size` traces that agree."""
         return (seen.traces % self.size == 0) & (seen.run >= self.size)
+
+    def compared(self, seen: Prefix) -> Compared:
+        """The run of equal answers, at the end of each block."""
+        return Compared.one("run", np.where(seen.traces % self.size == 0, seen.run, np.nan), self.size)
 
 
 @lru_cache(maxsize=65_536)

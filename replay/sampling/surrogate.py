@@ -61,7 +61,7 @@ class Surrogate(Order):
         return (*self.features, *STATE)
 
     def weighed(self, traces: GeneratedTraces) -> WalkSteps:
-        """The same steps; the weights are kept."""
+        """The same steps; the weights are kept, and the predictions by which traces were picked."""
         return pick(traces.code, traces.score, traces.features, traces.count, self, keep_weights=True)
 
 
@@ -83,9 +83,9 @@ def pick(
         _walk(code[rows], score[rows], features[:, rows], generated[rows], settings, keep_weights)
         for rows in (slice(i, i + TOGETHER) for i in range(0, max(len(code), 1), TOGETHER))
     ]
-    at, count, shown, final, unread, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    at, count, shown, final, unread, *learnt = (np.concatenate(column) for column in zip(*parts, strict=True))
     limit, seconds = count + (1 if settings.lazy else 0), time.perf_counter() - start
-    return WalkSteps(at, count, limit, shown, final, unread, seconds, weights if keep_weights else None)
+    return WalkSteps(at, count, limit, shown, final, unread, seconds, *(learnt if keep_weights else ()))
 
 
 def _walk(
@@ -96,7 +96,7 @@ def _walk(
     settings: Surrogate,
     keep_weights: bool,
 ) -> tuple[np.ndarray, ...]:
-    """The arrays of `WalkSteps` but `limit`, and the weights, of examples that are advanced together."""
+    """The arrays of `WalkSteps` but `limit`, with weights and predictions, of examples that are advanced together."""
     state = _State(code, score, features, settings)
     examples, traces = code.shape
     at = np.zeros((traces + 1, examples), dtype=np.int32)
@@ -104,6 +104,7 @@ def _walk(
     count = np.zeros(examples, dtype=np.int32)
     unread = np.full(examples, NEVER, dtype=np.int32)
     kept = np.zeros((traces + 1, state.size, examples)) if keep_weights else None
+    predicted = np.full((traces + 1 if keep_weights else 0, examples), np.nan)
     lazy = settings.lazy
     now = generated.astype(np.int32)
     if lazy:  # until enough traces are valid, or the cap
@@ -123,6 +124,8 @@ def _walk(
                 blind = (open_ & state.null[: state.top]).any(axis=0) & going
                 unread = np.where(blind & (unread == NEVER), step + 1, unread)
             at[step] = np.where(going, state.best(), at[step])
+            if kept is not None:
+                predicted[step] = np.where(going, state.highest, np.nan)
             state.learn(at[step], going)
             count += going
         shown[step + 1] = now
@@ -131,7 +134,7 @@ def _walk(
         if lazy and step > 0:
             now = np.where(going, now + 1, now)
     weights = np.zeros(0) if kept is None else np.moveaxis(kept, (0, 1, 2), (1, 2, 0))
-    return at.T, count, shown.T, now, unread, weights
+    return at.T, count, shown.T, now, unread, weights, predicted.T
 
 
 class _State:
@@ -167,6 +170,7 @@ class _State:
         self.phi = np.ones((self.size, examples))
         self.label_score = np.full(self.votes.size, UNSEEN)
         self.grid = np.empty((traces, examples))
+        self.highest = np.zeros(examples)  # what the last pick was picked by
 
     def reveal(self, now: np.ndarray) -> None:
         """Add the traces up to `now` (E,) that are not there yet."""
@@ -192,7 +196,9 @@ class _State:
             if self.settings.bonus:
                 predicted += self.settings.bonus * np.sqrt(self._spread())
         predicted[~self.open[: self.top]] = -np.inf
-        return predicted.argmax(axis=0)
+        picked = predicted.argmax(axis=0)
+        self.highest = predicted[picked, self.rows]
+        return picked
 
     def learn(self, at: np.ndarray, on: np.ndarray) -> None:
         """Observe the score of trace `at` (E,) where `on` (E,)."""

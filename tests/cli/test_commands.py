@@ -15,7 +15,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from toolkit.log import open_log
+from generate.simulation.grid import simulate
+from toolkit.log import open_log, write_log
 from toolkit.show import SIMULATED
 
 FILES = {
@@ -260,6 +261,19 @@ def test_explain(thinkback: Callable, log: Path, policies: Path) -> None:
     assert "stop early[stop.margin=0.1]" in result.stdout
     assert "score" in result.stdout
     assert result.stdout.splitlines()[-1].startswith(("rule", "cap"))
+
+
+def test_explain_prints_texts_harmlessly(thinkback: Callable, tmp_path: Path, policies: Path) -> None:
+    simulate(tmp_path / "log", examples=3, traces=4, labels=3, seed=3, name="texts")
+    traces = pl.read_parquet(tmp_path / "log" / "traces" / "*.parquet")
+    tables = {name: pl.read_parquet(tmp_path / "log" / name / "*.parquet") for name in ("examples", "verifications")}
+    tables["traces"] = traces.with_columns(text=pl.lit("first\n\x1b[2Jrule: forged"))
+    write_log(tmp_path / "new", name="texts", tables=tables)
+    asked = ("--policies", policies, "--policy", "vote", "--example", "sim3-000000001")
+    assert "text of" not in thinkback("explain", tmp_path / "new", *asked).stdout
+    told = thinkback("explain", tmp_path / "new", *asked, "--texts").stdout
+    for sample in range(4):
+        assert f"text of `n4` {sample}\n    first\n    \\x1b[2Jrule: forged\n" in told
 
 
 def test_simulate_says_what_it_wrote(thinkback: Callable, tmp_path: Path) -> None:

@@ -407,3 +407,24 @@ def test_seconds_of_the_surrogate_are_told(log: Log) -> None:
     told = result.provenance["surrogate_s_per_example"]
     assert list(told) == ["s"]
     assert 0 < told["s"] < 1
+
+
+def test_explanations_show_what_is_learnt(log: Log) -> None:
+    """The prediction set is that of the run, and scores are shown as calibration and surrogate read them."""
+    sets = sample("sets", conformal=Conformal(0.2, DEV, abstain=True))
+    calibrated = sample("calibrated", calibration=Calibration("platt", DEV))
+    fitted = surrogate("fitted", prior=Prior("linear", DEV))
+    outcomes = replay.run(log, [sets, calibrated, fitted], where=TEST, resamples=2).outcomes
+    for row in outcomes.filter(policy="sets").head(3).to_dicts():
+        told = replay.explain(log, sets, "sets", row["example_id"])
+        stage = told.stages[-1]
+        assert (stage.title, stage.rows["in set"].sum()) == ("the prediction set", row["set_size"])
+        assert told.outcomes.to_dicts() == [row]
+        assert stage.ending.endswith("does not answer") == (row["answered"] == 0)
+    example = row["example_id"]
+    steps = replay.explain(log, calibrated, "calibrated", example).steps
+    assert steps["calibrated"].is_between(0, 1).all()
+    assert (steps["score"] != steps["calibrated"]).all()
+    predicted = replay.explain(log, fitted, "fitted", example).steps["predicted"]
+    assert predicted[0] is None  # step 0 generates
+    assert predicted[1:].is_between(0, 1).all()

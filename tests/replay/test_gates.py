@@ -89,6 +89,21 @@ def test_a_frozen_gate_is_reported_on_the_test_split(log: Path, gate: Path) -> N
     assert np.mean([row["choose_verify"] for row in rows]) == pytest.approx(own["intervention_rate"])
 
 
+def test_an_explanation_shows_what_a_gate_file_reads(log: Path, gate: Path) -> None:
+    row = replay.run(log, policy(gate), where=TEST, resamples=2).outcomes.row(0, named=True)
+    told = replay.explain(log, policy(gate), "gated", row["example_id"])
+    stages = {stage.title: stage.rows for stage in told.stages}
+    (read,) = stages["the gate"].to_dicts()
+    inputs = stages[f"what gate file `{gate}` reads"]
+    document = json.loads(gate.read_text())
+    assert (read["threshold"], read["fires"]) == (document["threshold"], "at least")
+    model = document["model"]
+    values = (inputs["value"].to_numpy() - model["centre"]) / model["scale"]
+    assert read["value"] == pytest.approx(1 / (1 + np.exp(-(values @ model["coefficients"] + model["intercept"]))))
+    assert read["holds"] == bool(row["intervened"])
+    assert stages["what `gated` paid"]["total_tokens"][-1] == pytest.approx(row["total_tokens"])
+
+
 def test_reporting_on_what_was_used_is_refused_with_a_count_and_three_examples(log: Path, gate: Path) -> None:
     with pytest.raises(ThinkbackError, match=r"tuned on 630 of 900 examples \(`q000000`, `q000001`, `q000002`\)"):
         replay.run(log, policy(gate), resamples=50)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolkit.errors import ThinkbackError
 from toolkit.notes import Note, note, warning
 from toolkit.show import PolicyRow, RankedInput, frontier_figure, frontier_points, pareto_front, rank, ranked_table
 from toolkit.stats import OutcomeBlock, Settings, summarise
@@ -344,3 +345,92 @@ def test_sentences_are_for_people_alone(monkeypatch: pytest.MonkeyPatch) -> None
     )
     assert len(theirs.below) == len(ours.below)
     assert theirs.csv() == ours.csv()
+
+
+def with_metric(results: RankedInput, metric: str, values: dict[str, float]) -> RankedInput:
+    """The same run with another metric of some policies."""
+    rows = [(name, metric, value, value, value, 200, "percentile") for name, value in values.items()]
+    more = pl.DataFrame(rows, schema=results.summary.schema, orient="row")
+    return replace(results, summary=pl.concat([results.summary, more]))
+
+
+def test_the_cost_that_is_asked_for_is_shown_and_spans_the_front(results: RankedInput) -> None:
+    seconds = {"best of 4": 1.0, "vote": 2.0, "first": 3.0, "stop[margin=0.1]": 4.0, "stop[margin=0.2]": 5.0}
+    timed = replace(with_metric(results, "latency_s", seconds), by_cost="seconds")
+    assert timed.cost.name == "latency_s"
+    # best of 4 is 1.0 s at .70; only stop .2 at .705 is better
+    assert [name for name, row in by_name(timed).items() if row.on_front] == ["stop[margin=0.2]", "best of 4"]
+    assert "Pareto ●: no other policy has at least this accuracy for fewer seconds." in ranked_table(timed).below
+    assert {point.name: point.cost for point in frontier_points(timed)} == seconds  # the diagnostic has none
+    figure = frontier_figure(timed)
+    assert figure is not None
+    assert [axes.get_xlabel() for axes in figure.axes] == ["seconds per example"]
+
+
+@pytest.mark.parametrize("name", ["€", "cost_eur"])
+def test_euros_are_shown_and_drawn_per_thousand(results: RankedInput, name: str) -> None:
+    priced = replace(results, by_cost=name)
+    assert {row.on_front for row in rank(priced)} == {row.on_front for row in rank(results)}  # tokens / 10⁷
+    assert "Pareto ●: no other policy has at least this accuracy at a lower €/1,000." in ranked_table(priced).below
+    assert next(p.cost for p in frontier_points(priced) if p.name == "vote") == pytest.approx(0.12)
+    figure = frontier_figure(priced)
+    assert figure is not None
+    assert [axes.get_xlabel() for axes in figure.axes] == ["€ per 1,000 examples"]
+
+
+def test_small_costs_are_told_apart(results: RankedInput) -> None:
+    tiny = with_metric(results, "device_s", {"first": 2e-10, "vote": 1e-10})
+    assert [name for name, row in by_name(replace(tiny, by_cost="device_s")).items() if row.on_front] == ["vote"]
+
+
+def test_a_cost_without_a_heading_can_be_asked_for(results: RankedInput) -> None:
+    made = replace(with_metric(results, "rounds", {"vote": 1.5}), by_cost="rounds")
+    assert "rounds" in [column.name for column in ranked_table(made).columns]
+    assert "rounds" not in [column.name for column in ranked_table(results).columns]
+
+
+def test_an_unknown_cost_is_named_with_the_nearest(results: RankedInput) -> None:
+    with pytest.raises(ThinkbackError, match="no cost is called `token`; did you mean `tokens`"):
+        ranked_table(replace(results, by_cost="token"))
+
+
+def test_operations_say_what_they_are(results: RankedInput) -> None:
+    counted = with_metric(results, "operations", dict.fromkeys(["vote", "first"], 4.0))
+    assert (
+        "operations: traces generated and verifications made."
+        in ranked_table(replace(counted, by_cost="operations")).below
+    )
+    assert not any(note.startswith("operations") for note in ranked_table(counted).below)
+
+
+def test_completion_tokens_stand_for_tokens_that_nobody_has(results: RankedInput) -> None:
+    names = ["best of 4", "vote", "first", "stop[margin=0.1]", "stop[margin=0.2]", "any of 4"]
+    written = with_metric(results, "completion_tokens", {name: 10.0 * i for i, name in enumerate(names)})
+    headings = [column.name for column in ranked_table(written).columns]
+    assert (written.cost.name, "completion tokens" in headings) == ("total_tokens", False)
+    nowhere = replace(written, summary=written.summary.filter(pl.col("metric") != "total_tokens"))
+    table = ranked_table(nowhere)
+    assert nowhere.cost.name == "completion_tokens"
+    assert [column.name for column in table.columns][3:5] == ["completion tokens", "calls"]
+    assert "Pareto ●: no other policy has at least this accuracy for fewer completion tokens." in table.below
+    assert any(note.startswith("completion tokens: those that traces wrote") for note in table.below)
+    figure = frontier_figure(nowhere)
+    assert figure is not None
+    assert [axes.get_xlabel() for axes in figure.axes] == ["completion tokens per example"]
+    # of one policy alone they do not rank, but are shown in place of a column of dashes
+    one = replace(nowhere, summary=nowhere.summary.filter((metric_is("completion_tokens") & is_first()).not_()))
+    assert one.cost.name == "calls"
+    assert [column.name for column in ranked_table(one).columns][3:5] == ["completion tokens", "calls"]
+
+
+def metric_is(metric: str) -> pl.Expr:
+    return pl.col("metric") == metric
+
+
+def is_first() -> pl.Expr:
+    return pl.col("policy") == "first"
+
+
+def test_traces_have_a_column_where_they_are_known(results: RankedInput) -> None:
+    made = with_metric(results, "traces", {"vote": 4.0})
+    assert [c.name for c in ranked_table(made).columns][3:6] == ["tokens", "calls", "traces"]

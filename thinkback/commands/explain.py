@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thinkback import options
 from thinkback.options import option
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from toolkit.show import Table
+
+LEAST = ("calls", "completion_tokens", "operations", "verifications", "traces", "second_votes", "votes", "lead")
+"""Columns of steps that a narrow terminal drops, the first first."""
 
 
 def explain(
@@ -18,6 +27,9 @@ def explain(
     repetition: Annotated[
         int, typer.Option("--repetition", min=0, help="Which of several random orders to show, from 0.")
     ] = 0,
+    texts: Annotated[
+        bool, typer.Option("--texts", help="Print the texts of the traces that it looked at, too.")
+    ] = False,
     rules: options.Rules = None,
 ) -> None:
     """Follow one policy on one example.
@@ -26,16 +38,38 @@ def explain(
     """
     from replay.runs.explain import explain as walk
     from thinkback import console
-    from toolkit.show import table_of
 
-    explained = walk(log, policies, policy, example, rules=rules, repetition=repetition)
+    explained = walk(log, policies, policy, example, rules=rules, repetition=repetition, texts=texts)
     for line in explained.header:
         console.say(line)
     console.say()
     for stage in explained.stages:
-        known = [column.name for column in stage.rows if stage.rows.is_empty() or column.null_count() < len(column)]
-        console.show(table_of(stage.rows.select(known), stage.title))
+        console.show(_table(stage.rows, stage.title))
         if stage.ending:
             console.say(stage.ending)
         console.say()
+    if explained.texts is not None:
+        _say_texts(explained.texts)
     console.say(explained.ending)
+
+
+def _table(rows: pl.DataFrame, title: str) -> Table:
+    """A stage's rows, without columns of nulls; what a narrow terminal can spare may be dropped."""
+    from toolkit.show import table_of
+
+    known = [column.name for column in rows if rows.is_empty() or column.null_count() < len(column)]
+    spared = LEAST if "total_tokens" in known else [name for name in LEAST if name != "completion_tokens"]
+    drop = {name: len(spared) - place for place, name in enumerate(spared)}
+    table = table_of(rows.select(known), title)
+    return replace(table, columns=tuple(replace(one, drop=drop.get(one.name, 0)) for one in table.columns))
+
+
+def _say_texts(texts: pl.DataFrame) -> None:
+    """Each text under its trace, line by line and set in, so that nothing in it looks like the rest of the output."""
+    from thinkback import console
+
+    for row in texts.iter_rows(named=True):
+        console.say(f"text of `{row['of']}` {row['sample']}" + ("" if row["text"] is not None else ": not logged"))
+        for line in (row["text"] or "").split("\n"):
+            console.say(f"    {line}")
+    console.say()

@@ -51,6 +51,10 @@ def replay(
     metric: Annotated[
         str, typer.Option("--metric", metavar="NAME", help="Quality that ranks: accuracy, macro_f1, recall_5 …")
     ] = "accuracy",
+    cost: Annotated[
+        str | None,
+        option("--cost", "Cost of table and figure: tokens, completion tokens, calls, operations, seconds, €.", "NAME"),
+    ] = None,
     measure: Annotated[
         str | None, option("--measure", "Column of traces (0 to 1) in place of `correct`.", "NAME")
     ] = None,
@@ -86,6 +90,7 @@ def replay(
         method=method.value,
         strict=strict,
         metric=metric,
+        cost=cost,
         measure=measure,
         rules=rules,
         kw=kw,
@@ -133,6 +138,7 @@ def _ranked(result: Result, margin: float | None) -> RankedInput:
         n=result.statistics.n,
         title=f"Policies on {made['log']['name']}, ranked by {metric_column(made['metric'], columns).label}",
         metric=made["metric"],
+        by_cost=made["cost"],
         baseline=result.baseline,
         leader=result.leader,
         margin=margin,

@@ -50,6 +50,7 @@ class RankedInput:
     n: int  # examples compared
     title: str = ""
     metric: str = "accuracy"  # what ranks: a metric whose column is a quality
+    by_cost: str | None = None  # the cost that tables and figure show, by name; None: the first that is known
     baseline: str | None = None
     leader: str | None = None
     margin: float | None = None
@@ -72,11 +73,15 @@ class RankedInput:
 
     @cached_property
     def cost(self) -> OutcomeColumn:
-        """What the Pareto front measures: tokens; where a policy's are not known, calls; else operations."""
+        """What the Pareto front measures: the cost asked for; else tokens; where a policy's are not known, calls or
+        operations. Raises ThinkbackError where no cost has the name asked for.
+        """
         real = {p.name for p in self.policies if not p.diagnostic} or {p.name for p in self.policies}
         known = self.summary.filter(pl.col("estimate").is_not_null()).group_by("metric").agg("policy")
         having = {metric: set(policies) for metric, policies in known.iter_rows()}
-        return cost_column(lambda name: real <= having.get(name, set()), self.columns)
+        return cost_column(
+            lambda name: real <= having.get(name, set()), lambda name: name in having, self.columns, self.by_cost
+        )
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ def rank(results: RankedInput) -> tuple[Ranked, ...]:
         (row["policy"], row["baseline"], row["metric"]): row["p_value"]
         for row in results.comparisons.iter_rows(named=True)
     }
-    metric, cost = results.metric, results.cost.name
+    metric, cost = results.metric, str(results.cost.metric)
     metrics = results.summary["metric"].unique().to_list()
     keys = [
         rank_key(results.worth(summary.get((policy.name, metric))), _estimate(summary.get((policy.name, cost))), i)
@@ -206,9 +211,9 @@ def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
         FrontierPoint(
             name=row.policy.name,
             sweep=row.policy.sweep or row.policy.name,
-            cost=row.cost.estimate,
-            cost_low=row.cost.low,
-            cost_high=row.cost.high,
+            cost=(cost := row.cost.times(results.cost.scale)).estimate,
+            cost_low=cost.low,
+            cost_high=cost.high,
             accuracy=row.quality.estimate,
             low=row.quality.low,
             high=row.quality.high,
@@ -231,7 +236,7 @@ def frontier_figure(results: RankedInput, title: str = "") -> Figure | None:
     return frontier(
         points,
         title=title or f"{results.quality.label.capitalize()} against cost",
-        cost=f"{results.cost.unit} per example",
+        cost=results.cost.on_axis,
         accuracy=results.quality.label,
         level=results.level,
         simulated=results.simulated,
@@ -302,11 +307,11 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]
         (TableColumn("policy"), lambda r: r.policy.name),
         (TableColumn(quality.heading, value, results.metric), lambda r: r.quality),
     ]
-    parts += [_mean(column) for column in sorted(means, key=lambda column: column.place) if column.cost]
+    parts += [_mean(column, results) for column in sorted(means, key=lambda column: column.place) if column.cost]
     if results.baseline is not None:
         parts.append((TableColumn("Δ points" if quality.share else "Δ", change, "difference"), lambda r: r.difference))
         parts.append((TableColumn("p", Number(4), "p_value", drop=5), lambda r: r.p_value))
-    parts += [_mean(column) for column in means if not column.cost]
+    parts += [_mean(column, results) for column in means if not column.cost]
     if results.margin is not None:
         tick = Tick("yes", "no")
         parts.append((TableColumn("not worse", tick, "not_worse"), lambda r: r.not_worse))
@@ -318,21 +323,32 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]
 
 def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ranked]) -> bool:
     """Whether a column of outcomes is shown beside the metric that ranks."""
+    if column == results.cost:
+        return True
     if not column.header or column.metric == results.metric:
         return False
-    values = [row.means.get(str(column.metric)) for row in ranked]
+
+    def known(one: OutcomeColumn) -> bool:
+        return any(row.means.get(str(one.metric)) is not None for row in ranked)
+
+    if column.stands_for:
+        return known(column) and not any(known(one) for one in results.columns if one.name == column.stands_for)
+    if any(known(one) for one in results.columns if one.stands_for == column.name) and not known(column):
+        return False  # another stands here in its place
     return {
         "always": True,
-        "known": any(value is not None for value in values),
-        "above 0": any(values),
-        "as cost": column == results.cost,
+        "known": known(column),
+        "above 0": any(row.means.get(str(column.metric)) for row in ranked),
+        "as cost": False,
     }[column.shown]
 
 
-def _mean(column: OutcomeColumn) -> MadeColumn:
+def _mean(column: OutcomeColumn, results: RankedInput) -> MadeColumn:
     metric = str(column.metric)
-    form = Number(1, scale=100) if column.share else Number(column.decimals, scale=column.scale)
-    drop = 0 if column.shown == "as cost" else column.place
+    decimals = column.decimals if column.header else column.precision
+    form = Number(1, scale=100) if column.share else Number(decimals, scale=column.scale)
+    asked = column == results.cost and results.by_cost is not None
+    drop = 0 if asked or column.shown == "as cost" else column.place
     return TableColumn(column.heading, form, metric, drop=drop), lambda row: row.means.get(metric)
 
 
@@ -381,8 +397,11 @@ def _explanations(
         told = f"the upper end of Δ is below {size}" if falling else f"the lower end of Δ is {above}"
         yield ColumnNote(f"not worse: {told}{' points' * share}.", ("not_worse",))
     most = "most" if falling else "least"
-    text = f"Pareto ●: no other policy has at {most} this {results.quality.label} for fewer {results.cost.unit}."
+    text = f"Pareto ●: no other policy has at {most} this {results.quality.label} {results.cost.less}."
     yield ColumnNote(text, ("on_front",))
+    for column in results.columns:
+        if column.told and column.metric in keys:
+            yield ColumnNote(f"{column.label}: {column.told}.", (str(column.metric),))
     if results.leader is not None:
         yield ColumnNote("leader: `ties` where the interval of the difference to the leader contains 0.", ("leader",))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):

@@ -62,6 +62,7 @@ def summarise(
     baseline: str | None = None,
     leaders: Sequence[str] | None = None,
     metric: str = ACCURACY,
+    cost: str | None = None,
     columns: Sequence[OutcomeColumn] = COLUMNS,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
 ) -> Summary:
@@ -69,7 +70,8 @@ def summarise(
 
     `outcomes` are a store, or start the one pass over blocks of them. Every policy is compared with `baseline` (if any)
     and with the leader: the best by `metric`, then the lower cost (`toolkit.stats.order`), then the order given, among
-    `leaders` (default: all; leave out oracles, which see gold). `columns` says what the columns of outcomes mean.
+    `leaders` (default: all; leave out oracles, which see gold). The cost is the one that `cost` names, by default the
+    first that is known. `columns` says what the columns of outcomes mean.
     Raises ThinkbackError for unknown names, a metric that does not rank, blocks of the wrong shape, or no example.
     """
     base = [] if baseline is None else _numbers(policies, [baseline])
@@ -77,8 +79,10 @@ def summarise(
     sample = read_sample(outcomes, policies, labels, settings, columns, metric)
     ranking = [one.name for one in sample.metrics if one.column.quality]
     if metric not in ranking and metric != ACCURACY:
+        valued = [one.name for one, row in zip(sample.metrics, sample.estimates, strict=True) if np.isfinite(row).any()]
+        ranking = [name for name in ranking if name in valued]
         raise ThinkbackError(f"policies cannot be ranked by `{metric}`: {suggest(metric, ranking)}")
-    leader = sample.leader(metric, among, columns)
+    leader = sample.leader(metric, among, columns, cost)
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader])]))
     plan = sample.plan(references)
     results = SeriesResults.of(plan)

@@ -64,7 +64,9 @@ class WholeSample:
         units = min(self.units.count, count)
         return (events / count * units, units) if count and rarer == 0 else None
 
-    def leader(self, metric: str, among: Sequence[int], columns: Sequence[OutcomeColumn]) -> int | None:
+    def leader(
+        self, metric: str, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None
+    ) -> int | None:
         """The policy that is best by a metric, then cheapest, then first; None when none of `among` has a value."""
         names = [m.name for m in self.metrics]
 
@@ -75,9 +77,15 @@ class WholeSample:
 
         falling = any(one.name == metric and one.column.cost for one in self.metrics)
         quality = -known(metric) if falling else known(metric)
-        cost = known(cost_column(lambda name: not np.isnan(known(name)[list(among)]).any(), columns).name)
+        of_all = cost_column(
+            lambda name: not np.isnan(known(name)[list(among)]).any(),
+            lambda name: not np.isnan(known(name)).all(),
+            columns,
+            cost,
+        )
+        paid = known(str(of_all.metric))
         ranked = [
-            rank_key(float(quality[p]), None if math.isnan(cost[p]) else float(cost[p]), p)
+            rank_key(float(quality[p]), None if math.isnan(paid[p]) else float(paid[p]), p)
             for p in among
             if not np.isnan(quality[p])
         ]

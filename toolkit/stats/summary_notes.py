@@ -35,12 +35,14 @@ def _on_examples(sample: WholeSample) -> Iterator[Note]:
 
 def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings) -> Iterator[Note]:
     for m, metric in enumerate(sample.metrics):
-        gone = [sample.policies[p] for p in np.flatnonzero(sample.rows[m] & np.isnan(sample.estimates[m]))]
+        told = sample.rows[m] | bool(metric.column.filled_by)  # of others nothing is said where none has any
+        gone = [sample.policies[p] for p in np.flatnonzero(told & np.isnan(sample.estimates[m]))]
         if gone and metric.column.computed == "ratio":
             text = f"{metric.column.label}: not known of, or divided by 0 for, {_named(gone)}: no value"
             yield note("no_ratio", text, gone, [metric.name])
         elif gone and metric.column.cost:
             text = f"{metric.column.label}: not logged for everything that {_named(gone)} paid: no value"
+            text += f"; {metric.column.filled_by}" if metric.column.filled_by else ""
             yield note("not_logged", text, gone, [metric.name])
     for metric in sample.metrics:
         if metric.column.computed == "seconds":
