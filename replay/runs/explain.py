@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.data.contents import opened
+from replay.data.contents import Contents, opened
+from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block, read_texts
 from replay.engine.outcome import SERVED
 from replay.policies.base import Evaluator, Policy, Stage, needs_of
@@ -25,10 +26,24 @@ from replay.runs.store import ServedOutcomes
 from replay.runs.versions import Acting, Reported, Versions
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, require_known, suggest
-from toolkit.log import TAKES, AnyLog, collect
+from toolkit.log import TAKES, AnyLog, Log, collect
 
 MOST_ANSWERS = 5
 """Answers of a mean that its ending names."""
+
+
+class Asked(Protocol):
+    """What policies are asked about: the measure of success, and prices."""
+
+    @property
+    def measure(self) -> str | None:
+        """A column of traces in place of `correct`."""
+        ...
+
+    @property
+    def prices(self) -> Prices | None:
+        """Prices of calls."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -78,13 +93,20 @@ def explain(
     chosen = replace(found[policy], against=None).resolve(contents)
     chosen.check_log(log, contents)
     chosen = fit_policies(log, contents, [chosen], pl.Series([example]), file.measure)[0]
+    return explain_fitted(log, contents, chosen, example, file, repetition, texts)
+
+
+def explain_fitted(
+    log: Log, contents: Contents, chosen: Policy, example: str, asked: Asked, repetition: int = 0, texts: bool = False
+) -> Explanation:
+    """The same of a policy that is resolved and fitted."""
     needs = needs_of([chosen], contents)
     columns = list(dict.fromkeys(["example_id", "labels", "question", "gold", *sorted(needs.example_columns)]))
     row = collect(log.scan("examples", columns).filter(pl.col("example_id") == example), log)
     if row.is_empty():
         known = collect(log.scan("examples", ["example_id"]).select("example_id"), log)
         raise ThinkbackError(f"the log has no example `{example}`; {suggest(example, known['example_id'])}")
-    block = read_block(log, row, BlockRequest(needs, file.measure, file.prices))
+    block = read_block(log, row, BlockRequest(needs, asked.measure, asked.prices))
     check_rules(block, [chosen])
     stages = tuple(chosen.explain(Evaluator(block, [chosen]), repetition))
     marked = ("simulated log: a model's numbers, not a system's",) if log.simulated else ()
@@ -95,7 +117,7 @@ def explain(
         f"gold      {row['gold'][0] if row['gold'][0] is not None else '-'}",
         f"policy    {chosen.name} ({chosen.kind}{diagnostic})",
     )
-    ending, outcomes = _ended(block, chosen, file.prices is not None)
+    ending, outcomes = _ended(block, chosen, asked.prices is not None)
     written = _texts(stages, read_texts(log, example, needs)) if texts else None
     return Explanation((*header, *marked), stages, ending, outcomes, written)
 
@@ -135,6 +157,16 @@ def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, served
     reported = Reported((policy,), gathered.versions.places, {0: (acts, None)})
     outcomes = ServedOutcomes(gathered, reported, ExampleSet(block.examples, None), np.array([served]))
     return pl.concat([outcomes.empty(), *outcomes.frames()])
+
+
+def told_of(row: Mapping[str, Any]) -> str:
+    """An ending in words, from a row of outcomes alone."""
+    if row["answers"] is not None:
+        told = [f"a mean over several rows: {_judged(row)}", _answers(row["answers"])]
+    else:
+        why = [] if row["ending"] is None else [f"{row['ending']}:"]
+        told = [" ".join([*why, f"answer {_answer(row['answer'])} ({_judged(row)})"])]
+    return "; ".join([*told, _paid(row)])
 
 
 def _judged(row: Mapping[str, Any]) -> str:

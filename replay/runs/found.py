@@ -164,6 +164,11 @@ class Found:
         return self.judge.baseline
 
     @property
+    def log_name(self) -> str:
+        """The log's name."""
+        return str(self.provenance["log"]["name"])
+
+    @property
     def outcomes(self) -> pl.LazyFrame:
         """One row per (policy, example), not read before it is collected."""
         path = (self.folder or self.scratch.path) / OUTCOMES

@@ -6,17 +6,135 @@ import io
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from replay.runs.found import Found, Scratch
-from replay.runs.paid_traces import copy_traces, has_traces, write_traces
+import polars as pl
+
+from replay.runs.explain import Explanation, explain_fitted
+from replay.runs.found import OUTCOMES, Found, Scratch
+from replay.runs.paid_traces import ORDERS, SCORES, STOPS, TRACES, copy_traces, has_traces, write_traces
+from replay.runs.provenance import PolicyRecord
+from replay.runs.retold import retell
 from replay.runs.saved import read_found, write_found
-from toolkit.errors import ThinkbackError
+from replay.runs.shown import ROWS, in_short, ranked_input
+from toolkit.errors import ThinkbackError, require_known
+from toolkit.log import Log, open_log, query_log
+from toolkit.show import Table, frontier_figure, ranked_table
+from toolkit.stats import check_margin
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FEW = 6
+"""Metrics that the shortest form of a policy's result names."""
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyResult:
+    """What a run found of one policy: its record, its rows of outcomes, of the summary and of the comparisons."""
+
+    record: PolicyRecord
+    outcomes: pl.LazyFrame
+    summary: pl.DataFrame
+    comparisons: pl.DataFrame
+
+    def __repr__(self) -> str:
+        known = self.summary.drop_nulls("estimate").head(FEW)
+        told = [f"  {metric}: {value:.6g}" for metric, value in known.select("metric", "estimate").iter_rows()]
+        return "\n".join([f"Policy {self.record.name} ({self.record.kind})", *told, "  …"])
 
 
 @dataclass(frozen=True, eq=False)
 class Result(Found):
-    """What a run found. Frames are polars; `notes` are what a table should carry."""
+    """What a run found. Frames are polars; `notes` are what a table should carry.
+
+    It shows itself, writes its tables and figures, answers SQL, explains single examples, and is saved, loaded and
+    pickled; all but what needs the log works as well once it is loaded.
+    """
+
+    def __repr__(self) -> str:
+        return "\n".join(in_short(self))
+
+    def _repr_html_(self) -> str:
+        return self.table(limit=ROWS).html()
+
+    def table(self, *, margin: float | None = None, cost: str | None = None, limit: int | None = None) -> Table:
+        """The ranked table, as the command writes it: `print(result.table().terminal())`, `.markdown()`, `.latex()`.
+
+        `margin` says which policies are not worse than the baseline by more than this; `cost` is shown in place of the
+        one that the result was ranked by; `limit` is how many rows of long sweeps are shown, by default all.
+        """
+        if margin is not None:
+            check_margin(margin)
+            if self.baseline is None:
+                raise ThinkbackError("`margin` needs a baseline: run with one")
+        return ranked_table(ranked_input(self, margin, cost), limit)
+
+    def frontier(self, *, cost: str | None = None) -> Figure:
+        """The figure of quality against cost, as the command draws it.
+
+        Raises ThinkbackError where no policy has both.
+        """
+        figure = frontier_figure(ranked_input(self, cost=cost), f"Policies on {self.log_name}")
+        if figure is None:
+            what = f"a value of `{self.judge.metric}`, a share, and of a cost"
+            raise ThinkbackError(f"there is no figure: no policy has {what}")
+        return figure
+
+    def policy(self, name: str) -> PolicyResult:
+        """What was found of one policy. Raises ThinkbackError where there is none of that name."""
+        found = {one.name: one for one in self.policies}
+        require_known(name, found, f"no policy is named `{name}`")
+        mine = pl.col("policy") == name
+        return PolicyResult(
+            found[name], self.outcomes.filter(mine), self.summary.filter(mine), self.comparisons.filter(mine)
+        )
+
+    def explain(self, policy: str, example: str, *, repetition: int = 0, texts: bool = False) -> Explanation:
+        """One policy on one example, step by step: from the log, or from the part by trace of a loaded result.
+
+        Raises ThinkbackError for unknown names, and where a loaded result has no such part.
+        """
+        if self.source is None:
+            self._need_part(texts)
+            return retell(self, Path(str(self.folder)), policy, example, texts)
+        found = {one.name: one for one in self.source.policies}
+        require_known(policy, found, f"no policy is named `{policy}`")
+        plan = self.source.plan
+        chosen = replace(found[policy], against=None)
+        told = explain_fitted(plan.log, plan.contents, chosen, example, plan, repetition, texts)
+        if policy not in self.source.acting or len(told.outcomes) < 2:
+            return told
+        acts = self.source.acting[policy][self.examples["example_id"].to_list().index(example)]
+        return replace(told, outcomes=told.outcomes[:1] if acts else told.outcomes[1:])
+
+    def query(self, sql: str) -> pl.DataFrame:
+        """Answer one SELECT over `outcomes`, `summary`, `comparisons`, with the part by trace also `paid_traces`,
+        `paid_scores`, `orders` and `stops`, and the tables of the log: `examples`, `traces`, `verifications` …
+
+        Raises ThinkbackError for wrong SQL, and for a table of the log where the log is not there any more.
+        """
+        files = {"outcomes": self.scratch.path / OUTCOMES if self.folder is None else self.folder / OUTCOMES}
+        _ = self.outcomes  # written by now
+        for name, frame in (("summary", self.summary), ("comparisons", self.comparisons)):
+            files[name] = self.scratch.path / f"{name}.parquet"
+            if not files[name].exists():
+                frame.write_parquet(files[name])
+        if self.folder is not None and has_traces(self.folder):
+            names = {TRACES: "paid_traces", SCORES: "paid_scores", ORDERS: "orders", STOPS: "stops"}
+            files |= {view: self.folder / f"{name}.parquet" for name, view in names.items()}
+        return query_log(self._log(), sql, files)
+
+    def _log(self) -> Log | None:
+        """The log, where it is still there and the same."""
+        if self.source is not None:
+            return self.source.plan.log
+        made = self.provenance["log"]
+        try:
+            log = open_log(made["address"])
+            return log if log.digest() == made["sha256"] else None
+        except ThinkbackError:
+            return None
 
     def save(self, directory: str | Path, *, traces: bool = False, texts: bool = False) -> None:
         """Write the result into a folder, for `load`; docs/results.md describes the files.

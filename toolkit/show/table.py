@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -56,6 +57,15 @@ class Table(TableContent):
         lines += [rf"\par\footnotesize {_in_latex(note)}" for note in self.below]
         return "\n".join([*lines, r"\end{table}", ""])
 
+    def html(self) -> str:
+        """A table with its title as caption and the notes above and below it, for a notebook or a page."""
+        title = f"<caption>{_in_html(self.title)}</caption>" if self.title else ""
+        head = _html_row("th", [column.name for column in self.columns])
+        rows = "".join(_html_row("td", row) for row in self.texts())
+        above = "".join(f"<p><strong>{_in_html(note)}</strong></p>" for note in self.above)
+        below = "".join(f"<p><small>{_in_html(note)}</small></p>" for note in self.below)
+        return f"<div>{above}<table>{title}<thead>{head}</thead><tbody>{rows}</tbody></table>{below}</div>"
+
     def csv(self, marks: Mapping[str, str] | None = None, *, data: bool = False) -> str:
         """All rows in full precision, one header line, no notes; as RFC 4180 has it but for LF line ends.
 
@@ -82,6 +92,15 @@ def _csv_row(cells: Iterable[Any]) -> str:
 
 def _in_spreadsheet(cell: Any) -> Any:
     return spreadsheet(cell) if isinstance(cell, str) else cell
+
+
+def _html_row(tag: str, cells: Iterable[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{_in_html(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+
+def _in_html(text: str) -> str:
+    """Text that shows itself: no sign of it is markup."""
+    return html.escape(text)
 
 
 def _markdown_row(cells: Iterable[str]) -> str:

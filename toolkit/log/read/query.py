@@ -26,11 +26,11 @@ _DUCK = {
 }  # fmt: skip
 
 
-@checks_arguments(log=OPEN, sql="one SELECT")
-def query_log(log: Log, sql: str) -> pl.DataFrame:
+@checks_arguments(log=f"{OPEN}, or None", sql="one SELECT", files="Parquet files by name")
+def query_log(log: Log | None, sql: str, files: Mapping[str, Path] = EMPTY) -> pl.DataFrame:
     """Answer one SELECT over the views `examples`, `traces`, …; hidden states are `hidden_states_MODEL`.
 
-    A missing table is an empty view. Other statements are refused: a query changes nothing. LogError with one
+    `files` are Parquet files that are views, too, by name; without a log they are all that there is. A missing table is an empty view. Other statements are refused: a query changes nothing. LogError with one
     line for any error of the SQL, for a shard that is damaged, and for values that no frame holds.
     """
     import duckdb
@@ -43,8 +43,11 @@ def query_log(log: Log, sql: str) -> pl.DataFrame:
         kind = statements[0].type
         if kind not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
             raise LogError(f"the SQL is a statement of the kind {kind.name}: only SELECT is answered")
-        paths, checked = _exact_paths(log), []
-        for view, table in views_of(log).items():
+        for name, path in files.items():
+            connection.execute(f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet({_quoted(str(path))})')
+        paths = {} if log is None else _exact_paths(log)
+        checked = [str(path) for path in files.values()]
+        for view, table in ({} if log is None else views_of(log)).items():
             if view.lower() in sql.lower():  # who reads a view must name it
                 checked += _checked_paths(log, table, paths)
             for problem in log.conversion_problems(table):

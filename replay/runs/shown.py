@@ -1,0 +1,114 @@
+"""How a result is shown: what its ranked table and its figure are made of, and a few lines of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from replay.runs.found import Found
+from toolkit.columns import cost_named, metric_column
+from toolkit.errors import counted
+from toolkit.show import (
+    NumberWithInterval,
+    PolicyRow,
+    RankedInput,
+    Table,
+    frontier_figure,
+    rank,
+    ranked_table,
+    save_figure,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = 40
+"""Rows that a printed table shows where sweeps are long; `table.csv` has all."""
+BEST = 3
+"""Policies that the shortest form of a result names."""
+
+
+def ranked_input(found: Found, margin: float | None = None, cost: str | None = None) -> RankedInput:
+    """What the ranked table and the figure need of a result; `cost` in place of the one that it was ranked by."""
+    judge = found.judge
+    named = judge.cost if cost is None else cost_named(cost, judge.columns).called
+    return RankedInput(
+        summary=found.summary,
+        comparisons=found.comparisons,
+        policies=tuple(PolicyRow(p.name, p.sweep, p.sweep_size, p.diagnostic, p.base, p.swept) for p in found.policies),
+        n=found.statistics.n,
+        title=f"Policies on {found.log_name}, ranked by {metric_column(judge.metric, judge.columns).label}",
+        metric=judge.metric,
+        by_cost=named,
+        baseline=judge.baseline,
+        leader=found.leader,
+        margin=margin,
+        simulated=found.simulated,
+        seed=judge.settings.seed,
+        resamples=judge.settings.resamples,
+        level=judge.settings.level,
+        method=judge.settings.method,
+        notes=found.notes,
+        columns=judge.columns,
+    )
+
+
+def group_inputs(found: Found, whole: RankedInput) -> list[RankedInput]:
+    """The same for each group of `by`."""
+    return [
+        replace(
+            whole,
+            summary=statistics.summary,
+            comparisons=statistics.comparisons,
+            n=statistics.n,
+            leader=statistics.leader,
+            notes=statistics.notes,
+            title=", ".join(f"{column} = {value}" for column, value in zip(found.by, group, strict=True)),
+        )
+        for group, statistics in found.groups.items()
+    ]
+
+
+def write_shown(found: Found, ranked: RankedInput, folder: Path) -> list[Table]:
+    """Write table.md, table.csv, with groups table_by.md, and where what ranks and a cost are known, frontier.pdf and
+    frontier.png; the tables of groups are given back.
+    """
+    marks = {"simulated": "true"} if ranked.simulated else {}
+    (folder / "table.md").write_text(ranked_table(ranked, ROWS).markdown(), encoding="utf-8")
+    (folder / "table.csv").write_text(ranked_table(ranked).csv(marks), encoding="utf-8")
+    groups = [ranked_table(group, ROWS) for group in group_inputs(found, ranked)]
+    if groups:
+        (folder / "table_by.md").write_text("\n".join(table.markdown() for table in groups), encoding="utf-8")
+    figure = frontier_figure(ranked, f"Policies on {found.log_name}")
+    if figure is not None:
+        for suffix in ("pdf", "png"):
+            save_figure(figure, folder / f"frontier.{suffix}")
+    return groups
+
+
+def in_short(found: Found) -> Iterator[str]:
+    """A few lines: what was compared on what, and who leads."""
+    marked = " (simulated)" if found.simulated else ""
+    policies, examples = counted(len(found.policies), "policy", "policies"), counted(found.statistics.n, "example")
+    yield f"Result: {policies} on {examples} of {found.log_name}{marked}"
+    ranked = [row for row in rank(ranked_input(found)) if row.place is not None]
+    column = metric_column(found.judge.metric, found.columns)
+    form = NumberWithInterval(1, 100) if column.share else NumberWithInterval(column.precision)
+    for row in ranked[:BEST]:
+        if row.quality is not None:
+            yield f"  {row.place}. {row.policy.name}: {column.heading} {form.show(row.quality)}"
+    if len(ranked) > BEST:
+        yield f"  … {len(ranked) - BEST} more"
+    yield from (f"  {what}" for what in _left_out(found))
+
+
+def _left_out(found: Found) -> Sequence[str]:
+    told = []
+    if found.baseline is not None:
+        told.append(f"baseline: {found.baseline}")
+    if found.dropped:
+        told.append(f"dropped: {counted(len(found.dropped), 'policy', 'policies')}")
+    if found.excluded:
+        told.append(f"left out: {counted(len(found.excluded), 'example')}")
+    return told
