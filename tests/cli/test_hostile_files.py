@@ -79,6 +79,11 @@ def test_a_pipe_among_the_shards_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log" / "traces" / "part-00009.parquet")
     with pytest.raises(LogError, match="`traces/part-00009.parquet` is not a file"):
         open_log(tmp_path / "log")
+    (tmp_path / "log" / "traces" / "part-00009.parquet").unlink()
+    (tmp_path / "log" / "manifest.json").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "log" / "manifest.json")
+    with pytest.raises(LogError, match="`manifest.json` is not a file"):
+        open_log(tmp_path / "log")
 
 
 @pytest.mark.parametrize("when", ["", "    def __init__(self):\n        raise SystemExit(3)\n"])
@@ -110,8 +115,9 @@ def test_a_full_disk_is_one_line_whoever_finds_it(tmp_path: Path, monkeypatch: p
 def test_a_query_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
     monkeypatch.setattr("toolkit.log.read.query._memory", lambda: 2**26)
-    with pytest.raises(LogError, match="the SQL fails: .*[Mm]emory"):
+    with pytest.raises(LogError, match="the SQL fails: it takes more than 32 MiB of memory"):
         query_log(made, "SELECT list(range(5000000)) FROM range(3)")
+    assert "answer holds 3 MiB, too many to print" in told("query", tmp_path / "log", "SELECT list(range(500000))")
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -53,12 +53,21 @@ def query_log(log: Log, sql: str) -> pl.DataFrame:
         return _interruptible(connection, lambda: _to_polars(connection.sql(sql)))
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException) as e:
         raise LogError(f"the SQL fails: {_first_lines(e)}") from None
+    except duckdb.OutOfMemoryException:  # DuckDB's own words are of settings that no query can change
+        limit = f"{_memory() >> 21:,} MiB of memory"
+        raise LogError(f"the SQL fails: it takes more than {limit}, half of what there is: ask for less") from None
     except (duckdb.Error, *FAILURES) as error:  # the SQL's fault, or that of a file that DuckDB does not name
         if (damaged := first_damaged(log)) is not None:
             raise damaged.error() from None
         raise LogError(f"the SQL fails: {_first_lines(error)}") from None
     finally:
         connection.close()
+
+
+def check_printable_size(frame: pl.DataFrame) -> None:
+    """LogError for an answer too large to be printed: as text it takes some twenty times its own memory."""
+    if (size := int(frame.estimated_size())) > _memory() >> 5:
+        raise LogError(f"the SQL's answer holds {size >> 20:,} MiB, too many to print: ask for less, or use Python")
 
 
 def _memory() -> int:
