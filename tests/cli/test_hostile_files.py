@@ -145,3 +145,13 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path) -> 
     where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     done = subprocess.run([sys.executable, "-m", "thinkback", "--help"], env=where, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
+@pytest.mark.parametrize(("sent", "code", "said"), [("SIGTERM", 143, ""), ("SIGINT", 130, "error: interrupted\n")])
+def test_a_signal_within_a_callback_is_not_lost(tmp_path: Path, sent: str, code: int, said: str) -> None:
+    """Python only complains of what is raised there, and goes on."""
+    dropped = f"class Dropped:\n    def __del__(self):\n        signal.raise_signal(signal.{sent})\n"
+    (tmp_path / "typer.py").write_text(f"import signal, time\n{dropped}Dropped()\ntime.sleep(9)\n")
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run([sys.executable, "-m", "thinkback", "--help"], env=where, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (code, said)
