@@ -18,7 +18,7 @@ from replay import load_policies
 from tests.replay.small import log
 from thinkback.app import app
 from toolkit.errors import ThinkbackError
-from toolkit.files import replacing
+from toolkit.files import check_replaceable, replacing
 from toolkit.imports.mapping import read_mapping
 from toolkit.log import LogError, open_log, query_log
 
@@ -110,6 +110,15 @@ def test_a_full_disk_is_one_line_whoever_finds_it(tmp_path: Path, monkeypatch: p
     with pytest.raises(KeyboardInterrupt):
         write(KeyboardInterrupt())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_read_only_file_system_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(ThinkbackError, match=f"no permission in `{tmp_path}`"):
+        check_replaceable(tmp_path / "out", False)
+    monkeypatch.setattr(os, "statvfs", lambda _: type("Status", (), {"f_flag": os.ST_RDONLY})())
+    with pytest.raises(ThinkbackError, match=f"a read-only file system holds `{tmp_path}`"):
+        check_replaceable(tmp_path / "out", False)
 
 
 def test_a_query_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
