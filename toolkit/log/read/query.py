@@ -41,13 +41,15 @@ def query_log(log: Log, sql: str) -> pl.DataFrame:
         kind = statements[0].type
         if kind not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
             raise LogError(f"the SQL is a statement of the kind {kind.name}: only SELECT is answered")
-        paths, checked = _exact_paths(log), []
+        checked = []
         for view, table in views_of(log).items():
-            if view.lower() in sql.lower():  # who reads a view must name it
-                checked += _checked_paths(log, table, paths)
+            named = view.lower() in sql.lower()  # who reads a view must name it: the others' files are not fetched
+            paths = _exact_paths(log, table) if named else {}
+            checked += _checked_paths(log, table, paths) if named else []
             for problem in log.conversion_problems(table):
                 raise problem.error()
-            connection.execute(_view(connection, log, view, table, paths))
+            made = _view(connection, log, view, table, paths) if named else _unread_view(log, view, table)
+            connection.execute(made)
         connection.execute("SET allowed_paths = $1", [checked])  # it reads what was checked and nothing else
         connection.execute("SET enable_external_access = false")
         return _interruptible(connection, lambda: _to_polars(connection.sql(sql)))
@@ -102,9 +104,9 @@ def _told_apart(names: Sequence[str]) -> list[str]:
     return list(taken.values())
 
 
-def _exact_paths(log: Log) -> dict[str, str]:
+def _exact_paths(log: Log, table: str) -> dict[str, str]:
     """By the path of each shard the one that DuckDB is given: a link where it would read the path as a pattern."""
-    paths = [log.footer(shard).readable for of_table in log.shards.values() for shard in of_table]
+    paths = [footer.readable for footer in log.footers(table)]
     home = ""
     exact = {}
     for number, path in enumerate(paths):
@@ -124,8 +126,7 @@ def _checked_paths(log: Log, table: str, paths: Mapping[str, str]) -> list[str]:
 
 
 def _view(connection: Any, log: Log, view: str, table: str, paths: Mapping[str, str]) -> str:
-    types = {name: column.dtype for name, column in schema_of(table).items()} | log.columns(table)
-    names = dict(zip(types, _told_apart(list(types)), strict=True))
+    types, names = _columns_of(log, table)
     held: set[str] = set()
     selects = []
     for present, files in _groups(log, table, paths).items():
@@ -135,10 +136,26 @@ def _view(connection: Any, log: Log, view: str, table: str, paths: Mapping[str, 
         held |= {name for name, text in zip(types, chosen, strict=True) if text}
         selects.append(f"SELECT {', '.join(filter(None, chosen))} FROM {_reading(files)}")
     if not selects:
-        empty = ", ".join(f"NULL::{_duck_type(dtype)} AS {_quoted(names[name])}" for name, dtype in types.items())
-        return f"CREATE VIEW {_quoted(view)} AS SELECT {empty} WHERE false"
+        return f"{_without_rows(log, view, table)} WHERE false"
     every = ", ".join(("" if name in held else "NULL AS ") + _quoted(names[name]) for name in types)
     return f"CREATE VIEW {_quoted(view)} AS SELECT {every} FROM ({' UNION ALL BY NAME '.join(selects)})"
+
+
+def _unread_view(log: Log, view: str, table: str) -> str:
+    """A view for messages that suggest names. A function that makes up its name, and so reads it, is refused."""
+    return f"{_without_rows(log, view, table)} WHERE error('the SQL must name the view {view}') IS NULL"
+
+
+def _without_rows(log: Log, view: str, table: str) -> str:
+    types, names = _columns_of(log, table)
+    empty = ", ".join(f"NULL::{_duck_type(dtype) or 'VARCHAR'} AS {_quoted(names[n])}" for n, dtype in types.items())
+    return f"CREATE VIEW {_quoted(view)} AS SELECT {empty}"
+
+
+def _columns_of(log: Log, table: str) -> tuple[dict[str, pl.DataType], dict[str, str]]:
+    """(types by column of a table, the column's name in the view)."""
+    types = {name: column.dtype for name, column in schema_of(table).items()} | log.columns(table)
+    return types, dict(zip(types, _told_apart(list(types)), strict=True))
 
 
 def _groups(log: Log, table: str, paths: Mapping[str, str]) -> dict[tuple[tuple[str, pl.DataType], ...], list[str]]:
