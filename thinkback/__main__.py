@@ -27,6 +27,7 @@ def main() -> NoReturn:
 
 def _send_again(lost: UnraisableHookArgs) -> None:
     """Python drops what a signal raises within a callback, such as those of imports: then it is sent once more."""
+    import os
     import signal
     import threading
 
@@ -34,7 +35,7 @@ def _send_again(lost: UnraisableHookArgs) -> None:
     if (sent := signals.get(lost.exc_type)) is None:
         sys.__unraisablehook__(lost)
     else:
-        threading.Timer(0.05, signal.raise_signal, [sent]).start()
+        threading.Timer(0.05, os.kill, [os.getpid(), sent]).start()
 
 
 if __name__ == "__main__":
