@@ -60,8 +60,9 @@ class Commands(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> NoReturn:
         """Run one command line and exit."""
         options["standalone_mode"] = False
+        words = [_at_home(word) for word in (sys.argv[1:] if args is None else args)]
         try:
-            code = super().main(args, *rest, **options)
+            code = super().main(words, *rest, **options)
             sys.stdout.flush()
         except KeyboardInterrupt:
             _fail("interrupted", INTERRUPTED)
@@ -80,6 +81,14 @@ class Commands(TyperGroup):
         if code == INTERRUPTED:
             _fail("interrupted", INTERRUPTED)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _at_home(word: str) -> str:
+    """A word of the command line with `~/` at the beginning of a path as most shells write it out, but not all do
+    after `=`, and none does in quotes.
+    """
+    option, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return f"{option}{sign}{os.path.expanduser(value)}" if value.startswith("~/") else word  # noqa: PTH111
 
 
 def _one_line(error: Exception) -> str | None:

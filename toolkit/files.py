@@ -113,7 +113,9 @@ def check_replaceable(
     for parent in target.parents:
         if parent.is_dir():
             if not os.access(parent, os.W_OK | os.X_OK):
-                raise ThinkbackError(f"cannot write `{shown}`: no permission in `{parent}`")
+                locked = os.statvfs(parent).f_flag & os.ST_RDONLY
+                why = "a read-only file system holds" if locked else "no permission in"
+                raise ThinkbackError(f"cannot write `{shown}`: {why} `{parent}`")
             return
         if os.path.lexists(parent):
             raise ThinkbackError(f"cannot write `{shown}`: `{parent}` is not a directory")

@@ -14,6 +14,8 @@ CONDITION = "an SQL condition on the columns of examples, such as \"split = 'tes
 
 def matching(log: Log, condition: str, key: str) -> pl.Series:
     """Ids of the examples on which an SQL condition holds, sorted; `key` names the setting in errors."""
+    if not condition.strip():
+        raise ThinkbackError(f"{_key(key)} is empty: write a condition such as `split = 'test'`, or leave it out")
     try:
         found = query_log(log, f"SELECT example_id FROM examples WHERE (\n{condition}\n)")["example_id"]
     except ThinkbackError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from replay.runs.retold import retell
 from replay.runs.saved import read_found, write_found
 from replay.runs.shown import ROWS, in_short, ranked_input
 from toolkit.errors import ThinkbackError, require_known
-from toolkit.log import Log, open_log, query_log
+from toolkit.log import SCHEMAS, Log, open_log, query_log
 from toolkit.show import Table, frontier_figure, ranked_table
 from toolkit.stats import check_margin
 
@@ -123,7 +124,14 @@ class Result(Found):
         if self.folder is not None and has_traces(self.folder):
             names = {TRACES: "paid_traces", SCORES: "paid_scores", ORDERS: "orders", STOPS: "stops"}
             files |= {view: self.folder / f"{name}.parquet" for name, view in names.items()}
-        return query_log(self._log(), sql, files)
+        log = self._log()
+        if log is None and (named := [table for table in SCHEMAS if re.search(rf"\b{table}\b", sql)]):
+            made = self.provenance["log"]
+            raise ThinkbackError(
+                f"`{named[0]}` is a table of the log `{made['address']}`, which is not there, or is another one by now: "
+                "query the result's own tables, or replay again"
+            )
+        return query_log(log, sql, files)
 
     def _log(self) -> Log | None:
         """The log, where it is still there and the same."""

@@ -107,7 +107,7 @@ SPELLED = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(SPELLED, min_size=1, max_size=20), st.sampled_from(KINDS))
 def test_every_form_is_idempotent_and_elementwise(written: list[str], kind: str) -> None:
     labels = ["Yes", "No", "not sure"]

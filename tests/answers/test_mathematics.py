@@ -75,6 +75,7 @@ def test_equal_answers_get_equal_verdicts_and_judging_again_changes_nothing(judg
     assert twice.merged == 0
 
 
+@pytest.mark.slow
 def test_the_limit_holds_and_the_next_comparison_works() -> None:
     with Mathematics(limit_s=1.5, workers=1) as judge:
         judge.compare([("x", "y")])  # the process is up

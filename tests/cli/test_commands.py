@@ -345,3 +345,14 @@ def test_tune_says_what_its_runs_say(thinkback: Callable, tmp_path: Path) -> Non
     told = " ".join(thinkback(*words).stdout.split())
     assert "1 settings tried" in told
     assert "development: policy `best[max_traces=5]` is dropped: the log covers 0 of the 20 examples" in told
+
+
+@pytest.mark.parametrize("words", [("--out", "~/new"), ("--out=~/new",)], ids=" ".join)
+def test_a_path_may_begin_at_home(
+    thinkback: Callable, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "log").symlink_to(log)
+    assert thinkback("merge", "~/log", *words).exit_code == 0
+    assert thinkback("validate", "~/new").exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "new"]

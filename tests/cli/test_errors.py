@@ -66,6 +66,10 @@ MISTAKES = {
         ("replay", "LOG", "--policies", "POLICIES", "--out", "o", "--where", "split ="),
         ("syntax error",),
     ),
+    "where that is empty": (
+        ("replay", "LOG", "--policies", "POLICIES", "--out", "o", "--where", " "),
+        ("--where", "empty"),
+    ),
     "where that matches nothing": (
         ("replay", "LOG", "--policies", "POLICIES", "--out", "o", "--where", "split = 'x'"),
         ("where",),

@@ -18,7 +18,7 @@ from replay import load_policies
 from tests.replay.small import log
 from thinkback.app import app
 from toolkit.errors import ThinkbackError
-from toolkit.files import replacing
+from toolkit.files import check_replaceable, replacing
 from toolkit.imports.mapping import read_mapping
 from toolkit.log import LogError, open_log, query_log
 
@@ -79,6 +79,11 @@ def test_a_pipe_among_the_shards_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log" / "traces" / "part-00009.parquet")
     with pytest.raises(LogError, match="`traces/part-00009.parquet` is not a file"):
         open_log(tmp_path / "log")
+    (tmp_path / "log" / "traces" / "part-00009.parquet").unlink()
+    (tmp_path / "log" / "manifest.json").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "log" / "manifest.json")
+    with pytest.raises(LogError, match="`manifest.json` is not a file"):
+        open_log(tmp_path / "log")
 
 
 @pytest.mark.parametrize("when", ["", "    def __init__(self):\n        raise SystemExit(3)\n"])
@@ -107,11 +112,21 @@ def test_a_full_disk_is_one_line_whoever_finds_it(tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_read_only_file_system_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(ThinkbackError, match=f"no permission in `{tmp_path}`"):
+        check_replaceable(tmp_path / "out", False)
+    monkeypatch.setattr(os, "statvfs", lambda _: type("Status", (), {"f_flag": os.ST_RDONLY})())
+    with pytest.raises(ThinkbackError, match=f"a read-only file system holds `{tmp_path}`"):
+        check_replaceable(tmp_path / "out", False)
+
+
 def test_a_query_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
     monkeypatch.setattr("toolkit.log.read.query._memory", lambda: 2**26)
-    with pytest.raises(LogError, match="the SQL fails: .*[Mm]emory"):
-        query_log(made, "SELECT list(range(5000000)) FROM range(3)")
+    with pytest.raises(LogError, match="the SQL fails: it takes more than 32 MiB of memory"):
+        query_log(made, "SELECT count(DISTINCT range) FROM range(5000000)")
+    assert "answer holds 2 MiB, too many to print" in told("query", tmp_path / "log", "SELECT repeat('x', 3000000)")
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -139,3 +154,13 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path) -> 
     where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     done = subprocess.run([sys.executable, "-m", "thinkback", "--help"], env=where, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
+@pytest.mark.parametrize(("sent", "code", "said"), [("SIGTERM", 143, ""), ("SIGINT", 130, "error: interrupted\n")])
+def test_a_signal_within_a_callback_is_not_lost(tmp_path: Path, sent: str, code: int, said: str) -> None:
+    """Python only complains of what is raised there, and goes on."""
+    dropped = f"class Dropped:\n    def __del__(self):\n        signal.raise_signal(signal.{sent})\n"
+    (tmp_path / "typer.py").write_text(f"import signal, time\n{dropped}Dropped()\ntime.sleep(9)\n")
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run([sys.executable, "-m", "thinkback", "--help"], env=where, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (code, said)

@@ -314,8 +314,8 @@ def test_damage_that_decodes_to_other_numbers_is_found(tmp_path: Path) -> None:
     path = folder / "verifications" / "part-0.parquet"
     table = pq.read_table(path)
     for checksums in (True, False):
-        options = {"compression": "none", "use_dictionary": False, "write_page_checksum": checksums}
-        pq.write_table(table, path, **options)
+        options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+        pq.write_table(table, path, write_page_checksum=checksums, **options)
         chunk = pq.read_metadata(path).row_group(0).column(3)
         assert chunk.path_in_schema == "score"
         data = bytearray(path.read_bytes())
@@ -328,6 +328,32 @@ def test_damage_that_decodes_to_other_numbers_is_found(tmp_path: Path) -> None:
                 log.scan("verifications", ["score"])
         else:  # its writer gave nothing to compare it with
             assert collect(log.scan("verifications", ["score"]))["score"][0] != table["score"][0].as_py()
+
+
+def footer_with(path: Path, was: bytes, now: bytes) -> None:
+    """Replace the first such bytes of a shard's footer."""
+    data = path.read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    assert was in data[start:]
+    path.write_bytes(data[:start] + data[start:].replace(was, now, 1))
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        (b"prompt_tokens", b"prompt_tokenz", "contradicts itself about the column `prompt_tokenz`"),
+        (b"(\x02q2", b"(\x02q1", "bounds that its values do not keep"),
+    ],
+    ids=["name", "bound"],
+)
+def test_a_damaged_footer_hides_no_column_and_no_row(tmp_path: Path, was: bytes, now: bytes, said: str) -> None:
+    small(tmp_path / "log")
+    (tmp_path / "log" / "manifest.json").unlink()
+    footer_with(shard_of(tmp_path / "log", "traces"), was, now)
+    with pytest.raises(LogError, match=said):
+        collect(open_log(tmp_path / "log").scan("traces", ["example_id"]).filter(pl.col("example_id") == "q2"))
+    with pytest.raises(LogError, match=said):
+        query_log(open_log(tmp_path / "log"), "SELECT * FROM traces WHERE example_id = 'q2'")
 
 
 def test_an_unsealed_column_is_read_once_for_its_checksums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

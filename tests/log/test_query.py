@@ -12,6 +12,7 @@ import pytest
 
 from tests.log.makers import examples, put, put_all, rounds, traces, whole
 from toolkit.log import LogError, open_log, query_log, write_log
+from toolkit.log.read.places import Place
 from toolkit.log.read.query import views_of
 
 
@@ -164,3 +165,16 @@ def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
         LogError, match=r"^`traces/part-0.parquet`, column `answer`: is damaged .*write this shard again$"
     ):
         query_log(open_log(tmp_path), "SELECT string_agg(answer) FROM traces")
+
+
+def test_only_the_tables_that_the_sql_names_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_log(tmp_path / "log", name="x", tables=whole())
+    fsspec.filesystem("memory").put(str(tmp_path / "log"), "/named", recursive=True)
+    fetched: list[str] = []
+    plain = Place.local_copy
+    monkeypatch.setattr(Place, "local_copy", lambda place, path: fetched.append(path) or plain(place, path))
+    log = open_log("memory://named")
+    assert query_log(log, "SELECT count(*) AS n FROM Traces").rows() == [(5,)]
+    assert {path.split("/")[-2] for path in fetched} == {"traces"}
+    with pytest.raises(LogError, match="the SQL must name the view examples"):
+        query_log(log, "SELECT count(*) FROM query_table('exam' || 'ples')")

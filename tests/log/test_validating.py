@@ -403,6 +403,9 @@ def test_hidden_states(tmp_path: Path) -> None:
     assert problems(tmp_path) == [f"{where}, row 1: the state holds NaN or infinity: write finite numbers"]
     _put_states(tmp_path, _states([[1.0, 2.0], [3.0, None]]))
     assert problems(tmp_path) == [f"{where}, row 1: the state holds a null: write finite numbers"]
+    for kind in (pa.list_(pa.float32()), pa.list_(pa.float32(), 2)):
+        _put_states(tmp_path, _states([[1.0, 2.0]] * 2).set_column(4, "state", pa.nulls(2, kind)))
+        assert problems(tmp_path) == [f"{where}, row 0: the state holds a null: write finite numbers"]
     _put_states(tmp_path, _states([[1.0, 2.0]] * 3), dictionary=True)
     assert problems(tmp_path) == [f"{where}: is dictionary-encoded, which makes states large and slow: write it plain"]
     _put_states(tmp_path, _states([[1.0, 2.0]] * 2).set_column(4, "state", pa.array([[1.0, 2.0], [1.0]])))  # uneven

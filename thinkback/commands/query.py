@@ -34,7 +34,7 @@ def query(
     from dataclasses import replace
 
     from thinkback import console
-    from toolkit.log import open_log, query_log
+    from toolkit.log import check_printable_size, open_log, query_log
     from toolkit.show import SIMULATED, table_of
 
     opened = open_log(log)
@@ -42,7 +42,9 @@ def query(
     if opened.simulated:
         console.complain(SIMULATED)
     chosen = output or (Format.table if console.on_terminal() else Format.csv)
-    table = table_of(frame.head(ROWS) if chosen is Format.table else frame, decimals=4)
+    shown = frame.head(ROWS) if chosen is Format.table else frame
+    check_printable_size(shown)
+    table = table_of(shown, decimals=4)
     if chosen is Format.csv:
         sys.stdout.write(table.csv(data=True))
     elif chosen is Format.markdown:

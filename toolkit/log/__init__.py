@@ -9,7 +9,7 @@ from toolkit.log.describe.description import Description
 from toolkit.log.describe.measuring import describe_log
 from toolkit.log.opening import TAKES, AnyLog, open_log
 from toolkit.log.read.log import Log, Shard, collect
-from toolkit.log.read.query import query_log
+from toolkit.log.read.query import check_printable_size, query_log
 from toolkit.log.write.extending import ADDING, extend_log, open_sealed
 from toolkit.log.write.merging import MergeReport, merge_logs
 from toolkit.log.write.sealing import seal_log
@@ -35,6 +35,7 @@ __all__ = [
     "ShardEntry",
     "calls_left_out",
     "check_log",
+    "check_printable_size",
     "collect",
     "describe_log",
     "extend_log",

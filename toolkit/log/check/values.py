@@ -194,7 +194,7 @@ def check_states(faults: Faults, table: str) -> list[str]:
                 full = column.drop_null()
                 values = full.flatten()
                 size = len(values) // max(len(full), 1)
-                finite = np.isfinite(values.to_numpy(zero_copy_only=False).astype(np.float32)).reshape(-1, size)
+                finite = np.isfinite(values.to_numpy(zero_copy_only=False).astype(np.float32)).reshape(len(full), size)
                 bad = missing.copy()
                 bad[~missing] = ~finite.all(axis=1)
                 if bad.any():

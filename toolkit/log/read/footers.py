@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -58,6 +59,7 @@ def read_footer(shard: Shard) -> Footer:
 
     try:
         schema, metadata, copy = _schema_of(shard)
+        _check_agreement(metadata)
         plain, changed, columns = _read_types(schema.serialize().to_pybytes())
         ranged = None if changed or copy is not None or shard.place.system is None else metadata
         footer = Footer(columns, metadata.num_rows, shard, plain if changed else None, ranged)
@@ -98,6 +100,25 @@ def _schema_of(shard: Shard) -> tuple[Any, Any, str | None]:
     path = shard.place.local_copy(shard.path)
     with pq.ParquetFile(path) as file:
         return file.schema_arrow, file.metadata, None if shard.place.system is None else path
+
+
+def _check_agreement(metadata: Any) -> None:
+    """ValueError where a footer contradicts itself. It says names, types and numbers of rows twice, and no checksum
+    covers it: a damaged name would be a missing column, and wrong numbers of rows end polars in a panic.
+    """
+    said = [metadata.schema.column(place) for place in range(metadata.num_columns)]
+    rows = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        rows += group.num_rows
+        for place, column in enumerate(said):
+            chunk = group.column(place)
+            if (chunk.path_in_schema, chunk.physical_type) != (column.path, column.physical_type):
+                raise ValueError(f"its footer contradicts itself about the column `{column.path}`")
+            if column.max_repetition_level == 0 and chunk.num_values != group.num_rows:
+                raise ValueError(f"its footer contradicts itself about the rows of the column `{column.path}`")
+    if rows != metadata.num_rows:
+        raise ValueError("its footer contradicts itself about its rows")
 
 
 def _made_readable(path: str, plain: Any) -> str:
@@ -147,11 +168,50 @@ def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -
     try:
         with pq.ParquetFile(footer.path, page_checksum_verification=True) as file:
             for column in file.schema_arrow.names if columns is None else columns:
-                for batch in file.iter_batches(columns=[column]):
-                    batch.validate(full=True)  # strings are UTF-8, lists end where they say
+                for group in range(file.num_row_groups):
+                    bounds = _Bounds(file.metadata.row_group(group), column)
+                    for batch in file.iter_batches(columns=[column], row_groups=[group]):
+                        batch.validate(full=True)  # strings are UTF-8, lists end where they say
+                        bounds.check(batch.column(0))
+                    bounds.check_nulls()
     except (pa.ArrowException, OSError, ValueError) as error:
         return Problem(shard.file, column, None, f"is damaged ({one_line(error)}): {_RESTORE}")
     return None
+
+
+class _Bounds:
+    """What a footer says of the values of a column in a row group. Readers pass over rows by it, so it must be so."""
+
+    def __init__(self, group: Any, column: str):
+        of_name = [group.column(place) for place in range(group.num_columns)]
+        own = [chunk for chunk in of_name if chunk.path_in_schema == column]  # nested ones have other paths
+        self._said = own[0].statistics if len(own) == 1 else None
+        self._nulls = 0
+        self._limits: tuple[Any, Any] | None = None
+        if self._said is not None and self._said.has_min_max:
+            with suppress(UnicodeDecodeError):  # some writers cut long texts within a character
+                self._limits = self._said.min, self._said.max
+
+    def check(self, values: Any) -> None:
+        """ValueError where a value lies outside."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self._nulls += values.null_count
+        types, kind = pa.types, values.type
+        plain = (types.is_string, types.is_large_string, types.is_signed_integer, types.is_float32, types.is_float64)
+        if self._limits is None or not any(test(kind) for test in plain):
+            return
+        found = pc.min_max(values)
+        least, most = found["min"].as_py(), found["max"].as_py()
+        low, high = self._limits
+        if least is not None and type(least) is type(low) and (low > least or high < most):
+            raise ValueError("its footer says bounds that its values do not keep")
+
+    def check_nulls(self) -> None:
+        """ValueError where there were more or fewer nulls."""
+        if self._said is not None and self._said.has_null_count and self._said.null_count != self._nulls:
+            raise ValueError("its footer says another number of nulls")
 
 
 def hash_file(path: str | Path) -> str:

@@ -50,7 +50,7 @@ class Place:
         """A small file's bytes, or None where there is none."""
         try:
             if self.system is None:
-                return Path(self.path(name)).read_bytes()
+                return _file_bytes(Path(self.path(name)), name)
             return self._remote(self.system.cat_file, self.path(name))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
@@ -108,6 +108,13 @@ class Place:
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise LogError(f"`{arguments[0]}` can't be read: {reason[:200]}") from None
+
+
+def _file_bytes(path: Path, name: str) -> bytes | None:
+    """A local file's bytes; None where there is none. LogError for a pipe, which would never end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise LogError(f"`{name}` is not a file: remove it")
+    return path.read_bytes()
 
 
 def place_of(address: str) -> Place:

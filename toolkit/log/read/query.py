@@ -9,6 +9,7 @@ import resource
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -27,11 +28,12 @@ _DUCK = {
 
 
 @checks_arguments(log=f"{OPEN}, or None", sql="one SELECT", files="Parquet files by name")
-def query_log(log: Log | None, sql: str, files: Mapping[str, Path] = EMPTY) -> pl.DataFrame:
+def query_log(log: Log | None, sql: str, files: Mapping[str, Path] = MappingProxyType({})) -> pl.DataFrame:
     """Answer one SELECT over the views `examples`, `traces`, …; hidden states are `hidden_states_MODEL`.
 
-    `files` are Parquet files that are views, too, by name; without a log they are all that there is. A missing table is an empty view. Other statements are refused: a query changes nothing. LogError with one
-    line for any error of the SQL, for a shard that is damaged, and for values that no frame holds.
+    `files`: Parquet files that are views too, by name; without a log they are all that there is. A missing table is an
+    empty view. Other statements are refused: a query changes nothing. LogError with one line for any error of the SQL,
+    for a shard that is damaged, and for values that no frame holds.
     """
     import duckdb
 
@@ -43,27 +45,43 @@ def query_log(log: Log | None, sql: str, files: Mapping[str, Path] = EMPTY) -> p
         kind = statements[0].type
         if kind not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
             raise LogError(f"the SQL is a statement of the kind {kind.name}: only SELECT is answered")
-        for name, path in files.items():
-            connection.execute(f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet({_quoted(str(path))})')
-        paths = {} if log is None else _exact_paths(log)
         checked = [str(path) for path in files.values()]
-        for view, table in ({} if log is None else views_of(log)).items():
-            if view.lower() in sql.lower():  # who reads a view must name it
-                checked += _checked_paths(log, table, paths)
-            for problem in log.conversion_problems(table):
-                raise problem.error()
-            connection.execute(_view(connection, log, view, table, paths))
+        for name, path in files.items():
+            connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM {_reading([str(path)])}")
+        checked += [] if log is None else _views(connection, log, sql)
         connection.execute("SET allowed_paths = $1", [checked])  # it reads what was checked and nothing else
         connection.execute("SET enable_external_access = false")
         return _interruptible(connection, lambda: _to_polars(connection.sql(sql)))
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException) as e:
         raise LogError(f"the SQL fails: {_first_lines(e)}") from None
+    except duckdb.OutOfMemoryException:  # DuckDB's own words are of settings that no query can change
+        limit = f"{_memory() >> 21:,} MiB of memory"
+        raise LogError(f"the SQL fails: it takes more than {limit}, half of what there is: ask for less") from None
     except (duckdb.Error, *FAILURES) as error:  # the SQL's fault, or that of a file that DuckDB does not name
-        if (damaged := first_damaged(log)) is not None:
+        if log is not None and (damaged := first_damaged(log)) is not None:
             raise damaged.error() from None
         raise LogError(f"the SQL fails: {_first_lines(error)}") from None
     finally:
         connection.close()
+
+
+def check_printable_size(frame: pl.DataFrame) -> None:
+    """LogError for an answer too large to be printed: as text it takes some twenty times its own memory."""
+    if (size := int(frame.estimated_size())) > _memory() >> 5:
+        raise LogError(f"the SQL's answer holds {size >> 20:,} MiB, too many to print: ask for less, or use Python")
+
+
+def _views(connection: Any, log: Log, sql: str) -> list[str]:
+    """Make the tables of a log views; the files of those that the SQL reads, whose bytes were checked."""
+    checked = []
+    for view, table in views_of(log).items():
+        named = view.lower() in sql.lower()  # who reads a view must name it: the others' files are not fetched
+        paths = _exact_paths(log, table) if named else {}
+        checked += _checked_paths(log, table, paths) if named else []
+        for problem in log.conversion_problems(table):
+            raise problem.error()
+        connection.execute(_view(connection, log, view, table, paths) if named else _unread_view(log, view, table))
+    return checked
 
 
 def _memory() -> int:
@@ -98,9 +116,9 @@ def _told_apart(names: Sequence[str]) -> list[str]:
     return list(taken.values())
 
 
-def _exact_paths(log: Log) -> dict[str, str]:
+def _exact_paths(log: Log, table: str) -> dict[str, str]:
     """By the path of each shard the one that DuckDB is given: a link where it would read the path as a pattern."""
-    paths = [log.footer(shard).readable for of_table in log.shards.values() for shard in of_table]
+    paths = [footer.readable for footer in log.footers(table)]
     home = ""
     exact = {}
     for number, path in enumerate(paths):
@@ -120,8 +138,7 @@ def _checked_paths(log: Log, table: str, paths: Mapping[str, str]) -> list[str]:
 
 
 def _view(connection: Any, log: Log, view: str, table: str, paths: Mapping[str, str]) -> str:
-    types = {name: column.dtype for name, column in schema_of(table).items()} | log.columns(table)
-    names = dict(zip(types, _told_apart(list(types)), strict=True))
+    types, names = _columns_of(log, table)
     held: set[str] = set()
     selects = []
     for present, files in _groups(log, table, paths).items():
@@ -131,10 +148,26 @@ def _view(connection: Any, log: Log, view: str, table: str, paths: Mapping[str, 
         held |= {name for name, text in zip(types, chosen, strict=True) if text}
         selects.append(f"SELECT {', '.join(filter(None, chosen))} FROM {_reading(files)}")
     if not selects:
-        empty = ", ".join(f"NULL::{_duck_type(dtype)} AS {_quoted(names[name])}" for name, dtype in types.items())
-        return f"CREATE VIEW {_quoted(view)} AS SELECT {empty} WHERE false"
+        return f"{_without_rows(log, view, table)} WHERE false"
     every = ", ".join(("" if name in held else "NULL AS ") + _quoted(names[name]) for name in types)
     return f"CREATE VIEW {_quoted(view)} AS SELECT {every} FROM ({' UNION ALL BY NAME '.join(selects)})"
+
+
+def _unread_view(log: Log, view: str, table: str) -> str:
+    """A view for messages that suggest names. A function that makes up its name, and so reads it, is refused."""
+    return f"{_without_rows(log, view, table)} WHERE error('the SQL must name the view {view}') IS NULL"
+
+
+def _without_rows(log: Log, view: str, table: str) -> str:
+    types, names = _columns_of(log, table)
+    empty = ", ".join(f"NULL::{_duck_type(dtype) or 'VARCHAR'} AS {_quoted(names[n])}" for n, dtype in types.items())
+    return f"CREATE VIEW {_quoted(view)} AS SELECT {empty}"
+
+
+def _columns_of(log: Log, table: str) -> tuple[dict[str, pl.DataType], dict[str, str]]:
+    """(types by column of a table, the column's name in the view)."""
+    types = {name: column.dtype for name, column in schema_of(table).items()} | log.columns(table)
+    return types, dict(zip(types, _told_apart(list(types)), strict=True))
 
 
 def _groups(log: Log, table: str, paths: Mapping[str, str]) -> dict[tuple[tuple[str, pl.DataType], ...], list[str]]:
