@@ -25,7 +25,7 @@ from toolkit.moved import moved_modules
 moved_modules(
     {
         "replay.budgets": "replay.analyses.budgets",
-        "replay.curves": "replay.analyses.curves",
+        "replay.curves": "replay.runs.curves",
         "replay.explain": "replay.runs.explain",
         "replay.gate_file": "replay.policies.gate_file",
         "replay.gate_fitting": "replay.gatefit.fit",

@@ -17,7 +17,7 @@ OLD = {
     "generate.simulate_recovery": "generate.simulation.recovery",
     "generate.simulation_model": "generate.simulation.grid_model",
     "replay.budgets": "replay.analyses.budgets",
-    "replay.curves": "replay.analyses.curves",
+    "replay.curves": "replay.runs.curves",
     "replay.explain": "replay.runs.explain",
     "replay.gate_file": "replay.policies.gate_file",
     "replay.gate_fitting": "replay.gatefit.fit",

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
         tune,
     )  # fmt: skip
     from replay.analyses.budgets import budgets
-    from replay.analyses.curves import curves
     from replay.analyses.recommend import recommend
     from replay.gatefit.fit import fit_gate
     from replay.gatefit.report import transfer_report
     from replay.policies.gate_file import load_gate
+    from replay.runs.curves import curves
     from toolkit.errors import ThinkbackError
     from toolkit.log import Log, describe_log, open_log, query_log, validate_log, write_log
     from toolkit.stats import Settings
@@ -67,7 +67,7 @@ HOMES = {
     "Settings": "toolkit.stats",
     "ThinkbackError": "toolkit.errors",
     "budgets": "replay.analyses.budgets",
-    "curves": "replay.analyses.curves",
+    "curves": "replay.runs.curves",
     "describe_log": "toolkit.log",
     "fit_gate": "replay.gatefit.fit",
     "load_gate": "replay.policies.gate_file",

@@ -64,8 +64,8 @@ class Explanation:
     @property
     def steps(self) -> pl.DataFrame:
         """The rows of all stages; of several, with the title of each in the column `stage`."""
-        if len(self.stages) == 1:
-            return self.stages[0].rows
+        if len(self.stages) < 2:
+            return self.stages[0].rows if self.stages else pl.DataFrame()
         parts = [one.rows.select(pl.lit(one.title).alias("stage"), pl.all()) for one in self.stages]
         return pl.concat(parts, how="diagonal_relaxed")
 
@@ -162,7 +162,7 @@ def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, served
 def told_of(row: Mapping[str, Any]) -> str:
     """An ending in words, from a row of outcomes alone."""
     if row["answers"] is not None:
-        told = [f"a mean over several rows: {_judged(row)}", _answers(row["answers"])]
+        told = [f"mean: {_judged(row)}", _answers(row["answers"])]
     else:
         why = [] if row["ending"] is None else [f"{row['ending']}:"]
         told = [" ".join([*why, f"answer {_answer(row['answer'])} ({_judged(row)})"])]

@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from replay.runs.curves import curves
 from replay.runs.explain import Explanation, explain_fitted
 from replay.runs.found import OUTCOMES, Found, Scratch
-from replay.runs.paid_traces import ORDERS, SCORES, STOPS, TRACES, copy_traces, has_traces, write_traces
+from replay.runs.paid_traces import ORDERS, PARTS, SCORES, STOPS, TRACES, copy_traces, has_traces, write_traces
 from replay.runs.provenance import PolicyRecord
 from replay.runs.retold import retell
 from replay.runs.saved import read_found, write_found
 from replay.runs.shown import ROWS, in_short, ranked_input
-from toolkit.errors import ThinkbackError, require_known
-from toolkit.log import SCHEMAS, Log, open_log, query_log
+from toolkit.errors import ThinkbackError, first_line, require_known
+from toolkit.log import SCHEMAS, Log, collect, open_log, query_log
 from toolkit.show import Table, frontier_figure, ranked_table
 from toolkit.stats import check_margin
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+CURVES = "curves"
 FEW = 6
 """Metrics that the shortest form of a policy's result names."""
 
@@ -97,7 +99,7 @@ class Result(Found):
         Raises ThinkbackError for unknown names, and where a loaded result has no such part.
         """
         if self.source is None:
-            self._need_part(texts)
+            self._need_parts(traces=True, texts=texts)
             return retell(self, Path(str(self.folder)), policy, example, texts)
         found = {one.name: one for one in self.source.policies}
         require_known(policy, found, f"no policy is named `{policy}`")
@@ -128,7 +130,7 @@ class Result(Found):
         if log is None and (named := [table for table in SCHEMAS if re.search(rf"\b{table}\b", sql)]):
             made = self.provenance["log"]
             raise ThinkbackError(
-                f"`{named[0]}` is a table of the log `{made['address']}`, which is not there, or is another one by now: "
+                f"`{named[0]}` is a table of the log `{made['address']}`, which is not there or is another by now: "
                 "query the result's own tables, or replay again"
             )
         return query_log(log, sql, files)
@@ -144,31 +146,69 @@ class Result(Found):
         except ThinkbackError:
             return None
 
-    def save(self, directory: str | Path, *, traces: bool = False, texts: bool = False) -> None:
+    def save(self, directory: str | Path, *, traces: bool = False, texts: bool = False, curves: bool = False) -> None:
         """Write the result into a folder, for `load`; docs/results.md describes the files.
 
         `traces`: with what policies paid trace by trace, in which orders, and where each stopped, for which the log is
-        read once more; `texts`: with questions and what the model wrote. Raises ThinkbackError where the folder can't
-        be written, or a loaded result has no such part.
+        read once more; `texts`: with questions and what the model wrote, too; `curves`: with those of every pool on the
+        examples that were asked for. Raises ThinkbackError where the folder can't be written, or a loaded result has no
+        such part.
         """
-        folder = Path(directory)
-        if (traces or texts) and self.source is None:
-            self._need_part(texts)
-        write_found(self, folder)
-        if traces or texts:
-            self._write_traces(folder, texts)
-
-    def _need_part(self, texts: bool) -> None:
-        """Raise where a loaded result lacks the part by trace."""
-        if self.folder is None or not has_traces(self.folder, texts):
-            what = "texts" if texts else "traces"
-            raise ThinkbackError(f"this result was saved without {what}: replay again, and save it with `{what}=True`")
-
-    def _write_traces(self, folder: Path, texts: bool) -> None:
+        folder = Path(directory).expanduser()
         if self.source is None:
-            copy_traces(Path(str(self.folder)), folder, texts)
-        else:
+            self._need_parts(traces, texts, curves)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_found(self, folder, self._saved_examples(texts))
+            self._write_parts(folder, traces or texts, texts, curves)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise ThinkbackError(f"cannot write `{directory}`: {first_line(error)}") from None
+
+    def curves(self) -> pl.DataFrame:
+        """Curves of every pool on the examples that were asked for, as `tb.curves` has them.
+
+        Raises ThinkbackError where a loaded result was saved without them.
+        """
+        if self.source is None:
+            self._need_parts(curves=True)
+            return pl.read_parquet(Path(str(self.folder)) / f"{CURVES}.parquet")
+        return curves(self.source.plan.log, where=self.provenance["where"], settings=self.judge.settings)
+
+    def _need_parts(self, traces: bool = False, texts: bool = False, curves: bool = False) -> None:
+        """Raise where a loaded result lacks a part."""
+        folder = Path(str(self.folder))
+        has = {
+            "traces": not (traces or texts) or has_traces(folder),
+            "texts": not texts or has_traces(folder, texts),
+            "curves": not curves or (folder / f"{CURVES}.parquet").is_file(),
+        }
+        for part, there in has.items():
+            if not there:
+                raise ThinkbackError(
+                    f"this result was saved without {part}: replay again, and save it with `{part}=True`"
+                )
+
+    def _saved_examples(self, texts: bool) -> pl.DataFrame:
+        """The examples, with their questions where texts are saved."""
+        if not texts or self.source is None:
+            return self.examples if texts else self.examples.drop("question", strict=False)
+        log = self.source.plan.log
+        asked = collect(log.scan("examples", ["example_id", "question"]), log)
+        plain = self.examples.drop("question", strict=False)
+        return plain.join(asked, on="example_id", how="left", maintain_order="left")
+
+    def _write_parts(self, folder: Path, traces: bool, texts: bool, curves: bool) -> None:
+        """The parts that were asked for; those of an earlier result go."""
+        own = self.folder is not None and folder.resolve() == self.folder.resolve()
+        if not own:
+            for name in (*PARTS, CURVES):
+                (folder / f"{name}.parquet").unlink(missing_ok=True)
+        if traces and self.source is not None:
             write_traces(folder, self.source.plan, self.source.policies, self.source.acting, texts)
+        elif traces and not own:
+            copy_traces(Path(str(self.folder)), folder, texts)
+        if curves:
+            self.curves().write_parquet(folder / f"{CURVES}.parquet")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpacked, (_packed(self),)

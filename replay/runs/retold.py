@@ -15,7 +15,7 @@ from replay.runs.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from toolkit.errors import ThinkbackError, require_known
 from toolkit.log import collect
 
-SEVERAL = "it is a mean over several orders, which have none of their own"
+SEVERAL = "no one path was saved, for this is a mean over several"
 
 
 def retell(found: Found, folder: Path, policy: str, example: str, texts: bool) -> Explanation:

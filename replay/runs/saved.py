@@ -29,8 +29,10 @@ RECORD, RUN = "result.json", "run.json"
 FRAMES = ("summary", "comparisons", "seconds", "thresholds", "bands", "summary_by", "comparisons_by", "examples")
 
 
-def write_found(result: Found, folder: Path) -> None:
-    """Write a result into a folder: outcomes and frames as Parquet, and what they mean as JSON."""
+def write_found(result: Found, folder: Path, examples: pl.DataFrame) -> None:
+    """Write a result into a folder: outcomes and frames as Parquet, and what they mean as JSON; `examples` as they are
+    to be saved.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     result.write_outcomes(folder / OUTCOMES)
     frames: dict[str, pl.DataFrame | None] = {
@@ -41,7 +43,7 @@ def write_found(result: Found, folder: Path) -> None:
         "bands": result.bands,
         "summary_by": result.by_summary,
         "comparisons_by": result.by_comparisons,
-        "examples": result.examples,
+        "examples": examples,
     }
     for name, frame in frames.items():
         if frame is not None:
@@ -96,7 +98,8 @@ class SavedOutcomes:
 
     def write(self, path: Path) -> None:
         """A copy of the file."""
-        shutil.copyfile(self.path, path)
+        if path.resolve() != self.path.resolve():
+            shutil.copyfile(self.path, path)
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
         """What the statistics read, of the examples in `ids` or of all."""

@@ -6,7 +6,7 @@ import pytest
 
 import replay
 from replay import Sample
-from replay.analyses.curves import curves, pass_at
+from replay.runs.curves import curves, pass_at
 from tests.replay.small import log
 from toolkit.errors import ThinkbackError
 

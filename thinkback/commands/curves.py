@@ -35,7 +35,7 @@ def curves(
 
     Each is the expectation over all subsets of k of an example's N traces, so none depends on which came first.
     """
-    from replay.analyses.curves import curves as compute
+    from replay.runs.curves import curves as compute
     from thinkback import console
     from toolkit.files import check_replaceable, replacing
     from toolkit.log import open_log

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,10 +13,8 @@ from thinkback.options import option
 
 if TYPE_CHECKING:
     from replay import Result
-    from toolkit.show import RankedInput
 
 GROUPS = 8  # of `--by`, whose tables are printed too
-ROWS = 40  # that the printed table shows where sweeps are long; the files have all
 
 
 class Method(StrEnum):
@@ -59,13 +56,20 @@ def replay(
         str | None, option("--measure", "Column of traces (0 to 1) in place of `correct`.", "NAME")
     ] = None,
     rules: options.Rules = None,
+    traces: Annotated[
+        bool, typer.Option("--traces", help="Save what policies paid trace by trace, and where each stopped.")
+    ] = False,
+    texts: Annotated[bool, typer.Option("--texts", help="The same with questions and what the model wrote.")] = False,
+    with_curves: Annotated[
+        bool, typer.Option("--curves", help="Save pass@k, majority@k and best-of-k of every pool, too.")
+    ] = False,
     kw: options.Kilowatts = 0.25,
     eur_per_kwh: options.EnergyPrice = 0.25,
     force: options.Force = False,
 ) -> None:
     """Replay policies on a log and rank them.
 
-    Writes outcomes, summary and comparisons (Parquet), run.json, the table (Markdown and CSV) and the cost-accuracy
+    Writes the result, which `tb.load` reads (Parquet and JSON), the table (Markdown and CSV) and the cost-accuracy
     figure (PDF and PNG) to the folder of --out, and prints the table.
     """
     from replay import run
@@ -96,22 +100,21 @@ def replay(
         kw=kw,
         eur_per_kwh=eur_per_kwh,
     )
-    _write_and_show(result, _ranked(result, margin), out, force)
+    parts = {"traces": traces, "texts": texts, "curves": with_curves}
+    _write_and_show(result, margin, parts, out, force)
 
 
-def _write_and_show(result: Result, ranked: RankedInput, out: Path, force: bool) -> None:
+def _write_and_show(result: Result, margin: float | None, parts: dict[str, bool], out: Path, force: bool) -> None:
     """Write everything to the folder, as a whole, then print the tables and the names of the files."""
+    from replay.runs.shown import ROWS, ranked_input, write_shown
     from thinkback import console
     from toolkit.files import replacing
     from toolkit.show import ranked_table
 
-    groups = [ranked_table(group, ROWS) for group in _groups(result, ranked)]
+    ranked = ranked_input(result, margin)
     with replacing(out, force) as folder:
-        result.save(folder)
-        _save_pictures(ranked, result.provenance["log"]["name"], folder)
-        if groups:
-            text = "\n".join(table.markdown() for table in groups)
-            (folder / "table_by.md").write_text(text, encoding="utf-8")
+        result.save(folder, **parts)
+        groups = write_shown(result, ranked, folder)
         files = sorted(path.name for path in folder.iterdir())
     console.show(ranked_table(ranked, ROWS))
     for table in groups if len(groups) <= GROUPS else ():
@@ -121,62 +124,3 @@ def _write_and_show(result: Result, ranked: RankedInput, out: Path, force: bool)
         console.say(f"{len(groups)} groups: table_by.md ranks the policies in each.")
     console.say()
     console.say(f"{out}/: {', '.join(files)}")
-
-
-def _ranked(result: Result, margin: float | None) -> RankedInput:
-    """What the ranked table and the figure need of a run."""
-    from toolkit.columns import metric_column
-    from toolkit.show import PolicyRow, RankedInput
-
-    made, columns = result.provenance, result.columns
-    return RankedInput(
-        summary=result.summary,
-        comparisons=result.comparisons,
-        policies=tuple(
-            PolicyRow(p.name, p.sweep, p.sweep_size, p.diagnostic, p.base, p.swept) for p in result.policies
-        ),
-        n=result.statistics.n,
-        title=f"Policies on {made['log']['name']}, ranked by {metric_column(made['metric'], columns).label}",
-        metric=made["metric"],
-        by_cost=made["cost"],
-        baseline=result.baseline,
-        leader=result.leader,
-        margin=margin,
-        simulated=result.simulated,
-        seed=made["seed"],
-        resamples=made["resamples"],
-        level=made["level"],
-        method=made["method"],
-        notes=result.notes,
-        columns=columns,
-    )
-
-
-def _groups(result: Result, whole: RankedInput) -> list[RankedInput]:
-    """The same for each group of `by`."""
-    return [
-        replace(
-            whole,
-            summary=statistics.summary,
-            comparisons=statistics.comparisons,
-            n=statistics.n,
-            leader=statistics.leader,
-            notes=statistics.notes,
-            title=", ".join(f"{column} = {value}" for column, value in zip(result.by, group, strict=True)),
-        )
-        for group, statistics in result.groups.items()
-    ]
-
-
-def _save_pictures(ranked: RankedInput, log: str, folder: Path) -> None:
-    """table.md, table.csv and, where accuracy and a cost are known, frontier.pdf and frontier.png."""
-    from toolkit.show import frontier_figure, ranked_table, save_figure
-
-    marks = {"simulated": "true"} if ranked.simulated else {}
-    (folder / "table.md").write_text(ranked_table(ranked, ROWS).markdown(), encoding="utf-8")
-    (folder / "table.csv").write_text(ranked_table(ranked).csv(marks), encoding="utf-8")
-    figure = frontier_figure(ranked, f"Policies on {log}")
-    if figure is None:
-        return
-    for suffix in ("pdf", "png"):
-        save_figure(figure, folder / f"frontier.{suffix}")

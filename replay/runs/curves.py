@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock, LoggedPool, Scores
+from replay.data.conditions import CONDITION, matching
 from replay.data.contents import Contents, opened
 from replay.data.needs import Needs, scores_on, together
 from replay.data.read import BlockRequest, read_block
@@ -44,7 +45,7 @@ class Curve:
     verifier: str | None = None
 
 
-@checks_arguments(log=TAKES, pool="a pool's name", verifier="a verifier's name")
+@checks_arguments(log=TAKES, pool="a pool's name", verifier="a verifier's name", where=CONDITION)
 def curves(
     log: AnyLog,
     *,
@@ -52,6 +53,7 @@ def curves(
     verifier: str | None = None,
     max_traces: int | None = None,
     subsets: int = 100,
+    where: str | None = None,
     settings: Settings | None = None,
     seed: int | None = None,
     resamples: int | None = None,
@@ -61,8 +63,8 @@ def curves(
 
     N is `max_traces`, or the largest number that 95 % of the pool's judged examples have; examples with
     fewer traces are left out. `best` is given for `verifier`, or for every verifier that scored all valid
-    traces of enough examples; `subsets` are the seeded subsets of majority. `settings`
-    are those of the intervals, or some of them by keyword.
+    traces of enough examples; `subsets` are the seeded subsets of majority; `where` is an SQL
+    condition on the columns of `examples`. `settings` are those of the intervals, or some of them by keyword.
     Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
     Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
     """
@@ -78,6 +80,8 @@ def curves(
     if verifier is not None:
         contents.require_verifier(verifier)
     sizes = _sizes(log)
+    if where is not None:
+        sizes = sizes.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
     asked = verifier, max_traces, subsets, settings, sizes, pool is None
     frames = [frame for name in names if (frame := _pool_curves(log, contents, name, *asked)) is not None]
