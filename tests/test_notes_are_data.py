@@ -13,6 +13,7 @@ import pytest
 import replay
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.policies.remarks import Counts, RemarkKind
+from replay.runs.shown import ranked_input as _ranked
 from replay.studies.factcheck.analyses import sensitivity
 from replay.studies.factcheck.appendix import appendix_tables
 from replay.studies.factcheck.figures import undone
@@ -24,7 +25,6 @@ from replay.studies.recovery.gaps import lacking, warnings_of
 from replay.studies.recovery.study import RecoverySetting, roles_of, study_dataset
 from replay.studies.recovery.tables import TABLES
 from tests.studies.claims import tables, written
-from thinkback.commands.replay import _ranked
 from toolkit.log import open_log
 from toolkit.notes import Note
 from toolkit.show import Table, rank, ranked_table

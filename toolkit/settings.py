@@ -104,10 +104,9 @@ class Checked:
 
 def check(instance: Any) -> None:
     """Check every field that `setting` marks, and put its plain value in place; call it from `__post_init__`."""
-    for field in dataclasses.fields(instance):
-        if "read" in field.metadata and field.metadata["read"] is None:  # what a function reads was read from its table
-            value = converted(type(instance), field.name, getattr(instance, field.name))
-            object.__setattr__(instance, field.name, value)
+    cls: Any = type(instance)
+    for name in _checked_fields(cls):
+        object.__setattr__(instance, name, converted(cls, name, getattr(instance, name)))
 
 
 def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
@@ -116,16 +115,14 @@ def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
     `place` names it in errors; without it, it is an argument.
     """
     place, said = place or name.rstrip("_"), f"`{place}`" if place else argument(name.rstrip("_"))
-    marks = next(field.metadata for field in dataclasses.fields(cls) if field.name == name)
+    marks, kind, optional, item = _field(cls, name)
     if marks.get("read") is not None:
         return marks["read"](given, place)
     if "low" not in marks:  # a field that `setting` did not make, of a class that checks itself
         return given
-    kind, optional = plain_kind(_hints(cls)[name])
     if given is None and optional:
         return None
-    item = typing.get_args(kind)[0] if _is_list(kind) else kind
-    if dataclasses.is_dataclass(item):
+    if item is not None:
         return _tables(item, given, place) if _is_list(kind) else _table(item, given, place)
     known = tuple(marks["choices"]) or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
     made = of_kind(str if known and not _is_list(kind) else kind, given)
@@ -246,6 +243,24 @@ def _within(made: Any, marks: Mapping[str, Any]) -> bool:
         for number in (made if isinstance(made, tuple) else (made,))
         if isinstance(number, int | float)
     )
+
+
+@functools.cache
+def _checked_fields(cls: type) -> tuple[str, ...]:
+    """Fields that `setting` marks; what a function reads was read from its table."""
+    marked = ((field.name, field.metadata) for field in dataclasses.fields(cls))
+    return tuple(name for name, marks in marked if "read" in marks and marks["read"] is None)
+
+
+@functools.cache
+def _field(cls: type, name: str) -> tuple[Mapping[str, Any], Any, bool, Any]:
+    """A field's marks, its kind, whether it may be None, and the settings class of which it holds one or more."""
+    marks = next(field.metadata for field in dataclasses.fields(cls) if field.name == name)
+    if "low" not in marks or marks["read"] is not None:
+        return marks, None, False, None
+    kind, optional = plain_kind(_hints(cls)[name])
+    item = typing.get_args(kind)[0] if _is_list(kind) else kind
+    return marks, kind, optional, item if dataclasses.is_dataclass(item) else None
 
 
 @functools.cache

@@ -12,7 +12,8 @@ import polars as pl
 
 from replay.data.conditions import CONDITION, examples_of, matching, refuse_overlap
 from replay.data.contents import opened
-from replay.policies.base import Policy, errors_of
+from replay.policies.base import Policy
+from replay.policies.policy_errors import errors_of
 from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
 from replay.runs.learning import learnt_on
 from replay.runs.result import Result

@@ -16,7 +16,8 @@ from replay.engine.calls import ChosenTraces, PolicyPath, Realization, expected_
 from replay.engine.outcome import Against
 from replay.engine.revisions import mean_of, revision
 from replay.kinds.trace_rows import TRACE_SCHEMA, trace_rows
-from replay.policies.base import Evaluator, Policy, Stage, errors_of
+from replay.policies.base import Evaluator, Policy, Stage
+from replay.policies.policy_errors import errors_of
 from toolkit.errors import shown
 from toolkit.settings import of_kind, setting
 

@@ -16,7 +16,8 @@ from replay.engine.mixing import gain
 from replay.kinds.oracle_rules import CHOOSING, MATCHING, RULES, OracleRule
 from replay.kinds.sample import Sample
 from replay.kinds.trace_rows import COST_COLUMNS, cost_row, known
-from replay.policies.base import Evaluator, Policy, Ranking, Stage, errors_of
+from replay.policies.base import Evaluator, Policy, Ranking, Stage
+from replay.policies.policy_errors import errors_of
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.settings import setting
 

@@ -23,12 +23,13 @@ from replay.kinds.sample_conformal import fit_conformal, set_stage
 from replay.kinds.sample_remarks import outside_remarks, rows_left_out, sum_remarks
 from replay.learning.calibration import fit_calibration
 from replay.learning.prior import fit_prior
-from replay.policies.base import Evaluator, Fit, Policy, Stage, errors_of
+from replay.policies.base import Evaluator, Fit, Policy, Stage
+from replay.policies.policy_errors import errors_of
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.declared import EXAMPLE, FEATURE, Untrusted, columns_read
 from replay.sampling.learned import Calibration, Conformal, Learned, Prior
 from replay.sampling.order_settings import order_given, order_of, with_order_keys
-from replay.sampling.orders import Generation, Order, RandomOrder
+from replay.sampling.orders import Generation, Order
 from replay.sampling.own_selects import select_from, select_rule, selector_of
 from replay.sampling.own_stops import stop_from, stop_rule
 from replay.sampling.prefix import SCORES, VOTES
@@ -183,24 +184,19 @@ class Sample(Policy):
             reader = next(what for what, part in self._readers.items() if SCORES in part.reads)
             raise self.refuse(f"its {reader} reads scores, so it needs a `verifier`")
         if order.verifies_later and not stop.between_verifications:
+            why = "because it is looked at after verifications and not after traces"
             raise self.refuse(
-                f'`order = "{self.order}"` needs stop `none`, `margin` or a budget of verifications, '
-                f"because it is looked at after verifications and not after traces"
+                f'`order = "{self.order}"` needs stop `none`, `margin` or a budget of verifications, {why}'
             )
         if order.verifies_later and SCORES not in select.reads:
-            raise self.refuse(
-                f'`order = "{self.order}"` needs a `select` that reads scores: `best`, `weighted` or one of your own, '
-                f"not `{self.select}`"
-            )
+            known = f"`best`, `weighted` or one of your own, not `{self.select}`"
+            raise self.refuse(f'`order = "{self.order}"` needs a `select` that reads scores: {known}')
         if order.lazy and self.width != 1:
             raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
-        if self.expected:
-            if not (order.drawn and select.by_score and stop.verification_budget is not None):
-                raise self.refuse(
-                    '`expected` needs `order = "random"`, `select = "best"` and a budget of verifications'
-                )
-            if self.orders is not None:
-                raise self.refuse("`expected` is already exact over all orders; leave out `orders`")
+        if self.expected and not (order.drawn and select.by_score and stop.verification_budget is not None):
+            raise self.refuse('`expected` needs `order = "random"`, `select = "best"` and a budget of verifications')
+        if self.expected and self.orders is not None:
+            raise self.refuse("`expected` is already exact over all orders; leave out `orders`")
 
     # ---- a log ----
 
@@ -357,20 +353,11 @@ class Sample(Policy):
         walks = self.walks()
         if not 0 <= repetition < len(walks):
             raise ThinkbackError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
-        block, how = on.block, self.cutting(on.block)
-        if self.orders is not None:
-            yield sample_steps.order_stage(block, self.name, walks, how, self.selector)
-        if self.expected:
-            yield sample_steps.winner_stage(block, self.name, walks[0], self.stop.verification_budget or 0)
-        walk, title = walks[repetition], f"`{self.name}`"
-        if self.expected:
-            walk, title = replace(walk, order=RandomOrder()), f"{title}, one order of all"
-        elif self.orders is not None:
-            title = f"{title}, order {repetition} of {self.orders}"
-        title += f", select `{self.select}`" if self.selector.checked else ""
-        trajectory = walk_block(block, walk)
-        yield sample_steps.step_stage(block, title, trajectory, how, self.selector)
+        block, how, budget = on.block, self.cutting(on.block), self.stop.verification_budget or 0
+        exact = budget if self.expected else None
+        yield from sample_steps.stages(block, self.name, walks, repetition, how, self.selector, exact)
         if self.conformal is not None:
+            trajectory = walk_block(block, walks[repetition])
             yield set_stage(block, trajectory, cut(trajectory, how).step, self.conformal, on.outcome(self))
 
     def ending(self, ending: str) -> str:

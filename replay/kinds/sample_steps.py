@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from replay.engine.outcome import ENDINGS
 from replay.engine.trajectory import Trajectory, Walk, listwise_costs, walk_block
 from replay.kinds.trace_rows import COST_COLUMNS, known, word_of
 from replay.policies.base import Stage
-from replay.sampling.orders import Generation
+from replay.sampling.orders import Generation, RandomOrder
 from replay.sampling.selects import Select
 from replay.sampling.stops import decisions, looked_at
 
@@ -76,6 +76,24 @@ def step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select
     costs = by_name(_costs(trajectory, stopped)[step])
     columns |= {name: pl.Series(costs[name]) for name in COST_COLUMNS}
     return pl.DataFrame(columns, nan_to_null=True).with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
+def stages(
+    block: LogBlock, name: str, walks: Sequence[Walk], repetition: int, how: Cut, select: Select, exact: int | None
+) -> Iterator[Stage]:
+    """The steps in one of its orders; before them a row for each of several, and what can win over all of them.
+
+    `exact`: of the mean over all orders, how many are verified at random.
+    """
+    walk, title = walks[repetition], f"`{name}`"
+    if len(walks) > 1 or walk.permuted:
+        yield order_stage(block, name, walks, how, select)
+        title = f"{title}, order {repetition} of {len(walks)}"
+    if exact is not None:
+        yield winner_stage(block, name, walk, exact)
+        walk, title = replace(walk, order=RandomOrder()), f"{title}, one order of all"
+    title += f", select `{select.name}`" if select.checked else ""
+    yield step_stage(block, title, walk_block(block, walk), how, select)
 
 
 def step_stage(block: LogBlock, title: str, trajectory: Trajectory, how: Cut, select: Select) -> Stage:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import inf
 from typing import Any, ClassVar, Self
@@ -25,6 +24,7 @@ from replay.engine.calls import PolicyPath
 from replay.engine.flips import compare
 from replay.engine.outcome import Outcome
 from replay.policies.gate_file import GateFile
+from replay.policies.policy_errors import PolicyError, errors_of
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.declared import Untrusted
 from replay.sampling.learned import Learned
@@ -37,19 +37,8 @@ KINDS: dict[str, type[Policy]] = {}
 """Kinds of policies by the names that policy files give them; `replay.kinds` fills it."""
 
 
-class PolicyError(ThinkbackError):
-    """An error that names its policy."""
-
-
-@contextmanager
-def errors_of(policy: str) -> Iterator[None]:
-    """Errors within are about a policy, and name it once."""
-    try:
-        yield
-    except PolicyError:
-        raise
-    except ThinkbackError as error:
-        raise PolicyError(f"policy `{policy}`: {error}") from None
+NAMING = frozenset({"name", "against", "sweep", "sweep_size"})
+"""Fields in which policies that do the same may differ."""
 
 
 Fit = Callable[["Policy", Any, tuple[Hashable, ...], Callable[[LogBlock, Any], Any]], Any]
@@ -199,12 +188,13 @@ class Policy(ABC):
     @cached_property
     def cache_key(self) -> Hashable:
         """What policies share that differ in name alone; one that cannot be hashed is like no other."""
-        plain = replace(self, name="part", against=None, sweep="part", sweep_size=1)
+        own = (field.name for field in fields(self) if field.compare and field.name not in NAMING)
+        key = type(self), *(getattr(self, name) for name in own)
         try:
-            hash(plain)
+            hash(key)
         except TypeError:
             return id(self)
-        return plain
+        return key
 
     def refuse(self, why: object) -> PolicyError:
         """An error about this policy's settings."""

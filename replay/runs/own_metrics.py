@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError, argument, errors_begin, require_known, shown
+from toolkit.errors import ThinkbackError, errors_begin, require_known, shown
 from toolkit.settings import check, setting
 
 
@@ -41,7 +41,7 @@ def own_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
     metrics = (given,) if isinstance(given, Metric) else tuple(given)
     for number, metric in enumerate(metrics):
         if not isinstance(metric, Metric):
-            raise ThinkbackError(f"{argument('metrics')} holds {shown(metric)}; it takes `replay.Metric`")
+            raise ThinkbackError(f"`metrics` holds {shown(metric)}; it takes `replay.Metric`")
         if metric.name in {one.name for one in metrics[:number]}:
             raise ThinkbackError(f"two metrics are named `{metric.name}`; give each a name of its own")
     return metrics

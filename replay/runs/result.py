@@ -19,6 +19,7 @@ from replay.runs.provenance import PolicyRecord
 from replay.runs.retold import retell
 from replay.runs.saved import read_found, write_found
 from replay.runs.shown import ROWS, in_short, ranked_input
+from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, first_line, require_known
 from toolkit.log import SCHEMAS, Log, collect, open_log, query_log
 from toolkit.show import Table, frontier_figure, ranked_table
@@ -214,6 +215,7 @@ class Result(Found):
         return _unpacked, (_packed(self),)
 
 
+@checks_arguments(address="the folder of a saved result")
 def load(address: str | Path) -> Result:
     """A result that was saved, as it was: it draws its tables and figures without the log.
 

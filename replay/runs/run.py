@@ -43,6 +43,7 @@ MOST_GROUPS = 500
     where=CONDITION,
     by="a column of examples, or a list of them",
     metric="the name of a metric",
+    metrics="a `Metric`, or a list of them",
     measure="the name of a column of traces",
     cost="the name of a cost",
     rules=RULES,

@@ -50,7 +50,7 @@ def write_found(result: Found, folder: Path, examples: pl.DataFrame) -> None:
             frame.write_parquet(folder / f"{name}.parquet")
         else:
             (folder / f"{name}.parquet").unlink(missing_ok=True)  # of an earlier run that had it
-    text = json.dumps(_record(result), ensure_ascii=False, indent=1, default=str)
+    text = json.dumps(_record(result), ensure_ascii=False, default=str)
     (folder / RECORD).write_text(text + "\n", encoding="utf-8")
     write_record(folder, result.provenance)
 
@@ -74,7 +74,7 @@ def _record(result: Found) -> dict[str, Any]:
         "dropped": dict(result.dropped),
         "excluded": dict(result.excluded),
         "columns": [asdict(column) for column in judge.columns],
-        "policies": [asdict(policy) for policy in judge.policies],
+        "policies": [{**vars(policy), "settings": None} for policy in judge.policies],  # which run.json has
     }
 
 
@@ -174,7 +174,10 @@ def _loaded(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     if summary is None or comparisons is None or examples is None or not (folder / OUTCOMES).is_file():
         raise ValueError("a file of it is missing")
     labels = None if record["labels"] is None else tuple(record["labels"])
-    policies = tuple(_policy(one) for one in record["policies"])
+    where = f"`{folder / RUN}`"
+    provenance = documents.parse_json(documents.read_text(folder / RUN, where), where)
+    told = zip(record["policies"], provenance["policies"], strict=True)
+    policies = tuple(_policy({**one, "settings": settings}) for one, settings in told)
     judge = Judge(
         outcomes=SavedOutcomes(folder / OUTCOMES, ExampleSet(examples, labels), len(policies)),
         policies=policies,
@@ -199,7 +202,7 @@ def _loaded(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
         "excluded": record["excluded"],
         "notes": tuple(map(_note, record["notes"])),
         "simulated": record["simulated"],
-        "provenance": documents.parse_json(documents.read_text(folder / RUN, "`run.json`"), "`run.json`"),
+        "provenance": provenance,
         "thresholds": frames["thresholds"],
         "bands": frames["bands"],
         "examples": examples,

@@ -25,6 +25,8 @@ FILES = {
     "comparisons.parquet",
     "seconds.parquet",
     "run.json",
+    "result.json",
+    "examples.parquet",
     "table.md",
     "table.csv",
     "frontier.pdf",
@@ -62,7 +64,7 @@ def test_replay_prints_the_ranked_table(replayed: Path) -> None:
     assert head[1] == "Simulated log: these numbers describe a model, not a system."
     for words in ("diagnostic: sees gold", "chosen on these rows (best of 2 tried)", "baseline", "not worse", "seed 5"):
         assert words in printed
-    assert printed.splitlines()[-1].startswith("out/: comparisons.parquet, frontier.pdf")
+    assert printed.splitlines()[-1].startswith("out/: comparisons.parquet, examples.parquet, frontier.pdf")
 
 
 def test_the_table_has_the_numbers_of_the_summary(replayed: Path) -> None:

@@ -51,6 +51,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "surrogate_weights": (tb.surrogate_weights, {"log": None, "policy": GUIDED}),
     "open_log": (tb.open_log, {"log": None}),
     "load_policies": (tb.load_policies, {"source": [VOTE]}),
+    "load": (tb.load, {"address": "saved"}),
     "load_gate": (tb.load_gate, {"path": "gate.json"}),
     "describe_log": (tb.describe_log, {"log": None}),
     "validate_log": (tb.validate_log, {"log": None}),

@@ -124,7 +124,7 @@ def test_a_matched_oracle_tells_both_outcomes(tmp_path):
         "where it does: answer A (right); 4 traces, 0 verifications, 60 tokens; "
         "where it does not: answer B (wrong); 1 trace, 0 verifications, 15 tokens"
     )
-    assert told.outcomes.collect()["answer"].to_list() == ["A", "B"]
+    assert told.outcomes["answer"].to_list() == ["A", "B"]
 
 
 def test_what_can_win_over_all_orders(tmp_path):

@@ -414,7 +414,7 @@ def test_explanations_show_what_is_learnt(log: Log) -> None:
     sets = sample("sets", conformal=Conformal(0.2, DEV, abstain=True))
     calibrated = sample("calibrated", calibration=Calibration("platt", DEV))
     fitted = surrogate("fitted", prior=Prior("linear", DEV))
-    outcomes = replay.run(log, [sets, calibrated, fitted], where=TEST, resamples=2).outcomes
+    outcomes = replay.run(log, [sets, calibrated, fitted], where=TEST, resamples=2).outcomes.collect()
     for row in outcomes.filter(policy="sets").head(3).to_dicts():
         told = replay.explain(log, sets, "sets", row["example_id"])
         stage = told.stages[-1]

@@ -90,7 +90,7 @@ def test_a_frozen_gate_is_reported_on_the_test_split(log: Path, gate: Path) -> N
 
 
 def test_an_explanation_shows_what_a_gate_file_reads(log: Path, gate: Path) -> None:
-    row = replay.run(log, policy(gate), where=TEST, resamples=2).outcomes.row(0, named=True)
+    row = replay.run(log, policy(gate), where=TEST, resamples=2).outcomes.collect().row(0, named=True)
     told = replay.explain(log, policy(gate), "gated", row["example_id"])
     stages = {stage.title: stage.rows for stage in told.stages}
     (read,) = stages["the gate"].to_dicts()

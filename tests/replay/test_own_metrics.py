@@ -11,8 +11,8 @@ import pytest
 
 import replay
 from replay import Metric, Sample
+from replay.runs.shown import ranked_input as _ranked
 from tests.replay.small import FIRST, GOLDS, POOL, log, tables
-from thinkback.commands.replay import _ranked
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log
 from toolkit.show import frontier_figure, ranked_table
@@ -47,7 +47,7 @@ def test_means_and_ratios_by_hand(made: Log) -> None:
     assert differences[TOKENS_PER_RIGHT.name] == pytest.approx(45.0)
     assert differences[f"reduction:{TOKENS_PER_RIGHT.name}"] == pytest.approx(1 - 3)
     assert "reduction:right per kilotoken" not in differences
-    drawn = result.draw(RIGHT_PER_KILO.name)
+    drawn = result.judge.draws(RIGHT_PER_KILO.name)
     kept = drawn[0][~np.isnan(drawn[0])]
     low, high = result.summary.filter(policy="first", metric=RIGHT_PER_KILO.name).select("low", "high").row(0)
     assert (low, high) == pytest.approx(tuple(np.quantile(kept, [0.025, 0.975])), rel=0.05)
@@ -135,7 +135,7 @@ def test_groups_and_tuning_take_them(made: Log) -> None:
         (lambda: Metric("a", of="calls", better="more"), "metric `a`: `better` is 'more'; "),
         (lambda: Metric("a", of="calls", times="x"), "metric `a`: `times` is 'x'; it takes a number"),
         (lambda: Metric(" ", of="calls"), "a metric needs a `name`"),
-        (lambda: "calls", "`metrics` holds 'c'; it takes `replay.Metric`"),
+        (lambda: "calls", "`metrics` is 'calls'; it takes a `Metric`, or a list of them"),
         (lambda: [Metric("a", of="calls"), Metric("a", of="calls")], "two metrics are named `a`"),
     ],
 )  # fmt: skip

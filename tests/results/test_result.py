@@ -157,7 +157,8 @@ def test_a_policy_has_its_own_rows(result: Result) -> None:
 
 
 def test_sql_over_outcomes_and_the_log(result: Result, saved: Path, log: Path, tmp_path: Path) -> None:
-    sql = "select avg(outcomes.correct) from outcomes join traces using (example_id) where policy = 'best' and pool = 'probe'"
+    joined = "outcomes join traces using (example_id)"
+    sql = f"select avg(outcomes.correct) from {joined} where policy = 'best' and pool = 'probe'"
     expected = result.policy("best").outcomes.select(pl.col("correct").mean()).collect().item()
     assert result.query(sql).item() == pytest.approx(expected)
     again = replay.load(saved)
@@ -185,17 +186,19 @@ def test_what_is_saved_by_trace_is_what_was_paid(result: Result, saved: Path) ->
     """As many traces as outcomes count, the answers that they give, each distinct order stored once."""
     outcomes = result.outcomes.collect()
     stops, orders, traces = (pl.read_parquet(saved / f"{name}.parquet") for name in ("stops", "orders", "traces"))
-    paid = stops.group_by("policy", "example_id").agg(pl.col("generated").sum(), pl.col("chosen_slice", "chosen_sample").last())
+    paid = stops.group_by("policy", "example_id").agg(
+        pl.col("generated").sum(), pl.col("chosen_slice", "chosen_sample").last()
+    )
     both = outcomes.join(paid, on=["policy", "example_id"], how="left")
     one_path = both.filter(pl.col("answers").is_null())
     assert one_path["generated"].null_count() == 0
     assert (one_path["generated"] == one_path["traces"]).all()
     assert both.filter(pl.col("answers").is_not_null())["generated"].null_count() > 0
-    chosen = one_path.join(
+    said = one_path.join(
         traces.select("example_id", chosen_slice="slice", chosen_sample="sample", said="answer"),
         on=["example_id", "chosen_slice", "chosen_sample"], how="left",
     )  # fmt: skip
-    assert chosen["said"].equals(chosen["answer"])
+    assert said["said"].equals(said["answer"])
     walked = orders.filter(slice="n6", rule="generation")
     assert walked["order"].n_unique() == 1
     assert walked["samples"].to_list()[0] == list(range(6))

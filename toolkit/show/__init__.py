@@ -6,18 +6,9 @@ from toolkit.show.curves import PlottedCurve, curves_figure
 from toolkit.show.figure import FrontierPoint, frontier
 from toolkit.show.heat import Heat, heat_figure
 from toolkit.show.interventions import PlottedBand, bands_figure, outcomes_figure, reliability_figure
+from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, pareto_front, rank
 from toolkit.show.report import write_report
-from toolkit.show.results import (
-    SIMULATED,
-    PolicyRow,
-    Ranked,
-    RankedInput,
-    frontier_figure,
-    frontier_points,
-    pareto_front,
-    rank,
-    ranked_table,
-)
+from toolkit.show.results import SIMULATED, frontier_figure, frontier_points, ranked_table
 from toolkit.show.style import save_figure, warned
 from toolkit.show.table import Table, table_of
 from toolkit.show.table_content import ColumnNote, Number, NumberWithInterval, ShownInterval, TableColumn, Tick, Words

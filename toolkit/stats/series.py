@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 
@@ -89,10 +89,14 @@ class SeriesPlan:
     valued: np.ndarray  # (metrics, policies) bool
     references: Sequence[int]  # policies that others are compared with
     scan: Scan
+    _indices: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     def indices(self, metric: int, policy: int) -> tuple[int, ...]:
         """Statistics of the scan that the metric's value for the policy is made of."""
-        return tuple(self.scan.index[s] for s in self.metrics[metric].statistics(policy))
+        key = metric, policy
+        if key not in self._indices:
+            self._indices[key] = tuple(self.scan.index[s] for s in self.metrics[metric].statistics(policy))
+        return self._indices[key]
 
     def compared(self, metric: int) -> list[tuple[int, int]]:
         """(number of the reference, its policy) of the references that have a value of this metric."""

@@ -1,0 +1,218 @@
+"""From the result frames of a run to its policies in their order, with all that is said about each.
+
+`summary` (policy, metric, estimate, low, high, n, method?) and `comparisons` (policy, baseline, metric,
+difference, low, high, p_value, n, method?) are the frames that a replay saves; nothing else of it is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from toolkit.columns import COLUMNS, OutcomeColumn, metric_column
+from toolkit.notes import Note
+from toolkit.show.table_content import ShownInterval
+from toolkit.stats.order import cost_column, rank_key
+
+FEW_EVENTS = {"wilson", "newcombe"}  # methods of intervals over columns with fewer than ten events of a kind
+
+
+@dataclass(frozen=True)
+class PolicyRow:
+    """What a table must know about a policy besides its numbers."""
+
+    name: str
+    sweep: str = ""  # the name before a sweep's brackets
+    sweep_size: int = 1  # how many policies its sweep has
+    diagnostic: str = ""  # what it sees that no real policy could, such as gold
+    base: str = ""  # the policy that its fixes and flips are compared with, where that has a name
+    swept: tuple[tuple[str, Any], ...] = ()  # its sweep's keys and its own values of them
+
+
+@dataclass(frozen=True)
+class RankedInput:
+    """A run's result frames with the settings of the run. Shares and margins are fractions, not per cent."""
+
+    summary: pl.DataFrame
+    comparisons: pl.DataFrame
+    policies: tuple[PolicyRow, ...]
+    n: int  # examples compared
+    title: str = ""
+    metric: str = "accuracy"  # what ranks: a metric whose column is a quality
+    by_cost: str | None = None  # the cost that tables and figure show, by name; None: the first that is known
+    baseline: str | None = None
+    leader: str | None = None
+    margin: float | None = None
+    simulated: bool = False
+    seed: int = 0
+    resamples: int = 10_000
+    level: float = 0.95
+    method: str = "percentile"
+    notes: tuple[Note, ...] = ()
+    columns: tuple[OutcomeColumn, ...] = COLUMNS
+
+    @property
+    def quality(self) -> OutcomeColumn:
+        """What is known of the metric that ranks."""
+        return metric_column(self.metric, self.columns)
+
+    @cached_property
+    def ranked(self) -> tuple[Ranked, ...]:
+        """Every policy with all that is said about it, the best first."""
+        return _rank(self)
+
+    def worth(self, cell: ShownInterval | None) -> float | None:
+        """What ranks of a value of that metric: more is better."""
+        return None if cell is None else -cell.estimate if self.quality.cost else cell.estimate
+
+    @cached_property
+    def cost(self) -> OutcomeColumn:
+        """What the Pareto front measures: the cost asked for; else tokens; where a policy's are not known, calls or
+        operations. Raises ThinkbackError where no cost has the name asked for.
+        """
+        real = {p.name for p in self.policies if not p.diagnostic} or {p.name for p in self.policies}
+        known = self.summary.filter(pl.col("estimate").is_not_null()).group_by("metric").agg("policy")
+        having = {metric: set(policies) for metric, policies in known.iter_rows()}
+        return cost_column(
+            lambda name: real <= having.get(name, set()), lambda name: name in having, self.columns, self.by_cost
+        )
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One policy with all that is said about it; None where that cannot be said."""
+
+    policy: PolicyRow
+    place: int | None  # 1 is the best; None for diagnostics and where the metric that ranks is not known
+    quality: ShownInterval | None  # of the metric that ranks
+    cost: ShownInterval | None
+    means: dict[str, float | None] = field(default_factory=dict)
+    difference: ShownInterval | None = None  # to the baseline
+    p_value: float | None = None
+    on_front: bool | None = None
+    leads: bool = False
+    ties: bool | None = None  # the interval of its difference to the leader contains 0
+    not_worse: bool | None = None  # than the baseline by more than the margin
+    chosen: bool = False  # the best of its sweep, on the rows that are reported
+    baseline: bool = False
+
+    @property
+    def remark(self) -> str:
+        """What must be said beside the row."""
+        remarks = ["baseline"] if self.baseline else []
+        if self.policy.diagnostic:
+            remarks.append(f"diagnostic: {self.policy.diagnostic}")
+        if self.chosen:
+            remarks.append(f"chosen on these rows (best of {self.policy.sweep_size:,} tried)")
+        if self.policy.base:
+            remarks.append(f"base: {self.policy.base}")
+        return "; ".join(remarks)
+
+
+def rank(results: RankedInput) -> tuple[Ranked, ...]:
+    """Every policy, the best first; ties by cost, then as given; those without the metric that ranks last."""
+    return results.ranked
+
+
+def _rank(results: RankedInput) -> tuple[Ranked, ...]:
+    summary = _cells(results.summary, ("policy", "metric"), "estimate")
+    against = _cells(results.comparisons, ("policy", "baseline", "metric"), "difference")
+    p_values = {
+        (row["policy"], row["baseline"], row["metric"]): row["p_value"]
+        for row in results.comparisons.iter_rows(named=True)
+    }
+    metric, cost = results.metric, str(results.cost.metric)
+    metrics = results.summary["metric"].unique().to_list()
+    keys = [
+        rank_key(results.worth(summary.get((policy.name, metric))), _estimate(summary.get((policy.name, cost))), i)
+        for i, policy in enumerate(results.policies)
+    ]
+    best_first = [results.policies[key[2]] for key in sorted(keys)]
+    front = pareto_front(
+        {
+            policy.name: (paid, -negative)
+            for policy, (negative, paid, _) in zip(results.policies, keys, strict=True)
+            if not policy.diagnostic and math.isfinite(negative) and math.isfinite(paid)
+        }
+    )
+    chosen = _chosen(best_first, summary, metric)
+    ranked, place = [], 0
+    for policy in best_first:
+        quality, price = summary.get((policy.name, metric)), summary.get((policy.name, cost))
+        counts = quality is not None and not policy.diagnostic
+        place += counts
+        difference = against.get((policy.name, results.baseline, metric))
+        ranked.append(
+            Ranked(
+                policy=policy,
+                place=place if counts else None,
+                quality=quality,
+                cost=price,
+                means={m: _estimate(summary.get((policy.name, m))) for m in metrics},
+                difference=difference,
+                p_value=p_values.get((policy.name, results.baseline, metric)),
+                on_front=policy.name in front if counts and price is not None else None,
+                leads=policy.name == results.leader,
+                ties=_holds_zero(against.get((policy.name, results.leader, metric))),
+                not_worse=_not_worse(difference, results.margin, results.quality.cost),
+                chosen=policy.name in chosen,
+                baseline=policy.name == results.baseline,
+            )
+        )
+    return tuple(ranked)
+
+
+def pareto_front(points: dict[str, tuple[float, float]]) -> frozenset[str]:
+    """Names of the (cost, quality) points that none beats.
+
+    One beats another with at most its cost and at least its quality, and one of the two strictly.
+    """
+    front, best, paid = set(), -math.inf, math.nan
+    for name, (cost, quality) in sorted(points.items(), key=lambda item: (item[1][0], -item[1][1])):
+        if quality > best or (quality == best and cost == paid):
+            front.add(name)
+            best, paid = quality, cost
+    return frozenset(front)
+
+
+def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple[Any, ...], ShownInterval]:
+    """Rows of a result frame by key; those whose value is null are left out."""
+    marked = "method" in frame.columns
+    return {
+        tuple(row[key] for key in keys): ShownInterval(
+            row[value], row["low"], row["high"], "†" if marked and row["method"] in FEW_EVENTS else ""
+        )
+        for row in frame.filter(pl.col(value).is_not_null()).iter_rows(named=True)
+    }
+
+
+def _estimate(cell: ShownInterval | None) -> float | None:
+    return None if cell is None else cell.estimate
+
+
+def _chosen(
+    best_first: Sequence[PolicyRow], summary: dict[tuple[Any, ...], ShownInterval], metric: str
+) -> frozenset[str]:
+    """The best row of each sweep."""
+    first: dict[str, str] = {}
+    for policy in best_first:
+        if policy.sweep_size > 1 and not policy.diagnostic and (policy.name, metric) in summary:
+            first.setdefault(policy.sweep, policy.name)
+    return frozenset(first.values())
+
+
+def _holds_zero(difference: ShownInterval | None) -> bool | None:
+    if difference is None or difference.low is None or difference.high is None:
+        return None
+    return difference.low <= 0 <= difference.high
+
+
+def _not_worse(difference: ShownInterval | None, margin: float | None, falling: bool) -> bool | None:
+    if margin is None or difference is None or difference.low is None or difference.high is None:
+        return None
+    return difference.high < margin if falling else difference.low > -margin
