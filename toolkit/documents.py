@@ -28,7 +28,9 @@ def parse_toml(
 ) -> dict[str, Any]:
     """The tables of a TOML text. `what` names it in errors, which are of `kind`."""
     try:
-        return tomllib.loads(text, parse_float=parse_float)
+        tables = tomllib.loads(text, parse_float=parse_float)
+        _check_integers(tables)
+        return tables
     except (RecursionError, ValueError) as error:  # Python reads no integer of thousands of digits
         why = DEEP if isinstance(error, RecursionError) else first_line(error)
         raise kind(f"{what} is not valid TOML: {why}") from None
@@ -41,3 +43,11 @@ def parse_json(text: str, what: str, kind: type[ThinkbackError] = ThinkbackError
     except (RecursionError, ValueError) as error:
         why = DEEP if isinstance(error, RecursionError) else first_line(error)
         raise kind(f"{what} is not valid JSON: {why}") from None
+
+
+def _check_integers(value: Any) -> None:
+    """Raise ValueError where an integer is larger than those of TOML, which have 64 bits."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("it holds an integer of more than 64 bits")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_integers(item)
