@@ -39,7 +39,10 @@ def parse_toml(
 def parse_json(text: str, what: str, kind: type[ThinkbackError] = ThinkbackError) -> Any:
     """The value of a JSON text. `what` names it in errors, which are of `kind`."""
     try:
-        return json.loads(text)
+        found = json.loads(text)
+        if "\\u" in text:  # half of a sign, which nothing can write down again
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
     except (RecursionError, ValueError) as error:
         why = DEEP if isinstance(error, RecursionError) else first_line(error)
         raise kind(f"{what} is not valid JSON: {why}") from None

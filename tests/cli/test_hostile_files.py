@@ -54,6 +54,12 @@ def test_any_json_is_one_line(tmp_path: Path, text: str) -> None:
         told(command, tmp_path / "log")
 
 
+def test_a_gate_with_half_a_sign_is_one_line(tmp_path: Path) -> None:
+    log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
+    (tmp_path / "gate.json").write_text('{"name": "\\ud800"}')
+    assert "is not valid JSON" in told("transfer", tmp_path / "log", "--gate", tmp_path / "gate.json")
+
+
 def test_a_number_of_rows_that_no_file_has(tmp_path: Path) -> None:
     made = log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
     path = tmp_path / "log" / "manifest.json"
