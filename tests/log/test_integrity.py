@@ -314,8 +314,8 @@ def test_damage_that_decodes_to_other_numbers_is_found(tmp_path: Path) -> None:
     path = folder / "verifications" / "part-0.parquet"
     table = pq.read_table(path)
     for checksums in (True, False):
-        options = {"compression": "none", "use_dictionary": False, "write_page_checksum": checksums}
-        pq.write_table(table, path, **options)
+        options = {"compression": "none", "use_dictionary": False, "write_statistics": checksums}
+        pq.write_table(table, path, write_page_checksum=checksums, **options)
         chunk = pq.read_metadata(path).row_group(0).column(3)
         assert chunk.path_in_schema == "score"
         data = bytearray(path.read_bytes())

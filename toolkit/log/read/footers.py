@@ -138,7 +138,8 @@ def _plain_type(kind: Any) -> Any:
 def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -> Problem | None:
     """Read every page of a shard, or of some of its columns, and say what is wrong; None when all can be read.
 
-    A page is compared with its checksum where it has one: not every writer gives it one.
+    A page is compared with its checksum where it has one: not every writer gives it one. The bounds that a footer
+    states have none, and whoever filters rows leaves out what lies beyond them: they are compared with the rows.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -146,12 +147,46 @@ def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -
     column = None
     try:
         with pq.ParquetFile(footer.path, page_checksum_verification=True) as file:
+            chunks = {file.metadata.schema.column(i).path: i for i in range(file.metadata.num_columns)}
             for column in file.schema_arrow.names if columns is None else columns:
-                for batch in file.iter_batches(columns=[column]):
-                    batch.validate(full=True)  # strings are UTF-8, lists end where they say
-    except (pa.ArrowException, OSError, ValueError) as error:
+                for group in range(file.num_row_groups):
+                    found = []
+                    for batch in file.iter_batches(row_groups=[group], columns=[column]):
+                        batch.validate(full=True)  # strings are UTF-8, lists end where they say
+                        found.append(_extent(batch.column(0)))
+                    stated = file.metadata.row_group(group).column(chunks[column]) if column in chunks else None
+                    if stated is not None and not _holds(stated.statistics, found):
+                        raise ValueError(f"the footer states other bounds than row group {group} has")
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         return Problem(shard.file, column, None, f"is damaged ({one_line(error)}): {_RESTORE}")
     return None
+
+
+def _extent(values: Any) -> tuple[int, Any, Any]:
+    """(nulls, least, greatest) of a column; None for the last two where it is of a kind whose bounds are not looked at."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    kind = values.type
+    types = pa.types
+    plain = (types.is_string, types.is_large_string, types.is_integer, types.is_float32, types.is_float64)
+    if not any(is_kind(kind) for is_kind in plain):
+        return values.null_count, None, None
+    bounds = pc.min_max(values)
+    return values.null_count, bounds["min"].as_py(), bounds["max"].as_py()
+
+
+def _holds(stated: Any, found: list[tuple[int, Any, Any]]) -> bool:
+    """Whether what a footer states of a row group's column is true of it. Bounds may be wider: long texts are cut."""
+    if stated is None:
+        return True
+    if stated.has_null_count and stated.null_count != sum(nulls for nulls, _, _ in found):
+        return False
+    if not stated.has_min_max:
+        return True
+    known = [(low, high) for _, low, high in found if low is not None and low == low]  # no NaN
+    return all(stated.min <= low and high <= stated.max for low, high in known)
 
 
 def hash_file(path: str | Path) -> str:
