@@ -163,7 +163,7 @@ def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -
 
 
 def _extent(values: Any) -> tuple[int, Any, Any]:
-    """(nulls, least, greatest) of a column; None for the last two where it is of a kind whose bounds are not looked at."""
+    """(nulls, least, greatest) of a column; of most kinds None for the last two, whose bounds are not looked at."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
