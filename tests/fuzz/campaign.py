@@ -123,7 +123,9 @@ class Campaign:
         case = Case(random.Random(f"{self.seed} {part.name} {number}"), folder, commands)
         try:
             part.run(case)
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a panic of a library is no Exception
             case.failures.append(f"the case itself broke: {traceback.format_exc()}")
         with self._lock:
             tally = self.tallies[part.name]
