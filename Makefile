@@ -21,14 +21,18 @@ DEMO_POLICIES := data/policies.toml
 DEMO_OUT := .demo/result
 DEMO_BASELINE := greedy
 
+SECONDS ?= 600
+SEED ?= 1
+
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-engines lint types docs readme install install-dev clean
+.PHONY: help demo test test-slow test-engines fuzz lint types docs readme install install-dev clean
 
 help:
 	@echo "make demo          replay the shipped policies on the shipped log and print the ranked table"
 	@echo "make test          lint, types, documentation and all quick tests"
 	@echo "make test-slow     the tests that take minutes"
 	@echo "make test-engines  vLLM beside the other engines, in an environment of its own"
+	@echo "make fuzz          damaged logs and files, hostile texts and signals for SECONDS=600, drawn from SEED=1"
 	@echo "make docs          build the manual into site/"
 	@echo "make readme        put what the demonstration prints into README.md"
 	@echo "make clean         remove everything that these commands made"
@@ -90,6 +94,9 @@ test-engines: $(ENGINES)/installed
 	  VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_LOGGING_LEVEL=ERROR \
 	  $(ENGINES)/bin/python -m pytest tests/engines/test_vllm.py
 
+fuzz: $(VENV)/installed-dev
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) --jobs $(JOBS)
+
 docs: $(VENV)/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -97,5 +104,5 @@ readme: demo
 	$(BIN)/python tests/docs/readme_table.py $(DEMO_OUT)/table.md README.md
 
 clean:
-	rm -rf $(VENV) $(ENGINES) .demo site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(ENGINES) .demo .fuzz site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

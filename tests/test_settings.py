@@ -93,6 +93,8 @@ BAD: list[tuple[str, Any, str]] = [
     ("count", 2.0, "`count` is 2.0; it takes an integer from 1 to 9"),
     ("count", True, "`count` is True; it takes an integer from 1 to 9"),
     ("limit", 0, "`limit` is 0; it takes an integer, at least 1"),
+    ("limit", 2**31, "`limit` is 2147483648; it takes an integer of at most 2,147,483,647"),
+    ("limit", 10**400, "; it takes an integer of at most 2,147,483,647"),
     ("share", 1, "`share` is 1; it takes a number between 0 and 1"),
     ("share", math.nan, "`share` is nan; it takes a number between 0 and 1"),
     ("rate", "1", "`rate` is '1'; it takes a number above 0"),

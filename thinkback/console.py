@@ -7,6 +7,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
+from toolkit.errors import in_short
 from toolkit.printable import printable
 
 if TYPE_CHECKING:
@@ -41,5 +42,5 @@ def say(line: object = "") -> None:
 
 
 def complain(line: object) -> None:
-    """The same on stderr."""
-    print(printable(str(line)), file=sys.stderr)
+    """The same on stderr, cut where it quotes something long."""
+    print(in_short(str(line)), file=sys.stderr)

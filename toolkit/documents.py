@@ -29,7 +29,9 @@ def read_text(path: str | Path, what: str) -> str:
 def parse_toml(text: str, what: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
     """The tables of a TOML text. `what` names it in errors."""
     try:
-        return tomllib.loads(text, parse_float=parse_float)
+        tables = tomllib.loads(text, parse_float=parse_float)
+        _check_integers(tables)
+        return tables
     except (RecursionError, ValueError) as error:  # Python reads no integer of thousands of digits
         raise ThinkbackError(f"{what} is not valid TOML: {unreadable(error)}") from None
 
@@ -37,6 +39,17 @@ def parse_toml(text: str, what: str, parse_float: Callable[[str], Any] = float) 
 def parse_json(text: str, what: str) -> Any:
     """The value of a JSON text. `what` names it in errors."""
     try:
-        return json.loads(text)
+        found = json.loads(text)
+        if "\\u" in text:  # half of a sign, which nothing can write down again
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
     except (RecursionError, ValueError) as error:
         raise ThinkbackError(f"{what} is not valid JSON: {unreadable(error)}") from None
+
+
+def _check_integers(value: Any) -> None:
+    """Raise ValueError where an integer is larger than those of TOML, which have 64 bits."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("it holds an integer of more than 64 bits")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_integers(item)

@@ -15,6 +15,9 @@ SHORT, LIKENESS_OF_SHORT = 3, 0.5
 """Of so few signs one may differ, as in `n4` and `n3`."""
 _ARGUMENT = re.compile("\ue000(.*?)\ue001")
 """How an error's text marks the name of an argument; the signs are of Unicode's private use area."""
+_QUOTED = re.compile("`([^`]*)`")
+_VALUE, _PATH, _LINE = 100, 300, 600
+"""Most characters that a message quotes of a value, and of a path or an address, and that it has in all."""
 
 
 class ThinkbackError(Exception):
@@ -27,7 +30,17 @@ class ThinkbackError(Exception):
     def said(self, spell: Callable[[str], str]) -> str:
         """The line, with the names of arguments as `spell` writes them, such as the options of a command."""
         line = super().__str__().replace("\n", " ")
-        return printable(_ARGUMENT.sub(lambda found: f"`{spell(found[1])}`", line))
+        return in_short(_ARGUMENT.sub(lambda found: f"`{spell(found[1])}`", line))
+
+
+def in_short(line: str) -> str:
+    """A message that can be shown: printable, with what it quotes in backticks cut in the middle where it is long."""
+    cut = _QUOTED.sub(lambda found: f"`{_cut(found[1], _PATH if '/' in found[1] else _VALUE)}`", printable(line))
+    return _cut(cut, _LINE)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
 
 
 def argument(name: str) -> str:

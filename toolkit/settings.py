@@ -36,6 +36,10 @@ NAMES: Mapping[Any, str] = {
 """The kinds of value that a field may have, as messages call them."""
 
 
+MOST = 2**31 - 1
+"""The largest number that a field takes whose integers have a lower bound alone: they count something."""
+
+
 def setting(
     default: Any = dataclasses.MISSING,
     *,
@@ -130,7 +134,10 @@ def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
         raise ThinkbackError(f"{said} is {shown(given)}; it takes one of {listed(known)}")
     if made is None or not _within(made, marks):
         raise ThinkbackError(f"{said} is {shown(given)}; it takes {described(kind, marks)}")
+    counts = marks["low"] is not None and marks["high"] is None and marks["below"] is None
     for item in made if isinstance(made, tuple) else (made,):
+        if counts and isinstance(item, int) and item > MOST:
+            raise ThinkbackError(f"{said} is {shown(item)}; it takes an integer of at most {MOST:,}")
         if known and item not in known:
             raise ThinkbackError(f"{said} is {shown(item)}; {suggest(str(item), known)}")
     return made
@@ -235,7 +242,7 @@ def _within(made: Any, marks: Mapping[str, Any]) -> bool:
     low, high, above, below = (marks[name] for name in ("low", "high", "above", "below"))
     bounded = any(bound is not None for bound in (low, high, above, below))
     return all(
-        not (bounded and math.isinf(number))
+        not (bounded and number in (math.inf, -math.inf))
         and (low is None or number >= low)
         and (high is None or number <= high)
         and (above is None or number > above)

@@ -43,7 +43,7 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
     if not {"data", "sample"} & set(top) and {"verify", "features", "states"} & set(top):
         raise ThinkbackError("adds to an existing log and makes none: name that log as `on`")
     for needed in ("data", "engine", "sample"):
-        if needed not in top:
+        if needed not in top or top[needed] == []:
             raise ThinkbackError(f"`{'[[sample]]' if needed == 'sample' else f'[{needed}]'}` is missing")
     recipe = Recipe(
         file=path.name,

@@ -62,7 +62,7 @@ class Sample(Policy):
     stop: StopRule = field(default_factory=Never)
     select: str | Select = "best"
     seed: int = setting(0)
-    orders: int | None = setting(None, low=1)
+    orders: int | None = setting(None, low=1, high=100_000)
     expected: bool = setting(False)
     width: int = setting(1, low=1)
     on_missing: str = setting("partial", choices=("partial", "use_available"))

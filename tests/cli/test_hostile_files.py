@@ -54,6 +54,12 @@ def test_any_json_is_one_line(tmp_path: Path, text: str) -> None:
         told(command, tmp_path / "log")
 
 
+def test_a_gate_with_half_a_sign_is_one_line(tmp_path: Path) -> None:
+    log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
+    (tmp_path / "gate.json").write_text('{"name": "\\ud800"}')
+    assert "is not valid JSON" in told("transfer", tmp_path / "log", "--gate", tmp_path / "gate.json")
+
+
 def test_a_number_of_rows_that_no_file_has(tmp_path: Path) -> None:
     made = log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
     path = tmp_path / "log" / "manifest.json"
@@ -164,3 +170,44 @@ def test_a_signal_within_a_callback_is_not_lost(tmp_path: Path, sent: str, code:
     where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     done = subprocess.run([sys.executable, "-m", "thinkback", "--help"], env=where, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (code, said)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"max_traces = 0x{'f' * 5000}",
+        f"kind = 0x{'f' * 5000}",
+        "max_traces = 9223372036854775807",
+        "orders = 9223372036854775807",
+    ],
+)
+def test_integers_that_count_nothing_are_refused(tmp_path: Path, line: str) -> None:
+    log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
+    keys = {"name": '"a"', "kind": '"sample"', "max_traces": "2", "select": '"first"'}
+    keys |= dict([line.split(" = ")])
+    (tmp_path / "p.toml").write_text("[[policy]]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items()))
+    said = told("replay", tmp_path / "log", "--policies", tmp_path / "p.toml", "--out", tmp_path / "o")
+    assert "it takes an integer" in said or "more than 64 bits" in said
+
+
+def test_a_folder_among_the_shards_is_not_left_out_silently(tmp_path: Path) -> None:
+    log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
+    (tmp_path / "log" / "manifest.json").unlink()
+    (tmp_path / "log" / "traces" / "part-00009.parquet").mkdir()
+    with pytest.raises(LogError, match="`traces/part-00009.parquet` is a folder, not a shard"):
+        open_log(tmp_path / "log")
+
+
+@pytest.mark.parametrize("text", ["x" * 50_000, "`x " * 20_000, "x " * 20_000, "a" * 5000 + "/b"])
+def test_messages_are_short_whatever_they_quote(text: str) -> None:
+    for error in (ThinkbackError(f"`{text}` is wrong; do this"), ThinkbackError(f"{text}: do this")):
+        line = str(error)
+        assert len(line) <= 600
+        assert line.endswith("do this")
+        assert str(ThinkbackError(line)) == line
+
+
+def test_a_value_is_cut_and_a_path_keeps_its_end() -> None:
+    assert len(str(ThinkbackError(f"`{'x' * 300}`"))) == 102
+    path = f"/data/{'y' * 80}/logs/{'z' * 80}/part-00000.parquet"
+    assert path in str(ThinkbackError(f"`{path}` is missing"))

@@ -239,3 +239,10 @@ def test_members_of_requests_by_step(tmp_path: Path) -> None:
 def test_values_of_an_engine_are_checked_when_the_recipe_is_read(tmp_path: Path, setting: str, said: str) -> None:
     with pytest.raises(ThinkbackError, match=said):
         load_recipe(write_recipe(tmp_path), [setting])
+
+
+def test_a_recipe_without_pools_makes_nothing(tmp_path: Path) -> None:
+    text = RECIPE.partition("[[sample]]")[0]
+    path = write_recipe(tmp_path, text=f"sample = []\n{text}")
+    with pytest.raises(ThinkbackError, match=r"`\[\[sample\]\]` is missing"):
+        load_recipe(path)

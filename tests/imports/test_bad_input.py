@@ -75,6 +75,7 @@ MAPPINGS = {
     "no join file": ('join = { file = "x.parquet", on = "id" }' + GOOD, r"source `.*x.parquet` can't be read"),
     "join without key": ('join = { file = "samples.jsonl", on = "nr" }' + GOOD, r"`join.on` names `nr`"),
     "a feature named as the key": (GOOD + '[features]\ntrace_id = "s"', r"is the key of the table `features`"),
+    "a name with a NUL": (GOOD + '[features]\n"a\\u0000" = "s"', r"`features`, column 'a\\+x00': its name holds a NUL"),
     "field that is not there": (GOOD.replace('"a"', '"o.y"'), r"needs the field `y`"),
     "ids": ('ids = "splt"' + GOOD, r"did you mean `split`"),
 }

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.log.makers import examples, put_all
-from toolkit.log import LogError, LogWriter, open_log, seal_log, validate_log
+from toolkit.log import LogError, LogWriter, open_log, query_log, seal_log, validate_log
 
 COLUMNS = ["text", "token_logprobs"]
 
@@ -85,3 +85,21 @@ def test_a_hash_does_not_bless_damage(tmp_path: Path, column: str) -> None:
     (tmp_path / "log" / "manifest.json").write_text(json.dumps(manifest))
     (found,) = validate_log(open_log(tmp_path / "log")).problems
     assert str(found).startswith(f"`traces/part-00000.parquet`, column `{column}`: is damaged (")
+
+
+@pytest.mark.parametrize(("stated", "other"), [(b"least-id", b"lfast-id"), (b"top-id", b"tap-id")])
+def test_bounds_that_a_footer_states_wrongly_are_damage(tmp_path: Path, stated: bytes, other: bytes) -> None:
+    """Whoever filters rows leaves out what lies beyond them, and no checksum covers them."""
+    rows = {"example_id": ["least-id", "top-id"], "dataset": "d", "split": "test", "question": "q"}
+    path = tmp_path / "log" / "examples" / "part-00000.parquet"
+    path.parent.mkdir(parents=True)
+    pl.DataFrame(rows).write_parquet(path)
+    assert validate_log(open_log(tmp_path / "log")).ok
+    data = path.read_bytes()
+    at = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    assert stated in data[at:]
+    path.write_bytes(data[:at] + data[at:].replace(stated, other))
+    problem = validate_log(open_log(tmp_path / "log")).problems[0]
+    assert "the footer states other bounds than row group 0 has" in str(problem)
+    with pytest.raises(LogError, match="states other bounds"):
+        query_log(open_log(tmp_path / "log"), "select * from examples where example_id = 'top-id'")

@@ -83,7 +83,7 @@ def test_csv_is_read_back(rows: list[tuple[str, float]]) -> None:
 def test_markdown_escapes_what_would_be_markup() -> None:
     table = Table("a|b", (TableColumn("x"),), (("p|q *r* _s_ <t> [u](v) `w`",),), below=("note `a_b` <c>",))
     assert table.markdown() == (
-        "## a\\|b\n\n| x |\n| :-- |\n| p\\|q \\*r\\* \\_s\\_ \\<t> [u]\\(v) \\`w\\` |\n\n- note `a_b` &lt;c>\n"
+        "## a\\|b\n\n| x |\n| :-- |\n| p\\|q \\*r\\* \\_s\\_ &lt;t> [u]\\(v) \\`w\\` |\n\n- note `a_b` &lt;c>\n"
     )
 
 

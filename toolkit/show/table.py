@@ -109,9 +109,9 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 def in_cell(text: str) -> str:
     """A cell's text as Markdown leaves it alone."""
-    for sign in "\\|*_<`":
+    for sign in "\\|*_`":
         text = text.replace(sign, f"\\{sign}")
-    return text.replace("](", "]\\(")
+    return in_note(text)
 
 
 def in_note(text: str) -> str:

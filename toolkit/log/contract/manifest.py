@@ -86,7 +86,7 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
         raise LogError(f"`{where}`: `version` must be {VERSION}, it is {shown(version)}")
     if version > VERSION:
         raise LogError(
-            f"`{where}`: the log has version {version}, this program reads up to {VERSION}: upgrade thinkback"
+            f"`{where}`: the log has version {shown(version)}, this program reads up to {VERSION}: upgrade thinkback"
         )
     tables = content.get("tables")
     if not isinstance(tables, dict):

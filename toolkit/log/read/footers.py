@@ -159,7 +159,8 @@ def _plain_type(kind: Any) -> Any:
 def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -> Problem | None:
     """Read every page of a shard, or of some of its columns, and say what is wrong; None when all can be read.
 
-    A page is compared with its checksum where it has one: not every writer gives it one.
+    A page is compared with its checksum where it has one: not every writer gives it one. The bounds that a footer
+    states have none, and whoever filters rows leaves out what lies beyond them: they are compared with the rows.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

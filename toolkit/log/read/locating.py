@@ -97,7 +97,10 @@ def _list_shards(place: Place, folders: Iterable[str], prefix: str) -> dict[str,
         tables += [f"{HIDDEN}/{model}" for model in models]
     shards = {}
     for table in tables:
-        names = [name for name in place.names(*table.split("/"))[1] if is_shard(name)]
+        inner, files = place.names(*table.split("/"))
+        if strange := next(filter(is_shard, inner), None):  # other tools write folders of parts under such names
+            raise LogError(f"`{prefix}{table}/{strange}` is a folder, not a shard: move its shards up, or remove it")
+        names = [name for name in files if is_shard(name)]
         found = tuple(Shard(table, f"{prefix}{table}/{n}", place.path(table, n), place) for n in names)
         for shard in found:
             if place.system is None and not Path(shard.path).is_file():  # a pipe would never end

@@ -22,6 +22,8 @@ def to_contract(frame: pl.DataFrame, table: str) -> pl.DataFrame:
             raise LogError(f"`{table}`, column `{name}`: is missing ({type_name(column.dtype)})")
     exprs = []
     for name in [*(n for n in contract if n in present), *(n for n in present if n not in contract)]:
+        if "\0" in name:  # Arrow has no such names
+            raise LogError(f"`{table}`, column {name!r}: its name holds a NUL: rename it")
         found, target = present[name], target_type(table, name, present[name])
         if name == "state" and kind_of(table) == HIDDEN:
             target = state_type(found, lambda: next(iter(frame["state"].list.len().drop_nulls()), None))

@@ -1,0 +1,118 @@
+"""A minute of `make fuzz`, and that its oracles see what they are for."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.campaign import Campaign, Case, table
+from tests.fuzz.commands import ROOT, Commands, Ran
+from tests.fuzz.damage import damaged, damaged_json
+from tests.fuzz.damaged_toml import damaged_toml
+from tests.fuzz.documents import documents
+from tests.fuzz.endings import changes, faults, state
+from tests.fuzz.hostile_words import hostile
+from tests.fuzz.shown_forms import csv_faults, latex_faults, markdown_faults, svg_faults
+
+
+@pytest.mark.slow
+def test_a_minute_of_fuzzing_finds_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.fuzz", "--seconds", "60", "--keep", str(tmp_path / "kept")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def ran(code: int, err: str = "", hung: bool = False) -> Ran:
+    return Ran(("replay", "log"), code, "", err, 0.1, hung)
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (ran(-11), "ended by signal 11"),
+        (ran(-9, hung=True), "hangs"),
+        (ran(1, "Traceback (most recent call last):\n  x\nTypeError: y\n"), "traceback, 'TypeError: y'"),
+        (ran(1, "error: full\n"), "exit code 1"),
+        (ran(2), "0 lines on stderr"),
+        (ran(2, "error: a\nerror: b\n"), "2 lines on stderr"),
+        (ran(2, f"error: {'x' * 700}\n"), "a line of 707 characters"),
+        (ran(2, "error: \x1b[2J\n"), "raw control"),
+        (ran(0, "UserWarning: z\n"), "exit code 0 and on stderr"),
+    ],
+)
+def test_endings_that_are_faults(one: Ran, said: str) -> None:
+    assert said in "; ".join(faults(one))
+
+
+def test_endings_that_are_none() -> None:
+    assert list(faults(ran(0))) == list(faults(ran(2, "error: `x` is missing\n"))) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "text"),
+    [
+        (csv_faults, "a\n=1+2\n"),
+        (csv_faults, "a,b\nc\n"),
+        (markdown_faults, "| a | b |\n| --- | --- |\n| c | d | e |\n"),
+        (markdown_faults, "| a |\n| --- |\n| <script>x</script> |\n"),
+        (markdown_faults, "| a |\n| --- |\n| [x](http://y) |\n"),
+        (latex_faults, "\\begin{tabular}{l}\n\\input{x} \\\\\n\\end{tabular}"),
+        (latex_faults, "\\begin{tabular}{l}\na & b \\\\\n\\end{tabular}"),
+        (svg_faults, '<svg xmlns="http://www.w3.org/2000/svg"><script>x</script></svg>'),
+    ],
+)
+def test_forms_that_are_not_harmless(check: object, text: str) -> None:
+    assert list(check(text)) != []  # type: ignore[operator]
+
+
+def test_what_is_changed_or_left_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1")
+    before = state(tmp_path)
+    (tmp_path / "a").write_text("2")
+    assert list(changes(before, state(tmp_path))) == ["`a` was changed"]
+    (tmp_path / "a").write_text("1")
+    (tmp_path / ".a.part").write_text("")
+    assert list(changes(before, state(tmp_path))) == ["`.a.part` was left behind"]
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    def drawn() -> list[object]:
+        rng = random.Random("1 logs 7")
+        text = json.dumps({"a": [1, {"b": 2}], "c": "d"})
+        mutated = [damaged_toml(rng, documents(kind)[0]) for kind in ("policies", "mapping", "recipe")]
+        return [damaged(rng, bytes(200)), damaged_json(rng, text), mutated, hostile(rng)]
+
+    assert drawn() == drawn()
+
+
+class Broken:
+    """A part of which every third case fails."""
+
+    name, about, share = "broken", "a broken part", 1.0
+
+    def prepare(self, folder: Path, commands: Commands) -> None:
+        (folder / "read").touch()
+
+    def run(self, case: Case) -> None:
+        case.count("run")
+        if case.rng.random() < 0.3:
+            (case.folder / "input").write_text("kept")
+            case.failures.append("it failed")
+
+
+def test_failures_are_counted_kept_and_said(tmp_path: Path) -> None:
+    campaign = Campaign([Broken()], seed=1, keep=tmp_path)
+    campaign.run(0.3, jobs=2)
+    tally = campaign.tallies["broken"]
+    assert 0 < tally.failed == len(campaign.failures) < tally.cases == tally.runs
+    assert f"| a broken part | {tally.cases:,} |" in table(campaign.tallies.values())
+    failure = campaign.failures[0]
+    assert (failure.kept / "input").read_text() == "kept"
+    again = Campaign([Broken()], seed=1, keep=tmp_path)
+    again.run(0, only=int(failure.again.rpartition(" ")[2]))
+    assert [one.fault for one in again.failures] == ["it failed"]
