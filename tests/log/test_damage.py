@@ -100,6 +100,6 @@ def test_bounds_that_a_footer_states_wrongly_are_damage(tmp_path: Path, stated: 
     assert stated in data[at:]
     path.write_bytes(data[:at] + data[at:].replace(stated, other))
     problem = validate_log(open_log(tmp_path / "log")).problems[0]
-    assert "the footer states other bounds than row group 0 has" in str(problem)
-    with pytest.raises(LogError, match="states other bounds"):
+    assert "its footer says bounds that its values do not keep" in str(problem)
+    with pytest.raises(LogError, match="says bounds that its values do not keep"):
         query_log(open_log(tmp_path / "log"), "select * from examples where example_id = 'top-id'")
