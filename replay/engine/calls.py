@@ -40,6 +40,10 @@ Calls = Mapping[tuple[str, str | None], CallMask]
 """By (pool, None) traces, by (pool, verifier) verifications. A listwise call counts on all rows that it scored."""
 
 
+GENERATION = "generation"
+"""The order in which the traces of a slice were logged."""
+
+
 @dataclass(frozen=True)
 class Reveals:
     """How far an order went: it revealed the first `steps` (E,) of `samples` (E, S), sample indices of one slice.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replay.engine import outcome as ends
-from replay.engine.calls import CallMask, CallSegment, Reveals, certain
+from replay.engine.calls import GENERATION, CallMask, CallSegment, Reveals, certain
 from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import NEVER_MISSING, Trajectory
@@ -114,8 +114,9 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
     calls: dict[tuple[str, str | None], CallMask] = {(walk.pool, None): certain(traces)}
     if walk.verifier is not None and trajectory.scores is not None:
         calls[walk.pool, walk.verifier] = _verified(trajectory, step, outcome)
-    whole = walk if walk.order.verifies_later else replace(walk, cap=0, width=1, verifier=None, calibration=None)
-    reveals = None if outcome.random_subset else Reveals(whole, walk.order.name, trajectory.sample_index, step)
+    drawn = walk if walk.order.verifies_later else replace(walk, cap=0, width=1, verifier=None, calibration=None)
+    order = drawn if walk.permuted or walk.order.verifies_later else GENERATION
+    reveals = None if outcome.random_subset else Reveals(order, walk.order.name, trajectory.sample_index, step)
     return CallSegment(calls, walk.width, trajectory.place, generated, reveals)
 
 

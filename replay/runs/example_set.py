@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,3 +32,16 @@ def resampling_units(examples: pl.DataFrame) -> pl.Series:
     """Name of what each example is resampled with: its cluster, else itself. The two kinds never share a name."""
     alone = pl.lit("e") + pl.col("example_id")
     return examples.select(pl.coalesce(pl.lit("c") + pl.col("cluster"), alone)).to_series()
+
+
+Group = tuple[tuple[object, ...], tuple[str | None, ...], pl.Series]
+"""The values of a group, the same as texts, and the ids of its examples."""
+
+
+def groups_of(examples: pl.DataFrame, by: Sequence[str]) -> Iterator[Group]:
+    """The groups of examples by some columns, in the order of their values' texts; none without columns."""
+    if not by:
+        return
+    for values, frame in sorted(examples.group_by(*by), key=lambda group: tuple(map(str, group[0]))):
+        texts = frame.select(pl.col(name).cast(pl.String) for name in by).row(0)
+        yield values, texts, frame["example_id"].sort()

@@ -97,9 +97,18 @@ def explain(
 
 
 def explain_fitted(
-    log: Log, contents: Contents, chosen: Policy, example: str, asked: Asked, repetition: int = 0, texts: bool = False
+    log: Log,
+    contents: Contents,
+    chosen: Policy,
+    example: str,
+    asked: Asked,
+    repetition: int = 0,
+    texts: bool = False,
+    acts: bool | None = None,
 ) -> Explanation:
-    """The same of a policy that is resolved and fitted."""
+    """The same of a policy that is resolved and fitted; `acts`: whether one that ranks all examples acts on this one,
+    where that is known.
+    """
     needs = needs_of([chosen], contents)
     columns = list(dict.fromkeys(["example_id", "labels", "question", "gold", *sorted(needs.example_columns)]))
     row = collect(log.scan("examples", columns).filter(pl.col("example_id") == example), log)
@@ -117,19 +126,22 @@ def explain_fitted(
         f"gold      {row['gold'][0] if row['gold'][0] is not None else '-'}",
         f"policy    {chosen.name} ({chosen.kind}{diagnostic})",
     )
-    ending, outcomes = _ended(block, chosen, asked.prices is not None)
-    written = _texts(stages, read_texts(log, example, needs)) if texts else None
+    ending, outcomes = _ended(block, chosen, asked.prices is not None, acts)
+    written = texts_of(stages, read_texts(log, example, needs)) if texts else None
     return Explanation((*header, *marked), stages, ending, outcomes, written)
 
 
-def _ended(block: LogBlock, policy: Policy, priced: bool) -> tuple[str, pl.DataFrame]:
+def _ended(block: LogBlock, policy: Policy, priced: bool, acts: bool | None) -> tuple[str, pl.DataFrame]:
     """The ending in words, and the rows of outcomes that it tells."""
     if policy.ranking is None:
         return _one_ending(block, policy, priced, on=False)
-    (acts, first), (keeps, second) = (_one_ending(block, policy, priced, on=on) for on in (True, False))
+    if acts is not None:
+        told, row = _one_ending(block, policy, priced, on=acts)
+        return f"it {'intervenes' if acts else 'does not intervene'}: {told}", row
+    (there, first), (keeps, second) = (_one_ending(block, policy, priced, on=on) for on in (True, False))
     if first.is_empty():
-        return acts, first
-    return f"{policy.ending('')}; where it does: {acts}; where it does not: {keeps}", pl.concat([first, second])
+        return there, first
+    return f"{policy.ending('')}; where it does: {there}; where it does not: {keeps}", pl.concat([first, second])
 
 
 def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tuple[str, pl.DataFrame]:
@@ -156,7 +168,7 @@ def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, served
     acts = Acting(np.zeros(1), True, float(on))  # 0 < 1: it acts
     reported = Reported((policy,), gathered.versions.places, {0: (acts, None)})
     outcomes = ServedOutcomes(gathered, reported, ExampleSet(block.examples, None), np.array([served]))
-    return pl.concat([outcomes.empty(), *outcomes.frames()])
+    return pl.concat([pl.DataFrame(schema=outcomes.schema), *outcomes.frames()])
 
 
 def told_of(row: Mapping[str, Any]) -> str:
@@ -197,10 +209,10 @@ def _count(number: float, what: str, form: str = "g") -> str:
     return f"{shown} {what}" + ("" if shown == "1" else "s")
 
 
-def _texts(stages: Iterable[Stage], logged: pl.DataFrame) -> pl.DataFrame:
-    """The texts of the traces that stages looked at, each once, in their order."""
+def texts_of(stages: Iterable[Stage], logged: pl.DataFrame) -> pl.DataFrame:
+    """The texts of the traces that stages looked at, each once, in their order; `logged` has them by slice, sample."""
     seen = list(dict.fromkeys(trace for stage in stages for trace in stage.traces))
-    wanted = pl.DataFrame(seen, schema={"of": pl.String, "sample": pl.Int64}, orient="row")
+    wanted = pl.DataFrame(seen, schema={"of": pl.String, "sample": logged.schema["sample"]}, orient="row")
     return wanted.join(
         logged, left_on=["of", "sample"], right_on=["slice", "sample"], how="left", maintain_order="left"
     )

@@ -17,6 +17,7 @@ from polars.io.plugins import register_io_source
 from replay.policies.base import Policy
 from replay.runs.passes import ReplayPlan
 from replay.runs.provenance import PolicyRecord
+from replay.runs.saved_folder import SavedFolder
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note
@@ -49,25 +50,39 @@ class Outcomes(Protocol):
         """What the statistics read, of the examples in `ids` or of all."""
         ...
 
+    @property
+    def schema(self) -> pl.Schema:
+        """Columns of the table with one row per (policy, example)."""
+        ...
+
+    def frames(self, columns: list[str] | None = None, policy: str | None = None) -> Iterator[pl.DataFrame]:
+        """The table, chunk by chunk: some columns, and one policy or all."""
+        ...
+
     def write(self, path: Path) -> None:
-        """One row per (policy, example), as a Parquet file."""
+        """The table as a Parquet file."""
         ...
 
 
-def _scan(path: Path, holder: object) -> pl.LazyFrame:
-    """A Parquet file as a lazy frame that holds on to what must outlive it, such as the file's folder."""
+def _lazy(outcomes: Outcomes, policy: str | None = None) -> pl.LazyFrame:
+    """The table of outcomes, or of one policy's, of which chunk after chunk is made when it is collected."""
 
     def batches(
         columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, size: int | None
     ) -> Iterator[pl.DataFrame]:
-        frame = pl.scan_parquet(path)
-        frame = frame if predicate is None else frame.filter(predicate)
-        frame = frame if columns is None else frame.select(columns)
-        frame = frame if rows is None else frame.head(rows)
-        _ = holder
-        yield from frame.collect_batches(maintain_order=True, chunk_size=size)
+        left = rows
+        needed = columns
+        if columns is not None and predicate is not None:
+            needed = list(dict.fromkeys([*columns, *predicate.meta.root_names()]))
+        for frame in outcomes.frames(needed, policy):
+            found = frame if predicate is None else frame.filter(predicate)
+            found = found if columns is None else found.select(columns)
+            yield found if left is None else found.head(left)
+            left = None if left is None else left - len(found)
+            if left is not None and left <= 0:
+                return
 
-    return register_io_source(batches, schema=pl.read_parquet_schema(path), is_pure=True)
+    return register_io_source(batches, schema=outcomes.schema, is_pure=True)
 
 
 @dataclass(frozen=True)
@@ -137,8 +152,9 @@ class Found:
     examples: pl.DataFrame
     """The examples compared: example_id, labels, gold, cluster, and the columns of `by`."""
     source: RunSource | None = None
-    folder: Path | None = None
+    folder: SavedFolder | None = None
     """Where it was loaded from."""
+    saved_seconds: pl.DataFrame | None = None
     scratch: Scratch = field(default_factory=Scratch)
 
     @property
@@ -170,15 +186,18 @@ class Found:
 
     @property
     def outcomes(self) -> pl.LazyFrame:
-        """One row per (policy, example), not read before it is collected."""
-        path = (self.folder or self.scratch.path) / OUTCOMES
-        if not path.exists():
-            self.judge.outcomes.write(path)
-        return _scan(path, self.scratch)
+        """One row per (policy, example), not made before it is collected."""
+        return _lazy(self.judge.outcomes)
+
+    def outcomes_of(self, policy: str) -> pl.LazyFrame:
+        """The same of one policy."""
+        return _lazy(self.judge.outcomes, policy)
 
     @cached_property
     def seconds(self) -> pl.DataFrame:
         """Seconds of the whole path by policy: examples, mean, p50, p95, p99 (linear); null where some are unlogged."""
+        if self.saved_seconds is not None:
+            return self.saved_seconds
         store = self.judge.outcomes.statistics()
         rows = []
         for number, name in enumerate(self.judge.names):
@@ -223,11 +242,3 @@ class Found:
             columns = [pl.lit(value).cast(pl.String).alias(c) for c, value in zip(self.by, group, strict=True)]
             frames.append(getattr(statistics, name).select(*columns, pl.all()))
         return pl.concat(frames)
-
-    def write_outcomes(self, path: Path) -> None:
-        """One row per (policy, example), as a Parquet file."""
-        written = self.scratch.path / OUTCOMES
-        if written.exists():
-            shutil.copyfile(written, path)
-        else:
-            self.judge.outcomes.write(path)

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class FrameWriter:
-    """Writes frames of one schema."""
+    """Writes frames of one schema; the file has its name once it is whole, and none where writing it failed."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._part = path, path.with_suffix(".part")
         self._writer: pq.ParquetWriter | None = None
 
     def append(self, frame: pl.DataFrame) -> None:
@@ -25,7 +25,7 @@ class FrameWriter:
 
         table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self.path, table.schema, compression="zstd")
+            self._writer = pq.ParquetWriter(self._part, table.schema, compression="zstd")
         self._writer.write_table(table, row_group_size=max(len(frame), 1))
 
     def __enter__(self) -> FrameWriter:
@@ -36,3 +36,7 @@ class FrameWriter:
     ) -> None:
         if self._writer is not None:
             self._writer.close()
+        if error is None:
+            self._part.rename(self.path)
+        else:
+            self._part.unlink(missing_ok=True)

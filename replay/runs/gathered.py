@@ -6,6 +6,7 @@ memory up to a size, then in a temporary file.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -126,9 +127,15 @@ class Gathered:
         )  # fmt: skip
 
     def merge(self, other: Gathered) -> Gathered:
-        """The blocks of both; they share no example."""
+        """The blocks of both. Raises ThinkbackError unless they are of the same policies, and of examples in order."""
+        mine, theirs = ([(policy.cache_key, acting) for policy, acting in one.versions.every] for one in (self, other))
         blocks = sorted([*self.blocks, *other.blocks], key=lambda block: str(block.ids[0]))
-        return Gathered(self.versions, self.numbers, blocks, self.keeper)
+        ends = [(str(block.ids[0]), str(block.ids[-1])) for block in blocks]
+        if (mine, self.numbers) != (theirs, other.numbers):
+            raise ThinkbackError("passes of different policies do not merge: run both with the same ones")
+        if any(last >= first for (_, last), (first, _) in itertools.pairwise(ends)):
+            raise ThinkbackError("passes over the same or interleaved examples do not merge: give each a range of ids")
+        return Gathered(self.versions, self.numbers, blocks)
 
     @property
     def ids(self) -> pl.Series:

@@ -7,6 +7,7 @@ no order of its own.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.engine.calls import CallSegment, PolicyPath
+from replay.engine.calls import GENERATION, CallSegment, PolicyPath, Realization
 from replay.policies.base import Evaluator, Policy
 from replay.runs.frame_file import FrameWriter
 from replay.runs.passes import ReplayPlan, blocks, chunk_size, widest
@@ -57,9 +58,9 @@ def write_traces(
     orders = _Orders()
     ranked = frozenset(acting)
     pieces = blocks(plan, policies, chunk_size(len(policies), widest(plan.contents, policies)), identified=True)
-    files = {name: FrameWriter(folder / f"{name}.parquet") for name in PARTS}
     first = 0
-    try:
+    with ExitStack() as held:
+        files = {name: held.enter_context(FrameWriter(folder / f"{name}.parquet")) for name in PARTS}
         for block in pieces:
             here = slice(first, first + len(block.examples))
             never = Evaluator(block, policies, paths=True)
@@ -74,9 +75,6 @@ def write_traces(
             for name, frame in _frames(block, paths, [policy.name for policy in policies], orders):
                 files[name].append(_with_texts(frame, plan, block) if texts and name == TRACES else frame)
             first = here.stop
-    finally:
-        for file in files.values():
-            file.__exit__(None, None, None)
 
 
 def _frames(
@@ -89,13 +87,13 @@ def _frames(
     for one in paths:
         for realization in one.path.realizations:
             weight = realization.weight * one.on
-            certain = weight > 1 - 1e-9
+            certain = (weight > 1 - 1e-9) & _sure(realization)
             for part, segment in enumerate(realization.segments):
                 for call, mask in segment.calls.items():
                     seen = (mask.probability > 0) & (weight > 0)[:, None]
                     paid[call] = paid[call] | seen if call in paid else seen
                 if certain.any():
-                    stops += _stops(block, segment, one, certain, part, names, orders, walked)
+                    stops += _stops(block, segment, one, certain, part, names[one.number], orders, walked)
     yield TRACES, pl.concat([_traces(block, name, on) for (name, by), on in paid.items() if by is None])
     yield SCORES, pl.concat([_scores(block, name, by, on) for (name, by), on in paid.items() if by is not None] or [
         pl.DataFrame(schema=_SCORES)
@@ -115,16 +113,17 @@ _ORDERS: Schema = {
 }  # fmt: skip
 _STOPS: Schema = {
     "policy": pl.String, "example_id": pl.String, "part": pl.Int32, "order": pl.Int32, "steps": pl.Int32,
-    "generated": pl.Int32, "chosen_slice": pl.String, "chosen_sample": pl.Int32,
+    "generated": pl.Int32, "verifier": pl.String, "verified": pl.Int32, "chosen_slice": pl.String,
+    "chosen_sample": pl.Int32,
 }  # fmt: skip
 
 
 def _stops(
-    block: LogBlock, segment: CallSegment, one: Paths, certain: np.ndarray, part: int, names: Sequence[str],
+    block: LogBlock, segment: CallSegment, one: Paths, certain: np.ndarray, part: int, policy: str,
     orders: _Orders, walked: dict[int, tuple[str, str, np.ndarray, np.ndarray]],
 ) -> Iterator[pl.DataFrame]:  # fmt: skip
     """Rows of `stops`, and the orders that they go along, in `walked`: slice, rule, samples, steps at most."""
-    for name, order, rule, samples, steps, generated in _along(segment, one.number, part):
+    for name, order, rule, samples, steps, generated in _along(segment):
         number = orders.number((name, order))
         before = walked.get(number)
         most = np.where(certain, steps, 0)
@@ -133,6 +132,7 @@ def _stops(
         else:
             walked[number] = name, rule, before[2], np.maximum(before[3], most)
         on = np.flatnonzero(certain & (np.maximum(steps, generated) > 0))
+        verifier, verified = _verified(segment, name)
         ids, chosen = block.examples["example_id"].gather(on), one.path.chosen
         places = pl.Series([None] * len(on), dtype=pl.String), pl.Series([None] * len(on), dtype=pl.Int32)
         if chosen is not None:
@@ -140,17 +140,37 @@ def _stops(
                 pl.Series(chosen.slices, dtype=pl.String).gather(chosen.slice[on]),
                 pl.Series(chosen.sample[on], dtype=pl.Int32),
             )
+        size = len(on)
         made = {
-            "policy": pl.Series([names[one.number]], dtype=pl.String).gather(np.zeros(len(on), dtype=np.int64)),
-            "example_id": ids, "part": np.full(len(on), part), "order": np.full(len(on), number),
-            "steps": steps[on], "generated": generated[on], "chosen_slice": places[0], "chosen_sample": places[1],
-        }  # fmt: skip
+            "policy": pl.Series([policy] * size, dtype=pl.String),
+            "example_id": ids,
+            "part": np.full(size, part),
+            "order": np.full(size, number),
+            "steps": steps[on],
+            "generated": generated[on],
+            "verifier": pl.Series([verifier] * size, dtype=pl.String),
+            "verified": verified[on],
+            "chosen_slice": places[0],
+            "chosen_sample": places[1],
+        }
         yield pl.DataFrame(made).cast(_STOPS)  # type: ignore[arg-type]
 
 
-def _along(
-    segment: CallSegment, policy: int, part: int
-) -> Iterator[tuple[str, Hashable, str, np.ndarray, np.ndarray, np.ndarray]]:
+def _sure(realization: Realization) -> np.ndarray:
+    """Examples (E,) on which no call of it is drawn at random."""
+    masks = [mask for segment in realization.segments for mask in segment.calls.values()]
+    return np.all([mask.count >= mask.among.sum(axis=1) for mask in masks] or [realization.weight >= 0], axis=0)
+
+
+def _verified(segment: CallSegment, name: str) -> tuple[str | None, np.ndarray]:
+    """The verifier that a segment calls on a slice, if any, and how many calls it makes (E,)."""
+    for (of, verifier), mask in segment.calls.items():
+        if of == name and verifier is not None:
+            return verifier, mask.count
+    return None, np.zeros(len(next(iter(segment.calls.values())).count))
+
+
+def _along(segment: CallSegment) -> Iterator[tuple[str, Hashable, str, np.ndarray, np.ndarray, np.ndarray]]:
     """(slice, order, its rule, samples (E, S), steps (E,), traces generated (E,)) of what a segment calls."""
     for (name, verifier), mask in segment.calls.items():
         if verifier is not None:
@@ -163,8 +183,8 @@ def _along(
         count = on.sum(axis=1)
         samples = np.argsort(~on, axis=1, kind="stable")
         prefix = (on == (np.arange(on.shape[1]) < count[:, None])).all()
-        order = "generation" if prefix else ("called", policy, part)
-        yield name, order, "generation" if prefix else "called", samples, count, count
+        order = GENERATION if prefix else ("called", on.tobytes())
+        yield name, order, GENERATION if prefix else "called", samples, count, count
 
 
 def _traces(block: LogBlock, name: str, on: np.ndarray) -> pl.DataFrame:
@@ -222,17 +242,3 @@ def _with_texts(frame: pl.DataFrame, plan: ReplayPlan, block: LogBlock) -> pl.Da
     scan = plan.log.scan("traces", ["trace_id", "example_id", "text"])
     mine = collect(scan.filter(pl.col("example_id").is_between(pl.lit(ids[0]), pl.lit(ids[-1]))), plan.log)
     return frame.join(mine.select("trace_id", "text"), on="trace_id", how="left", maintain_order="left")
-
-
-def has_traces(folder: Path, texts: bool = False) -> bool:
-    """Whether a saved result has the part by trace, and what the model wrote."""
-    if not all((folder / f"{name}.parquet").is_file() for name in PARTS):
-        return False
-    return not texts or "text" in pl.read_parquet_schema(folder / f"{TRACES}.parquet")
-
-
-def copy_traces(source: Path, folder: Path, texts: bool) -> None:
-    """The part of one saved result beside another, without texts unless they are asked for."""
-    for name in PARTS:
-        frame = pl.read_parquet(source / f"{name}.parquet")
-        frame.drop([] if texts else "text", strict=False).write_parquet(folder / f"{name}.parquet")

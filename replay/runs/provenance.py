@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -42,9 +43,8 @@ def policy_record(policy: Policy) -> PolicyRecord:
 def describe_policy(policy: Policy) -> dict[str, Any]:
     """A policy as plain data, every default filled in."""
     described = {"name": policy.name, "kind": policy.kind, "diagnostic": policy.diagnostic or None}
-    return described | {
-        f.name: _plain(getattr(policy, f.name)) for f in fields(policy) if f.name != "name" and f.compare
-    }
+    own = {f.name: _plain(getattr(policy, f.name)) for f in fields(policy) if f.name != "name" and f.compare}
+    return described | {name: finite(value) for name, value in own.items()}
 
 
 def versions() -> dict[str, str]:
@@ -66,7 +66,16 @@ def _listed(values: list[Any]) -> str:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
+
+
+def finite(value: Any) -> Any:
+    """Data that is JSON to every reader: infinities are the texts `inf` and `-inf`, what is no number is null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): finite(held) for key, held in value.items()}
+    return [finite(held) for held in value] if isinstance(value, list | tuple) else value
 
 
 def _plain(value: Any) -> Any:

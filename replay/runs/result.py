@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,13 +15,15 @@ import polars as pl
 from replay.runs.curves import curves
 from replay.runs.explain import Explanation, explain_fitted
 from replay.runs.found import OUTCOMES, Found, Scratch
-from replay.runs.paid_traces import ORDERS, PARTS, SCORES, STOPS, TRACES, copy_traces, has_traces, write_traces
+from replay.runs.paid_traces import ORDERS, PARTS, SCORES, STOPS, TRACES, write_traces
 from replay.runs.provenance import PolicyRecord
 from replay.runs.retold import retell
-from replay.runs.saved import read_found, write_found
+from replay.runs.saved import read_found, seal_found, write_found
+from replay.runs.saved_folder import SavedFolder, is_saved_result
 from replay.runs.shown import ROWS, in_short, ranked_input
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, first_line, require_known
+from toolkit.files import replacing
 from toolkit.log import SCHEMAS, Log, collect, open_log, query_log
 from toolkit.show import Table, frontier_figure, ranked_table
 from toolkit.stats import check_margin
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 CURVES = "curves"
 FEW = 6
 """Metrics that the shortest form of a policy's result names."""
+VIEWS = {TRACES: "paid_traces", SCORES: "paid_scores", ORDERS: "orders", STOPS: "stops"}
+"""What SQL calls the part by trace; the log has a table `traces`, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +67,7 @@ class Result(Found):
     def _repr_html_(self) -> str:
         return self.table(limit=ROWS).html()
 
+    @checks_arguments()
     def table(self, *, margin: float | None = None, cost: str | None = None, limit: int | None = None) -> Table:
         """The ranked table, as the command writes it: `print(result.table().terminal())`, `.markdown()`, `.latex()`.
 
@@ -72,8 +78,11 @@ class Result(Found):
             check_margin(margin)
             if self.baseline is None:
                 raise ThinkbackError("`margin` needs a baseline: run with one")
+        if limit is not None and limit < 1:
+            raise ThinkbackError(f"`limit` is {limit}; it takes an integer, at least 1")
         return ranked_table(ranked_input(self, margin, cost), limit)
 
+    @checks_arguments()
     def frontier(self, *, cost: str | None = None) -> Figure:
         """The figure of quality against cost, as the command draws it.
 
@@ -85,56 +94,71 @@ class Result(Found):
             raise ThinkbackError(f"there is no figure: no policy has {what}")
         return figure
 
+    @checks_arguments(name="a policy's name")
     def policy(self, name: str) -> PolicyResult:
         """What was found of one policy. Raises ThinkbackError where there is none of that name."""
         found = {one.name: one for one in self.policies}
         require_known(name, found, f"no policy is named `{name}`")
         mine = pl.col("policy") == name
         return PolicyResult(
-            found[name], self.outcomes.filter(mine), self.summary.filter(mine), self.comparisons.filter(mine)
+            found[name], self.outcomes_of(name), self.summary.filter(mine), self.comparisons.filter(mine)
         )
 
+    @checks_arguments(policy="a policy's name", example="an example_id")
     def explain(self, policy: str, example: str, *, repetition: int = 0, texts: bool = False) -> Explanation:
-        """One policy on one example, step by step: from the log, or from the part by trace of a loaded result.
+        """One policy on one example that the result compares, step by step: from the log, or from the part by trace of
+        a loaded result.
 
         Raises ThinkbackError for unknown names, and where a loaded result has no such part.
         """
+        require_known(policy, self.judge.names, f"no policy is named `{policy}`")
+        ids = self.examples["example_id"]
+        require_known(example, ids, f"the result compares no example `{example}`")
+        row = collect(self.outcomes_of(policy).filter(pl.col("example_id") == example))
         if self.source is None:
-            self._need_parts(traces=True, texts=texts)
-            return retell(self, Path(str(self.folder)), policy, example, texts)
-        found = {one.name: one for one in self.source.policies}
-        require_known(policy, found, f"no policy is named `{policy}`")
-        plan = self.source.plan
-        chosen = replace(found[policy], against=None)
-        told = explain_fitted(plan.log, plan.contents, chosen, example, plan, repetition, texts)
-        if policy not in self.source.acting or len(told.outcomes) < 2:
-            return told
-        acts = self.source.acting[policy][self.examples["example_id"].to_list().index(example)]
-        return replace(told, outcomes=told.outcomes[:1] if acts else told.outcomes[1:])
+            return retell(self, self._saved(traces=True, texts=texts), policy, row, texts)
+        plan, acting = self.source.plan, self.source.acting
+        chosen = next(one for one in self.source.policies if one.name == policy)
+        acts = bool(acting[policy][int((ids == example).arg_max() or 0)]) if policy in acting else None
+        plain = replace(chosen, against=None)
+        told = explain_fitted(plan.log, plan.contents, plain, example, plan, repetition, texts, acts)
+        return replace(told, outcomes=row)
 
+    @checks_arguments(sql="one SELECT")
     def query(self, sql: str) -> pl.DataFrame:
         """Answer one SELECT over `outcomes`, `summary`, `comparisons`, with the part by trace also `paid_traces`,
         `paid_scores`, `orders` and `stops`, and the tables of the log: `examples`, `traces`, `verifications` …
 
         Raises ThinkbackError for wrong SQL, and for a table of the log where the log is not there any more.
         """
-        files = {"outcomes": self.scratch.path / OUTCOMES if self.folder is None else self.folder / OUTCOMES}
-        _ = self.outcomes  # written by now
+        files = {}
         for name, frame in (("summary", self.summary), ("comparisons", self.comparisons)):
             files[name] = self.scratch.path / f"{name}.parquet"
-            if not files[name].exists():
-                frame.write_parquet(files[name])
-        if self.folder is not None and has_traces(self.folder):
-            names = {TRACES: "paid_traces", SCORES: "paid_scores", ORDERS: "orders", STOPS: "stops"}
-            files |= {view: self.folder / f"{name}.parquet" for name, view in names.items()}
+            frame.write_parquet(files[name])
+        if re.search(r"\boutcomes\b", sql, re.IGNORECASE):  # who reads a view must name it
+            files["outcomes"] = self._outcomes_file()
+        if self.folder is not None and self.folder.has(f"{TRACES}.parquet"):
+            files |= {view: self.folder.file(f"{name}.parquet") for name, view in VIEWS.items()}
         log = self._log()
-        if log is None and (named := [table for table in SCHEMAS if re.search(rf"\b{table}\b", sql)]):
+        try:
+            return query_log(log, sql, files)
+        except ThinkbackError as error:
+            named = re.search(r"[Tt]able with name (\w+)", str(error))
+            if log is not None or named is None or named[1].lower() not in SCHEMAS:
+                raise
             made = self.provenance["log"]
             raise ThinkbackError(
-                f"`{named[0]}` is a table of the log `{made['address']}`, which is not there or is another by now: "
+                f"`{named[1]}` is a table of the log `{made['address']}`, which is not there or is another by now: "
                 "query the result's own tables, or replay again"
-            )
-        return query_log(log, sql, files)
+            ) from None
+
+    def _outcomes_file(self) -> Path:
+        if self.folder is not None:
+            return self.folder.file(OUTCOMES)
+        path = self.scratch.path / OUTCOMES
+        if not path.exists():
+            self.judge.outcomes.write(path)
+        return path
 
     def _log(self) -> Log | None:
         """The log, where it is still there and the same."""
@@ -147,23 +171,41 @@ class Result(Found):
         except ThinkbackError:
             return None
 
+    @checks_arguments()
     def save(self, directory: str | Path, *, traces: bool = False, texts: bool = False, curves: bool = False) -> None:
-        """Write the result into a folder, for `load`; docs/results.md describes the files.
+        """Write the result as a folder, for `load`, whole or not at all; docs/results.md describes its files.
 
         `traces`: with what policies paid trace by trace, in which orders, and where each stopped, for which the log is
         read once more; `texts`: with questions and what the model wrote, too; `curves`: with those of every pool on the
-        examples that were asked for. Raises ThinkbackError where the folder can't be written, or a loaded result has no
-        such part.
+        examples that were asked for. A saved result that is there is replaced. Raises ThinkbackError where the folder
+        holds something else or can't be written, or a loaded result has no such part.
         """
-        folder = Path(directory).expanduser()
-        if self.source is None:
-            self._need_parts(traces, texts, curves)
+        target = Path(directory).expanduser()
+        if target.exists() and not target.is_dir():
+            raise ThinkbackError(f"`{directory}` is a file: name a folder")
+        if target.is_dir() and any(target.iterdir()) and not is_saved_result(target):
+            raise ThinkbackError(f"`{directory}` holds something else than a saved result: name another folder")
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_found(self, folder, self._saved_examples(texts))
-            self._write_parts(folder, traces or texts, texts, curves)
+            with replacing(target, force=True) as folder:
+                self.write(folder, traces=traces, texts=texts, curves=curves)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise ThinkbackError(f"cannot write `{directory}`: {first_line(error)}") from None
+
+    def write(self, folder: Path, *, traces: bool = False, texts: bool = False, curves: bool = False) -> None:
+        """Write the files of a saved result into a folder that may hold others, as `save` does into one of its own."""
+        saved = None if self.source is not None else self._saved(traces, texts, curves)
+        write_found(self, folder, self._saved_examples(texts))
+        if self.source is not None and (traces or texts):
+            write_traces(folder, self.source.plan, self.source.policies, self.source.acting, texts)
+        elif saved is not None and (traces or texts):
+            for name in PARTS:
+                shutil.copyfile(saved.file(f"{name}.parquet"), folder / f"{name}.parquet")
+            if not texts:
+                plain = pl.read_parquet(folder / f"{TRACES}.parquet").drop("text", strict=False)
+                plain.write_parquet(folder / f"{TRACES}.parquet")
+        if curves:
+            self.curves().write_parquet(folder / f"{CURVES}.parquet")
+        seal_found(self, folder)
 
     def curves(self) -> pl.DataFrame:
         """Curves of every pool on the examples that were asked for, as `tb.curves` has them.
@@ -171,45 +213,39 @@ class Result(Found):
         Raises ThinkbackError where a loaded result was saved without them.
         """
         if self.source is None:
-            self._need_parts(curves=True)
-            return pl.read_parquet(Path(str(self.folder)) / f"{CURVES}.parquet")
+            return pl.read_parquet(self._saved(curves=True).file(f"{CURVES}.parquet"))
         return curves(self.source.plan.log, where=self.provenance["where"], settings=self.judge.settings)
 
-    def _need_parts(self, traces: bool = False, texts: bool = False, curves: bool = False) -> None:
-        """Raise where a loaded result lacks a part."""
-        folder = Path(str(self.folder))
+    def _saved(self, traces: bool = False, texts: bool = False, curves: bool = False) -> SavedFolder:
+        """The folder of a loaded result. Raises where it lacks a part."""
+        folder = self.folder
+        if folder is None:
+            raise ThinkbackError("this result was not loaded")
+        by_trace = folder.has(f"{TRACES}.parquet")
+        written = by_trace and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
         has = {
-            "traces": not (traces or texts) or has_traces(folder),
-            "texts": not texts or has_traces(folder, texts),
-            "curves": not curves or (folder / f"{CURVES}.parquet").is_file(),
+            "traces": by_trace or not (traces or texts),
+            "texts": written or not texts,
+            "curves": folder.has(f"{CURVES}.parquet") or not curves,
         }
-        for part, there in has.items():
-            if not there:
-                raise ThinkbackError(
-                    f"this result was saved without {part}: replay again, and save it with `{part}=True`"
-                )
+        for part in (part for part, there in has.items() if not there):
+            raise ThinkbackError(f"this result was saved without {part}: replay again, and save it with `{part}=True`")
+        return folder
 
     def _saved_examples(self, texts: bool) -> pl.DataFrame:
         """The examples, with their questions where texts are saved."""
+        plain = self.examples.drop("question", strict=False)
         if not texts or self.source is None:
-            return self.examples if texts else self.examples.drop("question", strict=False)
+            return self.examples if texts else plain
         log = self.source.plan.log
         asked = collect(log.scan("examples", ["example_id", "question"]), log)
-        plain = self.examples.drop("question", strict=False)
         return plain.join(asked, on="example_id", how="left", maintain_order="left")
 
-    def _write_parts(self, folder: Path, traces: bool, texts: bool, curves: bool) -> None:
-        """The parts that were asked for; those of an earlier result go."""
-        own = self.folder is not None and folder.resolve() == self.folder.resolve()
-        if not own:
-            for name in (*PARTS, CURVES):
-                (folder / f"{name}.parquet").unlink(missing_ok=True)
-        if traces and self.source is not None:
-            write_traces(folder, self.source.plan, self.source.policies, self.source.acting, texts)
-        elif traces and not own:
-            copy_traces(Path(str(self.folder)), folder, texts)
-        if curves:
-            self.curves().write_parquet(folder / f"{CURVES}.parquet")
+    def __copy__(self) -> Result:
+        return self  # it never changes
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Result:
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpacked, (_packed(self),)
@@ -229,11 +265,11 @@ def _packed(result: Result) -> bytes:
     held, scratch = io.BytesIO(), Scratch()
     folder = result.folder
     if folder is None:
-        folder = scratch.path
-        result.save(folder)
+        result.write(scratch.path)
+        folder = read_found(scratch.path)["folder"]
     with zipfile.ZipFile(held, "w", zipfile.ZIP_STORED) as archive:
-        for file in sorted(path for path in folder.iterdir() if path.suffix in (".parquet", ".json")):
-            archive.write(file, file.name)
+        for name in (*folder.hashes, "result.json"):
+            archive.write(folder.path / name, name)
     return held.getvalue()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from replay.policies.base import Policy, columns_of, needs_of, nested
 from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
 from replay.runs.coverage import Coverage
 from replay.runs.coverage_notes import calls_failed
-from replay.runs.example_set import ExampleSet
+from replay.runs.example_set import ExampleSet, groups_of
 from replay.runs.found import Judge, RunSource
 from replay.runs.gate_sweep import sweep_tables
 from replay.runs.learning import fit_policies
@@ -31,7 +31,7 @@ from toolkit.errors import ThinkbackError, argument, listed, require_known, sugg
 from toolkit.log import TAKES, AnyLog, Log, calls_left_out, collect
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, settings_of
-from toolkit.stats.compare import ACCURACY
+from toolkit.stats.compare import ACCURACY, COMPARISONS_SCHEMA, SUMMARY_SCHEMA
 
 MOST_GROUPS = 500
 
@@ -94,7 +94,8 @@ def run(
     own_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
     chosen, examples, reused = _prepared(log, contents, file, measure, where, by)
     if cost is not None:
-        cost = cost_named(cost, with_columns(columns_of(chosen))).called
+        plain = with_columns(columns_of(chosen))
+        cost = cost_named(cost, with_columns(own_columns(metrics, plain), plain)).called
     plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
     served = _served(plan, chosen, strict, baseline)
     coverage = served.coverage
@@ -105,7 +106,8 @@ def run(
     statistics = judge.summary()
     _check_ranked(statistics, judge, measure, log.address)
     kept = examples.frame.filter(coverage.keep)
-    groups = {group: judge.summary(ids) for group, ids in _groups(kept, by)}
+    _check_groups(kept, by)
+    groups = {group: judge.summary(ids) for group, _, ids in groups_of(kept, by)}
     thresholds, bands = sweep_tables(served.sweeps, coverage.excluded, settings)
     warned = tuple(note("log", text) for text in log.warnings)
     failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
@@ -187,6 +189,8 @@ def select_examples(
     """
     for column in by:
         contents.require_groups(column)
+        if column in {*SUMMARY_SCHEMA, *COMPARISONS_SCHEMA}:
+            raise ThinkbackError(f"{argument('by')} names `{column}`, which is a column of the tables, too: rename it")
     columns = list(dict.fromkeys(["example_id", "labels", "gold", "cluster", *by]))
     examples = collect(log.scan("examples", columns), log).sort("example_id")
     if where is not None:
@@ -199,17 +203,13 @@ def select_examples(
     return ExampleSet(examples, tuple(label for label in shared if label in gold) or None)
 
 
-def _groups(kept: pl.DataFrame, by: Sequence[str]) -> Iterator[tuple[tuple[object, ...], pl.Series]]:
-    """Each group of `by` with the ids of its examples."""
-    if not by:
-        return
-    count = kept.select(by).n_unique()
+def _check_groups(kept: pl.DataFrame, by: Sequence[str]) -> None:
+    """Raise where there would be too many groups."""
+    count = kept.select(by).n_unique() if by else 0
     if count > MOST_GROUPS:
         raise ThinkbackError(
             f"{argument('by')} {', '.join(by)} makes {count:,} groups; at most {MOST_GROUPS} are allowed"
         )
-    for group, frame in sorted(kept.group_by(*by), key=lambda g: tuple(str(v) for v in g[0])):
-        yield group, frame["example_id"].sort()
 
 
 def _provenance(

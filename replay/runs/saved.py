@@ -1,40 +1,39 @@
-"""A result on disk: one versioned format, which `load` reads back whole. docs/results.md describes its files."""
+"""A result on disk: one versioned format, which `read_found` reads back whole. docs/results.md describes its files."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from replay.runs.example_set import ExampleSet, label_codes, resampling_units
+from replay.runs.example_set import ExampleSet, groups_of, label_codes, resampling_units
 from replay.runs.found import OUTCOMES, Found, Judge
 from replay.runs.provenance import PolicyRecord, write_record
+from replay.runs.saved_folder import RUN, SavedFolder, read_sealed, write_sealed
 from replay.runs.store import KEYS
 from toolkit import documents
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import ThinkbackError, first_line, shown
+from toolkit.errors import ThinkbackError, first_line
 from toolkit.notes import Note, Severity
 from toolkit.stats import Settings, Summary, unit_numbers
-from toolkit.stats.kept import Floats, Keeper
-from toolkit.stats.outcomes import KeptPiece, Key, Piece, Store
+from toolkit.stats.kept import Floats, Ints, Keeper, Slab
+from toolkit.stats.outcomes import Key, Piece, Store
 
-FORMAT, VERSION = "thinkback result", 1
-RECORD, RUN = "result.json", "run.json"
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
 FRAMES = ("summary", "comparisons", "seconds", "thresholds", "bands", "summary_by", "comparisons_by", "examples")
+INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
 
 
 def write_found(result: Found, folder: Path, examples: pl.DataFrame) -> None:
-    """Write a result into a folder: outcomes and frames as Parquet, and what they mean as JSON; `examples` as they are
-    to be saved.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    result.write_outcomes(folder / OUTCOMES)
+    """Write a result into an empty folder: outcomes and frames as Parquet; `examples` as they are to be saved."""
+    result.judge.outcomes.write(folder / OUTCOMES)
     frames: dict[str, pl.DataFrame | None] = {
         "summary": result.summary,
         "comparisons": result.comparisons,
@@ -48,19 +47,13 @@ def write_found(result: Found, folder: Path, examples: pl.DataFrame) -> None:
     for name, frame in frames.items():
         if frame is not None:
             frame.write_parquet(folder / f"{name}.parquet")
-        else:
-            (folder / f"{name}.parquet").unlink(missing_ok=True)  # of an earlier run that had it
-    text = json.dumps(_record(result), ensure_ascii=False, default=str)
-    (folder / RECORD).write_text(text + "\n", encoding="utf-8")
     write_record(folder, result.provenance)
 
 
-def _record(result: Found) -> dict[str, Any]:
-    """Everything that is no frame."""
+def seal_found(result: Found, folder: Path) -> None:
+    """Write what is no frame, once all other files lie in the folder."""
     judge = result.judge
-    return {
-        "format": FORMAT,
-        "version": VERSION,
+    record = {
         "metric": judge.metric,
         "cost": judge.cost,
         "baseline": judge.baseline,
@@ -69,13 +62,14 @@ def _record(result: Found) -> dict[str, Any]:
         "settings": asdict(judge.settings),
         "labels": None if judge.outcomes.labels is None else list(judge.outcomes.labels),
         "statistics": _statistics(result.statistics),
-        "groups": [{"values": list(group), **_statistics(one)} for group, one in result.groups.items()],
+        "groups": [_statistics(one) for one in result.groups.values()],
         "notes": [note.record() for note in result.notes],
         "dropped": dict(result.dropped),
         "excluded": dict(result.excluded),
         "columns": [asdict(column) for column in judge.columns],
         "policies": [{**vars(policy), "settings": None} for policy in judge.policies],  # which run.json has
     }
+    write_sealed(folder, record)
 
 
 def _statistics(made: Summary) -> dict[str, Any]:
@@ -87,52 +81,89 @@ def _statistics(made: Summary) -> dict[str, Any]:
 class SavedOutcomes:
     """The outcomes in a file, of examples in the same order."""
 
-    path: Path
+    folder: SavedFolder
     examples: ExampleSet
-    policies: int
+    policies: tuple[str, ...]
 
     @property
     def labels(self) -> tuple[str, ...] | None:
         """The labels that F1 is about."""
         return self.examples.labels
 
+    @property
+    def schema(self) -> pl.Schema:
+        """Columns of the table."""
+        return pl.Schema(pl.read_parquet_schema(self.folder.file(OUTCOMES)))
+
     def write(self, path: Path) -> None:
         """A copy of the file."""
-        if path.resolve() != self.path.resolve():
-            shutil.copyfile(self.path, path)
+        shutil.copyfile(self.folder.file(OUTCOMES), path)
+
+    def frames(self, columns: list[str] | None = None, policy: str | None = None) -> Iterator[pl.DataFrame]:
+        """The table, chunk by chunk: some columns, and one policy or all."""
+        scan = pl.scan_parquet(self.folder.file(OUTCOMES))
+        scan = scan if policy is None else scan.filter(pl.col("policy") == policy)
+        yield from (scan if columns is None else scan.select(columns)).collect_batches(maintain_order=True)
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
         """What the statistics read, of the examples in `ids` or of all."""
         frame = self.examples.frame
         kept = frame if ids is None else frame.filter(pl.col("example_id").is_in(ids.implode()))
         gold, unit = self.examples.gold_codes(kept), unit_numbers(resampling_units(kept))
-        names = [name for name in pl.read_parquet_schema(self.path) if name not in KEYS]
-        return Store(list(self._pieces(names, ids)), unit, gold, self.policies, names)
+        names = [name for name in self.schema if name not in KEYS]
+        return Store(list(self._pieces(names, ids)), unit, gold, len(self.policies), names)
 
     def _pieces(self, names: list[str], ids: pl.Series | None) -> Iterator[Piece]:
         import pyarrow.parquet as pq
 
-        keeper = Keeper()
-        with pq.ParquetFile(self.path) as file:
-            for group in range(file.num_row_groups):
-                rows = pl.DataFrame(pl.from_arrow(file.read_row_group(group)))
-                rows = rows if ids is None else rows.filter(pl.col("example_id").is_in(ids.implode()))
-                if len(rows):
-                    size = len(rows) // self.policies
-                    slabs: dict[Key, Any] = {
-                        name: keeper.keep(rows[name].fill_null(np.nan).to_numpy().reshape(self.policies, size))
-                        for name in names
-                    }
-                    for label, shares in enumerate(_label_shares(rows, self.labels or ())):
-                        slabs[label] = keeper.keep(shares.reshape(self.policies, size))
-                    yield KeptPiece(size, slabs, keeper)
+        file, keeper = pq.ParquetFile(self.folder.file(OUTCOMES)), Keeper()
+        for group in range(file.num_row_groups):
+            mine = pl.Series(file.read_row_group(group, columns=["example_id"])["example_id"].to_pylist())
+            mine = mine[: len(mine) // len(self.policies)]
+            chosen = np.arange(len(mine)) if ids is None else np.flatnonzero(mine.is_in(ids.implode()).to_numpy())
+            if len(chosen):
+                yield SavedPiece(file, group, len(self.policies), names, self.labels or (), chosen, keeper, {})
+
+
+@dataclass(frozen=True, eq=False)
+class SavedPiece:
+    """Some examples of a row group; a column is read when it is first asked for."""
+
+    parquet: pq.ParquetFile
+    group: int
+    policies: int
+    keys: list[str]
+    labels: tuple[str, ...]
+    chosen: Ints
+    keeper: Keeper
+    slabs: dict[Key, Slab]
+
+    @property
+    def size(self) -> int:
+        """How many examples."""
+        return len(self.chosen)
+
+    def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
+        """A column, or a label's predicted shares, of some policies and examples, (policies, E)."""
+        if key not in self.slabs:
+            if isinstance(key, str):
+                self._keep(key, self._read([key])[key].fill_null(np.nan).to_numpy())
+            else:
+                shares = _label_shares(self._read(["answer", "answers"]), self.labels)
+                for label, share in enumerate(shares):
+                    self._keep(label, share)
+        return self.slabs[key].rows(policies, start, stop)
+
+    def _read(self, columns: list[str]) -> pl.DataFrame:
+        return pl.DataFrame(pl.from_arrow(self.parquet.read_row_group(self.group, columns=columns)))
+
+    def _keep(self, key: Key, values: Floats) -> None:
+        self.slabs[key] = self.keeper.keep(values.reshape(self.policies, -1)[:, self.chosen])
 
 
 def _label_shares(rows: pl.DataFrame, labels: tuple[str, ...]) -> Floats:
     """Share of each label among the predictions: float (L, rows)."""
     shares = np.zeros((len(labels), len(rows)))
-    if not labels:
-        return shares
     codes = rows.select(label_codes("answer", labels)).to_series()
     on = np.flatnonzero(codes.is_not_null().to_numpy())
     shares[codes.drop_nulls().to_numpy(), on] = 1.0
@@ -147,39 +178,25 @@ def read_found(address: str | Path) -> dict[str, Any]:
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by a newer version.
     """
-    folder = Path(address).expanduser()
-    if not (folder / RECORD).is_file():
-        why = "no such folder" if not folder.exists() else f"it holds no `{RECORD}`"
-        raise ThinkbackError(f"`{address}` is no saved result: {why}; `thinkback replay … --out DIR` writes one")
-    where = f"`{folder / RECORD}`"
-    record = documents.parse_json(documents.read_text(folder / RECORD, where), where)
-    if not isinstance(record, Mapping) or record.get("format") != FORMAT:
-        raise ThinkbackError(f"{where} is no record of a result: replay again")
-    if not isinstance(record.get("version"), int) or record["version"] > VERSION:
-        raise ThinkbackError(
-            f"{where} has version {shown(record.get('version'))}, this program reads up to {VERSION}: upgrade thinkback"
-        )
+    folder, record = read_sealed(address)
     try:
         return _loaded(folder, record)
-    except (pl.exceptions.PolarsError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ThinkbackError(f"the result in `{folder}` is damaged ({first_line(error)}): replay again") from None
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ThinkbackError(f"the result in `{folder.path}` can't be read: {first_line(error)}") from None
 
 
-def _loaded(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
-    frames = {
-        name: pl.read_parquet(folder / f"{name}.parquet") if (folder / f"{name}.parquet").exists() else None
-        for name in FRAMES
-    }
-    summary, comparisons, examples = (frames[name] for name in ("summary", "comparisons", "examples"))
-    if summary is None or comparisons is None or examples is None or not (folder / OUTCOMES).is_file():
-        raise ValueError("a file of it is missing")
+def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
+    named = {name: f"{name}.parquet" for name in FRAMES}
+    frames = {name: pl.read_parquet(folder.file(file)) for name, file in named.items() if folder.has(file)}
+    where = f"`{folder.path / RUN}`"
+    provenance = documents.parse_json(documents.read_text(folder.file(RUN), where), where)
     labels = None if record["labels"] is None else tuple(record["labels"])
-    where = f"`{folder / RUN}`"
-    provenance = documents.parse_json(documents.read_text(folder / RUN, where), where)
     told = zip(record["policies"], provenance["policies"], strict=True)
     policies = tuple(_policy({**one, "settings": settings}) for one, settings in told)
+    names = tuple(policy.name for policy in policies)
+    by = tuple(record["by"])
     judge = Judge(
-        outcomes=SavedOutcomes(folder / OUTCOMES, ExampleSet(examples, labels), len(policies)),
+        outcomes=SavedOutcomes(folder, ExampleSet(frames["examples"], labels), names),
         policies=policies,
         metric=record["metric"],
         cost=record["cost"],
@@ -187,15 +204,14 @@ def _loaded(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
         columns=tuple(_column(one) for one in record["columns"]),
         settings=Settings(**record["settings"]),
     )
-    by, groups = tuple(record["by"]), {}
-    for one in record["groups"]:
-        values = [None if value is None else str(value) for value in one["values"]]
-        own = [pl.col(name).eq_missing(pl.lit(value)) for name, value in zip(by, values, strict=True)]
-        made, compared = (frame.filter(own).drop(by) for frame in _both(frames))
-        groups[tuple(one["values"])] = _summary(made, compared, judge.metric, one)
+    groups = {}
+    for (group, texts, _), statistics in zip(groups_of(frames["examples"], by), record["groups"], strict=True):
+        own = [pl.col(name).eq_missing(pl.lit(text)) for name, text in zip(by, texts, strict=True)]
+        made, compared = (frames[name].filter(own).drop(by) for name in ("summary_by", "comparisons_by"))
+        groups[group] = _summary(made, compared, judge.metric, statistics)
     return {
         "judge": judge,
-        "statistics": _summary(summary, comparisons, judge.metric, record["statistics"]),
+        "statistics": _summary(frames["summary"], frames["comparisons"], judge.metric, record["statistics"]),
         "groups": groups,
         "by": by,
         "dropped": record["dropped"],
@@ -203,16 +219,12 @@ def _loaded(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
         "notes": tuple(map(_note, record["notes"])),
         "simulated": record["simulated"],
         "provenance": provenance,
-        "thresholds": frames["thresholds"],
-        "bands": frames["bands"],
-        "examples": examples,
+        "thresholds": frames.get("thresholds"),
+        "bands": frames.get("bands"),
+        "examples": frames["examples"],
         "folder": folder,
+        "saved_seconds": frames["seconds"],
     }
-
-
-def _both(frames: Mapping[str, pl.DataFrame | None]) -> list[pl.DataFrame]:
-    """The frames of groups."""
-    return [frame for name in ("summary_by", "comparisons_by") if (frame := frames[name]) is not None]
 
 
 def _summary(summary: pl.DataFrame, comparisons: pl.DataFrame, metric: str, told: Mapping[str, Any]) -> Summary:
@@ -226,7 +238,10 @@ def _note(record: Mapping[str, Any]) -> Note:
 
 
 def _policy(record: Mapping[str, Any]) -> PolicyRecord:
-    return replace(PolicyRecord(**record), swept=tuple((key, value) for key, value in record["swept"]))
+    swept = tuple(
+        (key, INFINITE.get(value, value) if isinstance(value, str) else value) for key, value in record["swept"]
+    )
+    return replace(PolicyRecord(**record), swept=swept)
 
 
 def _column(record: Mapping[str, Any]) -> OutcomeColumn:

@@ -18,7 +18,7 @@ import polars as pl
 from replay.engine.outcome import ENDINGS
 from replay.runs.example_set import ExampleSet, resampling_units
 from replay.runs.frame_file import FrameWriter
-from replay.runs.gathered import ENDING, WORD, Gathered, GatheredBlock
+from replay.runs.gathered import ENDING, WORD, Gathered, GatheredBlock, Shares
 from replay.runs.versions import Reported
 from toolkit.stats import unit_numbers
 from toolkit.stats.kept import Floats, Ints
@@ -121,26 +121,34 @@ class ServedOutcomes:
                 yield ServedPiece(block, self.reported, self.examples.labels, first, here)
             first += len(block)
 
-    def empty(self) -> pl.DataFrame:
-        """The table without rows."""
-        return pl.DataFrame(schema=KEYS | dict.fromkeys(self.gathered.numbers, pl.Float64))
+    @property
+    def schema(self) -> pl.Schema:
+        """Columns of the table."""
+        return pl.Schema(KEYS | dict.fromkeys(self.gathered.numbers, pl.Float64))
 
-    def frames(self) -> Iterator[pl.DataFrame]:
-        """The table, chunk by chunk."""
-        names = pl.Series([policy.name for policy in self.reported.policies], dtype=pl.String)
-        everyone = np.arange(len(names))
+    def frames(self, columns: list[str] | None = None, policy: str | None = None) -> Iterator[pl.DataFrame]:
+        """The table, chunk by chunk: some columns, and one policy or all."""
+        wanted = list(self.schema) if columns is None else columns
+        names = pl.Series([one.name for one in self.reported.policies], dtype=pl.String)
+        chosen = np.arange(len(names)) if policy is None else np.flatnonzero((names == policy).to_numpy())
         for piece in self._pieces(self.keep):
-            every = {name: piece.values(name, everyone, 0, piece.size).ravel() for name in self.gathered.numbers}
-            ids = piece.block.ids.gather(piece.chosen)
-            single, lists = _answers(piece)
-            made = {
-                "policy": names.gather(np.repeat(everyone, piece.size)),
-                "example_id": pl.concat([ids] * len(names)),
-                "answer": single,
-                "answers": lists,
-                "ending": words_of(piece.values(ENDING, everyone, 0, piece.size), pl.Series(ENDINGS)),
-            } | {name: pl.Series(values, nan_to_null=True) for name, values in every.items()}
-            yield pl.DataFrame(made, schema=self.empty().schema)
+            made = {name: self._column(name, piece, names, chosen) for name in wanted}
+            yield pl.DataFrame(made, schema={name: self.schema[name] for name in wanted})
+
+    def _column(self, name: str, piece: ServedPiece, names: pl.Series, chosen: Ints) -> pl.Series:
+        """One column of a chunk, policy after policy."""
+        size = piece.size
+        if name == "policy":
+            return names.gather(np.repeat(chosen, size))
+        if name == "example_id":
+            return pl.concat([piece.block.ids.gather(piece.chosen)] * len(chosen))
+        if name == "answer":
+            return words_of(piece.values(WORD, chosen, 0, size), piece.block.vocabulary)
+        if name == "answers":
+            return _answers(piece, chosen)
+        if name == "ending":
+            return words_of(piece.values(ENDING, chosen, 0, size), pl.Series(ENDINGS))
+        return pl.Series(piece.values(name, chosen, 0, size).ravel(), nan_to_null=True)
 
     def write(self, path: Path) -> None:
         """The table as a Parquet file."""
@@ -155,18 +163,16 @@ def words_of(numbers: Floats, words: pl.Series) -> pl.Series:
     return words.gather(flat) if len(words) else pl.Series([None] * len(flat), dtype=pl.String)
 
 
-def _answers(piece: ServedPiece) -> tuple[pl.Series, pl.Series]:
-    """`answer` of single rows and `answers` with their shares of means over several."""
-    everyone, vocabulary = np.arange(len(piece.reported.policies)), piece.block.vocabulary
-    single = words_of(piece.values(WORD, everyone, 0, piece.size), vocabulary)
-    shares, rows = piece.block.shares, len(everyone) * piece.size
-    entries = [] if shares is None else list(_entries(piece, everyone))
+def _answers(piece: ServedPiece, policies: Ints) -> pl.Series:
+    """The answers with their shares of means over several rows, null of single rows."""
+    shares, rows = piece.block.shares, len(policies) * piece.size
+    entries = [] if shares is None else list(_entries(piece, shares, policies))
     if shares is None or not entries:
-        return single, pl.Series([None] * rows, dtype=ANSWERS)
+        return pl.Series([None] * rows, dtype=ANSWERS)
     row, which = (np.concatenate(part) for part in zip(*entries, strict=True))
     made = (
         pl.DataFrame({"row": row, "share": shares.share[which]})
-        .with_columns(answer=words_of(_null_words(shares.word[which]), vocabulary))
+        .with_columns(answer=words_of(_null_words(shares.word[which]), piece.block.vocabulary))
         .group_by("row", "answer")
         .agg(pl.col("share").sum())
         .sort("row", -pl.col("share").round(12), "answer", nulls_last=True)
@@ -174,24 +180,22 @@ def _answers(piece: ServedPiece) -> tuple[pl.Series, pl.Series]:
         .agg(pl.struct("answer", "share").alias("answers"))
     )
     empty = pl.DataFrame({"row": np.arange(rows)})
-    return single, empty.join(made, on="row", how="left", maintain_order="left")["answers"].cast(ANSWERS)
+    return empty.join(made, on="row", how="left", maintain_order="left")["answers"].cast(ANSWERS)
 
 
 def _null_words(words: Ints) -> Floats:
     return np.where(words < 0, np.nan, words)
 
 
-def _entries(piece: ServedPiece, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _entries(piece: ServedPiece, shares: Shares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
     """(row of the table, entry of the shares), policy by policy."""
-    shares, reported = piece.block.shares, piece.reported
-    assert shares is not None
     place = np.full(len(piece.block), -1)
     place[piece.chosen] = np.arange(piece.size)
-    for policy in policies.tolist():
-        counts = reported.versions(policy, piece.first, piece.first + len(piece.block))
+    for number, policy in enumerate(policies.tolist()):
+        counts = piece.reported.versions(policy, piece.first, piece.first + len(piece.block))
         for version in np.unique(counts):
             start, stop = np.searchsorted(shares.version, [version, version + 1])
             example = shares.example[start:stop]
             on = np.flatnonzero((counts[example] == version) & (place[example] >= 0))
             if len(on):
-                yield policy * piece.size + place[example[on]], start + on
+                yield number * piece.size + place[example[on]], start + on

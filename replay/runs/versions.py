@@ -127,11 +127,9 @@ class Reported:
     def values(self, slab: Slab, policies: Ints, first: int, start: int, stop: int) -> Floats:
         """A column (policies, E) of a piece whose first example is number `first` of all."""
         found = slab.rows(self.places[policies, 0], start, stop)
-        for row, policy in enumerate(policies):
-            if int(policy) in self.acting:
-                several = self.places[policy]
-                which = self.versions(int(policy), first + start, first + stop)
-                found[row] = slab.rows(several, start, stop)[
-                    (which[:, None] == several).argmax(axis=1), range(len(which))
-                ]
+        for row in np.flatnonzero(np.isin(policies, list(self.acting))):
+            policy = int(policies[row])
+            several, counts = self.places[policy], self.versions(policy, first + start, first + stop)
+            place = (counts[:, None] == several).argmax(axis=1)
+            found[row] = slab.rows(several, start, stop)[place, np.arange(len(place))]
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 import shutil
@@ -219,7 +220,8 @@ def test_a_loaded_result_explains_as_the_log_does(result: Result, saved: Path) -
             assert second.steps["answer"].filter(second.steps["chosen"]).to_list()[-1:] == (
                 [row["answer"]] if second.steps["chosen"].any() else []
             )
-            assert second.steps["tokens"][-1] == row["prompt_tokens"] + row["completion_tokens"]
+            assert second.steps["tokens"][-1] == row["total_tokens"]
+            assert ("score" in second.steps.columns) == (row["verifications"] > 0)
     told = again.explain("orders", result.examples["example_id"][0])
     assert told.steps.is_empty()
     assert told.ending.startswith("no one path was saved, for this is a mean over several")
@@ -233,9 +235,10 @@ def test_a_loaded_result_explains_as_the_log_does(result: Result, saved: Path) -
         (lambda folder: (folder / "result.json").write_text("[" * 9000), "nested too deeply"),
         (lambda folder: edited(folder, version=2), "has version 2, this program reads up to 1: upgrade"),
         (lambda folder: edited(folder, format="x"), "no record of a result"),
-        (lambda folder: edited(folder, policies=3), "is damaged"),
-        (lambda folder: (folder / "outcomes.parquet").unlink(), "is damaged \\(a file of it is missing\\)"),
-        (lambda folder: (folder / "summary.parquet").write_bytes(b"PAR1"), "is damaged"),
+        (lambda folder: edited(folder, record=3), "is damaged: it is not what was saved"),
+        (lambda folder: edited(folder, record={"files": {}}), "is damaged: it is not what was saved"),
+        (lambda folder: (folder / "outcomes.parquet").unlink(), "is damaged: `outcomes.parquet` is missing"),
+        (lambda folder: (folder / "summary.parquet").write_bytes(b"PAR1"), "is not the file that was saved"),
     ],
 )
 def test_what_is_no_result_is_one_line(saved: Path, tmp_path: Path, damage: Callable[[Path], Any], said: str) -> None:
@@ -252,8 +255,170 @@ def edited(folder: Path, **changed: Any) -> None:
 
 def test_a_result_that_cannot_be_written_is_one_line(result: Result, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ThinkbackError, match="cannot write"):
-        result.save(tmp_path / "file")
+    for name, said in (("file", "is a file: name a folder"), ("file/below", "is not a directory")):
+        with pytest.raises(ThinkbackError, match=said):
+            result.save(tmp_path / name)
+
+
+def test_a_folder_of_other_files_is_not_touched(result: Result, tmp_path: Path) -> None:
+    (tmp_path / "traces.parquet").write_text("mine")
+    with pytest.raises(ThinkbackError, match="holds something else than a saved result"):
+        result.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["traces.parquet"]
+
+
+def test_an_old_result_stays_whole_where_a_new_one_fails(
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result.save(tmp_path / "kept")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("replay.runs.result.seal_found", full)
+        with pytest.raises(ThinkbackError, match="No space left on device"):
+            result.save(tmp_path / "kept")
+    same(result, replay.load(tmp_path / "kept"))
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    result.save(tmp_path / "kept", curves=True)  # another one takes its place as a whole
+    assert replay.load(tmp_path / "kept").curves().height
+
+
+def test_what_lies_at_its_place_by_now_is_not_read(result: Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "kept")
+    held = replay.load(tmp_path / "kept")
+    (tmp_path / "kept").rename(tmp_path / "moved")
+    with pytest.raises(ThinkbackError, match="is gone: load the result from where it is"):
+        held.outcomes.collect()
+    few = replay.run(result.source.plan.log, POLICIES.split("\n\n")[0], resamples=5)  # type: ignore[union-attr]
+    few.save(tmp_path / "kept")
+    for ask in (
+        lambda: held.outcomes.collect(),
+        lambda: held.judge.summary(),
+        lambda: held.query("select * from outcomes"),
+    ):
+        with pytest.raises(ThinkbackError, match="another result took its place"):
+            ask()
+
+
+def test_a_relative_folder_is_found_from_elsewhere(
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result.save(tmp_path / "kept")
+    monkeypatch.chdir(tmp_path)
+    held = replay.load("kept")
+    monkeypatch.chdir("/")
+    assert held.outcomes.select(pl.len()).collect().item() == result.outcomes.select(pl.len()).collect().item()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_damaged_file_gives_one_line_or_the_result(result: Result, saved: Path, tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shutil.copytree(saved, tmp_path / "copy")
+    file = sorted((tmp_path / "copy").iterdir())[seed % 14]
+    data = bytearray(file.read_bytes())
+    for place in rng.integers(0, len(data), 3):
+        data[place] ^= 1 << int(rng.integers(0, 8))
+    file.write_bytes(bytes(data))
+    try:
+        held = replay.load(tmp_path / "copy")
+        assert held.outcomes.select(pl.col("correct").mean()).collect().item() is not None
+        held.explain("best", held.examples["example_id"][0], texts=True)
+        same(result, held)
+    except ThinkbackError as error:
+        said = str(error)
+        assert "\n" not in said
+
+
+def test_groups_keep_their_values(log: Path, tmp_path: Path) -> None:
+    tables = {name: pl.read_parquet(log / name / "*.parquet") for name in ("examples", "traces")}
+    number = pl.int_range(pl.len())
+    day = pl.date(2026, 1, 1) + pl.duration(days=number % 2)
+    tables["examples"] = tables["examples"].with_columns(
+        flag=number % 3 == 0, day=day, at=day.cast(pl.Datetime("us")), part=pl.when(number % 2 == 0).then(pl.lit("a"))
+    )
+    for by in ("flag", "day", "at", "part"):
+        result = replay.run(tables, POLICIES.split("\n\n")[0], by=by, resamples=5)
+        result.save(tmp_path / by)
+        again = replay.load(tmp_path / by)
+        assert list(again.groups) == list(result.groups)
+        for group, statistics in result.groups.items():
+            assert statistics.summary.height
+            assert_frame_equal(statistics.summary, again.groups[group].summary)
+
+
+def test_groups_cannot_be_called_as_a_column_of_the_tables(log: Path) -> None:
+    tables = {name: pl.read_parquet(log / name / "*.parquet") for name in ("examples", "traces")}
+    tables["examples"] = tables["examples"].with_columns(policy=pl.lit("x"))
+    with pytest.raises(ThinkbackError, match="`policy`, which is a column of the tables, too: rename it"):
+        replay.run(tables, POLICIES.split("\n\n")[0], by="policy", resamples=5)
+
+
+def test_records_are_json_to_every_reader(saved: Path) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    for name in ("run.json", "result.json"):
+        json.loads((saved / name).read_text(), parse_constant=refuse)
+    ends = [dict(policy.swept).get("gate.below") for policy in replay.load(saved).policies]
+    assert float("inf") in ends
+
+
+def test_copies_are_the_result_itself(result: Result) -> None:
+    assert copy.copy(result) is result
+    assert copy.deepcopy([result])[0] is result
+
+
+def test_an_interrupted_table_is_not_taken_for_a_whole_one(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = replay.run(log, POLICIES.split("\n\n")[0], resamples=5)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("replay.runs.frame_file.FrameWriter.append", stop)
+        with pytest.raises(KeyboardInterrupt):
+            result.query("select count(*) from outcomes")
+    assert result.query("select count(*) from outcomes").item() == 60
+
+
+def test_an_explanation_is_of_an_example_that_is_compared(result: Result, log: Path) -> None:
+    name = str(result.examples["example_id"][0])
+    part = replay.run(log, POLICIES, where=f"example_id <> '{name}'", resamples=5)
+    for policy in ("oracle", "best"):
+        with pytest.raises(ThinkbackError, match=f"the result compares no example `{name}`"):
+            part.explain(policy, name)
+    for example in part.examples["example_id"][:6]:
+        for policy in ("oracle", "gated[gate.below=inf]"):
+            stored = part.policy(policy).outcomes.filter(pl.col("example_id") == example).collect()
+            assert_frame_equal(part.explain(policy, example).outcomes, stored)
+        assert part.explain("oracle", example).ending.startswith(("it intervenes", "it does not intervene"))
+
+
+def test_sql_may_name_columns_that_are_called_as_a_table(log: Path, tmp_path: Path) -> None:
+    shutil.copytree(log, tmp_path / "log")
+    replay.run(tmp_path / "log", POLICIES.split("\n\n")[0], resamples=5).save(tmp_path / "saved")
+    shutil.rmtree(tmp_path / "log")
+    assert replay.load(tmp_path / "saved").query("select avg(traces) from outcomes").item() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda r: r.table(margin="x"), "margin"),
+        (lambda r: r.table(limit=0), "`limit` is 0"),
+        (lambda r: r.table(cost=3), "cost"),
+        (lambda r: r.policy(3), "name"),
+        (lambda r: r.explain("best", 3), "example"),
+        (lambda r: r.save(3), "directory"),
+        (lambda r: r.save("x", traces="no"), "traces"),
+        (lambda r: r.query(3), "sql"),
+    ],
+)
+def test_wrong_kinds_are_one_line(result: Result, ask: Callable[[Result], Any], said: str) -> None:
+    with pytest.raises(ThinkbackError, match=said):
+        ask(result)
 
 
 def test_outcomes_outlive_their_result(log: Path) -> None:
@@ -279,6 +444,10 @@ def test_blocks_of_passes_merge(log: Path) -> None:
     ids = plan.examples.frame["example_id"]
     parts = [gather_all(plan.among(ids[start::1][:30]), policies) for start in (30, 0)]
     merged = parts[0].merge(parts[1])
+    with pytest.raises(ThinkbackError, match="interleaved examples do not merge"):
+        parts[0].merge(gather_all(plan.among(ids[20:40]), policies))
+    with pytest.raises(ThinkbackError, match="different policies do not merge"):
+        parts[0].merge(gather_all(plan.among(ids[:30]), policies[:2]))
     assert merged.ids.to_list() == ids.to_list()
     everyone = np.arange(len(merged.versions.every))
     expected = gather_all(plan, policies)

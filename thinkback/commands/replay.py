@@ -113,8 +113,8 @@ def _write_and_show(result: Result, margin: float | None, parts: dict[str, bool]
 
     ranked = ranked_input(result, margin)
     with replacing(out, force) as folder:
-        result.save(folder, **parts)
         groups = write_shown(result, ranked, folder)
+        result.write(folder, **parts)
         files = sorted(path.name for path in folder.iterdir())
     console.show(ranked_table(ranked, ROWS))
     for table in groups if len(groups) <= GROUPS else ():

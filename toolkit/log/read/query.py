@@ -6,8 +6,9 @@ import itertools
 import os
 import re
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -87,8 +88,15 @@ def _views(connection: Any, log: Log, sql: str) -> list[str]:
 def _memory() -> int:
     """Bytes of memory that a process here may have; a query takes half of them, and spills nothing to disk."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return there if limit == resource.RLIM_INFINITY else min(there, limit)
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_container_limits()]
+    return min(limits if limit == resource.RLIM_INFINITY else [*limits, limit])
+
+
+def _container_limits() -> Iterator[int]:
+    """What a container may have, by either version of Linux's control groups."""
+    for path in ("memory.max", "memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):  # "max": no limit
+            yield int((Path("/sys/fs/cgroup") / path).read_text())
 
 
 def views_of(log: Log) -> dict[str, str]:
