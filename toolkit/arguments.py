@@ -103,5 +103,7 @@ def _named(kinds: Iterable[Any]) -> str:
 
 @functools.cache
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The types of a function's arguments."""
-    return typing.get_type_hints(function)
+    """The types of a function's arguments; what it returns may be of a module that is not imported."""
+    given = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
+    only = types.SimpleNamespace(__annotations__=given)
+    return typing.get_type_hints(only, function.__globals__)

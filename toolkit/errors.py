@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from toolkit.printable import printable
 
@@ -125,4 +127,16 @@ def own_code(what: str, happens: str = "fails") -> Iterator[None]:
     except ThinkbackError:
         raise
     except (Exception, SystemExit) as error:
-        raise ThinkbackError(f"{what} {happens}: {type(error).__name__}: {first_line(error)}") from error
+        raise ThinkbackError(
+            f"{what} {happens}: {type(error).__name__}: {first_line(error)}{_own_place(error)}"
+        ) from error
+
+
+def _own_place(error: BaseException) -> str:
+    """The last line of the user's own that an error went through; empty where there is none."""
+    ours = Path(__file__).parents[1]
+    packages = tuple(str(ours / name) for name in ("toolkit", "replay", "generate", "thinkback"))
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith((*packages, "<")) and "site-packages" not in Path(frame.filename).parts:
+            return f" ({Path(frame.filename).name}, line {frame.lineno})"
+    return ""

@@ -108,6 +108,8 @@ def check_replaceable(
     for read in inputs:
         if read is not None and target.resolve() in (Path(read).resolve(), *Path(read).resolve().parents):
             raise ThinkbackError(f"`{shown}` is, or holds, `{read}`, which is read: name another place to write")
+        if read is not None and Path(read).is_dir() and Path(read).resolve() in target.resolve().parents:
+            raise ThinkbackError(f"`{shown}` lies in `{read}`, which is read: name another place to write")
     if os.path.lexists(target) and not force:
         raise ThinkbackError(f"`{shown}` exists: name another place, or replace it as a whole with {argument('force')}")
     for parent in target.parents:

@@ -52,7 +52,11 @@ def load_policies(
     if isinstance(source, Policy):
         return PolicyFile((source,))
     if isinstance(source, str | Path):
+        if not str(source).strip():
+            raise ThinkbackError("the policies are an empty text: name a TOML file, or write the text with its tables")
         inline = isinstance(source, str) and "\n" in source
+        if not inline and "=" in str(source) and not Path(source).exists():
+            raise ThinkbackError(f"no file of policies is called `{source}`; a TOML text has several lines")
         text = str(source) if inline else read_text(source, f"the policies in {source}")
         return _parse(text, "policies" if inline else str(source), own)
     return PolicyFile(tuple(source))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,10 +23,11 @@ from replay.runs.learning import fit_policies
 from replay.runs.lookahead import check_rules
 from replay.runs.outcome_columns import number_columns
 from replay.runs.store import ServedOutcomes
-from replay.runs.versions import Acting, Reported, Versions
+from replay.runs.versions import Acting, Reported, Versions, swept
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ThinkbackError, require_known, suggest
+from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.log import TAKES, AnyLog, Log, collect
+from toolkit.printable import printable
 
 MOST_ANSWERS = 5
 """Answers of a mean that its ending names."""
@@ -61,6 +62,10 @@ class Explanation:
     outcomes: pl.DataFrame
     texts: pl.DataFrame | None = None
 
+    def __str__(self) -> str:
+        told = [f"{one.title}\n{one.rows}" + f"\n{one.ending}" * bool(one.ending) for one in self.stages]
+        return "\n".join([*map(printable, self.header), *told, printable(self.ending)])
+
     @property
     def steps(self) -> pl.DataFrame:
         """The rows of all stages; of several, with the title of each in the column `stage`."""
@@ -88,12 +93,27 @@ def explain(
     """
     file = load_policies(policies, rules)
     log, contents = opened(log)
-    found = {one.name: one for one in file.policies}
-    require_known(policy, found, f"no policy is named `{policy}`")
-    chosen = replace(found[policy], against=None).resolve(contents)
+    chosen = replace(_named(file.policies, policy), against=None).resolve(contents)
     chosen.check_log(log, contents)
     chosen = fit_policies(log, contents, [chosen], pl.Series([example]), file.measure)[0]
     return explain_fitted(log, contents, chosen, example, file, repetition, texts)
+
+
+def _named(policies: Sequence[Policy], name: str) -> Policy:
+    """The policy of a name; of one with every threshold, that with the threshold in its brackets."""
+    found = {one.name: one for one in policies}
+    whole = next((one for one in policies if name.startswith(f"{one.name}[gate.")), None)
+    if name not in found and whole is not None and (gate := swept(whole)) is not None:
+        value = name.removesuffix("]").rpartition("=")[2]
+        try:
+            return replace(gate.at(float(value)), name=name)
+        except ValueError:
+            raise ThinkbackError(f"`{name}`: `{shown(value)}` is no threshold of `{whole.name}`") from None
+    require_known(name, found, f"no policy is named `{name}`")
+    if (gate := swept(found[name])) is not None:
+        key = "below" if gate.falling else "at_least"
+        raise ThinkbackError(f"`{name}` stands for every threshold: name one, as `{name}[gate.{key}=0.5]`")
+    return found[name]
 
 
 def explain_fitted(

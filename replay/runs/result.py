@@ -14,7 +14,7 @@ import polars as pl
 
 from replay.runs.curves import curves
 from replay.runs.explain import Explanation, explain_fitted
-from replay.runs.found import OUTCOMES, Found, Scratch
+from replay.runs.found import OUTCOMES, Found, RunSource, Scratch
 from replay.runs.paid_traces import ORDERS, PARTS, SCORES, STOPS, TRACES, write_traces
 from replay.runs.provenance import PolicyRecord
 from replay.runs.retold import retell
@@ -25,7 +25,8 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, first_line, require_known
 from toolkit.files import replacing
 from toolkit.log import SCHEMAS, Log, collect, open_log, query_log
-from toolkit.show import Table, frontier_figure, ranked_table
+from toolkit.printable import printable
+from toolkit.show import Table, frontier_figure, ranked_table, table_of
 from toolkit.stats import check_margin
 
 if TYPE_CHECKING:
@@ -50,7 +51,11 @@ class PolicyResult:
     def __repr__(self) -> str:
         known = self.summary.drop_nulls("estimate").head(FEW)
         told = [f"  {metric}: {value:.6g}" for metric, value in known.select("metric", "estimate").iter_rows()]
-        return "\n".join([f"Policy {self.record.name} ({self.record.kind})", *told, "  …"])
+        lines = [f"Policy {self.record.name} ({self.record.kind})", *told, "  …"]
+        return "\n".join(map(printable, lines))
+
+    def _repr_html_(self) -> str:
+        return table_of(self.summary, self.record.name).html()
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +67,7 @@ class Result(Found):
     """
 
     def __repr__(self) -> str:
-        return "\n".join(in_short(self))
+        return "\n".join(map(printable, in_short(self)))
 
     def _repr_html_(self) -> str:
         return self.table(limit=ROWS).html()
@@ -97,12 +102,10 @@ class Result(Found):
     @checks_arguments(name="a policy's name")
     def policy(self, name: str) -> PolicyResult:
         """What was found of one policy. Raises ThinkbackError where there is none of that name."""
-        found = {one.name: one for one in self.policies}
-        require_known(name, found, f"no policy is named `{name}`")
+        self._require_policy(name)
+        found = next(one for one in self.policies if one.name == name)
         mine = pl.col("policy") == name
-        return PolicyResult(
-            found[name], self.outcomes_of(name), self.summary.filter(mine), self.comparisons.filter(mine)
-        )
+        return PolicyResult(found, self.outcomes_of(name), self.summary.filter(mine), self.comparisons.filter(mine))
 
     @checks_arguments(policy="a policy's name", example="an example_id")
     def explain(self, policy: str, example: str, *, repetition: int = 0, texts: bool = False) -> Explanation:
@@ -111,18 +114,23 @@ class Result(Found):
 
         Raises ThinkbackError for unknown names, and where a loaded result has no such part.
         """
-        require_known(policy, self.judge.names, f"no policy is named `{policy}`")
+        self._require_policy(policy)
         ids = self.examples["example_id"]
         require_known(example, ids, f"the result compares no example `{example}`")
         row = collect(self.outcomes_of(policy).filter(pl.col("example_id") == example))
         if self.source is None:
             return retell(self, self._saved(traces=True, texts=texts), policy, row, texts)
-        plan, acting = self.source.plan, self.source.acting
+        plan, acting = self._source().plan, self.source.acting
         chosen = next(one for one in self.source.policies if one.name == policy)
         acts = bool(acting[policy][int((ids == example).arg_max() or 0)]) if policy in acting else None
         plain = replace(chosen, against=None)
         told = explain_fitted(plan.log, plan.contents, plain, example, plan, repetition, texts, acts)
         return replace(told, outcomes=row)
+
+    def _require_policy(self, name: str) -> None:
+        if name in self.dropped:
+            raise ThinkbackError(f"policy `{name}` was dropped: {self.dropped[name]}")
+        require_known(name, self.judge.names, f"no policy is named `{name}`")
 
     @checks_arguments(sql="one SELECT")
     def query(self, sql: str) -> pl.DataFrame:
@@ -140,6 +148,9 @@ class Result(Found):
         if self.folder is not None and self.folder.has(f"{TRACES}.parquet"):
             files |= {view: self.folder.file(f"{name}.parquet") for name, view in VIEWS.items()}
         log = self._log()
+        if log is None:
+            files["examples"] = self.scratch.path / "examples.parquet"
+            self.examples.write_parquet(files["examples"])
         try:
             return query_log(log, sql, files)
         except ThinkbackError as error:
@@ -162,14 +173,19 @@ class Result(Found):
 
     def _log(self) -> Log | None:
         """The log, where it is still there and the same."""
-        if self.source is not None:
-            return self.source.plan.log
         made = self.provenance["log"]
         try:
             log = open_log(made["address"])
             return log if log.digest() == made["sha256"] else None
         except ThinkbackError:
             return None
+
+    def _source(self) -> RunSource:
+        """What the result was made of. ThinkbackError where the log is not there any more, or another one by now."""
+        if self.source is None or self._log() is None:
+            address = self.provenance["log"]["address"]
+            raise ThinkbackError(f"the log `{address}` is not there or is another by now: replay again")
+        return self.source
 
     @checks_arguments()
     def save(self, directory: str | Path, *, traces: bool = False, texts: bool = False, curves: bool = False) -> None:
@@ -196,7 +212,8 @@ class Result(Found):
         saved = None if self.source is not None else self._saved(traces, texts, curves)
         write_found(self, folder, self._saved_examples(texts))
         if self.source is not None and (traces or texts):
-            write_traces(folder, self.source.plan, self.source.policies, self.source.acting, texts)
+            source = self._source()
+            write_traces(folder, source.plan, source.policies, source.acting, texts)
         elif saved is not None and (traces or texts):
             for name in PARTS:
                 shutil.copyfile(saved.file(f"{name}.parquet"), folder / f"{name}.parquet")
@@ -214,7 +231,7 @@ class Result(Found):
         """
         if self.source is None:
             return pl.read_parquet(self._saved(curves=True).file(f"{CURVES}.parquet"))
-        return curves(self.source.plan.log, where=self.provenance["where"], settings=self.judge.settings)
+        return curves(self._source().plan.log, where=self.provenance["where"], settings=self.judge.settings)
 
     def _saved(self, traces: bool = False, texts: bool = False, curves: bool = False) -> SavedFolder:
         """The folder of a loaded result. Raises where it lacks a part."""
@@ -229,7 +246,8 @@ class Result(Found):
             "curves": folder.has(f"{CURVES}.parquet") or not curves,
         }
         for part in (part for part, there in has.items() if not there):
-            raise ThinkbackError(f"this result was saved without {part}: replay again, and save it with `{part}=True`")
+            how = f"replay again, and save it with `{part}=True`"
+            raise ThinkbackError(f"this result was saved, or pickled, without {part}: {how}")
         return folder
 
     def _saved_examples(self, texts: bool) -> pl.DataFrame:
@@ -237,7 +255,7 @@ class Result(Found):
         plain = self.examples.drop("question", strict=False)
         if not texts or self.source is None:
             return self.examples if texts else plain
-        log = self.source.plan.log
+        log = self._source().plan.log
         asked = collect(log.scan("examples", ["example_id", "question"]), log)
         return plain.join(asked, on="example_id", how="left", maintain_order="left")
 
@@ -276,6 +294,10 @@ def _packed(result: Result) -> bytes:
 def _unpacked(data: bytes) -> Result:
     """The result in bytes."""
     scratch = Scratch()
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        archive.extractall(scratch.path)
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            archive.extractall(scratch.path)
+    except OSError as error:
+        why = f"cannot write the result to a temporary folder ({first_line(error)})"
+        raise ThinkbackError(f"{why}: free space there, or set TMPDIR to another folder") from None
     return replace(load(scratch.path), scratch=scratch)

@@ -74,9 +74,8 @@ def write_shown(found: Found, ranked: RankedInput, folder: Path) -> list[Table]:
     """Write table.md, table.csv, with groups table_by.md, and where what ranks and a cost are known, frontier.pdf and
     frontier.png; the tables of groups are given back.
     """
-    marks = {"simulated": "true"} if ranked.simulated else {}
     (folder / "table.md").write_text(ranked_table(ranked, ROWS).markdown(), encoding="utf-8")
-    (folder / "table.csv").write_text(ranked_table(ranked).csv(marks), encoding="utf-8")
+    (folder / "table.csv").write_text(ranked_table(ranked).csv(), encoding="utf-8")
     groups = [ranked_table(group, ROWS) for group in group_inputs(found, ranked)]
     if groups:
         (folder / "table_by.md").write_text("\n".join(table.markdown() for table in groups), encoding="utf-8")

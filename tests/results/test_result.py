@@ -177,9 +177,9 @@ def test_sql_where_the_log_has_gone(log: Path, tmp_path: Path) -> None:
     assert gone.query("select count(*) from outcomes").item() == 60
     with pytest.raises(ThinkbackError, match="`traces` is a table of the log .* which is not there"):
         gone.query("select count(*) from traces")
-    with pytest.raises(ThinkbackError, match="saved without traces: replay again"):
+    with pytest.raises(ThinkbackError, match="without traces: replay again"):
         gone.explain("first", gone.examples["example_id"][0])
-    with pytest.raises(ThinkbackError, match="saved without curves"):
+    with pytest.raises(ThinkbackError, match="without curves"):
         gone.curves()
 
 
@@ -421,6 +421,59 @@ def test_wrong_kinds_are_one_line(result: Result, ask: Callable[[Result], Any], 
         ask(result)
 
 
+def test_a_log_that_is_another_by_now_is_not_read(log: Path, tmp_path: Path) -> None:
+    shutil.copytree(log, tmp_path / "log")
+    live = replay.run(tmp_path / "log", POLICIES.split("\n\n")[0], resamples=5)
+    example = live.examples["example_id"][0]
+    shutil.rmtree(tmp_path / "log")
+    for again in (False, True):
+        if again:
+            simulate(tmp_path / "log", examples=60, traces=6, labels=4, seed=9)
+        for ask in (
+            lambda: live.explain("first", example),
+            lambda: live.save(tmp_path / "saved", traces=True),
+            lambda: live.curves(),
+            lambda: live.query("select count(*) from traces"),
+        ):
+            with pytest.raises(ThinkbackError, match="is not there or is another by now"):
+                ask()
+        assert not (tmp_path / "saved").exists()
+    assert live.query("select count(*) from examples").item() == 60
+    assert live.table().rows
+
+
+def test_dropped_policies_say_so(log: Path) -> None:
+    big = replay.Sample(name="big", pool="n6", max_traces=99, select="majority")
+    one = replay.Sample(name="one", pool="n6", max_traces=1, select="first")
+    kept = replay.run(log, [one, big], resamples=5)
+    for ask in (lambda: kept.policy("big"), lambda: kept.explain("big", kept.examples["example_id"][0])):
+        with pytest.raises(ThinkbackError, match="policy `big` was dropped: the log covers"):
+            ask()
+
+
+def test_shown_text_is_harmless_in_short_too(log: Path) -> None:
+    named = replay.Sample(name="\x1b[31mred\u202e\nx", pool="n6", max_traces=1, select="first")
+    result = replay.run(log, [named], resamples=5)
+    for told in (repr(result), repr(result.policy(named.name)), str(result.table())):
+        assert "\x1b" not in told
+        assert "\u202e" not in told
+    assert repr(result).count("\n") == 1
+
+
+def test_the_table_is_the_commands(result: Result) -> None:
+    assert result.table().csv().splitlines()[0].endswith(",simulated")
+    assert str(result.table(limit=5)).startswith("Policies on ")
+
+
+def test_a_member_of_every_threshold_can_be_explained(log: Path, result: Result) -> None:
+    example = result.examples["example_id"][0]
+    told = replay.explain(log, POLICIES, "gated[gate.below=0.5]", example)
+    assert any(stage.title == "the gate" for stage in told.stages)
+    assert str(told).startswith(f"example   {example}")
+    with pytest.raises(ThinkbackError, match=r"stands for every threshold: name one, as `gated\[gate.below=0.5\]`"):
+        replay.explain(log, POLICIES, "gated", example)
+
+
 def test_outcomes_outlive_their_result(log: Path) -> None:
     frame = replay.run(log, POLICIES.split("\n\n")[0], resamples=5).outcomes
     assert frame.select(pl.len()).collect().item() == 60
@@ -455,3 +508,14 @@ def test_blocks_of_passes_merge(log: Path) -> None:
         one = np.concatenate([block.slabs[name].rows(everyone) for block in merged.blocks], axis=1)
         two = np.concatenate([block.slabs[name].rows(everyone) for block in expected.blocks], axis=1)
         assert np.array_equal(one, two, equal_nan=True)
+
+
+def test_a_fault_in_a_rule_of_ones_own_has_its_line(log: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "mine.py"
+    rules.write_text(
+        "from dataclasses import dataclass\n\n\n@dataclass(frozen=True)\nclass Mine:\n    def holds(self, seen):\n"
+        "        return seen.traces[:, 99] > 1\n"
+    )
+    text = POLICIES.split("\n\n")[0].replace('max_traces = 1\nselect = "first"', 'max_traces = 4\nselect = "majority"')
+    with pytest.raises(ThinkbackError, match=r"stopping rule `Mine` fails: IndexError: .* \(mine.py, line 7\)"):
+        replay.run(log, f'{text}\nstop = "Mine"', rules=rules, resamples=5)

@@ -37,6 +37,7 @@ def ranked_table(results: RankedInput, limit: int | None = None) -> Table:
         below=(*below, *_explanations(results, ranked, columns), *_said(results, Severity.NOTE, columns)),
         strong=frozenset(i for i, row in enumerate(shown) if row.leads),
         faint=frozenset(i for i, row in enumerate(shown) if row.policy.diagnostic),
+        marks=(("simulated", "true"),) if results.simulated else (),
     )
 
 

@@ -26,6 +26,12 @@ _LATEX = {
 class Table(TableContent):
     """Finished numbers and what must be said about them, and the ways to write them."""
 
+    def __str__(self) -> str:
+        return self.terminal()
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
     def terminal(self, width: int = 120, color: bool = False) -> str:
         """Text for a terminal of `width` characters, with ANSI colours if asked."""
         return as_terminal_text(self, width, color)
@@ -72,9 +78,9 @@ class Table(TableContent):
         It is for people: texts are printable, and an apostrophe goes before one that a spreadsheet would run as a
         formula. As `data` texts are as they are.
 
-        `marks` are columns with one value throughout, such as simulated = true: a CSV file has no place for notes.
+        `marks` are columns with one value throughout, such as simulated = true, by default the table's own.
         """
-        marks = marks or {}
+        marks = dict(self.marks) if marks is None else marks
         rows: list[list[Any]] = [
             [name for column in self.columns for name in column.form.fields(column.key or column.name)] + [*marks]
         ]

@@ -159,8 +159,9 @@ class TableColumn:
 class TableContent:
     """Finished numbers and what must be said about them.
 
-    `strong` and `faint` hold the numbers of the rows that a terminal shows bold and dimmed. Title, headings, notes and
-    the cells for people are printable, whatever they are made of.
+    `strong` and `faint` hold the numbers of the rows that a terminal shows bold and dimmed; `marks` are columns of the
+    CSV file with one value throughout, such as (simulated, true), for it has no place for notes. Title, headings, notes
+    and the cells for people are printable, whatever they are made of.
     """
 
     title: str
@@ -170,6 +171,7 @@ class TableContent:
     below: tuple[str, ...] = ()
     strong: frozenset[int] = frozenset()
     faint: frozenset[int] = frozenset()
+    marks: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         notes = {name: tuple(map(_printable_note, getattr(self, name))) for name in ("above", "below")}

@@ -75,6 +75,7 @@ class Log:
 
     def rows(self, table: str) -> int:
         """Rows of a table, as the manifest says, or the footers of its shards where there is none."""
+        check_table(table)
         counts = (self.footer(s).rows if s.rows is None else s.rows for s in self.shards.get(table, ()))
         return sum(counts)
 
@@ -94,7 +95,8 @@ class Log:
         check_table(table)
         resolved = self._resolved(table)
         contract = {name: column.dtype for name, column in schema_of(table).items()} | dict(resolved.types)
-        wanted = list(contract) if columns is None else list(dict.fromkeys(columns))
+        asked = [columns] if isinstance(columns, str) else columns
+        wanted = list(contract) if asked is None else list(dict.fromkeys(asked))
         for name in wanted:
             if name not in contract:
                 raise LogError(f"table `{table}` has no column `{name}`: {suggest(name, contract)}")
