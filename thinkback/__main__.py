@@ -30,6 +30,10 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         print("error: interrupted", file=sys.stderr)
         sys.exit(130)
+    finally:
+        import signal
+
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends already: one that is sent again has nothing to end
 
 
 def _send_again(lost: UnraisableHookArgs) -> None:

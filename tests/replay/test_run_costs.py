@@ -83,7 +83,8 @@ def test_one_note_says_what_would_fill_calls(tmp_path: Path) -> None:
     assert told.startswith("calls: not logged for everything that `two`, `wide`, `verified` paid: no value; log `final")
 
 
-def test_the_command_shows_the_cost_asked_for(tmp_path: Path) -> None:
+def test_the_command_shows_the_cost_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     made(tmp_path, ("prompt_tokens", "finalizer_used"))
     (tmp_path / "p.toml").write_text(TOML)
     asked = ["replay", str(tmp_path / "log"), "--policies", str(tmp_path / "p.toml"), "--resamples", "10"]
