@@ -13,10 +13,8 @@ if TYPE_CHECKING:
 def main() -> NoReturn:
     """Run the command line and exit."""
     try:
-        import gc
         import signal
 
-        gc.set_threshold(100_000, 50, 100)  # imports and tables make many objects, and few cycles among them
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         sys.unraisablehook = _send_again
         from thinkback.hiding import hidden

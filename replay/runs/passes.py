@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ from replay.runs.example_set import ExampleSet
 from toolkit.log import Log
 from toolkit.progress import progress
 
-BLOCK_CELLS = 2**21
+BLOCK_CELLS = 2**19
 """Cells (examples x traces) read at once: bounds memory, changes no result."""
 
 
@@ -55,6 +56,7 @@ def blocks(plan: ReplayPlan, policies: Sequence[Policy], chunk: int, identified:
                 for first in range(0, len(block.examples), chunk):
                     yield block.slice(first, min(first + chunk, len(block.examples)))
                     advance(min(chunk, len(block.examples) - first))
+                    gc.collect(1)  # a walk and its statistics hold each other, and arrays call no collector
 
 
 def widest(contents: Contents, policies: Sequence[Policy]) -> int:
