@@ -152,7 +152,7 @@ def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
     place = {policy.name: i for i, policy in enumerate(result.policies)}
     rows: list[tuple[Any, ...]] = []
     for metric in _metrics(result):
-        drawn = result.judge.draws(metric)
+        drawn = result.summariser.draws(metric)
         value = dict(result.summary.filter(pl.col("metric") == metric).select("policy", "estimate").iter_rows())
         for first, second in combinations(orders, 2):
             names = {k: (f"{first}, k = {k}", f"{second}, k = {k}") for k in ks}

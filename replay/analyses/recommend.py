@@ -110,7 +110,7 @@ def recommend(
     outcomes = {role: _outcomes(result, role, names) for role, names in parts.items()}
     of_base = _outcomes(result, "base", (base,))[base]
     cluster = resampling_units(result.examples).to_numpy()
-    return weigh((base, of_base), **outcomes, margin=margin, cluster=cluster, settings=result.judge.settings)
+    return weigh((base, of_base), **outcomes, margin=margin, cluster=cluster, settings=result.summariser.settings)
 
 
 def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outcomes]:

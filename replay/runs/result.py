@@ -14,7 +14,7 @@ import polars as pl
 
 from replay.runs.curves import curves
 from replay.runs.explain import Explanation, explain_fitted
-from replay.runs.found import OUTCOMES, Found, RunSource, Scratch
+from replay.runs.findings import OUTCOMES, Findings, RunSource, Scratch
 from replay.runs.paid_traces import ORDERS, PARTS, SCORES, STOPS, TRACES, write_traces
 from replay.runs.provenance import PolicyRecord
 from replay.runs.retold import retell
@@ -59,7 +59,7 @@ class PolicyResult:
 
 
 @dataclass(frozen=True, eq=False)
-class Result(Found):
+class Result(Findings):
     """What a run found. Frames are polars; `notes` are what a table should carry.
 
     It shows itself, writes its tables and figures, answers SQL, explains single examples, and is saved, loaded and
@@ -95,7 +95,7 @@ class Result(Found):
         """
         figure = frontier_figure(ranked_input(self, cost=cost), f"Policies on {self.log_name}")
         if figure is None:
-            what = f"a value of `{self.judge.metric}`, a share, and of a cost"
+            what = f"a value of `{self.summariser.metric}`, a share, and of a cost"
             raise ThinkbackError(f"there is no figure: no policy has {what}")
         return figure
 
@@ -130,7 +130,7 @@ class Result(Found):
     def _require_policy(self, name: str) -> None:
         if name in self.dropped:
             raise ThinkbackError(f"policy `{name}` was dropped: {self.dropped[name]}")
-        require_known(name, self.judge.names, f"no policy is named `{name}`")
+        require_known(name, self.summariser.names, f"no policy is named `{name}`")
 
     @checks_arguments(sql="one SELECT")
     def query(self, sql: str) -> pl.DataFrame:
@@ -168,7 +168,7 @@ class Result(Found):
             return self.folder.file(OUTCOMES)
         path = self.scratch.path / OUTCOMES
         if not path.exists():
-            self.judge.outcomes.write(path)
+            self.summariser.outcomes.write(path)
         return path
 
     def _log(self) -> Log | None:
@@ -231,7 +231,7 @@ class Result(Found):
         """
         if self.source is None:
             return pl.read_parquet(self._saved(curves=True).file(f"{CURVES}.parquet"))
-        return curves(self._source().plan.log, where=self.provenance["where"], settings=self.judge.settings)
+        return curves(self._source().plan.log, where=self.provenance["where"], settings=self.summariser.settings)
 
     def _saved(self, traces: bool = False, texts: bool = False, curves: bool = False) -> SavedFolder:
         """The folder of a loaded result. Raises where it lacks a part."""

@@ -9,7 +9,7 @@ import polars as pl
 
 from replay.policies.base import Stage
 from replay.runs.explain import Explanation, texts_of, told_of
-from replay.runs.found import Found
+from replay.runs.findings import Findings
 from replay.runs.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved_folder import SavedFolder
 from toolkit.errors import counted
@@ -19,7 +19,7 @@ _STEPS = {"step": pl.Int64, "sample": pl.Int32}
 SEVERAL = "no one path was saved, for this is a mean over several"
 
 
-def retell(found: Found, folder: SavedFolder, policy: str, row: pl.DataFrame, texts: bool) -> Explanation:
+def retell(found: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame, texts: bool) -> Explanation:
     """The steps of a policy on the example of a row of outcomes, as they were saved."""
     example, one = row["example_id"][0], next(one for one in found.policies if one.name == policy)
     traces, scores, orders, stops = (_of(folder, name, example) for name in (TRACES, SCORES, ORDERS, STOPS))

@@ -16,7 +16,7 @@ from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
 from replay.runs.coverage import Coverage
 from replay.runs.coverage_notes import calls_failed
 from replay.runs.example_set import ExampleSet, groups_of
-from replay.runs.found import Judge, RunSource
+from replay.runs.findings import RunSource, Summariser
 from replay.runs.gate_sweep import sweep_tables
 from replay.runs.learning import fit_policies
 from replay.runs.own_metrics import Metric, own_columns, own_metrics
@@ -102,12 +102,12 @@ def run(
     records = tuple(map(policy_record, served.policies))
     columns = with_columns(columns_of(served.policies))
     columns = with_columns(own_columns(metrics, columns), columns)
-    judge = Judge(served.outcomes, records, metric, cost, baseline, columns, settings)
-    statistics = judge.summary()
-    _check_ranked(statistics, judge, measure, log.address)
+    summariser = Summariser(served.outcomes, records, metric, cost, baseline, columns, settings)
+    statistics = summariser.summary()
+    _check_ranked(statistics, summariser, measure, log.address)
     kept = examples.frame.filter(coverage.keep)
     _check_groups(kept, by)
-    groups = {group: judge.summary(ids) for group, _, ids in groups_of(kept, by)}
+    groups = {group: summariser.summary(ids) for group, _, ids in groups_of(kept, by)}
     thresholds, bands = sweep_tables(served.sweeps, coverage.excluded, settings)
     warned = tuple(note("log", text) for text in log.warnings)
     failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
@@ -116,7 +116,7 @@ def run(
     ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
     asked = {"baseline": baseline, "where": where, "by": list(by), **ranked}
     return Result(
-        judge=judge,
+        summariser=summariser,
         statistics=statistics,
         groups=groups,
         by=by,
@@ -132,10 +132,10 @@ def run(
     )
 
 
-def _check_ranked(statistics: Summary, judge: Judge, measure: str | None, address: str) -> None:
+def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | None, address: str) -> None:
     """Raise where no policy has a value of the metric that ranks, or of the cost."""
     known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
-    metric, cost, columns = judge.metric, judge.cost, judge.columns
+    metric, cost, columns = summariser.metric, summariser.cost, summariser.columns
     if metric not in known:
         qualities = [name for name in known if metric_column(name, columns).quality]
         others = f"; the run can be ranked by {listed(qualities)}" if qualities else ""

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from replay.runs.example_set import ExampleSet, groups_of, label_codes, resampling_units
-from replay.runs.found import OUTCOMES, Found, Judge
+from replay.runs.findings import OUTCOMES, Findings, Summariser
 from replay.runs.provenance import PolicyRecord, write_record
 from replay.runs.saved_folder import RUN, SavedFolder, read_sealed, write_sealed
 from replay.runs.store import KEYS
@@ -31,9 +31,9 @@ FRAMES = ("summary", "comparisons", "seconds", "thresholds", "bands", "summary_b
 INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
 
 
-def write_found(result: Found, folder: Path, examples: pl.DataFrame) -> None:
+def write_found(result: Findings, folder: Path, examples: pl.DataFrame) -> None:
     """Write a result into an empty folder: outcomes and frames as Parquet; `examples` as they are to be saved."""
-    result.judge.outcomes.write(folder / OUTCOMES)
+    result.summariser.outcomes.write(folder / OUTCOMES)
     frames: dict[str, pl.DataFrame | None] = {
         "summary": result.summary,
         "comparisons": result.comparisons,
@@ -50,24 +50,24 @@ def write_found(result: Found, folder: Path, examples: pl.DataFrame) -> None:
     write_record(folder, result.provenance)
 
 
-def seal_found(result: Found, folder: Path) -> None:
+def seal_found(result: Findings, folder: Path) -> None:
     """Write what is no frame, once all other files lie in the folder."""
-    judge = result.judge
+    summariser = result.summariser
     record = {
-        "metric": judge.metric,
-        "cost": judge.cost,
-        "baseline": judge.baseline,
+        "metric": summariser.metric,
+        "cost": summariser.cost,
+        "baseline": summariser.baseline,
         "by": list(result.by),
         "simulated": result.simulated,
-        "settings": asdict(judge.settings),
-        "labels": None if judge.outcomes.labels is None else list(judge.outcomes.labels),
+        "settings": asdict(summariser.settings),
+        "labels": None if summariser.outcomes.labels is None else list(summariser.outcomes.labels),
         "statistics": _statistics(result.statistics),
         "groups": [_statistics(one) for one in result.groups.values()],
         "notes": [note.record() for note in result.notes],
         "dropped": dict(result.dropped),
         "excluded": dict(result.excluded),
-        "columns": [asdict(column) for column in judge.columns],
-        "policies": [{**vars(policy), "settings": None} for policy in judge.policies],  # which run.json has
+        "columns": [asdict(column) for column in summariser.columns],
+        "policies": [{**vars(policy), "settings": None} for policy in summariser.policies],  # which run.json has
     }
     write_sealed(folder, record)
 
@@ -195,7 +195,7 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     policies = tuple(_policy({**one, "settings": settings}) for one, settings in told)
     names = tuple(policy.name for policy in policies)
     by = tuple(record["by"])
-    judge = Judge(
+    summariser = Summariser(
         outcomes=SavedOutcomes(folder, ExampleSet(frames["examples"], labels), names),
         policies=policies,
         metric=record["metric"],
@@ -208,10 +208,10 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     for (group, texts, _), statistics in zip(groups_of(frames["examples"], by), record["groups"], strict=True):
         own = [pl.col(name).eq_missing(pl.lit(text)) for name, text in zip(by, texts, strict=True)]
         made, compared = (frames[name].filter(own).drop(by) for name in ("summary_by", "comparisons_by"))
-        groups[group] = _summary(made, compared, judge.metric, statistics)
+        groups[group] = _summary(made, compared, summariser.metric, statistics)
     return {
-        "judge": judge,
-        "statistics": _summary(frames["summary"], frames["comparisons"], judge.metric, record["statistics"]),
+        "summariser": summariser,
+        "statistics": _summary(frames["summary"], frames["comparisons"], summariser.metric, record["statistics"]),
         "groups": groups,
         "by": by,
         "dropped": record["dropped"],

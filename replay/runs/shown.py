@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replay.runs.found import Found
+from replay.runs.findings import Findings
 from toolkit.columns import cost_named, metric_column
 from toolkit.errors import counted
 from toolkit.show import (
@@ -29,32 +29,32 @@ BEST = 3
 """Policies that the shortest form of a result names."""
 
 
-def ranked_input(found: Found, margin: float | None = None, cost: str | None = None) -> RankedInput:
+def ranked_input(found: Findings, margin: float | None = None, cost: str | None = None) -> RankedInput:
     """What the ranked table and the figure need of a result; `cost` in place of the one that it was ranked by."""
-    judge = found.judge
-    named = judge.cost if cost is None else cost_named(cost, judge.columns).called
+    summariser = found.summariser
+    named = summariser.cost if cost is None else cost_named(cost, summariser.columns).called
     return RankedInput(
         summary=found.summary,
         comparisons=found.comparisons,
         policies=tuple(PolicyRow(p.name, p.sweep, p.sweep_size, p.diagnostic, p.base, p.swept) for p in found.policies),
         n=found.statistics.n,
-        title=f"Policies on {found.log_name}, ranked by {metric_column(judge.metric, judge.columns).label}",
-        metric=judge.metric,
+        title=f"Policies on {found.log_name}, ranked by {metric_column(summariser.metric, summariser.columns).label}",
+        metric=summariser.metric,
         by_cost=named,
-        baseline=judge.baseline,
+        baseline=summariser.baseline,
         leader=found.leader,
         margin=margin,
         simulated=found.simulated,
-        seed=judge.settings.seed,
-        resamples=judge.settings.resamples,
-        level=judge.settings.level,
-        method=judge.settings.method,
+        seed=summariser.settings.seed,
+        resamples=summariser.settings.resamples,
+        level=summariser.settings.level,
+        method=summariser.settings.method,
         notes=found.notes,
-        columns=judge.columns,
+        columns=summariser.columns,
     )
 
 
-def group_inputs(found: Found, whole: RankedInput) -> list[RankedInput]:
+def group_inputs(found: Findings, whole: RankedInput) -> list[RankedInput]:
     """The same for each group of `by`."""
     return [
         replace(
@@ -70,7 +70,7 @@ def group_inputs(found: Found, whole: RankedInput) -> list[RankedInput]:
     ]
 
 
-def write_shown(found: Found, ranked: RankedInput, folder: Path) -> list[Table]:
+def write_shown(found: Findings, ranked: RankedInput, folder: Path) -> list[Table]:
     """Write table.md, table.csv, with groups table_by.md, and where what ranks and a cost are known, frontier.pdf and
     frontier.png; the tables of groups are given back.
     """
@@ -86,13 +86,13 @@ def write_shown(found: Found, ranked: RankedInput, folder: Path) -> list[Table]:
     return groups
 
 
-def in_short(found: Found) -> Iterator[str]:
+def in_short(found: Findings) -> Iterator[str]:
     """A few lines: what was compared on what, and who leads."""
     marked = " (simulated)" if found.simulated else ""
     policies, examples = counted(len(found.policies), "policy", "policies"), counted(found.statistics.n, "example")
     yield f"Result: {policies} on {examples} of {found.log_name}{marked}"
     ranked = [row for row in rank(ranked_input(found)) if row.place is not None]
-    column = metric_column(found.judge.metric, found.columns)
+    column = metric_column(found.summariser.metric, found.columns)
     form = NumberWithInterval(1, 100) if column.share else NumberWithInterval(column.precision)
     for row in ranked[:BEST]:
         if row.quality is not None:
@@ -102,7 +102,7 @@ def in_short(found: Found) -> Iterator[str]:
     yield from (f"  {what}" for what in _left_out(found))
 
 
-def _left_out(found: Found) -> Sequence[str]:
+def _left_out(found: Findings) -> Sequence[str]:
     told = []
     if found.baseline is not None:
         told.append(f"baseline: {found.baseline}")

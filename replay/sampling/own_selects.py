@@ -17,7 +17,7 @@ from replay.sampling.known import SELECTS
 from replay.sampling.own_rules import SELECT_METHODS, SELECT_SHAPE, checked_fields, has_method
 from replay.sampling.per_answer import by_appearance
 from replay.sampling.prefix import NONE, VOTES, Prefix, Revealed
-from replay.sampling.selects import Select, Walked
+from replay.sampling.selects import Select, WalkedTraces
 from toolkit.errors import ThinkbackError, listed, own_code, require_known, shown, suggest
 from toolkit.settings import from_table
 
@@ -71,11 +71,11 @@ class OwnSelect(Select):
         """A user's select is shown statistics, which `places` has."""
         raise NotImplementedError
 
-    def places(self, walk: Walked) -> np.ndarray:
+    def places(self, walk: WalkedTraces) -> np.ndarray:
         """Place of the chosen trace after each step of a walk."""
         return self._placed(walk.scored_prefix)
 
-    def untrusted(self, walk: Walked) -> Untrusted:
+    def untrusted(self, walk: WalkedTraces) -> Untrusted:
         """What it chooses on a walk."""
         return Untrusted(self.told, "choice", walk.scored_prefix, self._placed, self)
 

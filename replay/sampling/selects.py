@@ -16,7 +16,7 @@ from replay.sampling.declared import Untrusted, likeness
 from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix, Revealed
 
 
-class Walked(Protocol):
+class WalkedTraces(Protocol):
     """What a select needs of a walk: what its steps reveal, and the statistics by the scores themselves."""
 
     @property
@@ -66,11 +66,11 @@ class Select(ABC):
         """What it is shown of the traces."""
         return seen.shown(self.reads) if self.checked else seen
 
-    def places(self, walk: Walked) -> np.ndarray:
+    def places(self, walk: WalkedTraces) -> np.ndarray:
         """Place of the chosen trace after each step of a walk: int (E, S), NONE where nothing valid is seen."""
         return self.place(self.shown(walk.revealed))
 
-    def untrusted(self, walk: Walked) -> Untrusted:
+    def untrusted(self, walk: WalkedTraces) -> Untrusted:
         """What it chooses on a walk, to be checked for looking ahead."""
 
         def decide(seen: Revealed) -> np.ndarray:

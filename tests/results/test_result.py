@@ -123,8 +123,8 @@ def test_another_copy_is_the_same(result: Result, saved: Path, way: Callable[[Re
     other = way(result, saved)
     same(result, other)
     some = result.examples["example_id"].sample(30, seed=1)
-    assert_frame_equal(result.judge.summary(some).summary, other.judge.summary(some).summary)
-    assert np.array_equal(result.judge.draws("macro_f1"), other.judge.draws("macro_f1"), equal_nan=True)
+    assert_frame_equal(result.summariser.summary(some).summary, other.summariser.summary(some).summary)
+    assert np.array_equal(result.summariser.draws("macro_f1"), other.summariser.draws("macro_f1"), equal_nan=True)
 
 
 def test_a_result_says_in_a_few_lines_what_it_is(result: Result, saved: Path) -> None:
@@ -295,7 +295,7 @@ def test_what_lies_at_its_place_by_now_is_not_read(result: Result, tmp_path: Pat
     few.save(tmp_path / "kept")
     for ask in (
         lambda: held.outcomes.collect(),
-        lambda: held.judge.summary(),
+        lambda: held.summariser.summary(),
         lambda: held.query("select * from outcomes"),
     ):
         with pytest.raises(ThinkbackError, match="another result took its place"):

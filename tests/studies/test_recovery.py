@@ -137,9 +137,9 @@ def test_the_longest_budget_is_that_with_the_highest_limit(holed: DatasetStudy) 
     budgets = {"base-16384-t0.7": "budget: base-16384-t0.7", "long": "budget: long"}
     limits = {"short": 4096, "long": 8192, "base-16384-t0.7": 16384}
     named = replace(holed.named, budgets=dict(sorted(budgets.items(), key=lambda one: limits[one[0]])))
-    judge = holed.result.judge
-    more = (*judge.policies, named_like(holed, "budget: base-16384-t0.7"))
-    result = replace(holed.result, judge=replace(judge, policies=more))
+    summariser = holed.result.summariser
+    more = (*summariser.policies, named_like(holed, "budget: base-16384-t0.7"))
+    result = replace(holed.result, summariser=replace(summariser, policies=more))
     more = replace(holed, named=named, roles=replace(holed.roles, limits=limits), result=result)
     assert [limit(more, pool) for pool in ("long", "base-16384-t0.7")] == ["8192", "16384"]
     against = {(first, second): told for first, second, metric, told in comparisons(more) if metric == "correct"}

@@ -106,7 +106,7 @@ def _coverage(log: Log, result: Result) -> Iterator[ClassCoverage]:
             if ids.is_empty():
                 continue
             if label not in parts:
-                parts[label] = result.judge.summary(ids)
+                parts[label] = result.summariser.summary(ids)
             known = threshold if np.isfinite(threshold) else None
             yield ClassCoverage(policy.name, sets.alpha, label, known, parts[label])
 

@@ -48,7 +48,7 @@ def _bucket(methods: Methods, method: str, first: int, last: int, ids: pl.Series
     result = methods.result
     if result is None or ids.is_empty():
         return Bucket(method, first, last, len(ids), share, None, None, None)
-    part = result.judge.summary(ids)
+    part = result.summariser.summary(ids)
     made = compared(part, method, BEST, "macro_f1")
     difference = None if made is None else ShownInterval.of(made[:3], 100)
     own, exhaustive = (cell(part, name, "macro_f1", 100) for name in (method, BEST))

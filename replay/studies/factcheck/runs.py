@@ -225,7 +225,7 @@ class Methods:
         row = [policy.name for policy in result.policies].index(method)
         for name in metric.split("+"):
             if name not in self._memo:
-                self._memo[name] = result.judge.draws(name)
+                self._memo[name] = result.summariser.draws(name)
         return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
 
 

@@ -96,7 +96,7 @@ class RunSource:
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
+class Summariser:
     """How the outcomes of some policies become summaries, of all examples or of some."""
 
     outcomes: Outcomes
@@ -133,10 +133,10 @@ class Judge:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Findings:
     """What a run found. Frames are polars; `notes` are what a table should carry."""
 
-    judge: Judge
+    summariser: Summariser
     statistics: Summary
     groups: Mapping[tuple[object, ...], Summary]
     by: tuple[str, ...]
@@ -160,12 +160,12 @@ class Found:
     @property
     def policies(self) -> tuple[PolicyRecord, ...]:
         """The policies compared."""
-        return self.judge.policies
+        return self.summariser.policies
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
         """What the columns of outcomes and the metrics mean, those of its policies and the user's own among them."""
-        return self.judge.columns
+        return self.summariser.columns
 
     @property
     def replayed(self) -> tuple[Policy, ...]:
@@ -177,7 +177,7 @@ class Found:
     @property
     def baseline(self) -> str | None:
         """The policy of the paired differences."""
-        return self.judge.baseline
+        return self.summariser.baseline
 
     @property
     def log_name(self) -> str:
@@ -187,20 +187,20 @@ class Found:
     @property
     def outcomes(self) -> pl.LazyFrame:
         """One row per (policy, example), not made before it is collected."""
-        return _lazy(self.judge.outcomes)
+        return _lazy(self.summariser.outcomes)
 
     def outcomes_of(self, policy: str) -> pl.LazyFrame:
         """The same of one policy."""
-        return _lazy(self.judge.outcomes, policy)
+        return _lazy(self.summariser.outcomes, policy)
 
     @cached_property
     def seconds(self) -> pl.DataFrame:
         """Seconds of the whole path by policy: examples, mean, p50, p95, p99 (linear); null where some are unlogged."""
         if self.saved_seconds is not None:
             return self.saved_seconds
-        store = self.judge.outcomes.statistics()
+        store = self.summariser.outcomes.statistics()
         rows = []
-        for number, name in enumerate(self.judge.names):
+        for number, name in enumerate(self.summariser.names):
             values = np.concatenate([chunk.values("latency_s", np.array([number]))[0] for chunk in store.chunks])
             known = not np.isnan(values).any()
             told = [float(values.mean()), *map(float, np.percentile(values, SECONDS))] if known else [None] * 4
