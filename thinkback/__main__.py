@@ -6,8 +6,22 @@ import sys
 
 TYPE_CHECKING = False  # importing `typing` takes long enough to be interrupted
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from sys import UnraisableHookArgs
+    from types import FrameType
     from typing import NoReturn
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C. Python ends as if killed where a plain KeyboardInterrupt ever left an `exec`, caught later or not."""
+
+
+PATIENCE_S = 5.0
+"""Seconds after which a signal is sent again: some libraries swallow whatever is raised while they are imported."""
+
+
+IMPORTS_S, SOON_S = 1.5, 0.05
+"""Seconds that an import may take to end once a signal came, and between two looks."""
 
 
 def main() -> NoReturn:
@@ -15,7 +29,8 @@ def main() -> NoReturn:
     try:
         import signal
 
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        signal.signal(signal.SIGTERM, _raises(SystemExit(143)))
+        signal.signal(signal.SIGINT, _raises(Interrupted()))
         sys.unraisablehook = _send_again
         from thinkback.hiding import hidden
 
@@ -31,20 +46,55 @@ def main() -> NoReturn:
     finally:
         import signal
 
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends already: one that is sent again has nothing to end
+        for number in (signal.SIGINT, signal.SIGTERM):  # it ends already: one sent again has nothing to end
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _raises(error: BaseException) -> Callable[[int, FrameType | None], None]:
+    """A handler of a signal, which comes again as long as the command goes on; within an import it waits a little."""
+    waited = 0.0
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal waited
+        if isinstance(sys.exc_info()[1], (KeyboardInterrupt, SystemExit)):
+            return  # it ends already
+        if waited < IMPORTS_S and _imports(frame):
+            waited += SOON_S
+            _send(number, SOON_S)
+            return
+        _send(number, PATIENCE_S)
+        raise error
+
+    return handle
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether a module is being imported: some abort, or go on, when anything is raised then."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _send_again(lost: UnraisableHookArgs) -> None:
     """Python drops what a signal raises within a callback, such as those of imports: then it is sent once more."""
-    import os
     import signal
-    import threading
 
-    signals = {KeyboardInterrupt: signal.SIGINT, SystemExit: signal.SIGTERM}
+    signals = {Interrupted: signal.SIGINT, SystemExit: signal.SIGTERM}
     if (sent := signals.get(lost.exc_type)) is None:
         sys.__unraisablehook__(lost)
     else:
-        threading.Timer(0.05, os.kill, [os.getpid(), sent]).start()
+        _send(sent, SOON_S)
+
+
+def _send(number: int, after_s: float) -> None:
+    import os
+    import threading
+
+    timer = threading.Timer(after_s, os.kill, [os.getpid(), number])
+    timer.daemon = True
+    timer.start()
 
 
 if __name__ == "__main__":

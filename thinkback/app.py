@@ -162,7 +162,8 @@ def thinkback(
 def main() -> NoReturn:
     """Entry point of the command."""
     # SIGTERM ends like Ctrl-C does: through the `finally`s, so that no half result stays behind
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Unicode still gets its table

@@ -79,7 +79,7 @@ def test_the_best_of_a_sweep_is_marked(results: RankedInput) -> None:
 @pytest.mark.parametrize("suffix", ["md", "csv", "txt"])
 def test_golden(results: RankedInput, suffix: str) -> None:
     table = ranked_table(replace(results, simulated=True))
-    written = {"md": table.markdown, "csv": table.csv, "txt": lambda: table.terminal(100)}[suffix]()
+    written = {"md": table.markdown, "csv": lambda: table.csv({}), "txt": lambda: table.terminal(100)}[suffix]()
     assert written == (GOLDEN / f"ranked.{suffix}").read_text(encoding="utf-8")
 
 

@@ -7,9 +7,11 @@ import os
 import re
 import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
+from time import monotonic
 from types import MappingProxyType
 from typing import Any
 
@@ -28,6 +30,10 @@ _DUCK = {
 }  # fmt: skip
 
 
+ENDS_S = 8.0
+"""Seconds that an interrupted query is waited for: some steps of DuckDB look up late."""
+
+
 @checks_arguments(log=f"{OPEN}, or None", sql="one SELECT", files="Parquet files by name")
 def query_log(log: Log | None, sql: str, files: Mapping[str, Path] = MappingProxyType({})) -> pl.DataFrame:
     """Answer one SELECT over the views `examples`, `traces`, …; hidden states are `hidden_states_MODEL`.
@@ -40,19 +46,7 @@ def query_log(log: Log | None, sql: str, files: Mapping[str, Path] = MappingProx
 
     connection = duckdb.connect(":memory:", config={"memory_limit": f"{_memory() >> 21}MiB", "temp_directory": ""})
     try:
-        statements = connection.extract_statements(sql)
-        if len(statements) != 1:
-            raise LogError(f"the SQL holds {len(statements)} statements: write one SELECT")
-        kind = statements[0].type
-        if kind not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
-            raise LogError(f"the SQL is a statement of the kind {kind.name}: only SELECT is answered")
-        checked = [str(path) for path in files.values()]
-        for name, path in files.items():
-            connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM {_reading([str(path)])}")
-        checked += [] if log is None else _views(connection, log, sql)
-        connection.execute("SET allowed_paths = $1", [checked])  # it reads what was checked and nothing else
-        connection.execute("SET enable_external_access = false")
-        return _interruptible(connection, lambda: _to_polars(connection.sql(sql)))
+        return _interruptible(connection, lambda: _answer(connection, log, sql, files))
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException) as e:
         raise LogError(f"the SQL fails: {_first_lines(e)}") from None
     except duckdb.OutOfMemoryException:  # DuckDB's own words are of settings that no query can change
@@ -62,8 +56,25 @@ def query_log(log: Log | None, sql: str, files: Mapping[str, Path] = MappingProx
         if log is not None and (damaged := first_damaged(log)) is not None:
             raise damaged.error() from None
         raise LogError(f"the SQL fails: {_first_lines(error)}") from None
-    finally:
-        connection.close()
+
+
+def _answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame:
+    """The SELECT's answer over views of the log and the files."""
+    import duckdb
+
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1:
+        raise LogError(f"the SQL holds {len(statements)} statements: write one SELECT")
+    kind = statements[0].type
+    if kind not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+        raise LogError(f"the SQL is a statement of the kind {kind.name}: only SELECT is answered")
+    checked = [str(path) for path in files.values()]
+    for name, path in files.items():
+        connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM {_reading([str(path)])}")
+    checked += [] if log is None else _views(connection, log, sql)
+    connection.execute("SET allowed_paths = $1", [checked])  # it reads what was checked and nothing else
+    connection.execute("SET enable_external_access = false")
+    return _to_polars(connection.sql(sql))
 
 
 def check_printable_size(frame: pl.DataFrame) -> None:
@@ -229,15 +240,30 @@ def _quoted(name: str) -> str:
 
 def _interruptible(connection: Any, work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
     """The work's answer. DuckDB does not hear Ctrl-C while it works, so it works beside the thread that does."""
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        answer = beside.submit(work)
+    import duckdb
+
+    answer: Future[pl.DataFrame] = Future()
+
+    def run() -> None:
         try:
-            while not wait([answer], timeout=0.2).done:  # the signal may reach another thread: look up now and then
-                pass
-            return answer.result()
-        except BaseException:  # SIGTERM ends as SystemExit
-            connection.interrupt()
-            raise
+            with connection:  # closed by the thread that uses it, and by no other
+                answer.set_result(work())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    beside = Thread(target=run, daemon=True)
+    beside.start()
+    try:
+        while not wait([answer], timeout=0.2).done:  # the signal may reach another thread: look up now and then
+            pass
+        return answer.result()
+    except BaseException:  # SIGTERM ends as SystemExit
+        until = monotonic() + ENDS_S
+        while beside.is_alive() and monotonic() < until:  # an interrupt before a statement begins is not heard
+            with suppress(duckdb.ConnectionException):  # closed just now
+                connection.interrupt()
+            beside.join(0.1)
+        raise
 
 
 def _to_polars(relation: Any) -> pl.DataFrame:
