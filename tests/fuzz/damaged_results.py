@@ -75,7 +75,7 @@ def said(folder: Path) -> list[Any]:
         repr(result),
         result.table().csv(),
         result.outcomes.collect().sort("policy", "example_id").rows(),
-        result.judge.summary().summary.rows(),
+        result.summariser.summary().summary.rows(),
         [statistics.summary.rows() for statistics in result.groups.values()],
         result.seconds.rows(),
         result.curves().rows(),
