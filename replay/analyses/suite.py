@@ -1,0 +1,186 @@
+"""The standard suite: the policies that a log can answer, as a policy file to replay or to edit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replay.analyses.suite_facts import Facts, Pool, Scores, read_facts
+from replay.data.contents import opened
+from toolkit.arguments import checks_arguments
+from toolkit.log import TAKES, AnyLog
+
+Table = dict[str, Any]
+
+FEWEST_VOTES = 3
+"""Traces of a pool from which on its answers are put to the vote."""
+CONFIDENCES = (0.8, 0.95)
+WINDOWS = (2, 4, 8)
+QUANTILES = (0.1, 0.25, 0.5)
+"""Shares of the examples on which the gates of the suite fire."""
+MOST_GROUPS = 20
+TEST = "split = 'test'"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """`text`: the policy file. `where`: the examples to report, where the log has a test split; `by`: the column of
+    examples that gets a table for each of its values.
+    """
+
+    text: str
+    where: str | None
+    by: tuple[str, ...]
+
+
+@checks_arguments(log=TAKES)
+def suite(log: AnyLog) -> Suite:
+    """The standard policies that a log can answer, from what it holds: pools, verifiers, signals, actions.
+
+    Self-consistency (Wang et al. 2023) at powers of two, adaptive consistency (Aggarwal et al. 2023), early-stopping
+    windows (Li et al. 2024), best-of-N and the weighted vote by each verifier, gates on logged signals, revisions, and
+    oracles. A pool counts with the number of traces that 95 % of its examples have; a verifier is used where it
+    scored all answers of 95 % of a pool's examples.
+    Raises ThinkbackError for a log that cannot be read.
+    """
+    found, contents = opened(log)
+    facts = read_facts(found, contents)
+    sections = {
+        "One attempt": [*_singles(facts)],
+        "Votes: self-consistency, adaptive consistency, early-stopping windows": [*_votes(facts)],
+        "By a verifier: best-of-N, weighted votes, a margin at which to stop": [*_scored(facts)],
+        "A second step for those that look doubtful": [*_gated(facts)],
+        "Revisions of every first attempt": [*_revised(facts)],
+        "Oracles, which see the reference: the headroom": [*_oracles(facts)],
+    }
+    parts = [f"# The standard suite for the log `{found.name}`: edit it, then `thinkback replay LOG --policies FILE`."]
+    parts += [f"# {line}" for line in facts.left_out]
+    for title, tables in sections.items():
+        if tables:
+            parts.append("\n\n".join([f"# {title}", *map(_as_toml, tables)]))
+    by = ("dataset",) if 1 < facts.values("dataset") <= MOST_GROUPS else ()
+    return Suite("\n\n".join(parts) + "\n", TEST if facts.has_test else None, by)
+
+
+def _sample(pool: Pool, traces: int, **more: Any) -> Table:
+    return {"kind": "sample", "pool": pool.name, "max_traces": traces, **more}
+
+
+def _one(pool: Pool) -> Table:
+    return _sample(pool, 1, select="first")
+
+
+def _named(name: str, table: Mapping[str, Any]) -> Table:
+    return {"name": name, **table}
+
+
+def _singles(facts: Facts) -> Iterator[Table]:
+    """One attempt of each pool; of several that stand for each other, their exact mean."""
+    for pool in facts.pools:
+        if pool.size == 1 or pool.whole:
+            yield _named(facts.called(pool, "first"), _one(pool))
+        else:
+            yield _named(facts.called(pool, "one sample"), _one(pool) | {"expected": True})
+
+
+def _votes(facts: Facts) -> Iterator[Table]:
+    for pool in facts.voting(FEWEST_VOTES):
+        for traces in _powers(pool.size):
+            yield _named(facts.called(pool, f"majority@{traces}"), _sample(pool, traces, select="majority"))
+        if pool.whole:
+            continue
+        for confidence in CONFIDENCES:
+            stop = {"rule": "agreement", "confidence": confidence}
+            name = facts.called(pool, f"adaptive consistency {confidence}")
+            yield _named(name, _sample(pool, pool.size, stop=stop, select="majority"))
+        for size in WINDOWS:
+            if 2 * size <= pool.size:
+                stop = {"rule": "window", "size": size}
+                name = facts.called(pool, f"window of {size}")
+                yield _named(name, _sample(pool, pool.size, stop=stop, select="majority"))
+
+
+def _scored(facts: Facts) -> Iterator[Table]:
+    for pool in facts.pools:
+        for scores in pool.scores if pool.size > 1 else ():
+            yield from _by_verifier(facts, pool, scores)
+
+
+def _by_verifier(facts: Facts, pool: Pool, scores: Scores) -> Iterator[Table]:
+    given = {"verifier": scores.verifier}
+    for traces in _powers(pool.size):
+        name = facts.called(pool, f"best of {traces} by {scores.verifier}")
+        yield _named(name, _sample(pool, traces, **given, select="best"))
+    if pool.opaque or pool.size < FEWEST_VOTES:
+        return
+    if scores.lowest >= 0:
+        name = facts.called(pool, f"weighted vote of {pool.size} by {scores.verifier}")
+        yield _named(name, _sample(pool, pool.size, **given, select="weighted"))
+    if scores.lowest >= 0 and scores.highest <= 1 and not pool.whole and not scores.listwise:
+        name = facts.called(pool, f"margin by {scores.verifier}")
+        yield _named(name, _sample(pool, pool.size, **given, stop={"rule": "margin"}, select="best"))
+
+
+def _gated(facts: Facts) -> Iterator[Table]:
+    """From one attempt to a vote, or to a revision, where a signal of the attempt is doubtful."""
+    steps = [
+        (base, facts.called(pool, f"majority@{pool.size}"), _sample(pool, pool.size, select="majority"))
+        for pool in facts.voting(FEWEST_VOTES)
+        for base in facts.pools
+        if base == pool or base.size == 1
+    ]
+    steps += [
+        (base, name, {"kind": "act", "base": base.name, **act}) for base, name, act in _acts(facts)
+    ]
+    for base, then, table in steps:
+        for signal in base.signals:
+            name = f"{facts.called(base, 'first')}, then {then} where {signal.said}"
+            yield _named(name, {"kind": "when", "base": _one(base), "gate": signal.gate(QUANTILES), "then": table})
+
+
+def _acts(facts: Facts) -> Iterator[tuple[Pool, str, Table]]:
+    bases = {pool.name: pool for pool in facts.pools}
+    for action, base, pool in sorted(facts.revisions):
+        others = sum((one, of) == (action, base) for one, of, _ in facts.revisions) > 1
+        several = sum(one == action for one, _, _ in facts.revisions) > 1
+        name = f"{action} ({pool})" if others else f"{action} of {base}" if several else action
+        if base in bases:
+            yield bases[base], name, {"action": action, **({"pool": pool} if others else {})}
+
+
+def _revised(facts: Facts) -> Iterator[Table]:
+    for base, name, act in _acts(facts):
+        yield _named(f"{name}, always", {"kind": "act", "base": base.name, **act})
+
+
+def _oracles(facts: Facts) -> Iterator[Table]:
+    several = [pool for pool in facts.pools if pool.size > 1]
+    for pool in several:
+        name = facts.called(pool, f"any of {pool.size}")
+        yield _named(name, {"kind": "oracle", "rule": "any", "of": [pool.name]})
+    actions: dict[str, list[str]] = {}
+    for action, base, _ in sorted(facts.revisions):
+        if action not in actions.setdefault(base, []):
+            actions[base].append(action)
+    for base, own in actions.items():
+        name = "the best action" if len(actions) == 1 else f"the best action on {base}"
+        yield _named(name, {"kind": "oracle", "rule": "action", "base": base, "of": own})
+
+
+def _powers(most: int) -> list[int]:
+    """2, 4, 8 … below a pool's size, and the size."""
+    return [2**k for k in range(1, most.bit_length()) if 2**k < most] + [most]
+
+
+def _as_toml(table: Table) -> str:
+    return "\n".join(["[[policy]]", *(f"{key} = {_value(value)}" for key, value in table.items())])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_value(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

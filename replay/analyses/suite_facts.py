@@ -1,0 +1,189 @@
+"""What the standard suite asks of a log: how many traces pools have, who scored them, which signals tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from replay.data.contents import Contents
+from toolkit.log import Log, collect
+
+SERVED = 0.95
+"""Share of a pool's examples that must have what a policy of the suite reads."""
+DIGITS = 3
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A verifier that scored a pool: the range of its scores, and whether it ranks traces together."""
+
+    verifier: str
+    lowest: float
+    highest: float
+    listwise: bool
+
+
+@dataclass(frozen=True)
+class DoubtSignal:
+    """A signal of first attempts that is doubtful where it is low, or, of yes and no, where it is yes."""
+
+    source: str
+    name: str
+    quantiles: Mapping[float, float] | None
+
+    @property
+    def said(self) -> str:
+        """Where it is doubtful, as a name of a policy says it."""
+        return f"{self.name} is low" if self.quantiles is not None else self.name
+
+    def gate(self, shares: Sequence[float]) -> dict[str, Any]:
+        """The gate's table: thresholds below which it fires on these shares of the examples."""
+        if self.quantiles is None:
+            return {self.source: self.name, "at_least": 1}
+        values = list(dict.fromkeys(float(f"{self.quantiles[share]:.{DIGITS}g}") for share in shares))
+        return {self.source: self.name, "below": values if len(values) > 1 else values[0]}
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pool of first attempts: how many traces 95 % of its examples have, who scored them, and its signals."""
+
+    name: str
+    size: int
+    opaque: bool
+    whole: bool
+    scores: tuple[Scores, ...] = ()
+    signals: tuple[DoubtSignal, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the suite is made of. `left_out`: what it leaves out, and why, for people."""
+
+    pools: tuple[Pool, ...]
+    revisions: frozenset[tuple[str, str, str]]
+    columns: Mapping[str, pl.Series]
+    left_out: tuple[str, ...]
+
+    def voting(self, fewest: int) -> list[Pool]:
+        """Pools whose answers can be put to the vote."""
+        return [pool for pool in self.pools if pool.size >= fewest and not pool.opaque]
+
+    def called(self, pool: Pool, what: str) -> str:
+        """A policy's name: without the pool's where no other pool has as many traces to choose from."""
+        if what == "first":
+            return pool.name
+        alone = sum(one.size > 1 for one in self.pools) == 1
+        return what if alone else f"{pool.name}: {what}"
+
+    def values(self, column: str) -> int:
+        """How many values a column of examples has; 0 where there is none."""
+        return self.columns[column].drop_nulls().n_unique() if column in self.columns else 0
+
+    @property
+    def has_test(self) -> bool:
+        """Whether some examples are of the split `test`, and others are not."""
+        split = self.columns.get("split")
+        return split is not None and split.dtype == pl.String and split.eq("test").any() and self.values("split") > 1
+
+
+def read_facts(log: Log, contents: Contents) -> Facts:
+    """A few scans over counts, scores and signals; texts are not read."""
+    named = [name for name in ("split", "dataset") if name in contents.example_columns]
+    examples = collect(log.scan("examples", ["example_id", *named]), log)
+    traces = log.scan("traces", _trace_columns(contents)).filter(pl.col("action") == "solve")
+    sizes = _sizes(log, traces)
+    scores, left_out = _scores(log, contents, traces, sizes)
+    signals = _signals(log, contents, traces)
+    pools = tuple(
+        Pool(
+            name=name,
+            size=size,
+            opaque=name in contents.opaque,
+            whole=name in contents.whole,
+            scores=tuple(scores.get(name, ())),
+            signals=tuple(signals.get(name, ())),
+        )
+        for name, size in sorted(sizes.items(), key=lambda item: (item[1], item[0]))
+    )
+    return Facts(pools, contents.revisions, {name: examples[name] for name in named}, tuple(left_out))
+
+
+OF_TRACES = ("finish_reason", "finalizer_used", "sum_logprob")
+
+
+def _trace_columns(contents: Contents) -> list[str]:
+    own = [name for name in OF_TRACES if name in contents.trace_columns]
+    return ["trace_id", "example_id", "pool", "action", "sample_index", "answer", *own]
+
+
+def _sizes(log: Log, traces: pl.LazyFrame) -> dict[str, int]:
+    """By pool, the number of traces that 95 % of its examples have."""
+    counts = traces.group_by("pool", "example_id").agg(pl.len())
+    sizes = counts.group_by("pool").agg(pl.col("len").quantile(1 - SERVED, "lower").cast(pl.Int64))
+    return dict(collect(sizes, log).iter_rows())
+
+
+def _scores(
+    log: Log, contents: Contents, traces: pl.LazyFrame, sizes: Mapping[str, int]
+) -> tuple[dict[str, list[Scores]], list[str]]:
+    """By pool, the verifiers that scored every answer of 95 % of its examples; a line for each other one."""
+    if not contents.verifiers:
+        return {}, []
+    given = [name for name in ("scope",) if name in log.columns("verifications")]
+    verified = log.scan("verifications", ["trace_id", "verifier", "score", *given])
+    first = pl.col("sample_index") < pl.col("pool").replace_strict(sizes, default=0)
+    valid = traces.filter(first & (pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque))))
+    valid = valid.select("trace_id", "example_id", "pool")
+    asked = valid.group_by("pool", "example_id").agg(asked=pl.len())
+    joined = valid.join(verified, on="trace_id").group_by("pool", "verifier", "example_id").agg(
+        scored=pl.col("score").is_not_null().sum(),
+        lowest=pl.col("score").min(),
+        highest=pl.col("score").max(),
+    )  # fmt: skip
+    served = joined.join(asked, on=["pool", "example_id"]).group_by("pool", "verifier").agg(
+        served=(pl.col("scored") >= pl.col("asked")).sum(), lowest=pl.col("lowest").min(),
+        highest=pl.col("highest").max(),
+    )  # fmt: skip
+    whole = asked.group_by("pool").agg(examples=pl.len())
+    frame = collect(served.join(whole, on="pool").sort("pool", "verifier"), log)
+    found: dict[str, list[Scores]] = {}
+    left_out = []
+    for pool, verifier, count, lowest, highest, examples in frame.select(
+        "pool", "verifier", "served", "lowest", "highest", "examples"
+    ).iter_rows():
+        if count >= SERVED * examples:
+            found.setdefault(pool, []).append(Scores(verifier, lowest, highest, False))
+        else:
+            left_out.append(f"left out: verifier `{verifier}` scored {count:,} of {examples:,} examples of pool `{pool}`")
+    return found, left_out
+
+
+def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, list[DoubtSignal]]:
+    """By pool, signals of sample 0 that differ between examples."""
+    first = traces.filter(pl.col("sample_index") == 0)
+    yes_or_no = {
+        "truncated": (pl.col("finish_reason") == "length", "finish_reason"),
+        "finalizer_used": (pl.col("finalizer_used"), "finalizer_used"),
+    }
+    known = {name: value for name, (value, column) in yes_or_no.items() if column in contents.trace_columns}
+    shares = [value.mean().alias(name) for name, value in known.items()]
+    numbers = ["sum_logprob"] if "sum_logprob" in contents.trace_columns else []
+    if not shares and not numbers:
+        return {}
+    wanted = (0.1, 0.25, 0.5)
+    quantiles = [pl.col(name).quantile(share, "higher").alias(f"{name}{share}") for name in numbers for share in wanted]
+    logged = [pl.col(name).is_not_null().mean().alias(name) for name in numbers]
+    frame = collect(first.group_by("pool").agg(*shares, *quantiles, *logged), log)
+    found: dict[str, list[DoubtSignal]] = {}
+    for row in frame.iter_rows(named=True):
+        own = found.setdefault(row["pool"], [])
+        own += [DoubtSignal("signal", name, None) for name in known if 0 < (row[name] or 0.0) < 1]
+        for name in numbers:
+            values = {share: row[f"{name}{share}"] for share in wanted}
+            if (row[name] or 0.0) >= SERVED and values[wanted[0]] != values[wanted[-1]]:
+                own.append(DoubtSignal("signal", name, values))
+    return found
