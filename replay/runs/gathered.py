@@ -209,9 +209,9 @@ def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> 
                     made = (np.frombuffer(old, np.uint8) | np.frombuffer(bits, np.uint8)).tobytes()
                     lacking[key] = interned.setdefault(made, made)
                 if found.unscored.says and (count := _without_score(found, block).sum(axis=1, dtype=np.int32)).any():
-                    place = number, found.slice, found.verifier, found.unscored
-                    most = np.maximum(unscored.get(place, 0), count)  # parts of a policy read the same first traces
-                    unscored[place] = counts.setdefault(most.tobytes(), most)
+                    whose = number, found.slice, found.verifier, found.unscored
+                    most = np.maximum(unscored.get(whose, 0), count)  # parts of a policy read the same first traces
+                    unscored[whose] = counts.setdefault(most.tobytes(), most)
         seconds = outcomes[place].order_s
         if seconds is not None:
             order_s[number] = seconds
