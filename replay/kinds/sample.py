@@ -23,7 +23,7 @@ from replay.kinds.sample_conformal import fit_conformal, set_stage
 from replay.kinds.sample_remarks import outside_remarks, rows_left_out, sum_remarks
 from replay.learning.calibration import fit_calibration
 from replay.learning.prior import fit_prior
-from replay.policies.base import Evaluator, Fit, Policy, Stage
+from replay.policies.base import Evaluator, Fit, Payable, Policy, Stage
 from replay.policies.policy_errors import errors_of
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.declared import EXAMPLE, FEATURE, Untrusted, columns_read
@@ -36,6 +36,7 @@ from replay.sampling.prefix import SCORES, VOTES
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import MODES
+from replay.sampling.unscored import PARTIAL, WAYS, Unscored
 from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import ThinkbackError, argument, shown, suggest
 from toolkit.settings import from_table, setting
@@ -50,7 +51,8 @@ class Sample(Policy):
     `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K
     seeded permutations of the whole logged pool; `expected` gives the exact mean over all random orders;
     `width` generates that many traces at a time (the rule is looked at after each block);
-    `on_missing = "use_available"` lets the cap shrink to the pool. `features`, `mode`, `bootstrap`, `ridge`,
+    `on_missing = "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace
+    that the verifier did not score. `features`, `mode`, `bootstrap`, `ridge`,
     `forgetting`, `bonus` and `prior` are the order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal`
     makes prediction sets.
     """
@@ -66,6 +68,7 @@ class Sample(Policy):
     expected: bool = setting(False)
     width: int = setting(1, low=1)
     on_missing: str = setting("partial", choices=("partial", "use_available"))
+    on_unscored: str = setting("partial", choices=WAYS)
     features: tuple[str, ...] = setting((), what="different names of columns of features")
     mode: str = setting("lazy", choices=MODES)
     bootstrap: int = setting(3, low=1)
@@ -75,6 +78,8 @@ class Sample(Policy):
     prior: Prior | None = setting(None, read=partial(from_table, Prior))
     calibration: Calibration | None = setting(None, read=partial(from_table, Calibration))
     conformal: Conformal | None = setting(None, read=partial(from_table, Conformal))
+    lowest_score: float | None = setting(None, key=False)
+    """Its verifier's lowest score in its pool of the log, where traces without a score get that."""
     kind: ClassVar[str] = "sample"
     lists: ClassVar[frozenset[str]] = frozenset({"features"})
     last_step: ClassVar[bool] = True
@@ -126,6 +131,11 @@ class Sample(Policy):
     def verifies(self) -> bool:
         """Whether any verification is made: the order, the stop or the select reads scores."""
         return SCORES in self.reads
+
+    @property
+    def unscored(self) -> Unscored:
+        """What becomes of a valid trace that its verifier did not score."""
+        return replace(WAYS[self.on_unscored], fill=self.lowest_score) if self.verifies else PARTIAL
 
     @property
     def diagnostic(self) -> str:
@@ -224,13 +234,17 @@ class Sample(Policy):
                 f"pool `{self.pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean "
                 "nothing; use select `first` or `best` with no stop or a budget"
             )
+        made = self
+        if self.unscored.fills:
+            with errors_of(self.name):
+                made = replace(self, lowest_score=contents.lowest_score(self.pool, str(self.verifier)))
         cuts = self.ordering.lazy or (not self.ordering.verifies_later and self.stop.cuts)
         if self.pool in contents.whole and (self.orders is not None or cuts):
             raise self.refuse(
                 f"pool `{self.pool}` depends on how many traces there were (prefix: false), so it is replayed whole "
                 "and in its order: leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
             )
-        return self
+        return made
 
     def needs(self, contents: Contents) -> Needs:
         """Its pool, its verifier's scores, the columns that its order, stop and select read."""
@@ -279,6 +293,7 @@ class Sample(Policy):
                 cap=self.max_traces,
                 width=self.width,
                 calibration=self.calibration,
+                unscored=self.unscored,
             )
             for repetition in range(self.orders or 1)
         ]
@@ -292,6 +307,7 @@ class Sample(Policy):
             all_scores=self.ordering.all_scores or self.expected,
             whole=block.pools[str(self.pool)].whole,
             shrinks=self.on_missing == "use_available",
+            compares=VOTES in self.reads,
         )
 
     def _reasons(self) -> tuple[str, ...]:
@@ -374,18 +390,19 @@ class Sample(Policy):
         if not self.verifies:
             return
         verifier = str(self.verifier)
-        scores = pool.scores[verifier]
+        scores = pool.taken(verifier, self.unscored)
         if self.selector.sums_scores:
             yield from sum_remarks(verifier, scores)
         raw_margin = self.stop.raw_scores and self.calibration is None
         yield from outside_remarks(verifier, scores, self.ordering.predicts, raw_margin)
 
-    def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
-        """The verifications (pool, verifier, (E, T)) that it may pay: of valid traces, within its cap."""
+    def may_pay(self, block: LogBlock) -> Iterator[Payable]:
+        """The verifications that it may pay: of valid traces, within its cap."""
         if self.verifies:
             pool = block.pools[str(self.pool)]
             most = self.max_traces if self.orders is None else pool.code.shape[1]  # orders are of the whole pool
-            yield str(self.pool), str(self.verifier), (np.arange(pool.code.shape[1]) < most) & (pool.code >= 0)
+            within = (np.arange(pool.code.shape[1]) < most) & (pool.code >= 0)
+            yield Payable(str(self.pool), str(self.verifier), within, self.unscored)
 
     def untrusted_rules(self, on: Evaluator) -> Iterator[Untrusted]:
         """Its stop and its select, unless they are built in."""

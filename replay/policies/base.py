@@ -28,6 +28,7 @@ from replay.policies.policy_errors import PolicyError, errors_of
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.declared import Untrusted
 from replay.sampling.learned import Learned
+from replay.sampling.unscored import PARTIAL, Unscored
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError, shown, suggest
 from toolkit.log import Log
@@ -57,6 +58,19 @@ class Stage:
     rows: pl.DataFrame
     ending: str = ""
     traces: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Payable:
+    """Verifications that a policy may pay: of the `traces` (E, T) bool of a slice, by a verifier.
+
+    `unscored`: what becomes of valid ones among them without a score.
+    """
+
+    slice: str
+    verifier: str
+    traces: np.ndarray
+    unscored: Unscored = PARTIAL
 
 
 @dataclass(frozen=True)
@@ -271,8 +285,8 @@ class Policy(ABC):
         """What must be said about a block beside its numbers, by itself."""
         yield from ()
 
-    def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
-        """The verifications of a block that it may pay by itself: slice, verifier, and which traces (E, T) bool."""
+    def may_pay(self, block: LogBlock) -> Iterator[Payable]:
+        """The verifications of a block that it may pay by itself."""
         yield from ()
 
     def untrusted_rules(self, on: Evaluator) -> Iterator[Untrusted]:

@@ -158,7 +158,7 @@ CASES: dict[str, tuple[Tables, str]] = {
     "equal answers judged differently": (
         whole(traces=traces(correct=[True, False, False, True, False])),
         f"`traces/{PART}`, column `correct`, row 2: is false for answer `4` of example `q1`, "
-        "which is judged differently before: judge equal answers alike",
+        "which is judged differently before: judge equal answers alike, or mark them `contested`",
     ),
     "partly judged": (
         whole(traces=traces(correct=[True, None, True, True, False])),

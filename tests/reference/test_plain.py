@@ -408,7 +408,8 @@ def test_refusals() -> None:
     ):
         with pytest.raises(Refused):
             plain.replay(log, [{**base, **settings}])
-    log.traces[0].update(opaque=True, answer="e/p/0")
+    for i in range(2):
+        log.traces[i].update(opaque=True, answer=f"e/p/{i}")
     with pytest.raises(Refused, match="opaque"):
         plain.replay(log, [{**base, "select": "majority"}])
     assert plain.replay(log, [base]).results["x"]["e"]["answer"] == "e/p/0"
