@@ -47,9 +47,11 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from replay.analyses.budgets import budgets
     from replay.analyses.recommend import recommend
+    from replay.analyses.suite import Suite, suite
     from replay.gatefit.fit import fit_gate
     from replay.gatefit.report import transfer_report
     from replay.policies.gate_file import load_gate
+    from replay.runs.checking import check_policies
     from replay.runs.curves import curves
     from toolkit.errors import ThinkbackError
     from toolkit.log import Log, describe_log, open_log, query_log, validate_log, write_log
@@ -58,16 +60,18 @@ if TYPE_CHECKING:
 __all__ = [
     "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "Margin", "Metric",
     "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router", "Sample",
-    "Settings", "StopRule", "ThinkbackError", "Threshold", "When", "Window", "budgets", "curves",
-    "describe_log", "explain", "fit_gate", "load", "load_gate", "load_policies", "open_log", "query_log",
-    "recommend", "run", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
+    "Settings", "StopRule", "Suite", "ThinkbackError", "Threshold", "When", "Window", "budgets", "check_policies",
+    "curves", "describe_log", "explain", "fit_gate", "load", "load_gate", "load_policies", "open_log", "query_log",
+    "recommend", "run", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
     "Log": "toolkit.log",
     "Settings": "toolkit.stats",
+    "Suite": "replay.analyses.suite",
     "ThinkbackError": "toolkit.errors",
     "budgets": "replay.analyses.budgets",
+    "check_policies": "replay.runs.checking",
     "curves": "replay.runs.curves",
     "describe_log": "toolkit.log",
     "fit_gate": "replay.gatefit.fit",
@@ -75,6 +79,7 @@ HOMES = {
     "open_log": "toolkit.log",
     "query_log": "toolkit.log",
     "recommend": "replay.analyses.recommend",
+    "suite": "replay.analyses.suite",
     "transfer_report": "replay.gatefit.report",
     "validate_log": "toolkit.log",
     "write_log": "toolkit.log",

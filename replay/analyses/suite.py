@@ -55,8 +55,11 @@ def suite(log: AnyLog) -> Suite:
         "Revisions of every first attempt": [*_revised(facts)],
         "Oracles, which see the reference: the headroom": [*_oracles(facts)],
     }
-    parts = [f"# The standard suite for the log `{found.name}`: edit it, then `thinkback replay LOG --policies FILE`."]
-    parts += [f"# {line}" for line in facts.left_out]
+    head = [f"The standard suite for the log `{found.name}`: edit it, then `thinkback replay LOG --policies FILE`."]
+    head += [f"Left out: {what}." for what in facts.left_out]
+    if not facts.has_test:
+        head.append("There is no test split: what a verifier was trained on may be among the examples.")
+    parts = ["\n".join(f"# {line}" for line in head)]
     for title, tables in sections.items():
         if tables:
             parts.append("\n\n".join([f"# {title}", *map(_as_toml, tables)]))
@@ -118,7 +121,7 @@ def _by_verifier(facts: Facts, pool: Pool, scores: Scores) -> Iterator[Table]:
     if scores.lowest >= 0:
         name = facts.called(pool, f"weighted vote of {pool.size} by {scores.verifier}")
         yield _named(name, _sample(pool, pool.size, **given, select="weighted"))
-    if scores.lowest >= 0 and scores.highest <= 1 and not pool.whole and not scores.listwise:
+    if scores.lowest >= 0 and scores.highest <= 1 and not pool.whole:
         name = facts.called(pool, f"margin by {scores.verifier}")
         yield _named(name, _sample(pool, pool.size, **given, stop={"rule": "margin"}, select="best"))
 
@@ -131,9 +134,7 @@ def _gated(facts: Facts) -> Iterator[Table]:
         for base in facts.pools
         if base == pool or base.size == 1
     ]
-    steps += [
-        (base, name, {"kind": "act", "base": base.name, **act}) for base, name, act in _acts(facts)
-    ]
+    steps += [(base, name, {"kind": "act", "base": base.name, **act}) for base, name, act in _acts(facts)]
     for base, then, table in steps:
         for signal in base.signals:
             name = f"{facts.called(base, 'first')}, then {then} where {signal.said}"

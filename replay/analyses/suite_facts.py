@@ -18,12 +18,11 @@ DIGITS = 3
 
 @dataclass(frozen=True)
 class Scores:
-    """A verifier that scored a pool: the range of its scores, and whether it ranks traces together."""
+    """A verifier that scored a pool, and the range of its scores."""
 
     verifier: str
     lowest: float
     highest: float
-    listwise: bool
 
 
 @dataclass(frozen=True)
@@ -86,15 +85,24 @@ class Facts:
     @property
     def has_test(self) -> bool:
         """Whether some examples are of the split `test`, and others are not."""
-        split = self.columns.get("split")
-        return split is not None and split.dtype == pl.String and split.eq("test").any() and self.values("split") > 1
+        return has_test(self.columns)
+
+
+def has_test(columns: Mapping[str, pl.Series]) -> bool:
+    """Whether some examples are of the split `test`, and others are not, by their columns."""
+    split = columns.get("split")
+    return split is not None and split.eq("test").any() and split.drop_nulls().n_unique() > 1
 
 
 def read_facts(log: Log, contents: Contents) -> Facts:
-    """A few scans over counts, scores and signals; texts are not read."""
+    """A few scans over counts, scores and signals of the examples to report; texts are not read."""
     named = [name for name in ("split", "dataset") if name in contents.example_columns]
     examples = collect(log.scan("examples", ["example_id", *named]), log)
+    columns = {name: examples[name] for name in named}
     traces = log.scan("traces", _trace_columns(contents)).filter(pl.col("action") == "solve")
+    if has_test(columns):
+        reported = examples.filter(pl.col("split") == "test").select("example_id").lazy()
+        traces = traces.join(reported, on="example_id", how="semi")
     sizes = _sizes(log, traces)
     scores, left_out = _scores(log, contents, traces, sizes)
     signals = _signals(log, contents, traces)
@@ -109,7 +117,7 @@ def read_facts(log: Log, contents: Contents) -> Facts:
         )
         for name, size in sorted(sizes.items(), key=lambda item: (item[1], item[0]))
     )
-    return Facts(pools, contents.revisions, {name: examples[name] for name in named}, tuple(left_out))
+    return Facts(pools, contents.revisions, columns, tuple(left_out))
 
 
 OF_TRACES = ("finish_reason", "finalizer_used", "sum_logprob")
@@ -133,8 +141,7 @@ def _scores(
     """By pool, the verifiers that scored every answer of 95 % of its examples; a line for each other one."""
     if not contents.verifiers:
         return {}, []
-    given = [name for name in ("scope",) if name in log.columns("verifications")]
-    verified = log.scan("verifications", ["trace_id", "verifier", "score", *given])
+    verified = log.scan("verifications", ["trace_id", "verifier", "score"])
     first = pl.col("sample_index") < pl.col("pool").replace_strict(sizes, default=0)
     valid = traces.filter(first & (pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque))))
     valid = valid.select("trace_id", "example_id", "pool")
@@ -156,9 +163,9 @@ def _scores(
         "pool", "verifier", "served", "lowest", "highest", "examples"
     ).iter_rows():
         if count >= SERVED * examples:
-            found.setdefault(pool, []).append(Scores(verifier, lowest, highest, False))
+            found.setdefault(pool, []).append(Scores(verifier, lowest, highest))
         else:
-            left_out.append(f"left out: verifier `{verifier}` scored {count:,} of {examples:,} examples of pool `{pool}`")
+            left_out.append(f"verifier `{verifier}`, which scored {count:,} of {examples:,} examples of pool `{pool}`")
     return found, left_out
 
 

@@ -20,7 +20,7 @@ from replay.engine.outcome import Outcome
 class CallMask:
     """Calls of one kind: a random `count` (E,) of those in `among` (E, T), by sample index.
 
-    The count is all of them, except under `expected`, which verifies a random subset.
+    The count is all of them, except under `expected`, which verifies a random subset, or draws one trace.
     """
 
     among: np.ndarray
@@ -130,6 +130,11 @@ def certain(among: np.ndarray) -> CallMask:
 def one_trace(pool: LoggedPool, number: int) -> CallMask:
     """Trace `number` of each example that has it."""
     return certain(((np.arange(pool.code.shape[1]) == number) & pool.there).astype(float))
+
+
+def any_one(pool: LoggedPool) -> CallMask:
+    """One trace of each example, each as likely as the others."""
+    return CallMask(pool.there.astype(float), np.minimum(pool.size, 1).astype(float))
 
 
 def union(calls: Iterable[Calls]) -> Calls:

@@ -1,4 +1,4 @@
-"""The exact expectation of verifying k traces in random order and taking the best, over all orders."""
+"""Exact means: of verifying k traces in random order and taking the best, over all orders; of one sample."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from math import comb
 
 import numpy as np
 
-from replay.data.block import judged_unless_null
+from replay.data.block import LoggedPool, judged_unless_null
 from replay.engine import outcome as ends
-from replay.engine.costs import COSTS
+from replay.engine.costs import AT, COSTS, GENERATED
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory
 from replay.sampling.orders import by_falling_score
@@ -55,6 +55,35 @@ def expected_outcome(
         runs=((trajectory.walk, trajectory.steps.limit),),
         random_subset=True,
     )
+
+
+def mean_of_one(trajectory: Trajectory, reason: np.ndarray, reasons: tuple[str, ...]) -> Outcome:
+    """Mean over all traces of the pool, each as the only one, from the walk of one trace."""
+    pool = trajectory.pool
+    size = np.maximum(pool.size, 1)
+    costs = np.zeros((len(size), len(COSTS)))
+    costs[:, AT["traces"]] = pool.size > 0
+    costs[:, AT["valid_traces"]] = (pool.code >= 0).sum(axis=1) / size
+    for name, values in pool.costs.items():
+        for column in {name, GENERATED.get(name, name)}:
+            costs[:, AT[column]] = _mean_there(pool, values)
+    return Outcome(
+        reason=reason,
+        reasons=reasons,
+        costs=costs,
+        correct=_mean_there(pool, pool.judgement),
+        credit=_mean_there(pool, pool.credit),
+        words=pool.word.T,
+        shares=(pool.there / size[:, None]).T,
+        rows=size,
+        ending=np.where(pool.size > 0, ends.CAP, ends.EXHAUSTED).astype(np.int8),
+        runs=((trajectory.walk, trajectory.steps.limit),),
+    )
+
+
+def _mean_there(pool: LoggedPool, values: np.ndarray) -> np.ndarray:
+    """Mean (E,) of (E, T) over an example's traces; 0 where there is none."""
+    return np.asarray(np.where(pool.there, values, 0.0).sum(axis=1) / np.maximum(pool.size, 1))
 
 
 def possible_winners(trajectory: Trajectory, verifications: int) -> tuple[np.ndarray, np.ndarray]:

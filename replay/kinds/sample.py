@@ -12,9 +12,9 @@ import numpy as np
 from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs
-from replay.engine.calls import ChosenTraces, PolicyPath, Realization
+from replay.engine.calls import CallSegment, ChosenTraces, PolicyPath, Realization, any_one
 from replay.engine.cuts import Cut, cut, paid_segment, reasons, why_partial
-from replay.engine.expectation import expected_outcome
+from replay.engine.expectation import expected_outcome, mean_of_one
 from replay.engine.outcome import Outcome, RunSums
 from replay.engine.sets import SET_COLUMNS, measure_sets
 from replay.engine.trajectory import Walk, listwise_costs, walk_block
@@ -49,7 +49,8 @@ class Sample(Policy):
     """Order x stop x select over one pool of traces.
 
     `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K
-    seeded permutations of the whole logged pool; `expected` gives the exact mean over all random orders;
+    seeded permutations of the whole logged pool; `expected` gives the exact mean over all random orders, or of one
+    sample over all traces of the pool;
     `width` generates that many traces at a time (the rule is looked at after each block);
     `on_missing = "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace
     that the verifier did not score. `features`, `mode`, `bootstrap`, `ridge`,
@@ -150,7 +151,13 @@ class Sample(Policy):
     @property
     def first_attempt(self) -> str | None:
         """The pool, for `max_traces = 1` and the select of one trace."""
-        return self.pool if self.max_traces == 1 and self.selector.one_trace else None
+        return self.pool if self.max_traces == 1 and self.selector.one_trace and not self.expected else None
+
+    @property
+    def means_one(self) -> bool:
+        """Whether it is the exact mean of one sample, over all traces of the pool."""
+        plain = not (self.verifies or self.stop.cuts or self.ordering.verifies_later)
+        return self.expected and self.selector.one_trace and plain
 
     @property
     def top_level_only(self) -> str:
@@ -203,8 +210,12 @@ class Sample(Policy):
             raise self.refuse(f'`order = "{self.order}"` needs a `select` that reads scores: {known}')
         if order.lazy and self.width != 1:
             raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
-        if self.expected and not (order.drawn and select.by_score and stop.verification_budget is not None):
-            raise self.refuse('`expected` needs `order = "random"`, `select = "best"` and a budget of verifications')
+        means_best = order.drawn and select.by_score and stop.verification_budget is not None
+        if self.expected and not (means_best or self.means_one):
+            raise self.refuse(
+                '`expected` needs `order = "random"`, `select = "best"` and a budget of verifications, or, for the '
+                'mean of one sample, `select = "first"` with neither order nor stop'
+            )
         if self.expected and self.orders is not None:
             raise self.refuse("`expected` is already exact over all orders; leave out `orders`")
 
@@ -343,6 +354,10 @@ class Sample(Policy):
 
     def outcome(self, on: Evaluator) -> Outcome:
         """The exact mean over all orders; other outcomes are kept when walks are prepared."""
+        if self.means_one:
+            trajectory = walk_block(on.block, self.walks()[0])
+            reason = why_partial(trajectory, self.cutting(on.block), trajectory.steps.limit, None)
+            return mean_of_one(trajectory, reason, self._reasons())
         trajectory = walk_block(on.block, replace(self.walks()[0], order=Generation()))
         called = np.zeros(len(trajectory.steps.limit), dtype=bool)
         reason = why_partial(trajectory, self.cutting(on.block), trajectory.steps.limit, called)
@@ -351,6 +366,9 @@ class Sample(Policy):
     def path(self, on: Evaluator) -> PolicyPath:
         """A realization for each of its orders."""
         outcome = on.outcome(self)
+        if self.means_one:
+            segment = CallSegment({(str(self.pool), None): any_one(on.block.pools[str(self.pool)])})
+            return PolicyPath(outcome, (Realization(np.ones(len(outcome.reason)), (segment,)),), None, {})
         made, chosen = [], None
         for walk, step in outcome.runs:
             trajectory = walk_block(on.block, walk)
@@ -370,6 +388,9 @@ class Sample(Policy):
         if not 0 <= repetition < len(walks):
             raise ThinkbackError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
         block, how, budget = on.block, self.cutting(on.block), self.stop.verification_budget or 0
+        if self.means_one:
+            yield sample_steps.pool_stage(block, self.name, str(self.pool))
+            return
         exact = budget if self.expected else None
         yield from sample_steps.stages(block, self.name, walks, repetition, how, self.selector, exact)
         if self.conformal is not None:
@@ -382,7 +403,10 @@ class Sample(Policy):
 
     def rows_of(self, on: Evaluator) -> str:
         """Orders, or the traces that may win under `expected`."""
-        return "orders" if self.orders is not None else "possible winners" if self.expected else super().rows_of(on)
+        several = (
+            "traces of the pool" if self.means_one else "possible winners" if self.expected else super().rows_of(on)
+        )
+        return "orders" if self.orders is not None else several
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """Scores that do not mean what the policy takes them for."""

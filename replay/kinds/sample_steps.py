@@ -145,6 +145,20 @@ def winner_stage(block: LogBlock, name: str, walk: Walk, verifications: int) -> 
     return Stage(f"`{name}`, what can win over all orders", pl.DataFrame(columns, nan_to_null=True))
 
 
+def pool_stage(block: LogBlock, name: str, slice_: str) -> Stage:
+    """Every trace of a pool, of which one is as likely as another."""
+    pool = block.pools[slice_]
+    size = int(pool.size[0])
+    columns = {
+        "sample": np.arange(size),
+        "answer": answers(block, pool.word[0, :size]),
+        "correct": pool.judgement[0, :size],
+        "probability": np.full(size, 1 / max(size, 1)),
+    }
+    traces = tuple((slice_, sample) for sample in range(size))
+    return Stage(f"`{name}`, each trace of the pool", pl.DataFrame(columns, nan_to_null=True), traces=traces)
+
+
 def answers(block: LogBlock, words: np.ndarray) -> pl.Series:
     """Answers by their numbers in the block's vocabulary, null for -1."""
     return pl.Series([word_of(block, int(word)) for word in words], dtype=pl.String)

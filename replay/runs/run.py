@@ -92,7 +92,8 @@ def run(
     log, contents = opened(log)
     by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
     own_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
-    chosen, examples, reused = _prepared(log, contents, file, measure, where, by)
+    chosen, examples, reused = resolved(log, contents, file, measure, where, by)
+    chosen = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
     if cost is not None:
         plain = with_columns(columns_of(chosen))
         cost = cost_named(cost, with_columns(own_columns(metrics, plain), plain)).called
@@ -151,10 +152,13 @@ def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | No
         raise ThinkbackError(f"{address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
 
 
-def _prepared(
+def resolved(
     log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str]
 ) -> tuple[tuple[Policy, ...], ExampleSet, tuple[Note, ...]]:
-    """The policies, resolved and with what they learn fitted; the examples; warnings about gates seen in fitting."""
+    """The policies with the log's names; the examples; warnings about gates seen in fitting.
+
+    ThinkbackError for what the log cannot serve.
+    """
     chosen = tuple(policy.resolve(contents) for policy in file.policies)
     for policy in (part for whole in chosen for part in nested(whole)):
         policy.check_log(log, contents)
@@ -163,8 +167,7 @@ def _prepared(
     needs = needs_of(chosen, contents)
     examples = select_examples(log, contents, needs.pools, where, (*by, *sorted(needs.example_columns)))
     reused = check_reuse(chosen, examples.frame, log.digest())
-    fitted = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
-    return fitted, examples, reused
+    return chosen, examples, reused
 
 
 def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Served:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thinkback import options
-from thinkback.options import option
+from thinkback.options import file_option, option
 
 if TYPE_CHECKING:
     from replay import Result
@@ -26,8 +26,10 @@ class Method(StrEnum):
 
 def replay(
     log: options.Log,
-    policies: options.Policies,
     out: options.OutFolder,
+    policies: Annotated[
+        Path | None, file_option("--policies", "The policies, in TOML; else the standard suite.", "FILE.toml")
+    ] = None,
     baseline: Annotated[str | None, option("--baseline", "Policy that all are compared with.", "NAME")] = None,
     margin: Annotated[
         float | None,
@@ -69,6 +71,9 @@ def replay(
 ) -> None:
     """Replay policies on a log and rank them.
 
+    Without --policies, the standard suite that the log can answer (`thinkback suite LOG` prints it): on the test
+    examples where the log has a test split, with a table a data set, unless --where or --by says otherwise.
+
     Writes the result, which `tb.load` reads (Parquet and JSON), the table (Markdown and CSV) and the cost-accuracy
     figure (PDF and PNG) to the folder of --out, and prints the table.
     """
@@ -82,12 +87,22 @@ def replay(
     if margin is not None:
         check_margin(margin)
     check_replaceable(out, force, inputs=(log, policies, rules))
+    chosen: str | Path | None = policies
+    groups = options.names(by)
+    if chosen is None:
+        from replay.analyses.suite import suite
+
+        standard = suite(log)
+        chosen = standard.text
+        if where is None:
+            where = standard.where
+            groups = groups or standard.by
     result = run(
         log,
-        policies,
+        chosen,
         baseline=baseline,
         where=where,
-        by=options.names(by),
+        by=groups,
         seed=seed,
         resamples=resamples,
         level=level,

@@ -1,0 +1,47 @@
+"""`thinkback suite` and `thinkback check`: the standard policies of a log, and whether a policy file is sound."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from thinkback import options
+from thinkback.options import option, positional
+
+
+def suite(log: options.Log) -> None:
+    """Print the standard policies that a log can answer, as a policy file.
+
+    Example: thinkback suite LOG > policies.toml
+    """
+    from replay.analyses.suite import suite as standard
+
+    sys.stdout.write(standard(log).text)
+
+
+def check(
+    file: Annotated[Path, positional("FILE.toml", "The policies, in TOML.")],
+    log: Annotated[str | None, option("--log", "A log that must have what the policies ask for.", "LOG")] = None,
+    rules: options.Rules = None,
+    where: options.Where = None,
+) -> None:
+    """Check a policy file without replaying it.
+
+    Example: thinkback check policies.toml --log LOG
+    """
+    from collections import Counter
+
+    from replay.runs.checking import check_policies
+    from thinkback import console
+    from toolkit.errors import counted, listed
+
+    found = check_policies(file, log, rules=rules, where=where)
+    kinds = Counter(policy.kind for policy in found.policies)
+    parts = listed([f"{number:,} {kind}" for kind, number in kinds.items()])
+    said = f"{file}: {counted(len(found.policies), 'policy', 'policies')} ({parts})"
+    if found.examples is not None:
+        said += f"; the log has what they ask for, and {counted(found.examples, 'example')} to report"
+    for note in found.notes:
+        console.complain(note.text)
+    console.say(f"{said}.")
