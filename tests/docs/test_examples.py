@@ -83,7 +83,10 @@ def run_console(block: Block, where: str) -> None:
         command, _, shown = part.partition("\n")
         words = shlex.split(command)
         if words[0] == "thinkback":
+            words, file = (words[:-2], words[-1]) if words[-2:-1] == [">"] else (words, None)
             done = CliRunner().invoke(app, words[1:])
+            if file is not None:
+                Path(file).write_text(done.stdout, encoding="utf-8")
             printed, fails = done.output, "error" in shown.lower().split(":")[0]
             assert done.exit_code == (2 if fails else 0), f"{where}: {command}\n{printed}\n{done.exception!r}"
         elif words[0] == "make":

@@ -35,7 +35,7 @@ class Path:
     width: int = 1
     weight: float = 1.0  # among the paths of one outcome
     waits: tuple[list[Row], ...] | None = None  # traces that ran side by side, where `width` does not say it
-    row: str | None = None  # what makes it one row with others: under `expected` a possible winner
+    row: str | None = None  # what makes it one row with others: under `expected` a possible winner, or any trace
     gates: frozenset[tuple[str, ...]] = frozenset()  # calls that only gates of its own made
     base: Any = None  # what fixes and flips are counted against: a list of paths
     action_tokens: int | None = 0
@@ -127,6 +127,8 @@ def sample_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
         listed = listwise_rows(log, policy, pool) if verifies(policy) else []
         if listed:
             paths.append(listwise_path(log, policy, generated, listed, ran_out))
+        elif policy.get("expected") and policy.get("select") == "first":
+            paths.extend(Path([t], [], t, choose(log, "first", [t], [])[1], "cap", row=t["trace_id"]) for t in pool)
         elif policy.get("expected"):
             paths.extend(expected_paths(log, policy, generated, ran_out))
         elif order == "generation":

@@ -251,9 +251,11 @@ def refuse(log: PlainLog, policy: Row) -> None:
         (lambda: order != "generation" and not (late and select in ("best", "weighted")), "order and rule"),
         (
             lambda: (
-                bool(policy.get("expected")) and (order != "random" or select != "best" or "verifications" not in stop)
+                bool(policy.get("expected"))
+                and (order != "random" or select != "best" or "verifications" not in stop)
+                and (order != "generation" or select != "first" or "orders" in policy or rule is not None)
             ),
-            "`expected` goes with random, best and a budget",
+            "`expected` goes with random, best and a budget, or with one trace",
         ),
         (lambda: votes_among_opaque(log, policy), "votes and margins among opaque answers"),
         (lambda: no_lowest_score(log, policy), "a lowest score that there is not"),

@@ -127,6 +127,8 @@ def in_generation_order(rng: random.Random, policy: Row) -> Row:
     select = rng.choice(selects)
     if select != "best" or rng.random() < 0.5:
         out["select"] = select
+    if select == "first" and rng.random() < 0.5:
+        return out | {"expected": True}
     stop = rng.choice([None, budget, traces_budget, margin, margin, agreement, window])
     if stop is not None:
         out["stop"] = stop(rng)

@@ -72,6 +72,34 @@ def test_expected_is_exact_over_all_orders(tmp_path):
     assert {a["answer"]: a["share"] for a in row["answers"]} == pytest.approx({"A": 2 / 3, "B": 1 / 3})
 
 
+def test_the_mean_of_one_sample_is_over_all_traces_of_the_pool(tmp_path):
+    pool = {"e1": [("A", 0.9), ("B", 0.5), (None, None), ("A", None)], "e2": [("B", None)]}
+    one = Sample(name="one", max_traces=1, select="first", expected=True)
+    of = log(tmp_path, {"n4": pool}, {"e1": "A", "e2": "A"})
+    first, second = rows(replay.run(of, [one]), "one")
+    # Two of four traces are right and three are valid; they took 1, 2, 3 and 4 seconds, 15 tokens each.
+    assert (first["correct"], first["traces"], first["valid_traces"], first["latency_s"]) == (0.5, 1, 0.75, 2.5)
+    assert (first["total_tokens"], first["generation_s"], first["verifications"]) == (15, 2.5, 0)
+    shares = {answer["answer"]: answer["share"] for answer in first["answers"]}
+    assert shares == {"A": 0.5, "B": 0.25, None: 0.25}
+    assert (second["answer"], second["correct"], second["latency_s"]) == ("B", 0, 1)
+    told = replay.explain(of, one, "one", "e1")
+    assert told.stages[0].rows["correct"].to_list() == [1, 0, 0, 1]
+    assert told.ending == (
+        "mean over 4 traces of the pool: right 50.0%; answers A 50.0%, B 25.0%, none 25.0%; "
+        "1 trace, 0 verifications, 15 tokens"
+    )
+
+
+@pytest.mark.parametrize(
+    "more", [{"stop": Budget(traces=1)}, {"select": "majority"}, {"orders": 2}, {"order": "score"}]
+)
+def test_the_mean_of_one_sample_takes_neither_order_nor_stop(more):
+    settings = {"max_traces": 1, "select": "first", "verifier": "v", "expected": True, **more}
+    with pytest.raises(ThinkbackError, match="`expected`|`order"):
+        Sample(name="one", **settings)
+
+
 def test_against_counts_fixes_flips_and_the_calls_of_ones_own(tmp_path):
     best = Sample(name="best", max_traces=3, verifier="v", against="first")
     result = replay.run(log(tmp_path, {"n3": POOL}, GOLDS), [FIRST, best], resamples=50)

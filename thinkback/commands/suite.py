@@ -34,11 +34,11 @@ def check(
 
     from replay.runs.checking import check_policies
     from thinkback import console
-    from toolkit.errors import counted, listed
+    from toolkit.errors import counted
 
     found = check_policies(file, log, rules=rules, where=where)
     kinds = Counter(policy.kind for policy in found.policies)
-    parts = listed([f"{number:,} {kind}" for kind, number in kinds.items()])
+    parts = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
     said = f"{file}: {counted(len(found.policies), 'policy', 'policies')} ({parts})"
     if found.examples is not None:
         said += f"; the log has what they ask for, and {counted(found.examples, 'example')} to report"

@@ -1,0 +1,50 @@
+"""Replaying without a policy file, and checking one without a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from toolkit.log import open_log, write_log
+
+
+def test_replay_without_policies_takes_it(thinkback: Callable, log: Path, tmp_path: Path) -> None:
+    printed = thinkback("suite", log)
+    assert printed.exit_code == 0
+    (tmp_path / "suite.toml").write_text(printed.stdout)
+    assert thinkback("replay", log, "--out", "a", "--resamples", "50", "--where", "true").exit_code == 0
+    given = thinkback("replay", log, "--policies", "suite.toml", "--out", "b", "--resamples", "50", "--where", "true")
+    assert given.exit_code == 0
+    assert (tmp_path / "a" / "table.csv").read_text() == (tmp_path / "b" / "table.csv").read_text()
+
+
+def test_replay_without_policies_reports_test_examples_by_data_set(thinkback: Callable, log: Path) -> None:
+    made = {name: open_log(log).scan(name).collect() for name in ("examples", "traces", "verifications")}
+    number = pl.int_range(pl.len())
+    halves = pl.when(number % 2 == 0)
+    made["examples"] = made["examples"].with_columns(
+        split=halves.then(pl.lit("dev")).otherwise(pl.lit("test")), dataset=pl.lit("d") + (number % 4).cast(pl.String)
+    )
+    write_log(Path("split"), name="split", tables=made)
+    assert thinkback("replay", "split", "--out", "test", "--resamples", "50").exit_code == 0
+    read = pl.read_parquet("test/examples.parquet")
+    assert set(read["dataset"]) == {"d1", "d3"}
+    assert len(read) == 60
+    everything = thinkback("replay", "split", "--out", "all", "--resamples", "50", "--where", "true")
+    assert everything.exit_code == 0
+    assert len(pl.read_parquet("all/examples.parquet")) == 120
+
+
+def test_a_policy_file_is_checked_without_a_replay(thinkback: Callable, log: Path, policies: Path) -> None:
+    found = thinkback("check", policies)
+    assert (found.exit_code, found.stdout) == (0, f"{policies}: 6 policies (5 sample, 1 oracle).\n")
+    found = thinkback("check", policies, "--log", log)
+    assert found.stdout.endswith("; the log has what they ask for, and 120 examples to report.\n")
+    policies.write_text(policies.read_text().replace('verifier = "strong"', 'verifier = "stong"', 1))
+    assert thinkback("check", policies).exit_code == 0
+    wrong = thinkback("check", policies, "--log", log)
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "`stong`" in wrong.stderr
+    assert "`strong`" in wrong.stderr

@@ -1,0 +1,75 @@
+"""The standard suite: every log gets the policies that it can answer, and none that it cannot."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import thinkback as tb
+from tests.reference.random_logs import random_log
+from tests.replay.small import log, tables
+from toolkit.errors import ThinkbackError
+from toolkit.log import write_log
+
+POOL = {name: [("A", 0.4), ("B", 0.6), ("A", 0.5), (None, None)] for name in ("e1", "e2", "e3")}
+GOLDS: dict[str, str | None] = {"e1": "A", "e2": "B", "e3": "A"}
+
+
+def policies_of(suite: tb.Suite) -> dict[str, Any]:
+    return {policy["name"]: policy for policy in tomllib.loads(suite.text).get("policy", ())}
+
+
+def test_a_pool_and_a_verifier(tmp_path: Path) -> None:
+    suite = tb.suite(log(tmp_path, {"n4": POOL}, GOLDS))
+    assert list(policies_of(suite)) == [
+        "one sample",
+        "majority@2", "majority@4", "adaptive consistency 0.8", "adaptive consistency 0.95", "window of 2",
+        "best of 2 by v", "best of 4 by v", "weighted vote of 4 by v", "margin by v",
+        "any of 4",
+    ]  # fmt: skip
+    assert policies_of(suite)["one sample"]["expected"]
+    assert (suite.where, suite.by) == (None, ())
+    assert "There is no test split" in suite.text
+
+
+def test_what_the_log_can_serve_is_kept_and_the_rest_is_told(tmp_path: Path) -> None:
+    """A verifier that scored one example of three, and a pool that most examples have with three traces."""
+    part = {"e1": POOL["e1"], "e2": [(a, None) for a, _ in POOL["e2"]], "e3": [(a, None) for a, _ in POOL["e3"][:3]]}
+    suite = tb.suite(log(tmp_path, {"n4": part}, GOLDS))
+    assert "majority@3" in policies_of(suite)
+    assert not [name for name in policies_of(suite) if "by v" in name]
+    assert "# Left out: verifier `v`, which scored 1 of 3 examples of pool `n4`." in suite.text
+
+
+def test_two_pools_are_told_apart_by_name(tmp_path: Path) -> None:
+    suite = tb.suite(log(tmp_path, {"n4": POOL, "hot": POOL, "greedy": {e: POOL[e][:1] for e in POOL}}, GOLDS))
+    named = set(policies_of(suite))
+    assert {"greedy", "n4: one sample", "hot: majority@4", "n4: any of 4"} <= named
+
+
+def test_the_test_split_alone_is_reported_and_looked_at(tmp_path: Path) -> None:
+    made = tables({"n4": POOL}, GOLDS)
+    made["examples"] = made["examples"].with_columns(split=pl.Series(["dev", "test", "test"]))
+    made["verifications"] = made["verifications"].filter(pl.col("example_id") != "e1")
+    suite = tb.suite(write_log(tmp_path / "log", name="small", tables=made))
+    assert suite.where == "split = 'test'"
+    assert "best of 4 by v" in policies_of(suite)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_it_replays_on_any_log(seed: int, tmp_path: Path) -> None:
+    """Nothing is refused; what is dropped has fewer than the 95 % of examples that the suite asks for."""
+    random_log(seed).write(tmp_path / "log")
+    suite = tb.suite(tmp_path / "log")
+    if names := list(policies_of(suite)):
+        assert len(set(names)) == len(names)
+        tb.check_policies(suite.text, tmp_path / "log", where=suite.where)
+
+
+def test_check_names_a_misspelt_key() -> None:
+    with pytest.raises(ThinkbackError, match="max_traces"):
+        tb.check_policies('[[policy]]\nname = "a"\nkind = "sample"\nmax_trace = 1\n')
