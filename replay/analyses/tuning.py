@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from replay.analyses.goals import EXAMPLE, Goal, read_goal
+from replay.analyses.suite import suite
 from replay.data.conditions import CONDITION, examples_of, matching, refuse_overlap
 from replay.data.contents import opened
 from replay.policies.base import Policy
@@ -19,95 +20,30 @@ from replay.runs.learning import learnt_on
 from replay.runs.result import Result
 from replay.runs.reuse import first_ids, gate_files, seen_by
 from replay.runs.run import run
+from replay.runs.shown import ranked_input
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, require_known
-from toolkit.log import TAKES, AnyLog, Log
-
-_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_GOAL = re.compile(r'^\s*(min|max)\s+("[^"]+"|[^\s"]+)(?:\s+subject\s+to\s+(.+?))?\s*$', re.IGNORECASE)
-_LIMIT = re.compile(
-    rf'^\s*("[^"]+"|[^\s"]+?)\s*(>=|<=)\s*'
-    rf"(?:(baseline)\s*(?:([+\-−*])\s*({_NUMBER})\s*(%?))?|({_NUMBER}))\s*$"
-)
-_BETWEEN = re.compile(r'(?:\s+and\s+|,)(?=(?:[^"]*"[^"]*")*[^"]*$)')
-"""What separates limits: outside quotation marks, which a metric such as `f1:LABEL` may need."""
-EXAMPLE = "min total_tokens subject to accuracy >= baseline - 0.01"
-CLOSE = 1e-12
-
-
-@dataclass(frozen=True)
-class Limit:
-    """`metric` at least (`>=`) or at most (`<=`) a number, or the baseline's own value plus or times one."""
-
-    metric: str
-    sign: str
-    number: float
-    relative: str = ""  # "", "+" or "*" of the baseline
-
-    def bound(self, baseline: float | None) -> float:
-        """The number to keep to; `baseline` is the metric of the baseline, where the limit is relative to it."""
-        if not self.relative:
-            return self.number
-        if baseline is None:
-            raise ThinkbackError(f"`{self.metric}` of the baseline has no value on the development rows")
-        return baseline + self.number if self.relative == "+" else baseline * self.number
-
-    def holds(self, value: float | None, bound: float) -> bool:
-        """Whether a value keeps to it; one that is not known does not."""
-        if value is None:
-            return False
-        return value >= bound - CLOSE if self.sign == ">=" else value <= bound + CLOSE
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What to make small or large, and within which limits."""
-
-    metric: str
-    smallest: bool
-    limits: tuple[Limit, ...] = ()
+from toolkit.log import TAKES, AnyLog, Log, collect
+from toolkit.stats import settings_of
 
 
 @dataclass(frozen=True)
 class Tuned:
     """`chosen`: family, tried, feasible, policy, goal metric on the development rows (null: no setting is feasible).
 
-    `tried`: settings that could have been chosen. `development` and `report` are the two runs; the second has the
-    chosen policies and the baseline.
+    `best`: of all that were chosen, the one that reaches the goal best on the development rows. `tried`: settings that
+    could have been chosen. `development` and `report` are the two runs, `on` and `where` their conditions; the second
+    run has the chosen policies and the baseline.
     """
 
     goal: Goal
     chosen: pl.DataFrame
+    best: str
     development: Result
     report: Result
     tried: int
-
-
-def read_goal(text: str) -> Goal:
-    """Parse a goal such as `min total_tokens subject to accuracy >= baseline - 0.01 and traces <= 8`."""
-    found = _GOAL.match(text)
-    if found is None:
-        raise ThinkbackError(f"{argument('goal')} is `{text}`; write it like `{EXAMPLE}`")
-    direction, metric, limits = found.groups()
-    parts = _BETWEEN.split(limits) if limits else []
-    return Goal(metric.strip('"'), direction.lower() == "min", tuple(_limit(part, text) for part in parts))
-
-
-def _limit(part: str, text: str) -> Limit:
-    found = _LIMIT.match(part)
-    if found is None:
-        raise ThinkbackError(f"{argument('goal')}: cannot read `{part.strip()}` of `{text}`; write it like `{EXAMPLE}`")
-    metric, sign, baseline, operation, change, percent, number = found.groups()
-    metric = metric.strip('"')
-    if baseline is None:
-        return Limit(metric, sign, float(number))
-    if operation is None:
-        return Limit(metric, sign, 0.0, "+")
-    amount = float(change) / (100 if percent else 1)
-    if operation == "*":
-        return Limit(metric, sign, amount, "*")
-    amount = amount if operation == "+" else -amount
-    return Limit(metric, sign, 1 + amount, "*") if percent else Limit(metric, sign, amount, "+")
+    on: str
+    where: str
 
 
 @checks_arguments(
@@ -121,19 +57,21 @@ def _limit(part: str, text: str) -> Limit:
 )
 def tune(
     log: AnyLog,
-    policies: str | Path | PolicyFile | Policy | Iterable[Policy],
+    policies: str | Path | PolicyFile | Policy | Iterable[Policy] | None = None,
     *,
-    on: str,
-    report: str,
     goal: str | Goal,
+    on: str | None = None,
+    report: str | None = None,
     baseline: str | None = None,
     rules: str | Path | Iterable[type] | None = None,
     **asked: Any,
 ) -> Tuned:
     """Choose on the examples where `on` holds, report where `report` holds; both are SQL conditions on examples.
 
-    A family is the settings of one sweep, or a policy of its own. In each, the best feasible setting is chosen by the
-    goal's metric; ties: the earlier one in the file. `asked` (settings, resamples, measure …) goes to both runs.
+    Without them, the splits `dev` and `test` are taken where the log has both, else two seeded halves. Without
+    `policies`, the standard suite. A family is the settings of one sweep, or a policy of its own. In each, the best
+    feasible setting is chosen by the goal's metric; ties: the earlier one in the file. `asked` (settings, resamples,
+    measure …) goes to both runs.
     Raises ThinkbackError where the two overlap, the goal cannot be read or names an unknown metric, or no family has
     a feasible setting.
     """
@@ -143,7 +81,12 @@ def tune(
         )
     log, _ = opened(log)
     wanted = read_goal(goal) if isinstance(goal, str) else goal
-    file = load_policies(policies, rules)
+    if (on is None) != (report is None):
+        raise ThinkbackError(f"{argument('on')} and {argument('report')} go together: name both, or neither")
+    if on is None or report is None:
+        on, report = two_sets(log, settings_of(asked.get("settings"), seed=asked.get("seed")).seed)
+    file = load_policies(suite(log).text if policies is None else policies, rules)
+    baseline = wanted.baseline if baseline is None else baseline
     if baseline is None and any(limit.relative for limit in wanted.limits):
         raise ThinkbackError(
             f"{argument('goal')} names the baseline, so name the policy that it is: {argument('baseline')}"
@@ -152,9 +95,12 @@ def tune(
     refuse_overlap(log, rows, matching(log, report, "report"), "on", on)
     _refuse_learnt(log, file.policies, rows)
     development = run(log, file, baseline=baseline, where=on, **asked)
+    if wanted.metric is None:
+        wanted = replace(wanted, metric=str(ranked_input(development).cost.metric))
     _known_metrics(wanted, development)
     chosen = _choose(wanted, development, baseline)
     names = chosen["policy"].drop_nulls().to_list()
+    best = chosen.drop_nulls("policy").sort("value", descending=not wanted.smallest, maintain_order=True)["policy"]
     if not names:
         raise ThinkbackError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
     kept = {*names, *([baseline] if baseline else [])}
@@ -162,7 +108,7 @@ def tune(
     kept = _with_bases(frozen, kept)
     left = PolicyFile(tuple(p for p in frozen if p.name in kept), file.measure, file.prices)
     reported = run(log, left, baseline=baseline, where=report, **asked)
-    return Tuned(wanted, chosen, development, reported, int(chosen["tried"].sum()))
+    return Tuned(wanted, chosen, best[0], development, reported, int(chosen["tried"].sum()), on, report)
 
 
 def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None:
@@ -198,12 +144,24 @@ def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
 
 def _known_metrics(goal: Goal, result: Result) -> None:
     known, columns = set(result.summary["metric"]), result.columns
-    for metric in (goal.metric, *(limit.metric for limit in goal.limits)):
+    for metric in (str(goal.metric), *(limit.metric for limit in goal.limits)):
         if metric not in known and any(column.cost and column.metric == metric for column in columns):
             raise ThinkbackError(
                 f"{argument('goal')} names `{metric}`, which the log does not have: its calls do not tell it"
             )
         require_known(metric, known, f"{argument('goal')} names an unknown metric `{metric}`")
+
+
+def two_sets(log: Log, seed: int) -> tuple[str, str]:
+    """Conditions of the examples to choose on and of those to report: the splits `dev` and `test` where the log has
+    both; else two halves by cluster, of the test examples where there are some beside others.
+    """
+    splits = collect(log.scan("examples", ["split"]).select(pl.col("split").unique()), log)["split"].drop_nulls()
+    if {"dev", "test"} <= set(splits):
+        return "split = 'dev'", "split = 'test'"
+    half = f"md5('{seed} ' || coalesce(cluster, example_id))"
+    among = "split = 'test' AND " if "test" in set(splits) and len(splits) > 1 else ""
+    return f"{among}{half} < '8'", f"{among}{half} >= '8'"
 
 
 def _choose(goal: Goal, result: Result, baseline: str | None) -> pl.DataFrame:

@@ -11,7 +11,9 @@ import pytest
 import replay
 from generate.simulation.claims import simulate_claims
 from generate.simulation.recovery import simulate_recovery
-from replay.analyses.tuning import Goal, Limit, read_goal, tune
+from replay.analyses.answer import answer
+from replay.analyses.goals import Goal, Limit, read_goal
+from replay.analyses.tuning import tune, two_sets
 from replay.data.conditions import matching
 from replay.gatefit.fit import fit_gate
 from toolkit.errors import ThinkbackError
@@ -231,3 +233,54 @@ def test_a_third_set_of_rows_is_enough_for_a_policy_that_learns(log: Log) -> Non
 def test_a_condition_that_matches_nothing_is_told_the_splits(log: Log) -> None:
     with pytest.raises(ThinkbackError, match=r"`on` matches no example .*; its splits are `dev`, `test`"):
         tune(log, POLICIES, on="split = 'dve'", report=TEST, goal="min traces", resamples=5)
+
+
+def test_goals_in_plain_words() -> None:
+    within = Goal(None, True, (Limit("accuracy", ">=", -0.01, "+"),), "majority@16")
+    assert read_goal("cheapest within 1 point of majority@16") == within
+    assert read_goal('Cheapest within 1.0 points of "majority@16"') == within
+    tokens = Goal("accuracy", False, (Limit("total_tokens", "<=", 2000.0),))
+    assert read_goal("most accurate within 2,000 tokens") == tokens
+    with pytest.raises(ThinkbackError, match="no cost is called `apples`"):
+        read_goal("most accurate within 3 apples")
+
+
+def test_one_answer_without_a_file(log: Log) -> None:
+    """Chosen on dev and reported on test; the sentence is that of the reported comparison."""
+    tuned = tune(log, goal="cheapest within 5 points of majority@8", resamples=200)
+    assert (tuned.on, tuned.where) == (DEV, TEST)
+    value = {(p, m): e for p, m, e in tuned.development.summary.select("policy", "metric", "estimate").iter_rows()}
+    least = value["majority@8", "accuracy"] - 0.05
+    real = [policy.name for policy in tuned.development.policies if not policy.diagnostic]
+    feasible = [name for name in real if value[name, "accuracy"] >= least - 1e-12]
+    assert value[tuned.best, "total_tokens"] == min(value[name, "total_tokens"] for name in feasible)
+    said = answer(tuned)
+    found = tuned.report.summary.filter(policy=tuned.best, metric="accuracy")["estimate"].item()
+    assert f"`{tuned.best}` is chosen on {tuned.development.statistics.n:,} examples" in said
+    assert f"its accuracy is {100 * found:.1f} [" in said
+    low, high = tuned.report.comparisons.filter(
+        policy=tuned.best, baseline="majority@8", metric="accuracy"
+    ).select("low", "high").row(0)  # fmt: skip
+    ending = "The whole interval keeps" if low >= -0.05 else "misses" if high < -0.05 else "is open"
+    assert ending in said
+
+
+def test_halves_by_cluster_where_there_is_no_dev_split(log: Log, tmp_path: Path) -> None:
+    made = {name: collect(log.scan(name), log) for name in ("examples", "traces", "verifications")}
+    groups = pl.Series([f"c{number // 4}" for number in range(made["examples"].height)])
+    made["examples"] = made["examples"].with_columns(split=pl.lit("test"), cluster=groups)
+    whole = write_log(tmp_path / "whole", name="whole", tables=made)
+    on, report = two_sets(whole, 0)
+    first, second = matching(whole, on, "on"), matching(whole, report, "report")
+    assert len(first) + len(second) == made["examples"].height
+    assert 0.35 < len(first) / made["examples"].height < 0.65
+    cluster = dict(made["examples"].select("example_id", "cluster").iter_rows())
+    assert not {cluster[name] for name in first} & {cluster[name] for name in second}
+    assert two_sets(whole, 1) != (on, report)
+    tuned = tune(whole, goal="cheapest within 5 points of majority@8", resamples=50)
+    assert (tuned.on, tuned.where) == (on, report)
+
+
+def test_on_and_report_go_together(log: Log) -> None:
+    with pytest.raises(ThinkbackError, match="go together"):
+        tune(log, goal="min total_tokens", on=DEV)

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from thinkback import options
-from thinkback.options import option
+from thinkback.options import file_option, option
+
+ROWS = 12
+"""Families that the printed table shows; `table.csv` has all."""
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,12 +21,25 @@ if TYPE_CHECKING:
 
 def tune(
     log: options.Log,
-    policies: options.Policies,
-    on: Annotated[str, option("--on", "Examples to choose on: a condition on examples.", "SQL")],
-    report: Annotated[str, option("--report", "Other examples, to report: a condition on examples.", "SQL")],
     goal: Annotated[
-        str, option("--goal", 'What to reach, such as "min total_tokens subject to accuracy >= baseline - 0.01".')
+        str,
+        option(
+            "--goal",
+            'What to reach: "cheapest within 1 point of majority@16", "most accurate within 2,000 tokens", or such as '
+            '"min total_tokens subject to accuracy >= baseline - 0.01".',
+        ),
     ],
+    policies: Annotated[
+        Path | None, file_option("--policies", "The policies, in TOML; else the standard suite.", "FILE.toml")
+    ] = None,
+    on: Annotated[
+        str | None,
+        option("--on", "Examples to choose on: a condition on examples; else the split dev, or half of them.", "SQL"),
+    ] = None,
+    report: Annotated[
+        str | None,
+        option("--report", "Other examples, to report: a condition; else the split test, or the other half.", "SQL"),
+    ] = None,
     baseline: Annotated[
         str | None,
         option("--baseline", "Policy that the goal calls baseline; by default the first one outside a sweep.", "NAME"),
@@ -41,7 +57,9 @@ def tune(
 
     The two sets of rows must not overlap. What is chosen is frozen before the reported rows are looked at.
     """
-    from replay.analyses.tuning import read_goal
+    from replay.analyses.answer import answer
+    from replay.analyses.goals import read_goal
+    from replay.analyses.suite import suite
     from replay.analyses.tuning import tune as compute
     from replay.policies.toml import load_policies
     from thinkback import console
@@ -51,13 +69,13 @@ def tune(
     if out is not None:
         check_replaceable(out, force, inputs=(log, policies, rules))
     wanted = read_goal(goal)
-    file = load_policies(policies, rules)
-    if baseline is None and any(limit.relative for limit in wanted.limits):
+    file = load_policies(suite(log).text if policies is None else policies, rules)
+    if baseline is None and wanted.baseline is None and any(limit.relative for limit in wanted.limits):
         baseline = next((p.name for p in file.policies if p.sweep_size == 1 and not p.diagnostic), None)
     tuned = compute(
         log, file, on=on, report=report, goal=wanted, baseline=baseline, seed=seed, resamples=resamples, level=level
     )
-    table = _table(tuned, goal, on, report)
+    table = _table(tuned, goal)
     if out is not None:
         with replacing(out, force) as folder:
             (folder / "chosen.csv").write_text(table_of(tuned.chosen).csv(), encoding="utf-8")
@@ -66,19 +84,21 @@ def tune(
             (folder / "table.csv").write_text(table.csv(marks), encoding="utf-8")
             for name, result in (("development", tuned.development), ("report", tuned.report)):
                 result.save(folder / name)
-    console.show(table)
+    console.show(replace(table, rows=table.rows[:ROWS]))
+    console.say()
+    console.say(answer(tuned))
     if out is not None:
         console.say()
         console.say(f"{out}/: chosen.csv, development, report, table.csv, table.md")
 
 
-def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
-    """One row a family: what was chosen, and the goal's metrics on both sets of rows."""
+def _table(tuned: Tuned, goal: str) -> Table:
+    """One row a family: what was chosen, and the goal's metrics on both sets of rows; the best first."""
     from toolkit.columns import metric_column
     from toolkit.notes import Severity
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
 
-    metrics = list(dict.fromkeys((tuned.goal.metric, *(limit.metric for limit in tuned.goal.limits), "accuracy")))
+    metrics = list(dict.fromkeys((str(tuned.goal.metric), *(limit.metric for limit in tuned.goal.limits), "accuracy")))
     known = tuned.development.columns
     columns = [
         TableColumn("family"),
@@ -92,7 +112,10 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
         for where in ("dev", "report")
     ]
     rows = []
-    for family, tried, feasible, policy, _ in tuned.chosen.iter_rows():
+    ordered = tuned.chosen.sort(
+        "value", descending=not tuned.goal.smallest, nulls_last=True, maintain_order=True
+    )  # a setting that keeps to no limit comes last
+    for family, tried, feasible, policy, _ in ordered.iter_rows():
         cells = [
             _cell(result.summary, policy, metric) for metric in metrics for result in (tuned.development, tuned.report)
         ]
@@ -100,7 +123,8 @@ def _table(tuned: Tuned, goal: str, on: str, report: str) -> Table:
     counts = (tuned.development.statistics.n, tuned.report.statistics.n)
     notes = [
         f"goal: {goal}",
-        f"{tuned.tried:,} settings tried on {counts[0]:,} examples ({on}); reported on {counts[1]:,} others ({report})",
+        f"{tuned.tried:,} settings tried on {counts[0]:,} examples ({tuned.on}); "
+        f"reported on {counts[1]:,} others ({tuned.where})",
         "the development numbers are of the best of many settings, so they look better than new rows would",
     ]
     if tuned.report.baseline is not None:

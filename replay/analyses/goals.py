@@ -1,0 +1,95 @@
+"""Goals: what tuning makes small or large, and within which limits, as people write it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from toolkit.columns import COLUMNS, cost_named
+from toolkit.errors import ThinkbackError, argument
+
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_GOAL = re.compile(r'^\s*(min|max)\s+("[^"]+"|[^\s"]+)(?:\s+subject\s+to\s+(.+?))?\s*$', re.IGNORECASE)
+_LIMIT = re.compile(
+    rf'^\s*("[^"]+"|[^\s"]+?)\s*(>=|<=)\s*'
+    rf"(?:(baseline)\s*(?:([+\-−*])\s*({_NUMBER})\s*(%?))?|({_NUMBER}))\s*$"
+)
+_BETWEEN = re.compile(r'(?:\s+and\s+|,)(?=(?:[^"]*"[^"]*")*[^"]*$)')
+"""What separates limits: outside quotation marks, which a metric such as `f1:LABEL` may need."""
+EXAMPLE = "min total_tokens subject to accuracy >= baseline - 0.01"
+CHEAPEST = "cheapest within 1 point of majority@16"
+_CHEAPEST = re.compile(rf"^\s*cheapest\s+within\s+({_NUMBER})\s*(?:percentage\s+)?points?\s+of\s+(.+?)\s*$", re.I)
+_MOST = re.compile(rf"^\s*most\s+accurate\s+within\s+({_NUMBER})\s+(\S.*?)\s*$", re.I)
+CLOSE = 1e-12
+
+
+@dataclass(frozen=True)
+class Limit:
+    """`metric` at least (`>=`) or at most (`<=`) a number, or the baseline's own value plus or times one."""
+
+    metric: str
+    sign: str
+    number: float
+    relative: str = ""  # "", "+" or "*" of the baseline
+
+    def bound(self, baseline: float | None) -> float:
+        """The number to keep to; `baseline` is the metric of the baseline, where the limit is relative to it."""
+        if not self.relative:
+            return self.number
+        if baseline is None:
+            raise ThinkbackError(f"`{self.metric}` of the baseline has no value on the development rows")
+        return baseline + self.number if self.relative == "+" else baseline * self.number
+
+    def holds(self, value: float | None, bound: float) -> bool:
+        """Whether a value keeps to it; one that is not known does not."""
+        if value is None:
+            return False
+        return value >= bound - CLOSE if self.sign == ">=" else value <= bound + CLOSE
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What to make small or large, and within which limits.
+
+    `metric`: None for the cost that ranks a run. `baseline`: the policy that limits are relative to, where the goal
+    names it.
+    """
+
+    metric: str | None
+    smallest: bool
+    limits: tuple[Limit, ...] = ()
+    baseline: str | None = None
+
+
+def read_goal(text: str) -> Goal:
+    """Parse a goal such as `cheapest within 1 point of majority@16`, `most accurate within 2,000 tokens`, or
+    `min total_tokens subject to accuracy >= baseline - 0.01 and traces <= 8`.
+    """
+    if (cheapest := _CHEAPEST.match(text)) is not None:
+        limit = Limit("accuracy", ">=", -float(cheapest[1]) / 100, "+")
+        return Goal(None, True, (limit,), cheapest[2].strip('"'))
+    if (most := _MOST.match(re.sub(r"(?<=\d),(?=\d{3})", "", text))) is not None:
+        return Goal("accuracy", False, (Limit(str(cost_named(most[2], COLUMNS).metric), "<=", float(most[1])),))
+    found = _GOAL.match(text)
+    if found is None:
+        raise ThinkbackError(f"{argument('goal')} is `{text}`; write it like `{CHEAPEST}`, or `{EXAMPLE}`")
+    direction, metric, limits = found.groups()
+    parts = _BETWEEN.split(limits) if limits else []
+    return Goal(metric.strip('"'), direction.lower() == "min", tuple(_limit(part, text) for part in parts))
+
+
+def _limit(part: str, text: str) -> Limit:
+    found = _LIMIT.match(part)
+    if found is None:
+        raise ThinkbackError(f"{argument('goal')}: cannot read `{part.strip()}` of `{text}`; write it like `{EXAMPLE}`")
+    metric, sign, baseline, operation, change, percent, number = found.groups()
+    metric = metric.strip('"')
+    if baseline is None:
+        return Limit(metric, sign, float(number))
+    if operation is None:
+        return Limit(metric, sign, 0.0, "+")
+    amount = float(change) / (100 if percent else 1)
+    if operation == "*":
+        return Limit(metric, sign, amount, "*")
+    amount = amount if operation == "+" else -amount
+    return Limit(metric, sign, 1 + amount, "*") if percent else Limit(metric, sign, amount, "+")
