@@ -11,7 +11,9 @@ from thinkback.options import option, positional
 
 
 def suite(log: options.Log) -> None:
-    """Print the standard policies that a log can answer, as a policy file.
+    """Print the standard policies of a log.
+
+    The policies that it can answer, as a policy file to edit.
 
     Example: thinkback suite LOG > policies.toml
     """
