@@ -50,6 +50,10 @@ Resamples = Annotated[int, typer.Option("--resamples", min=1, help="Bootstrap re
 Level = Annotated[float, typer.Option("--level", help="Level of the intervals, between 0 and 1.")]
 Kilowatts = Annotated[float, typer.Option("--kw", help="Power of the device, in kW.")]
 EnergyPrice = Annotated[float, typer.Option("--eur-per-kwh", help="Price of energy, in € per kWh.")]
+Width = Annotated[
+    str, typer.Option("--width", metavar="LENGTH", help="Width of the figure on paper: 3.3in, 84mm, 8.4cm, 240pt.")
+]
+Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the figure.", show_default=False)]
 Where = Annotated[str | None, option("--where", "Condition on the columns of examples.", "SQL")]
 StandsForBase = Annotated[
     str | None, option("--base", "Pool of the base attempts, if not called as the gate's.", "POOL")

@@ -26,7 +26,7 @@ from toolkit.errors import ThinkbackError, first_line, require_known
 from toolkit.files import replacing
 from toolkit.log import SCHEMAS, Log, collect, open_log, query_log
 from toolkit.printable import printable
-from toolkit.show import Table, frontier_figure, ranked_table, table_of
+from toolkit.show import WIDTH, Table, frontier_figure, inches, ranked_table, table_of
 from toolkit.stats import check_margin
 
 if TYPE_CHECKING:
@@ -88,12 +88,13 @@ class Result(Findings):
         return ranked_table(ranked_input(self, margin, cost), limit)
 
     @checks_arguments()
-    def frontier(self, *, cost: str | None = None) -> Figure:
+    def frontier(self, *, cost: str | None = None, width: str | float = WIDTH, title: str = "") -> Figure:
         """The figure of quality against cost, as the command draws it.
 
-        Raises ThinkbackError where no policy has both.
+        `width` is the width on paper: `3.3in`, `84mm`, `8.4cm`, `240pt`, or a number of inches; `title` stands above.
+        Raises ThinkbackError where no policy has both, and for a width that is none.
         """
-        figure = frontier_figure(ranked_input(self, cost=cost), f"Policies on {self.log_name}")
+        figure = frontier_figure(ranked_input(self, cost=cost), title, inches(width))
         if figure is None:
             what = f"a value of `{self.summariser.metric}`, a share, and of a cost"
             raise ThinkbackError(f"there is no figure: no policy has {what}")

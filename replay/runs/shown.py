@@ -10,6 +10,7 @@ from replay.runs.findings import Findings
 from toolkit.columns import cost_named, metric_column
 from toolkit.errors import counted
 from toolkit.show import (
+    WIDTH,
     NumberWithInterval,
     PolicyRow,
     RankedInput,
@@ -17,7 +18,7 @@ from toolkit.show import (
     frontier_figure,
     rank,
     ranked_table,
-    save_figure,
+    save_formats,
 )
 
 if TYPE_CHECKING:
@@ -70,19 +71,20 @@ def group_inputs(found: Findings, whole: RankedInput) -> list[RankedInput]:
     ]
 
 
-def write_shown(found: Findings, ranked: RankedInput, folder: Path) -> list[Table]:
-    """Write table.md, table.csv, with groups table_by.md, and where what ranks and a cost are known, frontier.pdf and
-    frontier.png; the tables of groups are given back.
+def write_shown(
+    found: Findings, ranked: RankedInput, folder: Path, width: float = WIDTH, title: str = ""
+) -> list[Table]:
+    """Write table.md, table.csv, with groups table_by.md, and where what ranks and a cost are known, the figure of the
+    front, so many inches wide, in every format; the tables of groups are given back.
     """
     (folder / "table.md").write_text(ranked_table(ranked, ROWS).markdown(), encoding="utf-8")
     (folder / "table.csv").write_text(ranked_table(ranked).csv(), encoding="utf-8")
     groups = [ranked_table(group, ROWS) for group in group_inputs(found, ranked)]
     if groups:
         (folder / "table_by.md").write_text("\n".join(table.markdown() for table in groups), encoding="utf-8")
-    figure = frontier_figure(ranked, f"Policies on {found.log_name}")
+    figure = frontier_figure(ranked, title, width)
     if figure is not None:
-        for suffix in ("pdf", "png"):
-            save_figure(figure, folder / f"frontier.{suffix}")
+        save_formats(figure, folder, "frontier")
     return groups
 
 

@@ -31,6 +31,7 @@ FILES = {
     "table.csv",
     "frontier.pdf",
     "frontier.png",
+    "frontier.svg",
 }
 
 
@@ -239,13 +240,39 @@ def test_import(thinkback: Callable, tmp_path: Path) -> None:
 def test_curves(thinkback: Callable, log: Path, tmp_path: Path) -> None:
     result = thinkback("curves", log, "--out", "out", "--resamples", "100")
     assert result.exit_code == 0
-    assert names(tmp_path / "out") == {"curves.parquet", "curves.csv", "curves.pdf", "curves.png", "table.md"}
+    assert names(tmp_path / "out") == {
+        "curves.parquet",
+        "curves.csv",
+        "curves.pdf",
+        "curves.png",
+        "curves.svg",
+        "table.md",
+    }
     for words in ("Simulated log", "avg@k", "pass@k", "majority@k", "best-of-k strong", "best-of-k weak"):
         assert words in result.stdout
     frame = pl.read_parquet(tmp_path / "out" / "curves.parquet")
     assert set(frame["k"]) == {1, 2, 4}
     one = frame.filter((pl.col("k") == 1) & pl.col("metric").is_in(["avg", "pass"]))["estimate"]
     assert one[0] == pytest.approx(one[1])  # with one trace there is nothing to choose
+
+
+def test_figures_have_the_width_asked_for(thinkback: Callable, log: Path, policies: Path, tmp_path: Path) -> None:
+    few = ("--resamples", "50", "--width", "84mm")
+    assert thinkback("replay", log, "--policies", policies, "--out", "a", *few, "--title", "Mine").exit_code == 0
+    assert thinkback("curves", log, "--where", "gold is not null", "--out", "b", *few).exit_code == 0
+    for name in ("a/frontier.png", "b/curves.png"):
+        assert int.from_bytes((tmp_path / name).read_bytes()[16:20], "big") == round(300 * 84 / 25.4)
+    refused = thinkback("curves", log, "--width", "84", "--out", "c")
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines()[-1].endswith("write `3.3in`, `84mm`, `8.4cm` or `240pt`")
+    assert names(tmp_path) == {"a", "b", "policies.toml"}
+
+
+def test_curves_ask_for_some_examples(thinkback: Callable, log: Path, tmp_path: Path) -> None:
+    for name, where in (("all", []), ("some", ["--where", "example_id < 'sim3-000000020'"])):
+        assert thinkback("curves", log, "--resamples", "50", "--out", name, *where).exit_code == 0
+    every, some = (pl.read_parquet(tmp_path / name / "curves.parquet")["n"].max() for name in ("all", "some"))
+    assert 0 < some < every
 
 
 def test_curves_print_without_writing(thinkback: Callable, log: Path, tmp_path: Path) -> None:

@@ -188,7 +188,12 @@ def test_points_of_the_figure(results: RankedInput) -> None:
     assert len(points) == 6
     vote = points["vote"]
     assert (vote.cost, vote.cost_low, vote.accuracy, vote.high) == (1200.0, 1150.0, 0.66, pytest.approx(0.69))
-    assert [name for name, p in points.items() if p.swept and not p.labelled] == ["stop[margin=0.1]"]
+    inner = points["stop[margin=0.1]"]
+    assert inner.swept
+    assert inner.on_front
+    assert inner.labelled  # a setting on the front is named, another is not
+    assert not replace(inner, on_front=False).labelled
+    assert not inner.chosen
     assert points["any of 4"].diagnostic
     assert points["best of 4"].baseline
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from thinkback import options
 from thinkback.options import option
@@ -24,6 +24,9 @@ def curves(
         str | None, option("--verifier", "Verifier of best-of-k; by default every one.", "NAME")
     ] = None,
     out: Annotated[Path | None, option("--out", "Folder for the curves (Parquet, CSV) and the figure.", "DIR")] = None,
+    where: options.Where = None,
+    width: options.Width = "6.75in",
+    title: options.Title = "",
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,
@@ -39,23 +42,22 @@ def curves(
     from thinkback import console
     from toolkit.files import check_replaceable, replacing
     from toolkit.log import open_log
-    from toolkit.show import curves_figure, save_figure, table_of
+    from toolkit.show import curves_figure, inches, save_formats, table_of
 
+    size = inches(width)
     if out is not None:
         check_replaceable(out, force, inputs=(log,))
     opened = open_log(log)
-    frame = compute(opened, pool=pool, verifier=verifier, seed=seed, resamples=resamples, level=level)
-    title = f"Accuracy over the number of traces, {opened.name}"
-    table = _table(frame, title, opened.simulated, level)
+    frame = compute(opened, pool=pool, verifier=verifier, where=where, seed=seed, resamples=resamples, level=level)
+    table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level)
     if out is not None:
         with replacing(out, force) as folder:
             marked = frame.with_columns(simulated=True) if opened.simulated else frame
             marked.write_parquet(folder / "curves.parquet")
             (folder / "curves.csv").write_text(table_of(marked).csv(), encoding="utf-8")
             (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
-            figure = curves_figure(_panels(frame), title=title, level=level, simulated=opened.simulated)
-            for suffix in ("pdf", "png"):
-                save_figure(figure, folder / f"curves.{suffix}")
+            look: dict[str, Any] = {"title": title, "level": level, "simulated": opened.simulated, "width": size}
+            save_formats(curves_figure(_panels(frame), **look), folder, "curves")
             files = sorted(path.name for path in folder.iterdir())
     console.show(table)
     if out is not None:
@@ -91,22 +93,22 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
 
 
 def _panels(frame: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
-    """One panel a pool and verifier (or a pool alone, where nothing verifies it)."""
+    """One panel a pool, named where there are several, with a line for each metric and each verifier's best-of-k."""
     import polars as pl
 
     from toolkit.show import PlottedCurve
 
     panels = []
-    for pool in frame["pool"].unique(maintain_order=True):
+    pools = frame["pool"].unique(maintain_order=True)
+    for pool in pools:
         of_pool = frame.filter(pl.col("pool") == pool)
-        verifiers = of_pool["verifier"].drop_nulls().unique(maintain_order=True).to_list() or [None]
-        for verifier in verifiers:
-            lines = []
-            for metric, name in METRICS.items():
-                own = pl.col("verifier").is_null() | pl.col("verifier").eq_missing(pl.lit(verifier, dtype=pl.String))
-                line = of_pool.filter((pl.col("metric") == metric) & own).sort("k")
-                if not line.is_empty():
-                    k, estimate, low, high = (tuple(line[c]) for c in ("k", "estimate", "low", "high"))
-                    lines.append(PlottedCurve(name, k, estimate, low, high, diagnostic=metric == SEES_GOLD))
-            panels.append((f"{pool}, verified by {verifier}" if verifier else str(pool), lines))
+        lines = []
+        for metric, name in METRICS.items():
+            of_metric = of_pool.filter(pl.col("metric") == metric)
+            for (verifier,), line in of_metric.partition_by("verifier", as_dict=True, maintain_order=True).items():
+                rows = line.sort("k")
+                k, estimate, low, high = (tuple(rows[c]) for c in ("k", "estimate", "low", "high"))
+                named = f"{name}, {verifier}" if verifier else name
+                lines.append(PlottedCurve(named, k, estimate, low, high, diagnostic=metric == SEES_GOLD))
+        panels.append((str(pool) if len(pools) > 1 else "", lines))
     return panels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +23,14 @@ class Method(StrEnum):
 
     percentile = "percentile"
     bca = "bca"
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How the figure is drawn: its width in inches, and a title where one is asked for."""
+
+    width: float
+    title: str
 
 
 def replay(
@@ -65,6 +74,8 @@ def replay(
     with_curves: Annotated[
         bool, typer.Option("--curves", help="Save pass@k, majority@k and best-of-k of every pool, too.")
     ] = False,
+    width: options.Width = "6.75in",
+    title: options.Title = "",
     kw: options.Kilowatts = 0.25,
     eur_per_kwh: options.EnergyPrice = 0.25,
     force: options.Force = False,
@@ -75,17 +86,19 @@ def replay(
     examples where the log has a test split, with a table a data set, unless --where or --by says otherwise.
 
     Writes the result, which `tb.load` reads (Parquet and JSON), the table (Markdown and CSV) and the cost-accuracy
-    figure (PDF and PNG) to the folder of --out, and prints the table.
+    figure (PDF, SVG and PNG) to the folder of --out, and prints the table.
     """
     from replay import run
     from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable
+    from toolkit.show import inches
     from toolkit.stats import check_margin
 
     if margin is not None and baseline is None:
         raise ThinkbackError("`--margin` needs `--baseline`: name the policy that the others are compared with")
     if margin is not None:
         check_margin(margin)
+    figure = Drawn(inches(width), title)
     check_replaceable(out, force, inputs=(log, policies, rules))
     chosen: str | Path | None = policies
     groups = options.names(by)
@@ -116,10 +129,12 @@ def replay(
         eur_per_kwh=eur_per_kwh,
     )
     parts = {"traces": traces, "texts": texts, "curves": with_curves}
-    _write_and_show(result, margin, parts, out, force)
+    _write_and_show(result, margin, parts, figure, out, force)
 
 
-def _write_and_show(result: Result, margin: float | None, parts: dict[str, bool], out: Path, force: bool) -> None:
+def _write_and_show(
+    result: Result, margin: float | None, parts: dict[str, bool], figure: Drawn, out: Path, force: bool
+) -> None:
     """Write everything to the folder, as a whole, then print the tables and the names of the files."""
     from replay.runs.shown import ROWS, ranked_input, write_shown
     from thinkback import console
@@ -128,7 +143,7 @@ def _write_and_show(result: Result, margin: float | None, parts: dict[str, bool]
 
     ranked = ranked_input(result, margin)
     with replacing(out, force) as folder:
-        groups = write_shown(result, ranked, folder)
+        groups = write_shown(result, ranked, folder, figure.width, figure.title)
         result.write(folder, **parts)
         files = sorted(path.name for path in folder.iterdir())
     console.show(ranked_table(ranked, ROWS))

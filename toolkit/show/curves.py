@@ -9,13 +9,49 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, calm, drawing, footnotes, percent_limits
+from toolkit.show.lettering import words, wrapped
+from toolkit.show.page import WIDTH, arrange, noted
+from toolkit.show.style import (
+    GREEN,
+    GREY,
+    INK,
+    NAVY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    SMALL,
+    TEXT,
+    WINE,
+    calm,
+    drawing,
+    percent_limits,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLORS = (GREY, PURPLE, BLUE, ORANGE, GREEN, SKY)
+
+@dataclass(frozen=True)
+class Look:
+    """How a line is drawn: any two of the first forty differ in marker or in dashes, neighbours in lightness too."""
+
+    color: str
+    marker: str
+    dashes: tuple[float, tuple[float, ...]]
+
+
+_COLORS = (INK, ORANGE, PURPLE, SKY, NAVY, GREEN, WINE, GREY)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_DASHES: tuple[tuple[float, ...], ...] = ((), (6, 1.5), (5, 1.5, 1, 1.5), (1.2, 1.2), (4, 1.2, 1, 1.2, 1, 1.2))
+DIAGNOSTIC = "--"
+BANDED = 3
+"""Lines of a panel up to which each has its band: more bands hide one another."""
+
+
+def look(number: int) -> Look:
+    """The look of a figure's line by its number."""
+    return Look(_COLORS[number % 8], _MARKERS[number % 8], (0, _DASHES[number % 5]))
 
 
 @dataclass(frozen=True)
@@ -34,50 +70,88 @@ class PlottedCurve:
 def curves_figure(
     panels: Sequence[tuple[str, Sequence[PlottedCurve]]],
     *,
-    title: str = "Accuracy over the number of traces",
+    title: str = "",
     x: str = "traces, k",
     y: str = "accuracy, %",
     doubling: bool = True,
     level: float = 0.95,
     simulated: bool = False,
+    width: float = WIDTH,
 ) -> Figure:
-    """One panel a pool (and verifier), one line a metric over k; diagnostics are dashed.
+    """One panel a question, one line a metric over k; diagnostics are dashed. The figure is `width` inches wide.
 
-    `doubling`: k is drawn on a scale of powers of two, with a tick for each.
+    `doubling`: k is drawn on a scale of powers of two, with a tick for each. Axes show the region of the lines that a
+    system could have; a diagnostic that leaves it has its last number at the edge. Up to three lines have bands.
     """
     if not panels:
         raise ThinkbackError("there is no curve to draw")
-    columns = min(3, len(panels))
+    columns = max(1, min(3, len(panels), int(width / 2.6)))
     rows = -(-len(panels) // columns)
-    colors: dict[str, str] = {}
-    most = max(len(curves) for _, curves in panels)
-    width, height = max(6.4 if most < 5 else 7.6, 3.6 * columns), 3.4 * rows + 1.0
-    with drawing(width, height, title, simulated) as figure:
+    each = width / columns
+    body = rows * min(0.66 * each, 0.3 * each + 1.35)
+    looks: dict[str, Look] = {}
+    bands = max(len(curves) for _, curves in panels) <= BANDED
+    with drawing(width, body) as figure:
         grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
-        edges = {"left": 0.62 / width, "right": 0.985, "top": 1 - 1.0 / height, "bottom": 0.62 / height}
-        figure.subplots_adjust(**edges, wspace=0.08, hspace=0.35)
         for axes, (name, curves) in zip(grid.flat, panels, strict=False):
             for curve in curves:
-                _draw(axes, curve, colors.setdefault(curve.name, _COLORS[len(colors) % len(_COLORS)]))
-            axes.set_title(name, fontsize=9, loc="left", parse_math=False)
-            _scale(axes, sorted({k for curve in curves for k in curve.k}), doubling)
-            axes.set_xlabel(x)
+                _draw(axes, curve, looks.setdefault(curve.name, look(len(looks))), bands)
+            if name:
+                axes.set_title(wrapped(name, each - 0.5, TEXT), loc="left", parse_math=False)
+            _scale(axes, sorted({k for curve in curves for k in curve.k}), doubling, each)
+            axes.set_xlabel(wrapped(x, each - 0.5, TEXT))
         for axes in grid[:, 0]:
-            axes.set_ylabel(y)
+            axes.set_ylabel(wrapped(y, body / rows - 0.4, TEXT))
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
-        grid.flat[0].set_ylim(*percent_limits(*grid.flat[0].get_ylim()))
-        footnotes(figure, f"bands: {100 * level:g} % intervals")
+        _limit(grid.flat[0], [curve for _, curves in panels for curve in curves])
+        arrange(figure, body, title, simulated)
+        for axes, (_, curves) in zip(grid.flat, panels, strict=False):
+            _name_beyond(axes, curves)
+        noted(figure, f"bands: {100 * level:g} % intervals" if bands else "intervals: see the table")
     return figure
 
 
-def _scale(axes: Axes, ks: list[int], doubling: bool) -> None:
+def _limit(axes: Axes, curves: Sequence[PlottedCurve]) -> None:
+    """The common scale of all panels: diagnostics are left to leave it where they would squeeze the others."""
+    bottom, top = axes.get_ylim()
+    real = [
+        v for c in curves if not c.diagnostic for line in (c.estimate, c.low, c.high) for v in line if v is not None
+    ]
+    if real and any(curve.diagnostic for curve in curves):
+        low, high = 100 * min(real), 100 * max(real)
+        room = max(high - low, 1.0)
+        if top - bottom > 1.6 * room:
+            bottom, top = low - 0.06 * room, high + 0.14 * room
+    axes.set_ylim(*percent_limits(bottom, top))
+
+
+def _name_beyond(axes: Axes, curves: Sequence[PlottedCurve]) -> None:
+    """Where lines leave the axes, their names and last numbers, one below the other at the upper edge."""
+    top = axes.get_ylim()[1]
+    gone = [(curve, curve.estimate[-1]) for curve in curves if (curve.estimate[-1] or 0.0) * 100 > top]
+    for number, (curve, last) in enumerate(gone):
+        axes.annotate(
+            f"{words(curve.name)} {100 * (last or 0.0):.1f} at k = {curve.k[-1]} ↑",
+            (1, 1),
+            xycoords="axes fraction",
+            xytext=(-2, -2 - (SMALL + 2) * number),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            fontsize=SMALL,
+            parse_math=False,
+        )
+
+
+def _scale(axes: Axes, ks: list[int], doubling: bool, width: float) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     calm(axes)
+    axes.yaxis.set_major_locator(MaxNLocator(6))
     if not doubling:
         axes.set_xlim(ks[0] - 0.5, ks[-1] + 0.5)
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(8 if width > 3 else 6, integer=True))
         return
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(ks))
@@ -86,17 +160,21 @@ def _scale(axes: Axes, ks: list[int], doubling: bool) -> None:
     axes.set_xlim(ks[0] / 1.15, ks[-1] * 1.15)
 
 
-def _draw(axes: Axes, curve: PlottedCurve, color: str) -> None:
+def _draw(axes: Axes, curve: PlottedCurve, look: Look, band: bool) -> None:
     estimate, low, high = (100 * np.array(values, float) for values in (curve.estimate, curve.low, curve.high))
+    top = np.nanmax(estimate) if np.isfinite(estimate).any() else 0.0
     axes.plot(
         curve.k,
         estimate,
-        linestyle="--" if curve.diagnostic else "-",
-        color=color,
-        marker="o",
-        markersize=3,
-        linewidth=1.4,
-        clip_on=False,  # a marker on the edge, at 0 or 100 %, is drawn whole
+        linestyle=DIAGNOSTIC if curve.diagnostic else look.dashes,
+        color=look.color,
+        marker=look.marker,
+        markersize=3.6,
+        markerfacecolor="white" if curve.diagnostic else look.color,
+        markeredgewidth=0.8,
+        linewidth=1.1,
+        clip_on=bool(top < 100),  # a marker on the edge, at 0 or 100 %, is drawn whole
         label=f"{curve.name} ({curve.sees})" if curve.diagnostic else curve.name,
     )
-    axes.fill_between(curve.k, low, high, color=color, alpha=0.13, linewidth=0)
+    if band:
+        axes.fill_between(curve.k, low, high, color=look.color, alpha=0.13, linewidth=0)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toolkit.errors import ThinkbackError
-from toolkit.show.labels import Label, Scene, along, place_labels
-from toolkit.show.style import BLUE, GREY, INK, ORANGE, PURPLE, SKY, calm, drawing, footnotes, percent_limits, words
+from toolkit.errors import ThinkbackError, counted
+from toolkit.show.labels import DISTANCES, Label, Scene, along, place_labels
+from toolkit.show.lettering import length, words, wrapped
+from toolkit.show.page import WIDTH, arrange, noted
+from toolkit.show.region import View, view
+from toolkit.show.style import GREY, INK, NAVY, ORANGE, PURPLE, SKY, SMALL, TEXT, calm, drawing, percent_limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+NEAR = 32.0
+"""Typographic points within which a name must find room, unless it is one of those that must be there."""
+_BOUND = "\u00a0"  # a space where no line ends
+CROWDED = 12
+"""Named policies from which on intervals are drawn of the front and the baseline alone."""
 
 
 @dataclass(frozen=True)
@@ -39,75 +48,103 @@ class FrontierPoint:
     @property
     def labelled(self) -> bool:
         """Whether its name should be written: settings of a sweep only where they stand out."""
-        return not self.swept or self.chosen or self.baseline
+        return not self.swept or self.chosen or self.baseline or self.on_front
 
 
 def frontier(
     points: Sequence[FrontierPoint],
     *,
-    title: str = "Accuracy against cost",
+    title: str = "",
     cost: str = "tokens per example",
     accuracy: str = "accuracy",
     level: float = 0.95,
     simulated: bool = False,
-    size: tuple[float, float] = (8.0, 5.4),
+    width: float = WIDTH,
 ) -> Figure:
-    """The cost–accuracy plane: every policy, its intervals, and the Pareto front.
+    """The cost–accuracy plane: every policy, its intervals, and the Pareto front, `width` inches wide.
 
-    The front is a staircase, the best accuracy that a budget buys, through the points that none beats.
-    Settings of a sweep are joined by a line and only the chosen one is named. Diagnostics, which see gold, are
-    hollow and never on the front; one far above everything else is drawn at the upper edge with its number.
-    `simulated` is said in the figure itself. Labels never overlap. The most urgent ones are tried, those of the front
-    first; one that finds no room, or is not tried, is left out and counted below the axes. Raises ThinkbackError
-    without points.
+    The front is a staircase, the best accuracy that a budget buys, through the points that none beats. Settings of a
+    sweep are joined by a line; those on the front and the chosen one are named. Diagnostics, which see gold, are
+    hollow and never on the front. The axes show the region where the policies are; what lies far from it is drawn at
+    the edge with its number. `simulated` is said in the figure itself. No label covers a point or another label. The
+    most urgent ones are tried: the baseline, what lies beyond an edge, the front; one that finds no room, or is not
+    tried, is left out and counted below the axes. Raises ThinkbackError without points.
     """
     if not points:
         raise ThinkbackError("there is no policy with an accuracy and a cost to draw")
-    width, height = size
-    with drawing(width, height, title, simulated) as figure:
-        bottom, top = 0.72 / height, 1 - 0.86 / height
-        axes = figure.add_axes((0.085, bottom, 0.885, top - bottom))
-        _scales(axes, points)
-        _draw_sweeps(axes, points)
+    body = min(0.74 * width, 0.45 * width + 1.15)
+    with drawing(width, body) as figure:
+        axes = figure.add_subplot()
+        seen = _scales(axes, points, width)
         corners = _draw_front(axes, points)
-        _draw_intervals(axes, points)
-        _draw_points(axes, points)
-        axes.set_xlabel(cost)
-        axes.set_ylabel(f"{accuracy}, %")
-        omitted = place_labels(figure, axes, _labels(axes, points), _scene(axes, points, corners))
-        without = f"{len(omitted)} without room for a label: see the table" if omitted else ""
-        footnotes(figure, f"bars: {100 * level:g} % intervals", without)
+        paths = _draw_sweeps(axes, points)
+        barred = _barred(points)
+        _draw_intervals(axes, [p for p in barred if not seen.beyond(p.cost, 100 * p.accuracy)])
+        _draw_points(axes, points, seen)
+        axes.set_xlabel(wrapped(cost, width - 0.7, TEXT))
+        axes.set_ylabel(wrapped(f"{accuracy}, %", body - 0.5, TEXT))
+        arrange(figure, body, title, simulated, handle=1.8)
+        inside = [p for p in barred if not seen.beyond(p.cost, 100 * p.accuracy)]
+        room = axes.get_window_extent()
+        most = round(3 + 1.3 * room.width * room.height / figure.dpi**2)
+        scene = _scene(axes, points, inside, [corners, *paths], seen)
+        omitted = place_labels(figure, axes, _labels(points, seen, width), scene, most)
+        noted(figure, *_notes(points, barred, seen, level, len(omitted)))
     return figure
 
 
-def _scales(axes: Axes, points: Sequence[FrontierPoint]) -> None:
-    """Limits and ticks. A diagnostic far above must not squeeze the policies: it goes to the upper edge."""
+def _notes(
+    points: Sequence[FrontierPoint], barred: Sequence[FrontierPoint], seen: View, level: float, omitted: int
+) -> tuple[str, str]:
+    """What stands below the figure: whose intervals the bars are, and what is not in it."""
+    of = " of front and baseline" if len(barred) < sum(p.labelled for p in points) else ""
+    bars = f"bars: {100 * level:g} % intervals{of}" if any(p.low is not None for p in barred) else ""
+    beyond = sum(not p.labelled and bool(seen.beyond(p.cost, 100 * p.accuracy)) for p in points)
+    lines = [bars, f"{counted(beyond, 'setting')} of sweeps beyond the axes" if beyond else ""]
+    without = f"{omitted} without room for a label: see the table" if omitted else ""
+    return "; ".join(filter(None, lines)), without
+
+
+def _scales(axes: Axes, points: Sequence[FrontierPoint], width: float) -> View:
+    """Limits and ticks: of the region where the policies are, so that nothing far away squeezes them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-    ends = [c for p in points if p.labelled for c in (p.cost_low, p.cost_high) if c is not None]
-    costs = [p.cost for p in points] + ends
-    low, high = min(costs), max(costs)
-    if low > 0 and high / low > 15:
+    real = [p for p in points if p.labelled and not p.diagnostic] or list(points)
+    best = max(p.accuracy for p in real)
+    kept = [p.baseline or p.accuracy == best for p in real]
+    rising = view([100 * p.accuracy for p in real], kept)
+    positive = min(p.cost for p in points) > 0
+    costs = np.array([p.cost for p in real], float)
+    spread = view(np.log(costs) if positive else costs, kept)
+    near = [p for p, x, y in zip(real, spread, rising, strict=True) if x and y]
+    ends = [c for p in near if p.labelled for c in (p.cost_low, p.cost_high) if c is not None]
+    known = [p.cost for p in near] + ends
+    diagnostics = [p for p in points if p.diagnostic]
+    known += [p.cost for p in diagnostics if min(known) / 3 <= p.cost <= 3 * max(known)]
+    low, high = min(known), max(known)
+    if positive and high / low > 15:
         axes.set_xscale("log")
-        axes.set_xlim(low / (high / low) ** 0.06, high * (high / low) ** 0.12)
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        left, right = low / (high / low) ** 0.06, high * (high / low) ** 0.12
+        axes.set_xlim(left, right)
+        each = np.log10(right / left) / width  # decades an inch
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if each < 0.75 else (1, 3) if each < 1.1 else (1,)))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         room = (high - low) or max(abs(high), 1.0)
         left = low - 0.07 * room
         axes.set_xlim(max(left, 0.0) if low >= 0 else left, high + 0.14 * room)
-        axes.xaxis.set_major_locator(MaxNLocator(7))
-    real = [p for p in points if not p.diagnostic] or list(points)
-    bottom, top = _reach(real)
-    all_bottom, all_top = _reach(points)
+        axes.xaxis.set_major_locator(MaxNLocator(int(min(7, 1.4 * width))))
+    bottom, top = _reach(near)
     room = max(top - bottom, 1.0)
-    if all_top - all_bottom <= 2 * room:
+    all_bottom, all_top = _reach([*near, *diagnostics])
+    if all_top - all_bottom <= 1.35 * room:
         bottom, top = all_bottom, all_top
         room = max(top - bottom, 1.0)
-    axes.set_ylim(*percent_limits(bottom - 0.1 * room, top + 0.16 * room))
-    axes.yaxis.set_major_locator(MaxNLocator(7))
+    axes.set_ylim(*percent_limits(bottom - 0.1 * room, top + 0.18 * room))
+    axes.yaxis.set_major_locator(MaxNLocator(7 if width > 5 else 5, steps=[1, 2, 2.5, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     calm(axes)
+    return View(*axes.get_xlim(), *axes.get_ylim(), log=axes.get_xscale() == "log")
 
 
 def _reach(points: Sequence[FrontierPoint]) -> tuple[float, float]:
@@ -117,29 +154,28 @@ def _reach(points: Sequence[FrontierPoint]) -> tuple[float, float]:
     return min(values), max(values)
 
 
-def _height(axes: Axes, point: FrontierPoint) -> float:
-    """Where a point is drawn, in per cent: its accuracy, or just within the edge that it lies beyond."""
-    bottom, top = axes.get_ylim()
-    if not _beyond(axes, point):
-        return 100 * point.accuracy
-    edge = 0.03 * (top - bottom)
-    return min(max(100 * point.accuracy, bottom + edge), top - edge)
-
-
-def _beyond(axes: Axes, point: FrontierPoint) -> bool:
-    bottom, top = axes.get_ylim()
-    return not bottom <= 100 * point.accuracy <= top
-
-
-def _draw_sweeps(axes: Axes, points: Sequence[FrontierPoint]) -> None:
+def _draw_sweeps(axes: Axes, points: Sequence[FrontierPoint]) -> list[np.ndarray]:
+    """Join the settings of each sweep; return their places (n, 2) in data coordinates."""
     sweeps: dict[str, list[FrontierPoint]] = {}
     for point in points:
         if point.swept and not point.diagnostic:
             sweeps.setdefault(point.sweep, []).append(point)
-    for members in sweeps.values():
-        path = sorted(members, key=lambda p: (p.cost, p.accuracy))
-        y = [100 * p.accuracy for p in path]
-        axes.plot([p.cost for p in path], y, color=SKY, linewidth=0.9, alpha=0.6, zorder=2)
+    paths = [
+        np.array([(p.cost, 100 * p.accuracy) for p in sorted(members, key=lambda p: (p.cost, p.accuracy))])
+        for members in sweeps.values()
+    ]
+    for number, path in enumerate(paths):
+        axes.plot(
+            *path.T,
+            color=SKY,
+            linewidth=0.8,
+            linestyle=(0, (4, 1.5)),
+            marker="o",
+            markersize=0.1,  # the dots are drawn below, at the edge too
+            zorder=2,
+            label="_" if number else "settings of a sweep",
+        )
+    return paths
 
 
 def _draw_front(axes: Axes, points: Sequence[FrontierPoint]) -> np.ndarray:
@@ -148,16 +184,22 @@ def _draw_front(axes: Axes, points: Sequence[FrontierPoint]) -> np.ndarray:
     if not front:
         return np.empty((0, 2))
     right, floor = axes.get_xlim()[1], axes.get_ylim()[0]
-    corners = [(front[0].cost, floor)]
+    corners = [(front[0].cost, min(floor, 100 * front[0].accuracy))]
     for point in front:  # level until the next point costs more, then up to it
         corners += [(point.cost, corners[-1][1]), (point.cost, 100 * point.accuracy)]
-    corners.append((right, corners[-1][1]))
+    corners.append((max(right, front[-1].cost), corners[-1][1]))
     x, y = np.array(corners).T
-    axes.plot(x, y, color=BLUE, linewidth=1.5, zorder=3, label="Pareto front", scalex=False, scaley=False)
-    axes.fill_between(x, y, floor, color=BLUE, alpha=0.05, linewidth=0, zorder=1)
+    axes.plot(x, y, color=NAVY, linewidth=1.3, zorder=3, label="Pareto front", scalex=False, scaley=False)
+    axes.fill_between(x, y, floor, where=y >= floor, color=NAVY, alpha=0.05, linewidth=0, zorder=1)
     axes.set_xlim(right=right)
     axes.set_ylim(bottom=floor)
     return np.array(corners)
+
+
+def _barred(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
+    """The points whose intervals are drawn: in a crowd only those that matter most."""
+    named = [p for p in points if p.labelled]
+    return named if len(named) <= CROWDED else [p for p in named if p.on_front or p.baseline]
 
 
 def _draw_intervals(axes: Axes, points: Sequence[FrontierPoint]) -> None:
@@ -165,34 +207,34 @@ def _draw_intervals(axes: Axes, points: Sequence[FrontierPoint]) -> None:
 
     bars: dict[str, list[list[tuple[float, float]]]] = {}
     for point in points:
-        if not point.labelled or _beyond(axes, point):
-            continue
-        own = bars.setdefault(_LAYERS[_layer(point)].color, [])
+        own = bars.setdefault(LAYERS[_layer(point)].color, [])
         if point.low is not None and point.high is not None:
             own.append([(point.cost, 100 * point.low), (point.cost, 100 * point.high)])
         if point.cost_low is not None and point.cost_high is not None:
             own.append([(point.cost_low, 100 * point.accuracy), (point.cost_high, 100 * point.accuracy)])
     for color, lines in bars.items():
-        look: dict[str, Any] = {"linewidths": 1, "alpha": 0.65, "zorder": 4, "capstyle": "projecting"}
+        look: dict[str, Any] = {"linewidths": 0.8, "alpha": 0.6, "zorder": 4, "capstyle": "projecting"}
         axes.add_collection(LineCollection(lines, colors=color, **look), autolim=False)
 
 
 @dataclass(frozen=True)
-class _Layer:
+class Layer:
+    """How a kind of point looks. Kinds differ in shape, in being hollow, or else in lightness and size."""
+
     label: str
     marker: str
     color: str
     size: float
-    edge: float = 0.7
+    edge: float = 0.5
     hollow: bool = False
 
 
-_LAYERS = {
-    "sweep": _Layer("settings of a sweep", "o", SKY, 8, edge=0),
-    "other": _Layer("other policies", "o", GREY, 30),
-    "front": _Layer("on the front", "o", BLUE, 34),
-    "baseline": _Layer("baseline", "D", ORANGE, 36),
-    "diagnostic": _Layer("diagnostic: no system could run it", "^", PURPLE, 40, edge=1.4, hollow=True),
+LAYERS = {
+    "sweep": Layer("settings of a sweep", "o", SKY, 6, edge=0),
+    "other": Layer("other policies", "o", GREY, 14, edge=0.9, hollow=True),
+    "front": Layer("on the front", "o", NAVY, 20),
+    "baseline": Layer("baseline", "D", ORANGE, 24),
+    "diagnostic": Layer("diagnostic: no system could run it", "^", PURPLE, 24, edge=1.0, hollow=True),
 }
 
 
@@ -201,19 +243,21 @@ def _layer(point: FrontierPoint) -> str:
         return "diagnostic"
     if point.baseline:
         return "baseline"
-    if not point.labelled:
-        return "sweep"
-    return "front" if point.on_front else "other"
+    if point.on_front:
+        return "front"
+    return "other" if point.labelled else "sweep"
 
 
-def _draw_points(axes: Axes, points: Sequence[FrontierPoint]) -> None:
-    for number, (key, layer) in enumerate(_LAYERS.items()):
-        members = [p for p in points if _layer(p) == key]
+def _draw_points(axes: Axes, points: Sequence[FrontierPoint], seen: View) -> None:
+    lined = set(axes.get_legend_handles_labels()[1])
+    for number, (key, layer) in enumerate(LAYERS.items()):
+        members = [p for p in points if _layer(p) == key and (p.labelled or not seen.beyond(p.cost, 100 * p.accuracy))]
         if not members:
             continue
+        x, y = np.array([seen.within(p.cost, 100 * p.accuracy) for p in members]).T
         axes.scatter(
-            [p.cost for p in members],
-            [_height(axes, p) for p in members],
+            x,
+            y,
             s=layer.size,
             marker=layer.marker,
             facecolors="white" if layer.hollow else layer.color,
@@ -221,39 +265,86 @@ def _draw_points(axes: Axes, points: Sequence[FrontierPoint]) -> None:
             linewidths=layer.edge,
             zorder=5 + number,
             clip_on=False,  # a point on the edge, at 0 or 100 %, is drawn whole
-            label=layer.label,
+            label="_" if layer.label in lined else layer.label,
         )
 
 
-def _labels(axes: Axes, points: Sequence[FrontierPoint]) -> list[Label]:
-    """Names of the points that stand for themselves; baseline, front and diagnostics come first."""
-    return [
-        Label(
-            text=_folded(words(p.name)) + (f" {100 * p.accuracy:.1f} ↑" if _beyond(axes, p) else ""),
-            x=p.cost,
-            y=_height(axes, p),
-            color=_LAYERS[_layer(p)].color if p.diagnostic or p.baseline else INK,
-            urgency=(not p.baseline, not p.on_front, not p.diagnostic, -p.accuracy, p.cost, p.name),
+def _labels(points: Sequence[FrontierPoint], seen: View, width: float) -> list[Label]:
+    """Names of the points that stand for themselves.
+
+    First the baseline, diagnostics and what lies beyond an edge; then the front, what adds most to it first; and the
+    best of the others.
+    """
+    gains = _gains(points, seen)
+    room, edges = (1.7, 6) if width > 5 else (1.15, 3)
+    set_apart = [p for p in points if p.labelled and (p.diagnostic or seen.beyond(p.cost, 100 * p.accuracy))]
+    first = {p.name for p in sorted(set_apart, key=lambda p: -p.accuracy)[:edges]}
+    best = max(gains, key=lambda name: gains[name], default="")
+    found = []
+    for p in (p for p in points if p.labelled):
+        x, y = seen.within(p.cost, 100 * p.accuracy)
+        far = seen.beyond(p.cost, 100 * p.accuracy)
+        number = f"{p.cost:,.4g}" if far in ("←", "→") else f"{100 * p.accuracy:.1f}"
+        value = f" {number}{_BOUND}{far}" if far else ""
+        needed = p.baseline or p.name in first or p.name == best
+        found.append(
+            Label(
+                text=_folded(words(p.name) + value, room),
+                x=x,
+                y=y,
+                color=LAYERS[_layer(p)].color if p.diagnostic or p.baseline else INK,
+                urgency=(not p.baseline, p.name not in first, -gains.get(p.name, 0), -p.accuracy, p.cost, p.name),
+                reach=DISTANCES[-1] if needed else NEAR,
+                modest=not (needed or p.on_front),
+            )
         )
-        for p in points
-        if p.labelled
-    ]
+    return found
 
 
-def _scene(axes: Axes, points: Sequence[FrontierPoint], corners: np.ndarray) -> Scene:
+def _gains(points: Sequence[FrontierPoint], seen: View) -> dict[str, float]:
+    """By name what each point of the front adds to the area below it, as it is drawn."""
+    front = sorted((p for p in points if p.on_front), key=lambda p: (p.cost, p.accuracy))
+    places = [seen.share(*seen.within(p.cost, 100 * p.accuracy)) for p in front]
+    gains, below = {}, 0.0
+    for number, (point, (x, y)) in enumerate(zip(front, places, strict=True)):
+        following = places[number + 1][0] if number + 1 < len(places) else 1.0
+        gains[point.name] = 1e-9 + max(0.0, following - x) * max(0.0, y - below)
+        below = y
+    if front:
+        gains[front[-1].name] += 1.0  # the best of all is named, however little it adds
+    return gains
+
+
+def _scene(
+    axes: Axes,
+    points: Sequence[FrontierPoint],
+    barred: Sequence[FrontierPoint],
+    paths: Sequence[np.ndarray],
+    seen: View,
+) -> Scene:
     pixels = axes.transData.transform
     bars = [
         pixels([(p.cost, 100 * p.low), (p.cost, 100 * p.high)]).reshape(4)
-        for p in points
-        if p.labelled and p.low is not None and p.high is not None and not _beyond(axes, p)
+        for p in barred
+        if p.low is not None and p.high is not None
     ]
+    centres = pixels([seen.within(p.cost, 100 * p.accuracy) for p in points])
+    sizes = np.array([[LAYERS[_layer(p)].size ** 0.5 / 2 + LAYERS[_layer(p)].edge / 2] for p in points])
+    radii = sizes * axes.figure.dpi / 72
     return Scene(
-        dots=pixels([(p.cost, _height(axes, p)) for p in points]),
+        dots=np.hstack([centres - radii, centres + radii]),
         bars=np.array(bars).reshape(-1, 4),
-        line=along(pixels(corners) if len(corners) else corners),
+        line=np.concatenate([along(pixels(path) if len(path) else path) for path in paths]),
     )
 
 
-def _folded(name: str, width: int = 30, lines: int = 3) -> str:
-    """A policy's name on up to three lines."""
-    return "\n".join(textwrap.wrap(name, width, max_lines=lines, placeholder=" …", break_long_words=True))
+def _folded(name: str, space: float, lines: int = 3) -> str:
+    """A policy's name on up to three lines, broken before a setting rather than within; long fractions are cut."""
+    short = re.sub(r"\d+\.\d{5,}", lambda found: f"{float(found[0]):.4g}", name)
+    folded = [short]
+    if length(short, SMALL) > space:
+        head, setting = re.fullmatch(r"([^\[]*)(.*)", short, re.DOTALL).groups()  # type: ignore[union-attr]
+        folded = wrapped(head, space, SMALL, 99).split("\n") + wrapped(setting, 1.25 * space, SMALL, 99).split("\n")
+    folded = [line for line in folded if line]
+    shown = "\n".join(folded if len(folded) <= lines else [*folded[: lines - 1], f"{folded[lines - 1]} …"])
+    return shown.replace(_BOUND, " ")

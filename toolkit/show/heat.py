@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toolkit.errors import ThinkbackError
-from toolkit.show.style import GREY, drawing, footnotes, readable_on, words
+from toolkit.show.lettering import wrapped
+from toolkit.show.page import arrange, noted
+from toolkit.show.style import GREY, SMALL, TEXT, drawing, readable_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,30 +49,29 @@ def heat_figure(
         low, high = low - 0.5, high + 0.5
     wide = max(len(panel.x) for panel in panels)
     tall = max(len(panel.y) for panel in panels)
-    width, height = max(6.4, columns * (0.46 * wide + 0.7) + 0.5), rows * (0.27 * tall + 0.62) + 1.0
-    with drawing(width, height, title, simulated) as figure:
+    width, body = max(6.4, columns * (0.46 * wide + 0.7) + 0.5), max(1.2, rows * (0.27 * tall + 0.55))
+    with drawing(width, body) as figure:
         grid = figure.subplots(rows, columns, squeeze=False)
-        edges = {"left": 0.75 / width, "right": 0.985, "top": 1 - 0.72 / height, "bottom": 0.62 / height}
-        figure.subplots_adjust(**edges, wspace=0.28, hspace=0.5)
         for axes, panel in zip(grid.flat, panels, strict=False):
-            _draw(axes, panel, low, high, decimals)
+            _draw(axes, panel, low, high, decimals, width / columns)
         for axes in grid[:, 0]:
-            axes.set_ylabel(y)
+            axes.set_ylabel(wrapped(y, body / rows - 0.4, TEXT, 1))
         for axes in grid[-1]:
-            axes.set_xlabel(x)
+            axes.set_xlabel(wrapped(x, width / columns - 0.7, TEXT, 1))
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
-        footnotes(figure, note)
+        arrange(figure, body, title, simulated)
+        noted(figure, note)
     return figure
 
 
-def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int) -> None:
+def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int, each: float) -> None:
     values = np.array(panel.values, float)
     image = axes.imshow(values, cmap="cividis", vmin=low, vmax=high, aspect="auto")
-    axes.set_xticks(range(len(panel.x)), list(map(words, panel.x)), parse_math=False)
-    axes.set_yticks(range(len(panel.y)), list(map(words, panel.y)), parse_math=False)
+    axes.set_xticks(range(len(panel.x)), [wrapped(name, 0.6, SMALL, 1) for name in panel.x], parse_math=False)
+    axes.set_yticks(range(len(panel.y)), [wrapped(name, 0.9, SMALL, 1) for name in panel.y], parse_math=False)
     axes.tick_params(length=0)
-    axes.set_title(panel.name, fontsize=8, loc="left", parse_math=False)
+    axes.set_title(wrapped(panel.name, each - 0.7, TEXT, 1), loc="left", parse_math=False)
     for i, j in np.argwhere(np.isnan(values)):
         axes.text(j, i, "–", ha="center", va="center", fontsize=6.5, color=GREY)
     for i, j in np.argwhere(~np.isnan(values)):

@@ -9,75 +9,91 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from toolkit.show.style import GREY, SMALL
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Where a label may be, seen from its point: (horizontal, vertical), and how far away in typographic points
-DIRECTIONS = ((1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1), (-1, 0), (0, 1), (0, -1))
-DISTANCES = (7, 14, 24, 38, 56, 80)
-TIED = 12  # points from which on a thin line joins the two
-FONT = 7.5
+DISTANCES = (5.0, 8.0, 12.0, 17.0, 24.0, 32.0, 42.0, 56.0, 72.0)
+"""How far a label may be from its point, in typographic points."""
+ANGLES = np.pi * np.array([0, 2, 14, 6, 10, 8, 4, 12, 1, 15, 7, 9, 3, 5, 11, 13]) / 8
+"""Where it may be, the best first: to the right, above to the right …"""
+TIED = 9  # points from which on a thin line joins the two
 MOST = 60
 """Labels that are tried, the most urgent ones: a figure is full long before, and each takes milliseconds."""
 
 
 @dataclass(frozen=True)
 class Label:
-    """Words for the point (x, y) of the data; the lowest `urgency` is placed first."""
+    """Words for the point (x, y) of the data, at most `reach` typographic points away.
+
+    The lowest `urgency` is placed first. A `modest` label is left out where it would lie across a line.
+    """
 
     text: str
     x: float
     y: float
     color: str
     urgency: tuple[Any, ...] = ()
+    reach: float = DISTANCES[-1]
+    modest: bool = False
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What labels should not hide, in display coordinates (pixels)."""
+    """What is drawn already, in display coordinates (pixels). Labels never lie on a dot."""
 
-    dots: np.ndarray  # (m, 2): every point drawn
-    bars: np.ndarray  # (b, 4): x0, y0, x1, y1 of intervals
+    dots: np.ndarray  # (m, 4): x0, y0, x1, y1 of every marker
+    bars: np.ndarray  # (b, 4): the same of intervals
     line: np.ndarray  # (s, 2): samples along the front
 
 
-def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Scene) -> tuple[str, ...]:
-    """Write the labels; return the texts that found no room, or were not among the first MOST, and were left out."""
+def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Scene, most: int = MOST) -> list[Label]:
+    """Write the labels; give back those that found no room, or were not among the first `most`."""
     from matplotlib import patheffects
 
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     pixel = figure.dpi / 72  # pixels a typographic point
-    halo = [patheffects.withStroke(linewidth=2, foreground="white")]
+    halo = [patheffects.withStroke(linewidth=1.6, foreground="white")]
     frame = np.array(axes.get_window_extent(renderer).extents)
-    taken: list[np.ndarray] = []
+    taken, ties = np.empty((0, 4)), np.empty((0, 2))
     omitted = []
-    urgent = sorted(labels, key=lambda one: one.urgency)
-    for label in urgent[:MOST]:
+    placed = 0
+    for label in sorted(labels, key=lambda one: one.urgency)[:MOST]:
+        if placed == most:
+            omitted.append(label)
+            continue
         text = axes.annotate(
             label.text,
             (label.x, label.y),
             xytext=(0, 0),
             textcoords="offset points",
-            fontsize=FONT,
+            fontsize=SMALL,
             color=label.color,
             verticalalignment="bottom",
-            linespacing=1.05,
+            linespacing=1.0,
             parse_math=False,  # a dollar sign in a name is a dollar sign
             zorder=12,
             path_effects=halo,
         )
         size = text.get_window_extent(renderer)
         at = axes.transData.transform((label.x, label.y))
-        box = _best_place(at, (size.width, size.height), frame, taken, scene, pixel)
+        space = _Space(frame, taken, ties, scene)
+        box = _best_place(at, np.array([size.width, size.height]), label, space, pixel)
         if box is None:
             text.remove()
-            omitted.append(label.text)
+            omitted.append(label)
             continue
+        placed += 1
         text.set_position(((box[0] - at[0]) / pixel, (box[1] - at[1]) / pixel))
-        taken.append(box)
-        _tie(axes, at, box, pixel)
-    return (*omitted, *(label.text for label in urgent[MOST:]))
+        taken = np.vstack([taken, box])
+        near = np.clip(at, box[:2], box[2:])
+        if np.hypot(*(near - at)) >= TIED * pixel or _unclear(at, box[None], scene.dots)[0]:
+            ties = np.vstack([ties, along(np.array([at, near]))])
+            ends = axes.transData.inverted().transform([at, near])
+            axes.plot(ends[:, 0], ends[:, 1], color=GREY, linewidth=0.5, zorder=4)
+    return omitted + sorted(labels, key=lambda one: one.urgency)[MOST:]
 
 
 def along(path: np.ndarray, step: float = 4.0) -> np.ndarray:
@@ -86,46 +102,68 @@ def along(path: np.ndarray, step: float = 4.0) -> np.ndarray:
     return np.concatenate([np.empty((0, 2)), *legs])
 
 
-def _best_place(
-    at: np.ndarray, size: tuple[float, float], frame: np.ndarray, taken: list[np.ndarray], scene: Scene, pixel: float
-) -> np.ndarray | None:
-    """The box (x0, y0, x1, y1) that hides least and is nearest; None where every one overlaps."""
-    others = scene.dots[np.abs(scene.dots - at).max(axis=1) > 0.5]
-    dots = np.hstack([others - 4 * pixel, others + 4 * pixel])
-    best: tuple[float, np.ndarray] | None = None
-    for far, distance in enumerate(DISTANCES):
-        for turn, direction in enumerate(DIRECTIONS):
-            corner = at + _offset(direction, distance * pixel, size)
-            box = np.concatenate([corner, corner + size])
-            if (box[:2] < frame[:2]).any() or (box[2:] > frame[2:]).any():
-                continue
-            if taken and _overlaps(box, np.array(taken), 1.5 * pixel).any():
-                continue
-            hidden = _overlaps(box, dots).sum() + _overlaps(box, scene.bars, pixel).sum()
-            crossed = ((scene.line > box[:2]) & (scene.line < box[2:])).all(axis=1).any()
-            penalty = 6 * hidden + 4 * crossed + 1.5 * far + 0.1 * turn
-            if best is None or penalty < best[0]:
-                best = (penalty, box)
-    return None if best is None else best[1]
+@dataclass(frozen=True)
+class _Space:
+    """What a label must keep clear of: the frame's edge, labels and their lines so far, and what is drawn."""
+
+    frame: np.ndarray
+    taken: np.ndarray  # (t, 4)
+    ties: np.ndarray  # (s, 2): samples along the lines that join labels to points
+    scene: Scene
 
 
-def _overlaps(box: np.ndarray, boxes: np.ndarray, room: float = 0.0) -> np.ndarray:
-    """Which of (n, 4) boxes come closer than `room` to this one."""
-    near = (boxes[:, :2] < box[2:] + room) & (boxes[:, 2:] > box[:2] - room)
-    return np.asarray(near.all(axis=1))
+def _best_place(at: np.ndarray, size: np.ndarray, label: Label, space: _Space, pixel: float) -> np.ndarray | None:
+    """The box (x0, y0, x1, y1) that hides least and is nearest; None where every one hides a point or a label."""
+    distances = np.array([d for d in DISTANCES if d <= label.reach])
+    distance, angle = (one.ravel() for one in np.meshgrid(distances * pixel, ANGLES, indexing="ij"))  # (c,)
+    towards = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    centres = at + towards * (distance[:, None] + size / 2)
+    boxes = np.hstack([centres - size / 2, centres + size / 2])  # (c, 4)
+    room = 1.2 * pixel
+    free = (boxes[:, :2] > space.frame[:2] + pixel).all(axis=1) & (boxes[:, 2:] < space.frame[2:] - pixel).all(axis=1)
+    free &= ~_overlaps(boxes, space.scene.dots, room).any(axis=1) & ~_overlaps(boxes, space.taken, room).any(axis=1)
+    free &= ~_inside(space.ties, boxes).any(axis=1)
+    if not free.any():
+        return None
+    order = np.arange(len(ANGLES))[None].repeat(len(distances), axis=0).ravel()
+    boxes, distance, order = boxes[free], distance[free], order[free]
+    near = np.clip(at, boxes[:, :2], boxes[:, 2:])
+    steps = np.linspace(0.1, 1.0, 16)[:, None, None]
+    ties = (at + steps * (near - at)).transpose(1, 0, 2)  # (f, 16, 2)
+    others = space.scene.dots[np.abs((space.scene.dots[:, :2] + space.scene.dots[:, 2:]) / 2 - at).max(axis=1) > 1]
+    crossed = np.array([_inside(tie, others).any(axis=1).sum() for tie in ties])
+    through = np.array([_inside(tie, space.taken).any() for tie in ties])
+    across = _inside(space.scene.line, boxes).any(axis=1)
+    penalty = (
+        3.0 * _overlaps(boxes, space.scene.bars, 0.0).sum(axis=1)
+        + 4.0 * across
+        + 4.0 * crossed
+        + 2.0 * _unclear(at, boxes, others)
+        + 0.22 * distance / pixel
+        + 0.1 * order
+    )
+    penalty[through | (crossed > 1)] = np.inf  # a line through others would point at them
+    penalty[across & label.modest] = np.inf
+    best = int(penalty.argmin())
+    return boxes[best] if np.isfinite(penalty[best]) else None
 
 
-def _offset(direction: tuple[int, int], distance: float, size: tuple[float, float]) -> np.ndarray:
-    """Lower left corner of a label of this size, from its point."""
-    slant = 0.75 if all(direction) else 1.0
-    shift = {1: 0.0, 0: -0.5, -1: -1.0}
-    return np.array([d * distance * slant + shift[d] * side for d, side in zip(direction, size, strict=True)])
+def _unclear(at: np.ndarray, boxes: np.ndarray, dots: np.ndarray) -> np.ndarray:
+    """Which of (n, 4) labels are not clearly nearer to their point than to any other dot."""
+    centres = (dots[:, :2] + dots[:, 2:]) / 2
+    centres = centres[np.abs(centres - at).max(axis=1) > 1]
+    apart = np.hypot(*np.moveaxis(np.clip(centres[None], boxes[:, None, :2], boxes[:, None, 2:]) - centres[None], 2, 0))
+    own = np.hypot(*(np.clip(at, boxes[:, :2], boxes[:, 2:]) - at).T)
+    return np.asarray((apart < 2 * own[:, None]).any(axis=1))
 
 
-def _tie(axes: Axes, at: np.ndarray, box: np.ndarray, pixel: float) -> None:
-    """A thin line from a point to its label, where the two are apart."""
-    near = np.clip(at, box[:2], box[2:])
-    if np.hypot(*(near - at)) < TIED * pixel:
-        return
-    ends = axes.transData.inverted().transform([at, near])
-    axes.plot(ends[:, 0], ends[:, 1], color="#6B7280", linewidth=0.6, alpha=0.8, zorder=4)
+def _overlaps(boxes: np.ndarray, others: np.ndarray, room: float) -> np.ndarray:
+    """Which of (n, 4) boxes come closer than `room` to which of (m, 4) others: (n, m)."""
+    near = (others[None, :, :2] < boxes[:, None, 2:] + room) & (others[None, :, 2:] > boxes[:, None, :2] - room)
+    return np.asarray(near.all(axis=2))
+
+
+def _inside(dots: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """Which of (s, 2) dots lie within which of (n, 4) boxes: (n, s)."""
+    within = (dots[None] > boxes[:, None, :2]) & (dots[None] < boxes[:, None, 2:])
+    return np.asarray(within.all(axis=2))

@@ -12,9 +12,13 @@ from toolkit.show.table import Table, in_cell, in_note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
 FORMATS = ("pdf", "svg", "png")
+
+
+def save_formats(figure: Figure, folder: Path, name: str) -> None:
+    """Write `figure` in every format: NAME.pdf, NAME.svg and NAME.png."""
+    for suffix in FORMATS:
+        save_figure(figure, folder / f"{name}.{suffix}")
 
 
 def write_report(
@@ -40,8 +44,7 @@ def write_report(
         (folder / f"{name}.csv").write_text(table.csv(marks), encoding="utf-8")
         parts.append(table.markdown())
     for name, figure in figures.items():
-        for suffix in FORMATS:
-            save_figure(figure, folder / f"{name}.{suffix}")
+        save_formats(figure, folder, name)
         parts.append(f"![{name.replace('_', ' ')}]({name}.png)\n")
     (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.columns import OutcomeColumn
 from toolkit.notes import Severity
 from toolkit.show.figure import FrontierPoint, frontier
+from toolkit.show.page import WIDTH
 from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, rank
 from toolkit.show.table import Table
 from toolkit.show.table_content import ColumnNote, Number, NumberWithInterval, TableColumn, Tick, Words
@@ -70,18 +71,19 @@ def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
     )
 
 
-def frontier_figure(results: RankedInput, title: str = "") -> Figure | None:
+def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH) -> Figure | None:
     """The figure of the metric that ranks against cost; None where no policy has both, or it is no share."""
     points = frontier_points(results)
     if not points or not results.quality.share:
         return None
     return frontier(
         points,
-        title=title or f"{results.quality.label.capitalize()} against cost",
+        title=title,
         cost=results.cost.on_axis,
         accuracy=results.quality.label,
         level=results.level,
         simulated=results.simulated,
+        width=width,
     )
 
 

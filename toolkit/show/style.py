@@ -1,31 +1,38 @@
 """How figures look and how they are saved: the same bytes from the same numbers.
 
-The font comes with matplotlib, PDF embeds it as TrueType (type 42), and no file carries a date.
+The font comes with matplotlib, PDF embeds it as TrueType (type 42), and no file carries a date. Text has the size that
+it has on paper, so a figure is drawn as wide as it will be printed.
 """
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.printable import printable
+from toolkit.show.lettering import FONT, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-# Okabe and Ito's palette, told apart by colour-blind readers and in grey
-BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#8F5AA8", "#56B4E9"
+# After Okabe and Ito: told apart by colour-blind readers. In grey, markers and dashes tell them apart.
+BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#7A3E94", "#3F9BD3"
+NAVY, WINE = "#00457A", "#8C2F5B"
 INK, GREY, RULE = "#222222", "#6B7280", "#E5E7EB"
+TEXT, SMALL = 8.0, 7.0  # typographic points on paper: labels of axes and titles; all else
 _STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
+    "font.family": FONT,
+    "font.size": TEXT,
+    "axes.labelsize": TEXT,
+    "axes.titlesize": TEXT,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "legend.fontsize": SMALL,
+    "axes.linewidth": 0.7,
     "pdf.fonttype": 42,
     "svg.hashsalt": "thinkback",  # names of clip paths, which are random otherwise
     "axes.spines.top": False,
@@ -38,8 +45,7 @@ _STYLE: dict[Any, Any] = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }
-_LETTER = 0.062  # inches that a letter of a warning takes, on average and bold
-DPI = 200  # text is measured as it will be drawn: at another resolution its width differs a little
+DPI = 300  # text is measured as it will be drawn: at another resolution its width differs a little
 _METADATA: dict[str, dict[str, None]] = {
     ".pdf": {"CreationDate": None, "Producer": None, "Creator": None},
     ".png": {"Software": None},
@@ -59,37 +65,23 @@ def style() -> Iterator[None]:
 
 
 @contextmanager
-def drawing(width: float, height: float, title: str, simulated: bool) -> Iterator[Figure]:
-    """A figure of this size in inches to draw on, with its heading and, when all is drawn, one legend for all axes."""
+def drawing(width: float, height: float) -> Iterator[Figure]:
+    """A figure of this size in inches to draw on; when all is drawn, its texts are what a figure can show."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with style():
         figure = Figure(figsize=(width, height), dpi=DPI)
         FigureCanvasAgg(figure)  # measures text; no window, no global state
-        _heading(figure, title, simulated)
         yield figure
-        _legend(figure)
-        for text in _texts(figure):
-            text.set_text("\n".join(map(words, text.get_text().split("\n"))))
-            text.set_parse_math(False)  # a dollar sign is a dollar sign
+        plain(figure)
 
 
-def words(text: str) -> str:
-    """Text that a figure can show: printable, and what its font lacks is written as Python escapes it."""
-    known = _glyphs()
-    return "".join(
-        sign if ord(sign) in known else sign.encode("unicode_escape").decode("ascii") for sign in printable(text)
-    )
-
-
-@cache
-def _glyphs() -> frozenset[int]:
-    """The code points that the font has, both plain and bold."""
-    from matplotlib.font_manager import FontProperties, findfont, get_font
-
-    faces = (FontProperties(family=_STYLE["font.family"], weight=weight) for weight in ("normal", "bold"))
-    return frozenset.intersection(*(frozenset(get_font(findfont(face)).get_charmap()) for face in faces))
+def plain(figure: Figure) -> None:
+    """Every text of a figure as it can be shown, and none a formula."""
+    for text in _texts(figure):
+        text.set_text("\n".join(map(words, text.get_text().split("\n"))))
+        text.set_parse_math(False)  # a dollar sign is a dollar sign
 
 
 def _texts(figure: Figure) -> Iterator[Text]:
@@ -114,87 +106,6 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         figure.savefig(path, dpi=DPI, metadata=_METADATA[suffix])
 
 
-def _heading(figure: Figure, title: str, simulated: bool) -> None:
-    """The title at the upper left, as large as it fits; a simulated log is called so at the upper right."""
-    y = 1 - 0.24 / figure.get_figheight()
-    free = 0.97
-    if simulated:
-        box = {"boxstyle": "round,pad=0.35", "facecolor": "#FFF4E5", "edgecolor": ORANGE, "linewidth": 0.8}
-        figure.text(0.975, y, "simulated log", fontsize=8, color=ORANGE, ha="right", va="center", bbox=box)
-        free = 0.97 - 0.95 / figure.get_figwidth()
-    text = figure.text(0.02, y, words(title), fontsize=12, fontweight="bold", va="center", parse_math=False)
-    right = free * figure.bbox.width
-    for size in range(11, 6, -1):
-        if text.get_window_extent().x1 <= right:
-            return
-        text.set_fontsize(size)
-    while text.get_window_extent().x1 > right and len(text.get_text()) > 2:
-        text.set_text(text.get_text()[:-2] + "…")
-
-
-def _legend(figure: Figure) -> None:
-    """One legend line under the title for everything labelled in axes without a legend of their own."""
-    found: dict[str, Any] = {}
-    for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            if axes.get_legend() is None:
-                found.setdefault(label, handle)
-    if not found:
-        return
-    figure.legend(
-        list(found.values()),
-        list(found),
-        loc="center left",
-        bbox_to_anchor=(0.012, 1 - 0.56 / figure.get_figheight()),
-        ncols=len(found),
-        frameon=False,
-        fontsize=8,
-        handletextpad=0.4,
-        handlelength=2.0,
-        columnspacing=1.4,
-        borderpad=0.2,
-    )
-
-
-def footnotes(figure: Figure, left: str, right: str = "") -> None:
-    """Small print at the lower corners."""
-    y = 0.065 / figure.get_figheight()
-    figure.text(0.02, y, left, fontsize=7, color=GREY)
-    if right:
-        figure.text(0.975, y, right, fontsize=7, color=GREY, ha="right")
-
-
-def warned(figure: Figure, warnings: Sequence[str]) -> Figure:
-    """The same figure with warnings in a strip of its own below everything else; nothing in it changes its size."""
-    width, height = figure.get_size_inches()
-    lines = [
-        line for text in warnings for line in textwrap.wrap(words(text), int(width / _LETTER), break_long_words=True)
-    ]
-    if not lines:
-        return figure
-    strip = 0.14 * len(lines) + 0.1
-    whole = height + strip
-
-    def lifted(y: float) -> float:
-        return (y * height + strip) / whole
-
-    boxes = [(axes, axes.get_position()) for axes in figure.axes]
-    anchors = [(one, one.get_bbox_to_anchor().transformed(figure.transFigure.inverted())) for one in figure.legends]
-    texts = [(text, text.get_position()) for text in figure.texts]
-    figure.set_size_inches(width, whole)
-    for axes, box in boxes:
-        axes.set_position((box.x0, lifted(box.y0), box.width, box.height * height / whole))
-    for found, anchor in anchors:
-        found.set_bbox_to_anchor((anchor.x0, lifted(anchor.y0)))
-    for text, (x, y) in texts:
-        text.set_position((x, lifted(y)))
-    with style():
-        for number, line in enumerate(reversed(lines)):
-            y = (0.06 + 0.14 * number) / whole
-            figure.text(0.02, y, line, fontsize=7, color=ORANGE, fontweight="bold", parse_math=False)
-    return figure
-
-
 def percent_limits(low: float, high: float) -> tuple[float, float]:
     """Ends of an axis of per cent: within 0 and 100, and at least a point apart."""
     low, high = max(low, 0.0), min(high, 100.0)
@@ -210,6 +121,6 @@ def readable_on(color: tuple[float, ...]) -> str:
 
 def calm(axes: Axes) -> None:
     """A light grid behind the data and no tick marks."""
-    axes.grid(color=RULE, linewidth=0.7)
+    axes.grid(color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(which="both", length=0)

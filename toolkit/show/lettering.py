@@ -1,0 +1,84 @@
+"""Text as a figure can show it: in signs that its font has, on lines as long as there is room."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from toolkit.printable import printable
+
+if TYPE_CHECKING:
+    from matplotlib.ft2font import FT2Font
+
+FONT = "DejaVu Sans"
+_SPARE = 1.03  # a line as it is drawn may be a little longer than the sum of its letters
+
+
+def words(text: str) -> str:
+    """Text that a figure can show: printable, and what its font lacks is written as Python escapes it."""
+    known = _glyphs()
+    return "".join(
+        sign if ord(sign) in known else sign.encode("unicode_escape").decode("ascii") for sign in printable(text)
+    )
+
+
+def length(text: str, size: float, bold: bool = False) -> float:
+    """How many inches a line takes at a size in typographic points."""
+    return _SPARE * size / 72 * sum(_advance(sign, bold) for sign in text)
+
+
+def wrapped(text: str, space: float, size: float, most: int = 2, bold: bool = False) -> str:
+    """A text on up to `most` lines of `space` inches, broken at blanks and, where a word is longer, within it."""
+    lines = [""]
+    for word in _pieces(words(text), space, size, bold):
+        longer = f"{lines[-1]} {word}".strip(" ")
+        if lines[-1] and length(longer, size, bold) > space:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    if len(lines) > most:
+        last = lines[most - 1]
+        while last and length(f"{last} …", size, bold) > space:
+            last = last[:-1]
+        lines = [*lines[: most - 1], f"{last.rstrip()} …"]
+    return "\n".join(lines)
+
+
+def _pieces(text: str, space: float, size: float, bold: bool) -> list[str]:
+    """The words of a text, those that no line holds in parts."""
+    found = []
+    for word in re.split(" +", text.strip(" ")):
+        piece = ""
+        for sign in word:
+            if piece and length(piece + sign, size, bold) > space:
+                found.append(piece)
+                piece = ""
+            piece += sign
+        found.append(piece)
+    return found
+
+
+@cache
+def _advance(sign: str, bold: bool) -> float:
+    """How far a sign moves the pen, in shares of the font's size."""
+    from matplotlib.ft2font import LoadFlags
+
+    font = _fonts()[bold]
+    font.set_size(100.0, 72.0)
+    return float(font.load_char(ord(sign), flags=LoadFlags.NO_HINTING).linearHoriAdvance / 65536 / 100)
+
+
+@cache
+def _fonts() -> tuple[FT2Font, FT2Font]:
+    """The font that comes with matplotlib, plain and bold."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    plain, bold = (get_font(findfont(FontProperties(family=FONT, weight=weight))) for weight in ("normal", "bold"))
+    return plain, bold
+
+
+@cache
+def _glyphs() -> frozenset[int]:
+    """The code points that the font has, both plain and bold."""
+    return frozenset.intersection(*(frozenset(font.get_charmap()) for font in _fonts()))
