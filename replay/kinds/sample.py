@@ -135,7 +135,8 @@ class Sample(Policy):
     @property
     def unscored(self) -> Unscored:
         """What becomes of a valid trace that its verifier did not score."""
-        return replace(WAYS[self.on_unscored], fill=self.lowest_score) if self.verifies else PARTIAL
+        way = WAYS[self.on_unscored] if self.verifies else PARTIAL
+        return replace(way, fill=self.lowest_score) if way.fills else way
 
     @property
     def diagnostic(self) -> str:
