@@ -10,6 +10,7 @@ import pytest
 
 import replay
 from replay import Agreement, Budget, Margin, Oracle, Sample, When, Window
+from replay.gatefit.data import available_features, parse_features, read_data, setting
 from replay.policies.gates import Threshold
 from replay.runs.curves import curves
 from tests.replay.small import FIRST, GOLDS, POOL, tables
@@ -115,6 +116,26 @@ def test_curves_leave_it_out_where_few_are(found: tuple[str, Log]) -> None:
     # Of e00 two of three are right, as of the others: pass@1 is 2 / 3 on all ten.
     one = drawn.filter((pl.col("metric") == "pass") & (pl.col("k") == 1))
     assert one["estimate"].item() == pytest.approx(2 / 3)
+
+
+def test_a_gate_reads_lengths_of_answers_by_itself_where_all_are_readable(tmp_path: Path) -> None:
+    """Where one is opaque they are read if they are asked for, and that example is left out."""
+    made = marked("opaque")
+    first = made["traces"].filter(pl.col("sample_index") == 0)
+    fix = first.with_columns(
+        action=pl.lit("fix"), parent_id=pl.col("trace_id"), trace_id=pl.col("trace_id") + "/fix", pool=pl.lit("fix"),
+        opaque=pl.lit(False),
+    ).select(made["traces"].columns)  # fmt: skip
+    veiled = pl.col("trace_id") == "e00/n3/0"
+    traces = pl.concat([made["traces"], fix]).with_columns(
+        opaque=pl.col("opaque") | veiled, answer=pl.when(veiled).then("trace_id").otherwise("answer")
+    )
+    for name, table in (("veiled", traces), ("plain", traces.filter(pl.col("example_id") > "e00"))):
+        address = write_log(tmp_path / name, name=name, tables={"examples": made["examples"], "traces": table})
+        at = setting(address, "fix", None, None)
+        assert ("answer_length" in [one.name for one in available_features(at)]) == (name == "plain")
+        data = read_data(at, None, parse_features(["answer_length"], at))
+        assert len(data.repair) == 19
 
 
 def test_a_pool_with_opaque_answers_only_is_refused_as_before(tmp_path: Path) -> None:
