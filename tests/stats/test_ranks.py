@@ -223,3 +223,23 @@ def test_other_seeds_draw_otherwise(random_run, factory):
     other = _ranked(one, factory, settings=replace(SETTINGS, seed=1)).ranks
     assert not first.equals(other)
     assert _ranked(one, factory).ranks.equals(first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sweep", [False, True])
+def test_claims_about_equal_policies_hold_as_often_as_they_say(made, factory, sweep):
+    """A part of benchmarks/many_policies.py; limits lie three standard errors beyond what the manual promises."""
+    runs, told, excess, covered = 300, 0, 0.0, 0
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, sweep])
+        correct = rng.random((20, 500)) < 0.7
+        if sweep:
+            correct = np.where(rng.random(correct.shape) < 0.9, rng.random(500) < 0.7, correct)
+        rows = _rows(_ranked(made({"correct": correct.astype(float)}), factory, baseline="p0"))
+        told += any(row["rank_low"] > 1 for row in rows.values())
+        (leader,) = (row for row in rows.values() if row["tried"])
+        excess += leader["corrected"] - 0.7
+        covered += leader["corrected_low"] <= 0.7 <= leader["corrected_high"]
+    assert told / runs <= 0.07 + 3 * (0.07 * 0.93 / runs) ** 0.5
+    assert abs(excess / runs) <= 0.003 + 3 * 0.02 / runs**0.5
+    assert covered / runs >= 0.93 - 3 * (0.93 * 0.07 / runs) ** 0.5
