@@ -188,6 +188,19 @@ def test_beyond_all_pairs_only_the_possible_leaders_are_told(made, factory, monk
     assert all(row["p_baseline"] is None or row["p_baseline"] < 0.05 for row in rows.values())
 
 
+def test_a_metric_of_few_values_has_ranks_though_the_cost_has_too_many(made, factory, monkeypatch):
+    """Where the cost tells policies apart that answer alike."""
+    rng = np.random.default_rng(9)
+    correct = np.repeat(rng.random((2, 300)) < np.array([0.8, 0.3])[:, None], 3, axis=0).astype(float)
+    one = made({"correct": correct, "total_tokens": rng.random((6, 300))})
+    whole = _rows(_ranked(one, factory))
+    monkeypatch.setattr("toolkit.stats.ranks.MOST_PAIRED", 4)
+    found = _ranked(one, factory)
+    ranks = [(row["rank_low"], row["rank_high"]) for row in _rows(found).values()]
+    assert ranks == [(row["rank_low"], row["rank_high"]) for row in whole.values()] == [(1, 3)] * 3 + [(4, 6)] * 3
+    assert {(row["rank_low"], row["front_share"]) for row in _rows(found, "total_tokens").values()} == {(None, None)}
+
+
 def test_clusters_are_the_units(made, factory):
     """What every cluster repeats ten times counts once."""
     rng = np.random.default_rng(11)
