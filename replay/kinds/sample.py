@@ -12,17 +12,17 @@ import numpy as np
 from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs
-from replay.engine.calls import CallSegment, ChosenTraces, PolicyPath, Realization, any_one
-from replay.engine.cuts import Cut, cut, paid_segment, reasons, why_partial
+from replay.engine.calls import PolicyPath
+from replay.engine.cuts import Cut, cut, reasons
 from replay.engine.expectation import expected_outcome, mean_of_one
 from replay.engine.outcome import Outcome, RunSums
 from replay.engine.sets import SET_COLUMNS, measure_sets
 from replay.engine.trajectory import Walk, listwise_costs, walk_block
 from replay.kinds import sample_steps
-from replay.kinds.sample_conformal import fit_conformal, set_stage
+from replay.kinds.sample_conformal import set_stage
+from replay.kinds.sample_fits import fits_of
+from replay.kinds.sample_paths import path_of_any, path_of_runs
 from replay.kinds.sample_remarks import rows_left_out, score_remarks
-from replay.learning.calibration import fit_calibration
-from replay.learning.prior import fit_prior
 from replay.policies.base import Evaluator, Fit, Policy, Stage
 from replay.policies.payable import Payable
 from replay.policies.policy_errors import errors_of
@@ -51,10 +51,10 @@ class Sample(Policy):
 
     `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K seeded
     permutations of the whole logged pool; `expected` gives the exact mean over all random orders, or of one sample;
-    `width` generates that many traces at a time (the rule is looked at after each block); `on_missing = "use_available"` lets the cap
-    shrink to the pool; `on_unscored` says what becomes of a valid trace without a score. `features`, `mode`,
-    `bootstrap`, `ridge`, `forgetting`, `bonus` and `prior` are the order `surrogate`'s; `calibration` is the stop
-    `margin`'s; `conformal` makes prediction sets.
+    `width` generates that many traces at a time (the rule is looked at after each block);
+    `on_missing = "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace
+    without a score. `features`, `mode`, `bootstrap`, `ridge`, `forgetting`, `bonus` and `prior` are the order
+    `surrogate`'s; `calibration` is the stop `margin`'s; `conformal` makes prediction sets.
     """
 
     max_traces: int = setting(low=1)
@@ -155,8 +155,7 @@ class Sample(Policy):
     @property
     def means_one(self) -> bool:
         """Whether it is the exact mean of one sample, over all traces of the pool."""
-        plain = not (self.verifies or self.stop.cuts or self.ordering.verifies_later)
-        return self.expected and self.selector.one_trace and plain
+        return self.expected and self.selector.one_trace and not (self.verifies or self.stop.cuts)
 
     @property
     def top_level_only(self) -> str:
@@ -211,10 +210,8 @@ class Sample(Policy):
             raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
         means_best = order.drawn and select.by_score and stop.verification_budget is not None
         if self.expected and not (means_best or self.means_one):
-            raise self.refuse(
-                '`expected` needs `order = "random"`, `select = "best"` and a budget of verifications, or, for the '
-                'mean of one sample, `select = "first"` with neither order nor stop'
-            )
+            whole = '`order = "random"`, `select = "best"` and a budget of verifications, or `select = "first"`'
+            raise self.refuse(f"`expected` needs {whole} with neither order nor stop")
         if self.expected and self.orders is not None:
             raise self.refuse("`expected` is already exact over all orders; leave out `orders`")
 
@@ -265,18 +262,12 @@ class Sample(Policy):
 
     def learn(self, fit: Fit) -> Self:
         """With prior, calibration and conformal thresholds fitted, each on top of those before."""
-        pool, verifier, made = str(self.pool), str(self.verifier), self
-        shared = {"prior": (pool, verifier, self.features), "calibration": (pool, verifier)}
-        fits = {
-            "prior": lambda block, one, plain: fit_prior(block.pools[pool], verifier, self.features, one),
-            "calibration": lambda block, one, plain: fit_calibration(block.pools[pool], verifier, one),
-            "conformal": lambda block, one, plain: fit_conformal(block, plain.walks()[0], plain.cutting(block), one),
-        }
+        made = self
         for settings in self.learns:
             plain = replace(made, conformal=None)
-            key = shared.get(settings.key, (plain.cache_key,))
-            found = fit(made, settings, key, partial(fits[settings.key], plain=plain))
-            made = replace(made, **{settings.key: found})
+            fits = fits_of(str(self.pool), str(self.verifier), self.features, plain.walks()[0], plain.cutting)
+            shared, fitted = fits[settings.key]
+            made = replace(made, **{settings.key: fit(made, settings, shared or (plain.cache_key,), fitted)})
         return made
 
     # ---- a block ----
@@ -346,29 +337,16 @@ class Sample(Policy):
     def outcome(self, on: Evaluator) -> Outcome:
         """The exact mean over all orders; other outcomes are kept when walks are prepared."""
         if self.means_one:
-            trajectory = walk_block(on.block, self.walks()[0])
-            reason = why_partial(trajectory, self.cutting(on.block), trajectory.steps.limit, None)
-            return mean_of_one(trajectory, reason, self._reasons())
+            return mean_of_one(walk_block(on.block, self.walks()[0]), self.cutting(on.block), self._reasons())
         trajectory = walk_block(on.block, replace(self.walks()[0], order=Generation()))
-        called = np.zeros(len(trajectory.steps.limit), dtype=bool)
-        reason = why_partial(trajectory, self.cutting(on.block), trajectory.steps.limit, called)
-        return expected_outcome(trajectory, self.stop.verification_budget or 0, reason, self._reasons())
+        return expected_outcome(trajectory, self.stop.verification_budget or 0, self.cutting(on.block), self._reasons())
 
     def path(self, on: Evaluator) -> PolicyPath:
         """A realization for each of its orders."""
         outcome = on.outcome(self)
         if self.means_one:
-            segment = CallSegment({(str(self.pool), None): any_one(on.block.pools[str(self.pool)])})
-            return PolicyPath(outcome, (Realization(np.ones(len(outcome.reason)), (segment,)),), None, {})
-        made, chosen = [], None
-        for walk, step in outcome.runs:
-            trajectory = walk_block(on.block, walk)
-            share = np.full(len(step), 1 / len(outcome.runs))
-            made.append(Realization(share, (paid_segment(trajectory, step, outcome),)))
-            if self.single:
-                sample = trajectory.chosen_sample(self.selector, step)
-                chosen = ChosenTraces((walk.pool,), np.zeros(len(step), dtype=np.int64), sample)
-        return PolicyPath(outcome, tuple(made), chosen, {}, self.orders)
+            return path_of_any(on.block.pools[str(self.pool)], outcome)
+        return path_of_runs(on.block, outcome, self.selector if self.single else None, self.orders)
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """Its steps up to the stop, in one of its orders."""
@@ -390,10 +368,8 @@ class Sample(Policy):
 
     def rows_of(self, on: Evaluator) -> str:
         """Orders, or the traces that may win under `expected`."""
-        several = (
-            "traces of the pool" if self.means_one else "possible winners" if self.expected else super().rows_of(on)
-        )
-        return "orders" if self.orders is not None else several
+        several = "possible winners" if self.expected else super().rows_of(on)
+        return "orders" if self.orders is not None else "traces of the pool" if self.means_one else several
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """Scores that do not mean what the policy takes them for."""
