@@ -8,6 +8,7 @@ from functools import cache, partial
 
 import polars as pl
 
+from replay.sampling.declared import EXAMPLE, FEATURE, columns_read
 from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
 from toolkit.log import AnyLog, Log, check_log, collect, open_log
 
@@ -51,6 +52,13 @@ class Contents:
         if found is None:
             raise ThinkbackError(f"verifier `{verifier}` scored no trace of pool `{pool}`, so it has no lowest score")
         return found
+
+    def require_columns(self, reads: frozenset[str], reader: str) -> None:
+        """The columns of features and examples among what a rule declares to read."""
+        for name in sorted(columns_read(reads, FEATURE)):
+            self.require_feature(name, reader)
+        for name in sorted(columns_read(reads, EXAMPLE)):
+            self.require_example_column(name, reader)
 
     def require_feature(self, name: str, reader: str) -> None:
         """A column of features that holds numbers."""

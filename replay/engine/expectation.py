@@ -9,6 +9,7 @@ import numpy as np
 from replay.data.block import LoggedPool, judged_unless_null
 from replay.engine import outcome as ends
 from replay.engine.costs import AT, COSTS, GENERATED
+from replay.engine.cuts import Cut, why_partial
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory
 from replay.sampling.orders import by_falling_score
@@ -30,16 +31,15 @@ def _probabilities(k: int, n: int, steps: int) -> list[float]:
     return [comb(n - 1 - r, k - 1) / ways if r < n else 0.0 for r in range(steps)]
 
 
-def expected_outcome(
-    trajectory: Trajectory, verifications: int, reason: np.ndarray, reasons: tuple[str, ...]
-) -> Outcome:
+def expected_outcome(trajectory: Trajectory, verifications: int, how: Cut, reasons: tuple[str, ...]) -> Outcome:
     """Mean over all orders of verifying so many traces at random, from the walk in order of generation."""
+    never_called = np.zeros(len(trajectory.steps.limit), dtype=bool)
     pool, example = trajectory.pool, np.arange(len(trajectory.steps.limit))
     sample, probability = possible_winners(trajectory, verifications)
     valid = _valid(trajectory)
     verified = np.minimum(verifications, valid)
     return Outcome(
-        reason=reason,
+        reason=why_partial(trajectory, how, trajectory.steps.limit, never_called),
         reasons=reasons,
         costs=_expected_costs(trajectory, verified, valid),
         correct=judged_unless_null(_mean(probability, pool.judged, sample, example), valid > 0),
@@ -57,7 +57,7 @@ def expected_outcome(
     )
 
 
-def mean_of_one(trajectory: Trajectory, reason: np.ndarray, reasons: tuple[str, ...]) -> Outcome:
+def mean_of_one(trajectory: Trajectory, how: Cut, reasons: tuple[str, ...]) -> Outcome:
     """Mean over all traces of the pool, each as the only one, from the walk of one trace."""
     pool = trajectory.pool
     size = np.maximum(pool.size, 1)
@@ -68,7 +68,7 @@ def mean_of_one(trajectory: Trajectory, reason: np.ndarray, reasons: tuple[str, 
         for column in {name, GENERATED.get(name, name)}:
             costs[:, AT[column]] = _mean_there(pool, values)
     return Outcome(
-        reason=reason,
+        reason=why_partial(trajectory, how, trajectory.steps.limit, None),
         reasons=reasons,
         costs=costs,
         correct=_mean_there(pool, pool.judgement),

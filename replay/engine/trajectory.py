@@ -169,6 +169,12 @@ class Trajectory:
             self._chosen[select] = np.concatenate([nothing, place], axis=1)
         return self._chosen[select]
 
+    def chosen_sample(self, select: Select, step: np.ndarray) -> np.ndarray:
+        """Sample index of the chosen trace (E,) where the walk ends at `step` (E,); of the first where none is."""
+        place = self.chosen(select)[np.arange(len(step)), step]
+        at = np.where(place >= 0, place, 0)[:, None]
+        return np.take_along_axis(self.place, at, axis=1)[:, 0]
+
     def highest(self, rule: CrossingRule) -> np.ndarray:
         """Running maximum of a crossing rule's statistic: float (S, E), so that steps add up fast."""
         if rule.statistic not in self._highest:

@@ -12,18 +12,19 @@ import numpy as np
 from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs
-from replay.engine.calls import CallSegment, ChosenTraces, PolicyPath, Realization, any_one
-from replay.engine.cuts import Cut, cut, paid_segment, reasons, why_partial
+from replay.engine.calls import PolicyPath
+from replay.engine.cuts import Cut, cut, reasons
 from replay.engine.expectation import expected_outcome, mean_of_one
 from replay.engine.outcome import Outcome, RunSums
 from replay.engine.sets import SET_COLUMNS, measure_sets
 from replay.engine.trajectory import Walk, listwise_costs, walk_block
 from replay.kinds import sample_steps
-from replay.kinds.sample_conformal import fit_conformal, set_stage
-from replay.kinds.sample_remarks import outside_remarks, rows_left_out, sum_remarks
-from replay.learning.calibration import fit_calibration
-from replay.learning.prior import fit_prior
-from replay.policies.base import Evaluator, Fit, Payable, Policy, Stage
+from replay.kinds.sample_conformal import set_stage
+from replay.kinds.sample_fits import fits_of
+from replay.kinds.sample_paths import path_of_any, path_of_runs
+from replay.kinds.sample_remarks import rows_left_out, score_remarks
+from replay.policies.base import Evaluator, Fit, Policy, Stage
+from replay.policies.payable import Payable
 from replay.policies.policy_errors import errors_of
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.declared import EXAMPLE, FEATURE, Untrusted, columns_read
@@ -48,14 +49,12 @@ LEARNED: tuple[type[Learned], ...] = (Prior, Calibration, Conformal)
 class Sample(Policy):
     """Order x stop x select over one pool of traces.
 
-    `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K
-    seeded permutations of the whole logged pool; `expected` gives the exact mean over all random orders, or of one
-    sample over all traces of the pool;
+    `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K seeded
+    permutations of the whole logged pool; `expected` gives the exact mean over all random orders, or of one sample;
     `width` generates that many traces at a time (the rule is looked at after each block);
     `on_missing = "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace
-    that the verifier did not score. `features`, `mode`, `bootstrap`, `ridge`,
-    `forgetting`, `bonus` and `prior` are the order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal`
-    makes prediction sets.
+    without a score. `features`, `mode`, `bootstrap`, `ridge`, `forgetting`, `bonus` and `prior` are the order
+    `surrogate`'s; `calibration` is the stop `margin`'s; `conformal` makes prediction sets.
     """
 
     max_traces: int = setting(low=1)
@@ -79,8 +78,7 @@ class Sample(Policy):
     prior: Prior | None = setting(None, read=partial(from_table, Prior))
     calibration: Calibration | None = setting(None, read=partial(from_table, Calibration))
     conformal: Conformal | None = setting(None, read=partial(from_table, Conformal))
-    lowest_score: float | None = setting(None, key=False)
-    """Its verifier's lowest score in its pool of the log, where traces without a score get that."""
+    lowest_score: float | None = setting(None, key=False)  # that traces without a score get, of its pool of the log
     kind: ClassVar[str] = "sample"
     lists: ClassVar[frozenset[str]] = frozenset({"features"})
     last_step: ClassVar[bool] = True
@@ -136,7 +134,8 @@ class Sample(Policy):
     @property
     def unscored(self) -> Unscored:
         """What becomes of a valid trace that its verifier did not score."""
-        return replace(WAYS[self.on_unscored], fill=self.lowest_score) if self.verifies else PARTIAL
+        way = WAYS[self.on_unscored] if self.verifies else PARTIAL
+        return replace(way, fill=self.lowest_score) if way.fills else way
 
     @property
     def diagnostic(self) -> str:
@@ -156,8 +155,7 @@ class Sample(Policy):
     @property
     def means_one(self) -> bool:
         """Whether it is the exact mean of one sample, over all traces of the pool."""
-        plain = not (self.verifies or self.stop.cuts or self.ordering.verifies_later)
-        return self.expected and self.selector.one_trace and plain
+        return self.expected and self.selector.one_trace and not (self.verifies or self.stop.cuts)
 
     @property
     def top_level_only(self) -> str:
@@ -212,10 +210,8 @@ class Sample(Policy):
             raise self.refuse('`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`')
         means_best = order.drawn and select.by_score and stop.verification_budget is not None
         if self.expected and not (means_best or self.means_one):
-            raise self.refuse(
-                '`expected` needs `order = "random"`, `select = "best"` and a budget of verifications, or, for the '
-                'mean of one sample, `select = "first"` with neither order nor stop'
-            )
+            whole = '`order = "random"`, `select = "best"` and a budget of verifications, or `select = "first"`'
+            raise self.refuse(f"`expected` needs {whole} with neither order nor stop")
         if self.expected and self.orders is not None:
             raise self.refuse("`expected` is already exact over all orders; leave out `orders`")
 
@@ -224,11 +220,10 @@ class Sample(Policy):
     def resolve(self, contents: Contents) -> Self:
         """With its pool, where the log has one alone."""
         if self.pool is None:
-            if len(contents.pools) != 1:
-                raise self.refuse(
-                    f"the log has {len(contents.pools)} pools, so it needs `pool`; {suggest('', contents.pools)}"
-                )
-            return replace(self, pool=next(iter(contents.pools))).resolve(contents)
+            pools = contents.pools
+            if len(pools) != 1:
+                raise self.refuse(f"the log has {len(pools)} pools, so it needs `pool`; {suggest('', pools)}")
+            return replace(self, pool=next(iter(pools))).resolve(contents)
         with errors_of(self.name):
             contents.require_pool(self.pool)
             if self.verifier is not None:
@@ -236,26 +231,20 @@ class Sample(Policy):
             for name in self.ordering.features:
                 contents.require_feature(name, f"the {self.order}")
             for part, rule in self._readers.items():
-                for name in sorted(columns_read(rule.reads, FEATURE)):
-                    contents.require_feature(name, part)
-                for name in sorted(columns_read(rule.reads, EXAMPLE)):
-                    contents.require_example_column(name, part)
+                contents.require_columns(rule.reads, part)
+            lowest = contents.lowest_score(self.pool, str(self.verifier)) if self.unscored.fills else None
         if self.pool in contents.opaque and VOTES in self.reads:
             raise self.refuse(
                 f"pool `{self.pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean "
                 "nothing; use select `first` or `best` with no stop or a budget"
             )
-        made = self
-        if self.unscored.fills:
-            with errors_of(self.name):
-                made = replace(self, lowest_score=contents.lowest_score(self.pool, str(self.verifier)))
         cuts = self.ordering.lazy or (not self.ordering.verifies_later and self.stop.cuts)
         if self.pool in contents.whole and (self.orders is not None or cuts):
             raise self.refuse(
                 f"pool `{self.pool}` depends on how many traces there were (prefix: false), so it is replayed whole "
                 "and in its order: leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
             )
-        return made
+        return replace(self, lowest_score=lowest)
 
     def needs(self, contents: Contents) -> Needs:
         """Its pool, its verifier's scores, the columns that its order, stop and select read."""
@@ -273,18 +262,12 @@ class Sample(Policy):
 
     def learn(self, fit: Fit) -> Self:
         """With prior, calibration and conformal thresholds fitted, each on top of those before."""
-        pool, verifier, made = str(self.pool), str(self.verifier), self
-        shared = {"prior": (pool, verifier, self.features), "calibration": (pool, verifier)}
-        fits = {
-            "prior": lambda block, one, plain: fit_prior(block.pools[pool], verifier, self.features, one),
-            "calibration": lambda block, one, plain: fit_calibration(block.pools[pool], verifier, one),
-            "conformal": lambda block, one, plain: fit_conformal(block, plain.walks()[0], plain.cutting(block), one),
-        }
+        made = self
         for settings in self.learns:
             plain = replace(made, conformal=None)
-            key = shared.get(settings.key, (plain.cache_key,))
-            found = fit(made, settings, key, partial(fits[settings.key], plain=plain))
-            made = replace(made, **{settings.key: found})
+            fits = fits_of(str(self.pool), str(self.verifier), self.features, plain.walks()[0], plain.cutting)
+            shared, fitted = fits[settings.key]
+            made = replace(made, **{settings.key: fit(made, settings, shared or (plain.cache_key,), fitted)})
         return made
 
     # ---- a block ----
@@ -328,8 +311,7 @@ class Sample(Policy):
     def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
         """Walk every order once, and cut it for all policies that share it."""
         walked = {policy.cache_key: policy for policy in policies if not policy.expected}
-        caps: dict[Walk, int] = {}
-        users: dict[Walk, list[Hashable]] = {}
+        caps, users = dict[Walk, int](), dict[Walk, list[Hashable]]()
         for key, policy in walked.items():
             for walk in policy.walks():
                 # A walk in order of generation does not depend on where it is cut: the longest cap serves all.
@@ -355,43 +337,26 @@ class Sample(Policy):
     def outcome(self, on: Evaluator) -> Outcome:
         """The exact mean over all orders; other outcomes are kept when walks are prepared."""
         if self.means_one:
-            trajectory = walk_block(on.block, self.walks()[0])
-            reason = why_partial(trajectory, self.cutting(on.block), trajectory.steps.limit, None)
-            return mean_of_one(trajectory, reason, self._reasons())
+            return mean_of_one(walk_block(on.block, self.walks()[0]), self.cutting(on.block), self._reasons())
         trajectory = walk_block(on.block, replace(self.walks()[0], order=Generation()))
-        called = np.zeros(len(trajectory.steps.limit), dtype=bool)
-        reason = why_partial(trajectory, self.cutting(on.block), trajectory.steps.limit, called)
-        return expected_outcome(trajectory, self.stop.verification_budget or 0, reason, self._reasons())
+        return expected_outcome(trajectory, self.stop.verification_budget or 0, self.cutting(on.block), self._reasons())
 
     def path(self, on: Evaluator) -> PolicyPath:
         """A realization for each of its orders."""
         outcome = on.outcome(self)
         if self.means_one:
-            segment = CallSegment({(str(self.pool), None): any_one(on.block.pools[str(self.pool)])})
-            return PolicyPath(outcome, (Realization(np.ones(len(outcome.reason)), (segment,)),), None, {})
-        made, chosen = [], None
-        for walk, step in outcome.runs:
-            trajectory = walk_block(on.block, walk)
-            made.append(
-                Realization(np.full(len(step), 1 / len(outcome.runs)), (paid_segment(trajectory, step, outcome),))
-            )
-            if self.single:
-                place = trajectory.chosen(self.selector)[np.arange(len(step)), step]
-                at = np.where(place >= 0, place, 0)[:, None]
-                sample = np.take_along_axis(trajectory.place, at, axis=1)[:, 0]
-                chosen = ChosenTraces((walk.pool,), np.zeros(len(step), dtype=np.int64), sample)
-        return PolicyPath(outcome, tuple(made), chosen, {}, self.orders)
+            return path_of_any(on.block.pools[str(self.pool)], outcome)
+        return path_of_runs(on.block, outcome, self.selector if self.single else None, self.orders)
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """Its steps up to the stop, in one of its orders."""
         walks = self.walks()
         if not 0 <= repetition < len(walks):
             raise ThinkbackError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
-        block, how, budget = on.block, self.cutting(on.block), self.stop.verification_budget or 0
+        block, how, exact = on.block, self.cutting(on.block), self.stop.verification_budget if self.expected else None
         if self.means_one:
             yield sample_steps.pool_stage(block, self.name, str(self.pool))
             return
-        exact = budget if self.expected else None
         yield from sample_steps.stages(block, self.name, walks, repetition, how, self.selector, exact)
         if self.conformal is not None:
             trajectory = walk_block(block, walks[repetition])
@@ -403,22 +368,15 @@ class Sample(Policy):
 
     def rows_of(self, on: Evaluator) -> str:
         """Orders, or the traces that may win under `expected`."""
-        several = (
-            "traces of the pool" if self.means_one else "possible winners" if self.expected else super().rows_of(on)
-        )
-        return "orders" if self.orders is not None else several
+        several = "possible winners" if self.expected else super().rows_of(on)
+        return "orders" if self.orders is not None else "traces of the pool" if self.means_one else several
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """Scores that do not mean what the policy takes them for."""
-        pool = block.pools[str(self.pool)]
-        if not self.verifies:
-            return
-        verifier = str(self.verifier)
-        scores = pool.taken(verifier, self.unscored)
-        if self.selector.sums_scores:
-            yield from sum_remarks(verifier, scores)
-        raw_margin = self.stop.raw_scores and self.calibration is None
-        yield from outside_remarks(verifier, scores, self.ordering.predicts, raw_margin)
+        if self.verifies:
+            verifier, raw_margin = str(self.verifier), self.stop.raw_scores and self.calibration is None
+            scores = block.pools[str(self.pool)].taken(verifier, self.unscored)
+            yield from score_remarks(verifier, scores, self.selector.sums_scores, self.ordering.predicts, raw_margin)
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:
         """The verifications that it may pay: of valid traces, within its cap."""

@@ -17,9 +17,10 @@ from replay.engine.mixing import either, paid, pick, predicted
 from replay.engine.outcome import Against, Outcome
 from replay.engine.signals import SIGNALS
 from replay.kinds.trace_rows import cost_row
-from replay.policies.base import Evaluator, Payable, Policy, Stage, SweptGate, nested
+from replay.policies.base import Evaluator, Policy, Stage, SweptGate, nested
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import ALL, Gate, Signals, Threshold, gate_from, gate_given
+from replay.policies.payable import Payable
 from replay.policies.policy_errors import errors_of
 from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log

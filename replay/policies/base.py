@@ -24,11 +24,11 @@ from replay.engine.calls import PolicyPath
 from replay.engine.flips import compare
 from replay.engine.outcome import Outcome
 from replay.policies.gate_file import GateFile
+from replay.policies.payable import Payable
 from replay.policies.policy_errors import PolicyError, errors_of
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.declared import Untrusted
 from replay.sampling.learned import Learned
-from replay.sampling.unscored import PARTIAL, Unscored
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError, shown, suggest
 from toolkit.log import Log
@@ -58,19 +58,6 @@ class Stage:
     rows: pl.DataFrame
     ending: str = ""
     traces: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(frozen=True)
-class Payable:
-    """Verifications that a policy may pay: of the `traces` (E, T) bool of a slice, by a verifier.
-
-    `unscored`: what becomes of valid ones among them without a score.
-    """
-
-    slice: str
-    verifier: str
-    traces: np.ndarray
-    unscored: Unscored = PARTIAL
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from replay.data.block import SCORE_COSTS, LogBlock
 from replay.data.needs import Action
 from replay.engine.mixing import predicted
 from replay.engine.outcome import MIXED, Outcome
-from replay.policies.base import Evaluator, Payable, nested
+from replay.policies.base import Evaluator, nested
+from replay.policies.payable import Payable
 from replay.policies.remarks import RemarkKind
 from replay.runs.gate_sweep import SWEPT, BranchBlock, branch_block
 from replay.runs.outcome_columns import outcome_values

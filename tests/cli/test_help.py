@@ -47,6 +47,12 @@ def test_groups_list_their_commands(thinkback: Callable, path: tuple[str, ...]) 
     assert "..." not in asked.stdout.partition("Commands:")[2]  # no sentence is cut short
 
 
+def test_the_shell_completes_commands(spawn: Callable) -> None:
+    asked = {"_THINKBACK_COMPLETE": "complete_bash", "COMP_WORDS": "thinkback desc", "COMP_CWORD": "1"}
+    done = spawn(**asked)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "describe\n", "")
+
+
 def test_version(thinkback: Callable) -> None:
     from importlib.metadata import version
 

@@ -39,12 +39,15 @@ def outcomes_figure(
     bars: Sequence[tuple[str, ShownInterval, ShownInterval]], *, title: str = "Fixes and flips", simulated: bool = False
 ) -> Figure:
     """Fixes to the right and flips to the left of each policy, as shares of all examples with their intervals."""
+    from matplotlib import patheffects
+
     if not bars:
         raise ThinkbackError("there is no policy with fixes and flips to draw")
     body = 0.6 + 0.3 * len(bars)
     with drawing(WIDTH, body) as figure:
         axes = figure.add_subplot()
         places = range(len(bars))
+        halo = [patheffects.withStroke(linewidth=2.0, foreground="white")]  # seen on dark bars, too
         fixes, flips = [bar[1] for bar in bars], [bar[2] for bar in bars]
         for side, color, label, cells in ((1, NAVY, "fixes", fixes), (-1, ORANGE, "flips", flips)):
             values = [side * 100 * cell.estimate for cell in cells]
@@ -52,7 +55,7 @@ def outcomes_figure(
             for place, cell in zip(places, cells, strict=True):
                 if cell.low is not None and cell.high is not None:
                     ends = [side * 100 * cell.low, side * 100 * cell.high]
-                    axes.plot(ends, [place, place], color="black", linewidth=0.9)
+                    axes.plot(ends, [place, place], color="black", linewidth=0.9, path_effects=halo)
         axes.axvline(0, color=GREY, linewidth=0.8)
         left, right = axes.get_xlim()
         axes.set_xlim(max(left, -100), min(right, 100))
