@@ -331,8 +331,8 @@ class _Judge:
             told = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
             fix, flip = (100 * float(np.nanmean(policy[key])) for key in ("fix", "flip"))
             sentence = (
-                f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse, exact=True)}: its {told}"
-                f"{_together(len(actions))}."
+                f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse, exact=True)}: "
+                f"its {told}{_together(len(actions))}."
             )
             yield ComparisonEvidence(DISABLE, name, sentence, holds, self.needed_to_claim(worse, above=True))
 

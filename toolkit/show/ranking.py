@@ -221,9 +221,11 @@ def _chosen(
     return frozenset(first.values())
 
 
-def _of_pairs(comparisons: pl.DataFrame, metric: str) -> tuple[dict[tuple[str, str], float], dict[str, frozenset[str]]]:
-    """(policy, reference) -> exact p-value, where few examples differ; policy -> references that make the same calls."""
-    exact, same = {}, dict[str, frozenset[str]]()
+def _of_pairs(
+    comparisons: pl.DataFrame, metric: str
+) -> tuple[dict[tuple[str, str | None], float], dict[str, frozenset[str]]]:
+    """(policy, reference) -> exact p-value where few examples differ; policy -> references that make its calls."""
+    exact, same = dict[tuple[str, str | None], float](), dict[str, frozenset[str]]()
     if not {"exact_p", "identical"} <= set(comparisons.columns):
         return {}, {}
     rows = comparisons.filter(metric=metric).select("policy", "baseline", "exact_p", "identical")

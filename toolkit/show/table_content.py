@@ -133,7 +133,8 @@ class Tick(Form):
 
     def show(self, value: bool | str) -> str:
         """One of the two words, or the third."""
-        return {True: self.yes, False: self.no}.get(value, str(value))  # type: ignore[call-overload, no-any-return]
+        words: dict[bool | str, str] = {True: self.yes, False: self.no}
+        return words.get(value, str(value))
 
     def values(self, value: Any) -> tuple[Any, ...]:
         """`true`, `false`, empty, or the third word."""

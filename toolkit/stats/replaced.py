@@ -43,9 +43,9 @@ def _few_events(sample: WholeSample, results: SeriesResults, settings: Settings)
 def _few_pairs(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: SeriesResults, settings: Settings) -> None:
     """Tango's interval and the mid-p below twenty discordant pairs.
 
-    Of means of several outcomes an example, which differ by parts of 1, Tango's interval is wider than need be: outcomes
-    of 0 and 1 with these gains and losses would vary most. Its own test gives the p-value. Where policies are known of
-    different examples, Newcombe's interval where both have few events or nearly all examples are the same.
+    Of means of several outcomes an example, which differ by parts of 1, Tango's interval is wider than need be:
+    outcomes of 0 and 1 with these gains and losses would vary most. Its own test gives the p-value. Where policies are
+    known of different examples, Newcombe's interval where both have few events or nearly all examples are the same.
     """
     for m, metric in enumerate(sample.metrics):
         for number, reference in plan.compared(m) if metric.column.rate else ():
