@@ -106,16 +106,16 @@ def test_against_scipy(method):
 
 
 def test_bca_equals_its_formula_on_the_same_draws(random_run, factory, plain):
-    one = random_run(11, 130)  # enough errors and gold for the bootstrap of the F1s
+    one = random_run(11, 150)  # enough errors and gold for the bootstrap of the F1s
     settings = Settings(resamples=800, method="bca", level=0.9)
     names = ["a", "b", "c"]
     table = summarise(factory(one), names, labels=LABELS, baseline="b", settings=settings)
     for metric in ("accuracy", "macro_f1", "latency_s"):
         values = draws(factory(one), names, metric, labels=LABELS, settings=settings)
         pair = values[2] - values[1]
-        whole = [plain(one, p, range(130), 3)[metric] for p in (2, 1)]
+        whole = [plain(one, p, range(150), 3)[metric] for p in (2, 1)]
         theta = whole[0] - whole[1]
-        left = [[i for i in range(130) if i != out] for out in range(130)]
+        left = [[i for i in range(150) if i != out] for out in range(150)]
         jack = np.array([plain(one, 2, r, 3)[metric] - plain(one, 1, r, 3)[metric] for r in left])
         below = ((pair < theta - 1e-12).sum() + (pair <= theta + 1e-12).sum()) / (2 * len(pair))
         z0, deviation = special.ndtri(below), jack.mean() - jack

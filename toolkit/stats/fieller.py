@@ -21,7 +21,7 @@ DOUBLINGS, HALVINGS = 24, 44
 
 @dataclass(frozen=True, eq=False)
 class PairMoments:
-    """Means and central moments over n units of pairs (x, y); `xxy` is the mean of (x − mean)²·(y − mean), and so on."""
+    """Means and central moments over n units of pairs (x, y); `xxy`: the mean of (x − mean)²·(y − mean), etc."""
 
     units: int
     x: Floats
