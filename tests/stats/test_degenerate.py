@@ -36,9 +36,14 @@ def test_identical_policies_differ_by_nothing(random_run, made, factory, method)
     assert (table["difference"] == 0).all()
     assert (table["p_value"] == 1).all()
     assert table["identical"].all()
+    f1s = table["method"] == "delta"  # one more example could have told them apart
+    assert table.filter(f1s)["metric"].str.contains("f1").all()
+    assert f1s.sum() == 5
+    assert (table.filter(f1s)["low"] == -table.filter(f1s)["high"]).all()
+    assert (table.filter(f1s)["low"] < 0).all()
     rates = table["metric"] == "accuracy"
     for column in ("low", "high"):
-        assert (table.filter(~rates)[column] == 0).all()
+        assert (table.filter(~f1s & ~rates)[column] == 0).all()
     row = table.filter(rates).row(0, named=True)
     half = Z * Z / (row["n"] + Z * Z)
     assert (row["low"], row["high"]) == pytest.approx((-half, half))
@@ -80,7 +85,7 @@ def test_one_judged_example_among_many_has_no_interval(made, factory):
     result = summarise(factory(made({"correct": [correct], "traces": [np.arange(50)]})), ["a"], settings=QUICK)
     row = only(result.summary, metric="accuracy")
     assert (row["estimate"], row["low"], row["high"], row["n"], row["method"]) == (1.0, None, None, 1, None)
-    assert only(result.summary, metric="traces")["method"] == "percentile"
+    assert only(result.summary, metric="traces")["method"] == "studentised_few"
 
 
 @pytest.mark.parametrize("right", [0.0, 1.0])
@@ -167,15 +172,18 @@ def test_five_per_cent_dropped_is_the_limit():
 
 
 def test_a_note_names_the_reduction_that_has_no_interval(made, factory):
-    # The baseline verifies in 2 of 400 examples: 13 % of the resamples have none, and no reduction.
+    # The baseline verifies in 2 of 400 examples, 1.4 standard errors from none; 13 % of the resamples have none.
     base = np.r_[np.ones(2), np.zeros(398)]
     one = made({"correct": [np.tile([0, 1], 200)] * 2, "verifications": [np.full(400, 3.0), base]})
-    result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
-    assert only(result.comparisons, policy="a", metric="verifications")["method"] == "percentile"
-    assert only(result.comparisons, policy="a", metric="reduction:verifications")["method"] is None
-    note = next(note for note in result.notes if "5 %" in note.text)
-    assert note.text.startswith("no interval for some of `reduction:verifications`: ")
-    assert (note.code, note.metrics) == ("too_few_resamples", ("reduction:verifications",))
+    for method, code, own in (
+        ("percentile", "weak_denominator", "studentised_few"), ("bca", "too_few_resamples", "bca"),
+    ):  # fmt: skip
+        result = summarise(factory(one), ["a", "b"], baseline="b", settings=Settings(resamples=1000, method=method))
+        assert only(result.comparisons, policy="a", metric="verifications")["method"] == own
+        assert only(result.comparisons, policy="a", metric="reduction:verifications")["method"] is None
+        note = next(note for note in result.notes if note.code == code)
+        assert note.text.startswith("no interval for some of `reduction:verifications`: ")
+        assert note.metrics == ("reduction:verifications",)
 
 
 def test_events_among_the_counts_are_rates(made, factory):
@@ -188,7 +196,7 @@ def test_events_among_the_counts_are_rates(made, factory):
     result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
     methods = {(r["policy"], r["metric"]): r["method"] for r in result.summary.iter_rows(named=True)}
     assert methods["a", "truncated"] == methods["b", "truncated"] == methods["a", "finalizers"] == "wilson"
-    assert methods["a", "traces"] == methods["b", "finalizers"] == "percentile"
+    assert (methods["a", "traces"], methods["b", "finalizers"]) == ("studentised_few", "percentile")
     row = only(result.comparisons, policy="a", metric="truncated")
     assert np.array((row["low"], row["high"])) == pytest.approx(np.array(tango(3, 3, 400)))
     assert only(result.comparisons, policy="a", metric="reduction:truncated")["method"] != "tango"

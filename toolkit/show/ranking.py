@@ -20,7 +20,16 @@ from toolkit.notes import Note
 from toolkit.show.table_content import ShownInterval
 from toolkit.stats.order import cost_column, rank_key
 
-FEW_EVENTS = {"wilson", "newcombe", "tango"}  # methods of intervals that rest on few events or discordant pairs
+MARKED = {
+    "wilson": "fewer than ten examples of a kind: Wilson's interval",
+    "tango": "fewer than twenty examples on which the two differ: Tango's interval and McNemar's mid-p",
+    "newcombe": "few events, of policies that answer different examples: Newcombe's interval",
+    "jaccard_few": "fewer than ten examples of the class",
+    "delta": "few wrong answers, or few examples of a class: the delta method with one pseudo-error",
+    "studentised_few": "a mean of fewer than 500 examples, whose tail they may not have seen",
+    "fieller_few": "a quotient of means of fewer than 500 examples",
+}
+"""Method of an interval -> why it is marked; the manual says what such intervals cover."""
 
 OF_CLUSTERS = {"korn-graubard", "t"}
 
@@ -200,7 +209,7 @@ def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple
     marked = "method" in frame.columns
     return {
         tuple(row[key] for key in keys): ShownInterval(
-            row[value], row["low"], row["high"], "†" if marked and row["method"] in FEW_EVENTS else ""
+            row[value], row["low"], row["high"], "†" if marked and row["method"] in MARKED else ""
         )
         for row in frame.filter(pl.col(value).is_not_null()).iter_rows(named=True)
     }

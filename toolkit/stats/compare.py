@@ -13,9 +13,11 @@ from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.notes import Note
 from toolkit.stats.discordant import EXACT_PAIRS, exact_p
+from toolkit.stats.f1_errors import f1_intervals
 from toolkit.stats.kept import Floats
 from toolkit.stats.outcomes import Blocks, Store
 from toolkit.stats.pairs import Pairs, count_pairs, same_calls
+from toolkit.stats.quotients import quotients
 from toolkit.stats.replaced import replace_intervals
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample, read_sample
@@ -93,7 +95,11 @@ def summarise(
     results = SeriesResults.of(plan)
     pairs, same = count_pairs(sample, references), same_calls(sample, references)
     if sample.units.count > 1:
-        resample(sample.units, plan, settings, results)
+        moments = plan.moments(sample.units) if settings.method == "percentile" else None
+        resample(sample.units, plan, settings, results, moments)
+        if moments is not None:
+            quotients(sample.units, plan, moments, results, settings)
+        f1_intervals(sample, plan, results, settings)
         replace_intervals(sample, plan, pairs, results, settings)
     return Summary(
         _summary(sample, results),
