@@ -18,7 +18,7 @@ def only(frame, **where):
 
 def spread_of(values):
     moved = values - values.mean()
-    return (moved**2).mean(), (moved**3).mean()
+    return (moved**2).mean(), (np.clip(moved, 0, None) ** 3).mean(), (np.clip(moved, None, 0) ** 3).mean()
 
 
 def pair_moments(x, y):
@@ -28,14 +28,14 @@ def pair_moments(x, y):
 
 
 def test_studentised_limits_by_hand():
-    low, high = studentised_limits(np.ones(1), np.zeros(1), np.full(1, 2.0), Spread(np.full(1, 3.0), np.full(1, 6.0)))
+    spread = Spread(np.full(1, 3.0), np.full(1, 6.0), np.full(1, 7.5))  # of 0, 0, 0, 4
+    low, high = studentised_limits(np.ones(1), np.zeros(1), np.full(1, 2.0), spread)
     assert high[0] == pytest.approx(1 + np.sqrt(3 / 0.15))
-    assert low[0] == pytest.approx(1 - np.sqrt(3 / (3 + 2 * 1 - 1)))
+    assert low[0] == pytest.approx(1 - np.sqrt(3 / (3 + (6.75 - 1.5 * 0.75) / 3 - 1)))
 
 
-def variance_at(deviation, second, third):
-    slope = third / second
-    slope = 1.5 * slope if slope * deviation < 0 else slope
+def variance_at(deviation, second, upper, lower):
+    slope = (1.5 * upper + lower if deviation < 0 else upper + 1.5 * lower) / second
     return max(second + slope * deviation - deviation**2, 0.05 * second)
 
 
@@ -55,15 +55,16 @@ def test_means_and_differences_are_studentised(made, factory, size, clusters):
         (only(found.summary, policy="a", metric="latency_s"), drawn[0], units[0]),
         (only(found.comparisons, policy="a", metric="latency_s"), drawn[0] - drawn[1], units[0] - units[1]),
     ):
-        second, third = spread_of(each)
+        moments = spread_of(each)
+        second = moments[0]
         estimate, ends = each.mean(), []
         for level in (0.975, 0.025):
             deviation = np.quantile(values, level) - estimate
-            ends.append(estimate - deviation * np.sqrt(second / variance_at(deviation, second, third)))
+            ends.append(estimate - deviation * np.sqrt(second / variance_at(deviation, *moments)))
         assert row["method"] == few
         assert (row["low"], row["high"]) == pytest.approx(ends, rel=1e-9)
     # The p-value counts the resamples whose deviation, studentised, is at least the estimate, studentised.
-    t = [(v - estimate) / np.sqrt(variance_at(v - estimate, second, third)) for v in values]
+    t = [(v - estimate) / np.sqrt(variance_at(v - estimate, *moments)) for v in values]
     assert row["p_value"] == min(1, 2 * (1 + int((np.array(t) >= estimate / np.sqrt(second)).sum())) / 1000)
 
 
