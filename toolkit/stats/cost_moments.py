@@ -57,11 +57,8 @@ def cost_moments(
 ) -> CostMoments:
     """The moments of every mean of a cost. `valued`: (metrics, policies), which have a value."""
     shape = len(metrics), valued.shape[1]
-    out = CostMoments(
-        units.count,
-        *(np.full((1 + len(references), *shape), np.nan) for _ in range(3)),
-        np.full((len(references), *shape), np.nan),
-    )
+    second, third, absolute = (np.full((1 + len(references), *shape), np.nan) for _ in range(3))
+    out = CostMoments(units.count, second, third, absolute, np.full((len(references), *shape), np.nan))
     for m, metric in enumerate(metrics):
         if metric.of_cost and valued[m].any():
             _fill(units, scan, metric, m, np.flatnonzero(valued[m]), references, valued[m], out)
