@@ -1,7 +1,8 @@
 """From the result frames of a run to its policies in their order, with all that is said about each.
 
 `summary` (policy, metric, estimate, low, high, n, method?) and `comparisons` (policy, baseline, metric,
-difference, low, high, p_value, n, method?) are the frames that a replay saves; nothing else of it is needed.
+difference, low, high, p_value, n, method?, exact_p?, identical?) are the frames that a replay saves; nothing else of it
+is needed.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from toolkit.stats.order import cost_column, rank_key
 MARKED = {
     "wilson": "fewer than ten examples of a kind: Wilson's interval",
     "newcombe": "fewer than ten examples of a kind: Newcombe's interval",
+    "tango": "fewer than twenty examples on which the two differ: Tango's interval and McNemar's mid-p",
     "jaccard_few": "fewer than ten examples of the class",
     "delta": "few wrong answers, or few examples of a class: the delta method with one pseudo-error",
     "studentised_few": "a mean of fewer than 500 examples, whose tail they may not have seen",
     "fieller_few": "a quotient of means of fewer than 500 examples",
 }
 """Method of an interval -> why it is marked; the manual says what such intervals cover."""
+
+OF_CLUSTERS = {"korn-graubard", "t"}
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,11 @@ class RankedInput:
         """What is known of the metric that ranks."""
         return metric_column(self.metric, self.columns)
 
+    @property
+    def clustered(self) -> bool:
+        """Whether the intervals are over clusters of examples."""
+        return "method" in self.summary.columns and self.summary["method"].is_in(list(OF_CLUSTERS)).any()
+
     @cached_property
     def ranked(self) -> tuple[Ranked, ...]:
         """Every policy with all that is said about it, the best first."""
@@ -104,7 +113,8 @@ class Ranked:
     p_value: float | None = None
     on_front: bool | None = None
     leads: bool = False
-    ties: bool | None = None  # the interval of its difference to the leader contains 0
+    ties: bool | None = None  # its difference to the leader is not shown to be other than 0
+    same_as: frozenset[str] = frozenset()  # the baseline, the leader, where it makes their calls on every example
     not_worse: bool | None = None  # than the baseline by more than the margin
     chosen: bool = False  # the best of its sweep, on the rows that are reported
     baseline: bool = False
@@ -148,6 +158,7 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
             if not policy.diagnostic and math.isfinite(negative) and math.isfinite(paid)
         }
     )
+    exact, same = _of_pairs(results.comparisons, metric)
     chosen = _chosen(best_first, summary, metric)
     ranked, place = [], 0
     for policy in best_first:
@@ -166,7 +177,12 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
                 p_value=p_values.get((policy.name, results.baseline, metric)),
                 on_front=policy.name in front if counts and price is not None else None,
                 leads=policy.name == results.leader,
-                ties=_holds_zero(against.get((policy.name, results.leader, metric))),
+                ties=_ties(
+                    against.get((policy.name, results.leader, metric)),
+                    exact.get((policy.name, results.leader)),
+                    1 - results.level,
+                ),
+                same_as=same.get(policy.name, frozenset()),
                 not_worse=_not_worse(difference, results.margin, results.quality.cost),
                 chosen=policy.name in chosen,
                 baseline=policy.name == results.baseline,
@@ -214,10 +230,26 @@ def _chosen(
     return frozenset(first.values())
 
 
-def _holds_zero(difference: ShownInterval | None) -> bool | None:
+def _of_pairs(
+    comparisons: pl.DataFrame, metric: str
+) -> tuple[dict[tuple[str, str | None], float], dict[str, frozenset[str]]]:
+    """(policy, reference) -> exact p-value where few examples differ; policy -> references that make its calls."""
+    exact, same = dict[tuple[str, str | None], float](), dict[str, frozenset[str]]()
+    if not {"exact_p", "identical"} <= set(comparisons.columns):
+        return {}, {}
+    rows = comparisons.filter(metric=metric).select("policy", "baseline", "exact_p", "identical")
+    for policy, reference, p_value, identical in rows.iter_rows():
+        if p_value is not None:
+            exact[policy, reference] = p_value
+        if identical:
+            same[policy] = same.get(policy, frozenset()) | {reference}
+    return exact, same
+
+
+def _ties(difference: ShownInterval | None, exact: float | None, tail: float) -> bool | None:
     if difference is None or difference.low is None or difference.high is None:
         return None
-    return difference.low <= 0 <= difference.high
+    return difference.low <= 0 <= difference.high or (exact is not None and exact >= tail)
 
 
 def _not_worse(difference: ShownInterval | None, margin: float | None, falling: bool) -> bool | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolkit.columns import OutcomeColumn
@@ -14,6 +15,9 @@ from toolkit.show.table_content import ColumnNote, Number, NumberWithInterval, T
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+IDENTICAL = "identical"
+"""What stands in place of a comparison of policies that made the same calls on every example."""
 
 SIMULATED = "Simulated log: these numbers describe a model, not a system."
 
@@ -118,9 +122,9 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]
     parts += [_mean(column, results) for column in means if not column.cost]
     if results.margin is not None:
         tick = Tick("yes", "no")
-        parts.append((TableColumn("not worse", tick, "not_worse"), lambda r: r.not_worse))
+        parts.append((TableColumn("not worse", tick, "not_worse"), partial(_not_worse, baseline=results.baseline)))
     parts.append((TableColumn("Pareto", Tick(), "on_front", drop=3), lambda r: r.on_front))
-    parts.append((TableColumn("leader", Words(), "leader", drop=4), _standing))
+    parts.append((TableColumn("leader", Words(), "leader", drop=4), partial(_standing, leader=results.leader)))
     parts.append((TableColumn("remark", Words(), "remark", beneath=True), lambda r: r.remark))
     return parts
 
@@ -156,9 +160,15 @@ def _mean(column: OutcomeColumn, results: RankedInput) -> MadeColumn:
     return TableColumn(column.heading, form, metric, drop=drop), lambda row: row.means.get(metric)
 
 
-def _standing(row: Ranked) -> str | None:
+def _not_worse(row: Ranked, baseline: str | None) -> bool | str | None:
+    return IDENTICAL if baseline in row.same_as else row.not_worse
+
+
+def _standing(row: Ranked, leader: str | None) -> str | None:
     if row.leads:
         return "leads"
+    if leader in row.same_as:
+        return IDENTICAL
     if row.ties is None:
         return None
     return "ties" if row.ties else ""
@@ -178,15 +188,17 @@ def _explanations(
     results: RankedInput, ranked: Sequence[Ranked], columns: Sequence[TableColumn]
 ) -> Iterator[ColumnNote]:
     """What the table's own columns and marks mean, in order."""
+    how = f"{results.method}, {results.resamples:,} resamples paired by example, seed {results.seed}"
+    if results.clustered:
+        how = "exact limits of rates and Student's t, over clusters"
     yield ColumnNote(
-        f"{results.n:,} examples; means per example. In brackets {100 * results.level:g} % intervals: "
-        f"{results.method}, {results.resamples:,} resamples paired by example, seed {results.seed}."
+        f"{results.n:,} examples; means per example. In brackets {100 * results.level:g} % intervals: {how}."
     )
     share, falling = results.quality.share, results.quality.cost
     if results.baseline is not None:
         text = (
             f"{'Δ points' if share else 'Δ'}: difference to `{results.baseline}`{' in percentage points' * share}, on "
-            "the same examples; p is two-sided, from the same resamples."
+            f"the same examples; p is two-sided{'' if results.clustered else ', from the same resamples'}."
         )
         yield ColumnNote(text, ("difference", "p_value"))
     keys = {column.key for column in columns}
@@ -208,6 +220,10 @@ def _explanations(
             yield ColumnNote(f"{column.label}: {column.told}.", (str(column.metric),))
     if results.leader is not None:
         yield ColumnNote("leader: `ties` where the interval of the difference to the leader contains 0.", ("leader",))
+    references = {results.leader, results.baseline if results.margin is not None else results.leader}
+    if any(references & row.same_as for row in ranked):
+        text = "identical: the same traces, costs and answers on every example; other examples may tell them apart."
+        yield ColumnNote(text, ("leader", "not_worse"))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
         yield ColumnNote(f"†: {'; '.join(_marked(results))}.", (results.metric, "difference"))
 
