@@ -89,7 +89,7 @@ def _on_intervals(
 
 def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
     """Of values that have no interval, though resamples have values."""
-    if sample.units.count < 2:
+    if sample.units.count < 2 or not sample.independent:
         return
     bare = (results.method == 0) & np.isfinite(results.value) & ~(results.kept > 0)
     rare = [
@@ -98,7 +98,7 @@ def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
         if on and metric.column.computed == "labels"
     ]
     if rare:
-        few = f"fewer than {('no', 'one', 'two', 'three', 'four', 'five')[FEWEST_GOLD]} examples have the class as gold"
+        few = f"fewer than {('no', 'one', 'two', 'three', 'four', 'five')[FEWEST_GOLD]} examples have a class as gold"
         yield note("few_gold", f"no interval for {_named(rare)}: {few}", metrics=rare)
     divided = np.array([metric.over_mean is not None for metric in sample.metrics])
     bare[: SeriesKind.REDUCTION] &= divided[:, None]
