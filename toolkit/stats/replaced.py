@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
-from toolkit.stats.clusters import FEWEST_CLUSTERS, NOTHING, jackknife_variance, korn_graubard, student
+from toolkit.stats.clusters import FEW_CLUSTERS, FEWEST_CLUSTERS, NOTHING, jackknife_variance, korn_graubard, student
 from toolkit.stats.discordant import FEW_PAIRS, mid_p, score_p, tango
-from toolkit.stats.intervals import hybrid, wilson
+from toolkit.stats.intervals import clopper_pearson, hybrid, wilson
 from toolkit.stats.kept import Floats, Ints
+from toolkit.stats.metrics import Metric
 from toolkit.stats.pairs import Pairs
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
@@ -68,7 +70,10 @@ def _few_pairs(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: Ser
 
 
 def _clustered(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, settings: Settings) -> None:
-    """Korn and Graubard's limits for rates, Student's for all else; none where fewer than three clusters are known."""
+    """Korn and Graubard's limits for rates, Student's for most else; none where fewer than three clusters are known.
+
+    Of ten clusters or more means of costs stay studentised; quotients keep Fieller's limits, by Student's t as well.
+    """
     first, second = jackknife_moments(sample.units, plan, settings)
     units = sample.known_units()
     for m, metric in enumerate(sample.metrics):
@@ -89,19 +94,29 @@ def _clustered(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, se
                 )
                 results.put(slot, m, on, low, high, math.nan, "korn-graubard")
             else:
-                _student(sample, results, slot, m, on, variance, clusters, settings.level)
+                keeps = _keeps(metric, slot[0], clusters) & (settings.method == "percentile")
+                _student(sample, results, slot, m, on[~keeps], variance[~keeps], clusters[~keeps], settings.level)
             few = on[clusters < FEWEST_CLUSTERS]
             results.put(slot, m, few, math.nan, math.nan, math.nan, None)
             results.kept[(*slot, m, few)] = math.nan
+
+
+def _keeps(metric: Metric, kind: SeriesKind, clusters: Ints) -> NDArray[np.bool_]:
+    """Which of some series, of so many clusters each, are quotients with Fieller's limits, or studentised."""
+    if kind is SeriesKind.REDUCTION:
+        return np.full(len(clusters), metric.of_cost)
+    quotient = kind is SeriesKind.VALUE and metric.over_mean is not None
+    return (clusters >= FEW_CLUSTERS) & metric.long_tail | quotient
 
 
 def _student(
     sample: WholeSample, results: SeriesResults, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Ints,
     level: float,
 ) -> None:  # fmt: skip
-    """Student's limits of some policies; where the clusters do not differ, of rates Tango's with them as trials.
+    """Student's limits of some policies; where the clusters do not differ, of shares exact limits or, of differences,
+    Tango's with them as trials.
 
-    All else that does not differ keeps the bootstrap's limits, without width.
+    Costs that do not differ keep the bootstrap's limits, without width.
     """
     value = results.value[(*slot, m, on)]
     still = variance <= NOTHING * np.maximum(1.0, value**2)
@@ -111,7 +126,13 @@ def _student(
     bad = np.isnan(low)
     results.put(slot, m, on[~still], low, high, p_value, "t")
     results.put(slot, m, on[~still][bad], math.nan, math.nan, math.nan, None)
-    if still.any() and slot[0] is SeriesKind.DIFFERENCE and sample.is_rate(m):
-        trials, moved = clusters[still].astype(np.float64), np.clip(value[still], -1.0, 1.0)
-        low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), np.maximum(trials, 1), level)
-        results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
+    if not still.any() or not sample.metrics[m].column.share or slot[0] is SeriesKind.REDUCTION:
+        return
+    trials = np.maximum(clusters[still].astype(np.float64), 1)
+    if slot[0] is SeriesKind.VALUE:
+        limits = clopper_pearson(np.clip(value[still], 0.0, 1.0) * trials, trials, (1 - level) / 2)
+        results.put(slot, m, on[still], *limits, math.nan, "korn-graubard")
+        return
+    moved = np.clip(value[still], -1.0, 1.0)
+    low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
+    results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
