@@ -95,12 +95,12 @@ def summarise(
     results = SeriesResults.of(plan)
     pairs, same = count_pairs(sample, references), same_calls(sample, references)
     if sample.units.count > 1:
-        moments = plan.moments(sample.units) if settings.method == "percentile" else None
+        moments = plan.moments(sample.units) if sample.independent and settings.method == "percentile" else None
         resample(sample.units, plan, settings, results, moments)
+        replace_intervals(sample, plan, pairs, results, settings)
         if moments is not None:
             quotients(sample.units, plan, moments, results, settings)
         f1_intervals(sample, plan, results, settings)
-        replace_intervals(sample, plan, pairs, results, settings)
     return Summary(
         _summary(sample, results),
         _comparisons(sample, references, results, pairs, same),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.clusters import FEW_CLUSTERS, FEWEST_CLUSTERS, jackknife_variance, korn_graubard, student
+from toolkit.stats.clusters import FEWEST_CLUSTERS, jackknife_variance, korn_graubard, student
 from toolkit.stats.gate_steps import GateSteps, ratio
 from toolkit.stats.intervals import MIN_EVENTS, wilson
 from toolkit.stats.kept import Floats
@@ -25,7 +25,7 @@ def point_limits(
     """Limits of a metric at every point (P + 1,), from its percentile limits.
 
     Rates of independent examples get Wilson's where events are few, those of clusters Korn and Graubard's; costs are
-    studentised, and get Student's where clusters are few.
+    studentised, and those of clusters get Student's.
     """
     on, rate = steps.known(metric), steps.among.get(metric, (metric,))[0] in steps.rate
     top, of = steps.among.get(metric, (metric, None))
@@ -35,7 +35,7 @@ def point_limits(
     if rate:
         ends = _korn_graubard(steps, top, of, on, estimate, left, level)
     else:
-        ends = _studentised(steps, estimate, low, high, left, level)
+        ends = _cost(steps, estimate, low, high, left, level)
     enough = left.units >= (2 if steps.independent else FEWEST_CLUSTERS)
     return np.where(enough, ends[0], np.nan), np.where(enough, ends[1], np.nan)
 
@@ -86,16 +86,16 @@ class _LeftOut:
         examples = np.bincount(unit, minlength=len(units)).astype(np.float64)
         wholes = [steps.totals(name, on)[:, None] for name in names]
         whole: Floats = wholes[-1] if of is not None else np.full((shape[0], 1), examples.sum())
-        sums, known = np.zeros((4, shape[0])), np.zeros(shape[0])
+        sums, known = np.zeros((5, shape[0])), np.zeros(shape[0])
         for start in range(0, len(units), CHUNK):
             cut = slice(start, start + CHUNK)
             mine = [np.cumsum(g[:, cut].toarray(), axis=0) + k[cut] for g, k in zip(gained, kept, strict=True)]
             counted = mine[-1] if of is not None else np.broadcast_to(examples[cut], mine[0].shape)
             d = np.nan_to_num(ratio(wholes[0] - mine[0], whole - counted) - estimate[:, None])
             added = (mine[0] - estimate[:, None] * counted) * ratio(np.full(whole.shape, float(len(units))), whole)
-            sums += [d.sum(axis=1), (d**2).sum(axis=1), (added**2).sum(axis=1), (added**3).sum(axis=1)]
+            sums += [part.sum(axis=1) for part in (d, d**2, added**2, added**3, np.abs(added) ** 3)]
             known += (counted > 0).sum(axis=1)
-        return cls(sums[0], sums[1], Spread(sums[2] / len(units), sums[3] / len(units)), known)
+        return cls(sums[0], sums[1], Spread(*(sums[2:] / len(units))), known)
 
 
 def _korn_graubard(
@@ -110,8 +110,10 @@ def _korn_graubard(
     return ends
 
 
-def _studentised(steps: GateSteps, estimate: Floats, low: Floats, high: Floats, left: _LeftOut, level: float) -> Floats:
-    few = (left.units < FEW_CLUSTERS) & (not steps.independent)
-    by_t = student(estimate, jackknife_variance(left.first, left.second, left.units), left.units, level)[:2]
-    ends = np.where(few, by_t, studentised_limits(estimate, low, high, left.spread))
+def _cost(steps: GateSteps, estimate: Floats, low: Floats, high: Floats, left: _LeftOut, level: float) -> Floats:
+    if steps.independent:
+        ends = np.array(studentised_limits(estimate, low, high, left.spread))
+    else:
+        variance = jackknife_variance(left.first, left.second, left.units)
+        ends = np.array(student(estimate, variance, left.units, level)[:2])
     return np.where(left.spread.second > STILL * estimate**2, ends, (low, high))

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from toolkit.stats.clusters import FEW_CLUSTERS, FEWEST_CLUSTERS, NOTHING, jackknife_variance, korn_graubard, student
+from toolkit.stats.clusters import FEWEST_CLUSTERS, NOTHING, jackknife_variance, korn_graubard, student
 from toolkit.stats.discordant import FEW_PAIRS, mid_p, score_p, tango
 from toolkit.stats.intervals import clopper_pearson, hybrid, wilson
 from toolkit.stats.kept import Floats, Ints
-from toolkit.stats.metrics import Metric
 from toolkit.stats.pairs import Pairs
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
@@ -70,10 +68,7 @@ def _few_pairs(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: Ser
 
 
 def _clustered(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, settings: Settings) -> None:
-    """Korn and Graubard's limits for rates, Student's for most else; none where fewer than three clusters are known.
-
-    Of ten clusters or more means of costs stay studentised; quotients keep Fieller's limits, by Student's t as well.
-    """
+    """Korn and Graubard's limits for rates, Student's for all else; none where fewer than three clusters are known."""
     first, second = jackknife_moments(sample.units, plan, settings)
     units = sample.known_units()
     for m, metric in enumerate(sample.metrics):
@@ -94,19 +89,10 @@ def _clustered(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, se
                 )
                 results.put(slot, m, on, low, high, math.nan, "korn-graubard")
             else:
-                keeps = _keeps(metric, slot[0], clusters) & (settings.method == "percentile")
-                _student(sample, results, slot, m, on[~keeps], variance[~keeps], clusters[~keeps], settings.level)
+                _student(sample, results, slot, m, on, variance, clusters, settings.level)
             few = on[clusters < FEWEST_CLUSTERS]
             results.put(slot, m, few, math.nan, math.nan, math.nan, None)
             results.kept[(*slot, m, few)] = math.nan
-
-
-def _keeps(metric: Metric, kind: SeriesKind, clusters: Ints) -> NDArray[np.bool_]:
-    """Which of some series, of so many clusters each, are quotients with Fieller's limits, or studentised."""
-    if kind is SeriesKind.REDUCTION:
-        return np.full(len(clusters), metric.of_cost)
-    quotient = kind is SeriesKind.VALUE and metric.over_mean is not None
-    return (clusters >= FEW_CLUSTERS) & metric.long_tail | quotient
 
 
 def _student(
