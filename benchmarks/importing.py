@@ -3,8 +3,8 @@
 Run with `python benchmarks/importing.py`. Answers are a column. A bare scan and sink by polars of the same file runs
 beside the import, each in a process of its own: the script prints processor seconds and peak memory of both, and fails
 where the import takes more than three times the seconds, or 1.5 GB. Then answers are read out of the traces' texts by
-each way, which is told apart. Before all that, a file of 2,000 examples is imported in parts and at once: both logs must
-hold the same rows.
+each way, which is told apart. Before all that, a file of 2,000 examples is imported in parts and at once: both logs
+must hold the same rows.
 """
 
 from __future__ import annotations

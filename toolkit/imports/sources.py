@@ -158,7 +158,7 @@ def reading(address: str, ending: str) -> Iterator[None]:
         yield
     except RecursionError:
         raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: it nests too deeply") from None
-    except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError) as error:
         raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: {first_line(error)}") from None
 
 
