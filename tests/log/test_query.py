@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import resource
+import threading
 from pathlib import Path
 
 import fsspec
@@ -11,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.log.makers import examples, put, put_all, rounds, traces, whole
-from toolkit.log import LogError, open_log, query_log, write_log
+from toolkit.log import LogError, limited_memory, open_log, query_log, write_log
 from toolkit.log.read.places import Place
 from toolkit.log.read.query import views_of
 
@@ -82,6 +85,15 @@ def test_a_query_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="kind COPY"):
         query_log(open_log(folder), f"COPY traces TO '{tmp_path}/out.csv'")
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_no_thread_outlives_a_query(tmp_path: Path) -> None:
+    """Python ends a thread that is within DuckDB by force, and with it the whole process."""
+    log = open_log(put_all(tmp_path, {"examples": examples()}))
+    before = threading.active_count()
+    for _ in range(20):
+        query_log(log, "select question from examples")
+        assert threading.active_count() == before
 
 
 def test_a_value_that_would_be_lost_is_named(tmp_path: Path) -> None:
@@ -178,3 +190,12 @@ def test_only_the_tables_that_the_sql_names_are_fetched(tmp_path: Path, monkeypa
     assert {path.split("/")[-2] for path in fetched} == {"traces"}
     with pytest.raises(LogError, match="the SQL must name the view examples"):
         query_log(log, "SELECT count(*) FROM query_table('exam' || 'ples')")
+
+
+def test_a_querys_memory_is_limited_for_as_long_as_it_runs() -> None:
+    """DuckDB's own limit does not hold for lists that its functions make: `list(range(300000000))`."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with limited_memory():
+        soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+        assert 0 < soft <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
