@@ -1,11 +1,22 @@
 """Claims about many policies at once: critical values, steps, sets of ranks, p-values."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scipy.stats import norm, studentized_range
+from scipy.stats import binomtest, norm, studentized_range, t
 
 from toolkit.stats import Settings
-from toolkit.stats.simultaneous import JointEstimates, all_pairs, draws, possible_best, rank_sets, to_one
+from toolkit.stats.simultaneous import (
+    JointEstimates,
+    all_pairs,
+    bonferroni,
+    draws,
+    normal_size,
+    rank_sets,
+    screened,
+    to_one,
+)
 
 
 def _made(rows):
@@ -56,7 +67,7 @@ def test_a_difference_that_is_the_same_everywhere_is_told_once_there_are_enough_
 def test_sets_of_ranks_follow_from_the_pairs():
     rng = np.random.default_rng(1)
     rows = [rng.random(2_000) < rate for rate in (0.9, 0.6, 0.605, 0.3)]
-    low, high = rank_sets(all_pairs(_made(rows), Settings(resamples=1_000)), 4)
+    low, high = rank_sets(all_pairs(_made(rows), Settings(resamples=1_000)))
     assert list(zip(low, high, strict=True)) == [(1, 1), (2, 3), (2, 3), (4, 4)]
 
 
@@ -82,9 +93,37 @@ def test_p_values_decide_as_the_claims_do():
 
 def test_claims_do_not_depend_on_the_order_of_the_policies():
     rows = _equal(6, 200, seed=8)
-    there = rank_sets(all_pairs(_made(rows), Settings(resamples=500)), 6)
-    back = rank_sets(all_pairs(_made(rows[::-1]), Settings(resamples=500)), 6)
+    there = rank_sets(all_pairs(_made(rows), Settings(resamples=500)))
+    back = rank_sets(all_pairs(_made(rows[::-1]), Settings(resamples=500)))
     assert all((a == b[::-1]).all() for a, b in zip(there, back, strict=True))
+
+
+def _pairs(fixes, flips, units=500):
+    """Two policies of which one alone is right on `fixes` examples, the other on `flips`."""
+    one, other = np.zeros(units), np.zeros(units)
+    one[:fixes], other[fixes : fixes + flips] = 1, 1
+    return replace(_made([one, other]), trials=units)
+
+
+@pytest.mark.parametrize(("fixes", "flips"), [(5, 0), (6, 0), (9, 0), (7, 1), (8, 1), (3, 3), (0, 7)])
+def test_a_handful_of_examples_must_tell_apart_exactly(fixes, flips):
+    estimates = _pairs(fixes, flips)
+    exact = binomtest(fixes, fixes + flips).pvalue
+    assert estimates.exact(np.array([0]), np.array([1])) == pytest.approx(exact)
+    found = all_pairs(estimates, Settings(resamples=999))
+    assert found.p_value[0] >= exact
+    assert found.differs[0] == (exact <= 0.05)
+
+
+def test_ten_examples_and_more_need_no_exact_test():
+    assert _pairs(10, 0).exact(np.array([0]), np.array([1])) == 0
+    assert _made(_equal(2, 50)).exact(np.array([0]), np.array([1])) == 0  # no shares of the same examples
+
+
+@pytest.mark.parametrize("freedom", [4, 9, 29, 499])
+def test_few_units_count_as_students(freedom):
+    size = np.array([0.5, 1, 2, 3, 4])
+    assert normal_size(size, freedom) == pytest.approx(norm.isf(t.sf(size, freedom)), rel=0.01)
 
 
 def test_draws_have_the_covariance_asked_for():
@@ -95,6 +134,6 @@ def test_draws_have_the_covariance_asked_for():
 
 
 def test_beyond_all_pairs_the_hopeless_go():
-    value = np.array([0.9, 0.89, 0.5, 0.88])
-    kept = possible_best(value, 0, np.array([0, 0.01, 0.01, 0.01]), 500, Settings())
-    assert list(kept) == [0, 1, 3]
+    gap, error = np.array([0, 0.01, 0.4, 0.02]), np.array([0, 0.01, 0.01, 0.01])
+    assert [p < 0.05 for p in screened(gap, error, 500)] == [False, False, True, False]
+    assert [p < 0.05 for p in bonferroni(-gap, error, 500)] == [False, False, True, False]

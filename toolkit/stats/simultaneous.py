@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,17 +43,31 @@ NO_VARIANCE = 1e-13
 
 MOST_STEPS = 20
 
+EXACT_PAIRS = 10
+"""Below so many examples on which two policies differ the exact test must tell them apart too."""
+
+NORMAL = NormalDist()
+
+_SIGN_TEST = np.array(
+    [
+        [min(1.0, 2 * sum(math.comb(m, i) for i in range(fewer + 1)) / 2**m) for fewer in range(EXACT_PAIRS)]
+        for m in range(EXACT_PAIRS)
+    ]
+)  # two-sided p-values: of m examples, `fewer` on the side with fewer
+
 
 @dataclass(frozen=True, eq=False)
 class JointEstimates:
     """Estimates of K policies on the same units. Of each, more is better.
 
-    `value` (K,); `covariance` (K, K): cross-products of the influences of the units; `units`: how many there are.
+    `value` (K,); `covariance` (K, K): cross-products of the influences of the units; `units`: how many there are;
+    `trials`: where all values are shares of the same examples, each a unit with 0 or 1, how many these are.
     """
 
     value: Floats
     covariance: Floats
     units: int
+    trials: int | None = None
 
     @classmethod
     def of(cls, value: Floats, influence: Floats) -> JointEstimates:
@@ -64,20 +79,45 @@ class JointEstimates:
 
     def some(self, which: Ints) -> JointEstimates:
         """Some of the policies."""
-        return JointEstimates(self.value[which], self.covariance[np.ix_(which, which)], self.units)
+        return replace(self, value=self.value[which], covariance=self.covariance[np.ix_(which, which)])
 
     def errors(self, first: Ints, second: Ints) -> Floats:
         """Standard errors of the differences of pairs (pairs,), with the divisor units − 1; 0 where they are one.
 
         A difference that is the same on every unit has the error of a single draw of that size.
         """
+        difference = self.value[first] - self.value[second]
+        return error_of(difference, *self._variance(first, second), self.units)
+
+    def exact(self, first: Ints, second: Ints) -> Floats:
+        """McNemar's exact p-values (pairs,) of pairs that differ on fewer than ten of the `trials`; else 0.
+
+        Outcomes are 0 or 1, so the sums of squares are numbers of examples.
+        """
+        found = np.zeros(len(first))
+        if self.trials is None:
+            return found
+        more = np.rint((self.value[first] - self.value[second]) * self.trials)
+        spread, _ = self._variance(first, second)
+        differ = np.rint(spread * self.trials**2 + more**2 / self.trials)
+        few = differ < EXACT_PAIRS
+        fewer = (differ[few] - np.abs(more[few])) / 2
+        found[few] = _SIGN_TEST[np.clip(differ[few], 0, None).astype(int), np.clip(fewer, 0, None).astype(int)]
+        return found
+
+    def _variance(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
+        """Variances of the differences of pairs, and the sums of those of the two."""
         own = np.diag(self.covariance)
         both = own[first] + own[second]
-        variance = both - 2 * self.covariance[first, second]
-        differs = np.abs(self.value[first] - self.value[second])
-        constant = variance <= NO_VARIANCE * both
-        variance = np.where(constant, 0.0, variance * (self.units / max(self.units - 1, 1)))
-        return np.sqrt(np.where(constant & (differs > NO_VARIANCE**0.5), differs**2 / self.units, variance))
+        return both - 2 * self.covariance[first, second], both
+
+
+def error_of(difference: Floats, variance: Floats, both: Floats, units: int) -> Floats:
+    """Standard errors of differences, whose `variance` float addition left over where it is tiny beside `both`."""
+    constant = variance <= NO_VARIANCE * both
+    spread = np.where(constant, 0.0, variance * (units / max(units - 1, 1)))
+    differs = np.abs(difference) > NO_VARIANCE**0.5 * np.sqrt(both)
+    return np.sqrt(np.where(constant & differs, difference**2 / units, spread))
 
 
 def covariance_of(influences: Iterable[Floats]) -> Floats:
@@ -107,6 +147,7 @@ class PairClaims:
     critical: float
     differs: NDArray[np.bool_]
     p_value: Floats
+    policies: int
 
     @property
     def low(self) -> Floats:
@@ -120,17 +161,20 @@ class PairClaims:
 
     @cached_property
     def better(self) -> NDArray[np.bool_]:
-        """Whether one policy is told to be better than another (K, K), of all pairs."""
-        size = int(max(self.first.max(initial=-1), self.second.max(initial=-1))) + 1
-        found = np.zeros((size, size), bool)
+        """Whether one policy is told to be better than another (K, K)."""
+        found = np.zeros((self.policies, self.policies), bool)
         up, down = self.differs & (self.difference > 0), self.differs & (self.difference < 0)
         found[self.first[up], self.second[up]] = True
         found[self.second[down], self.first[down]] = True
         return found
 
-    def of(self, policy: int) -> Ints:
-        """The pairs that a policy is in."""
-        return np.flatnonzero((self.first == policy) | (self.second == policy))
+    def p_values(self, policy: int) -> Floats:
+        """Adjusted p-values (K,) of the pairs that a policy is in; 1 for itself."""
+        out = np.ones(self.policies)
+        for one, other in ((self.first, self.second), (self.second, self.first)):
+            mine = one == policy
+            out[other[mine]] = self.p_value[mine]
+        return out
 
 
 def all_pairs(estimates: JointEstimates, settings: Settings) -> PairClaims:
@@ -145,33 +189,33 @@ def to_one(estimates: JointEstimates, reference: int, settings: Settings) -> Pai
     return claims(estimates, others, np.full(len(others), reference), settings)
 
 
-def rank_sets(found: PairClaims, policies: int) -> tuple[Ints, Ints]:
+def rank_sets(found: PairClaims, copies: Ints | None = None) -> tuple[Ints, Ints]:
     """The ranks (K,), (K,) from and to which each policy may have, 1 the best; all sets hold at once.
 
-    From 1 + how many are told to be better, to K − how many are told to be worse.
+    From 1 + how many are told to be better, to how many are not told to be worse. `copies` (K,): how many policies each
+    stands for.
     """
-    better = np.zeros((policies, policies), bool)
-    better[: len(found.better), : len(found.better)] = found.better
-    return 1 + better.sum(axis=0), policies - better.sum(axis=1)
+    many = np.ones(found.policies, np.int64) if copies is None else copies
+    return 1 + many @ found.better, many.sum() - found.better @ many
 
 
 def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Settings) -> PairClaims:
     """Claims about the pairs of `first` and `second`. Identical pairs, whose error is 0, are never told apart.
 
     A few units say little about their own variance, so deviations are taken as Student's with units − 1 degrees of
-    freedom, and put on the scale of the normal distribution.
+    freedom, and put on the scale of the normal distribution. Where fewer than ten examples tell 0/1 outcomes apart,
+    McNemar's exact test must do so too.
     """
-    from scipy.special import ndtr, ndtri, stdtr, stdtrit
-
     freedom = max(estimates.units - 1, 1)
     difference = estimates.value[first] - estimates.value[second]
     error = estimates.errors(first, second)
     left = error > 0
     size = np.zeros(len(first))
     np.divide(np.abs(difference), error, out=size, where=left)
-    size = np.abs(ndtri(stdtr(freedom, -size)))
+    size = normal_size(size, freedom)
+    least = np.maximum(_both_tails(size), estimates.exact(first, second))
     differs, p_value = np.zeros(len(first), bool), np.ones(len(first))
-    alone = widest = float(ndtri((1 + settings.level) / 2))
+    alone = widest = NORMAL.inv_cdf((1 + settings.level) / 2)
     roots = _roots(estimates.covariance)
     for step in range(MOST_STEPS):
         if not left.any() or (step and size[left].max() < alone):
@@ -182,27 +226,47 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
         critical = max(float(largest[-place]), alone)
         widest = widest if step else critical
         exceeding = len(largest) - np.searchsorted(largest, size[left])
-        adjusted = np.maximum((1 + exceeding) / (len(largest) + 1), 2 * ndtr(-size[left]))
+        adjusted = np.maximum((1 + exceeding) / (len(largest) + 1), least[left])
         p_value[left] = np.maximum(adjusted, p_value[differs].max(initial=0.0))
-        found = np.flatnonzero(left)[size[left] > critical]
+        found = np.flatnonzero(left & (size > critical) & (least <= 1 - settings.level + 1e-9))
         differs[found], left[found] = True, False
         if not len(found):
             break
-    student = -float(stdtrit(freedom, ndtr(-widest)))
-    return PairClaims(first, second, difference, error, student, differs, p_value)
+    student = float(_student_size(np.array(widest), freedom))
+    return PairClaims(first, second, difference, error, student, differs, p_value, len(estimates.value))
 
 
-def possible_best(value: Floats, leader: int, error: Floats, units: int, settings: Settings) -> Ints:
-    """Of more policies than can be paired, those that a part of the error rate cannot tell from the best estimate.
+def screened(gap: Floats, error: Floats, units: int) -> Floats:
+    """p-values (K,) of "could be the best", of more policies than can be paired.
 
-    `error` (K,): of their differences to the leader. Bonferroni's bound for all ordered pairs (K policies, any of which
-    could have led), at `SCREENING` of the error rate.
+    `gap` (K,): by how much each is below the best estimate, `error` of these. Bonferroni's bound for all ordered pairs,
+    since any policy could have had the best estimate.
     """
-    from scipy.special import stdtrit
+    size = np.divide(gap, error, out=np.zeros(len(gap)), where=error > 0)
+    return np.minimum(1.0, _both_tails(normal_size(size, units - 1)) / 2 * len(gap) * (len(gap) - 1))
 
-    tail = SCREENING * (1 - settings.level) / (len(value) * (len(value) - 1))
-    critical = -float(stdtrit(max(units - 1, 1), tail))
-    return np.flatnonzero(value[leader] - value <= critical * error)
+
+def bonferroni(difference: Floats, error: Floats, units: int) -> Floats:
+    """Two-sided p-values (K,) of more differences to a policy named beforehand than can be taken together."""
+    size = np.divide(np.abs(difference), error, out=np.zeros(len(error)), where=error > 0)
+    return np.minimum(1.0, _both_tails(normal_size(size, units - 1)) * max(1, len(error) - 1))
+
+
+def normal_size(size: Floats, freedom: int) -> Floats:
+    """Absolute deviations of Student's distribution as normal ones of the same tail (Wallace 1959)."""
+    freedom = max(freedom, 1)
+    return np.asarray((8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(size**2 / freedom)))
+
+
+def _student_size(size: Floats, freedom: int) -> Floats:
+    """The reverse of `normal_size`."""
+    size = size * (8 * freedom + 3) / (8 * freedom + 1)
+    return np.asarray(np.sqrt(freedom * np.expm1(size**2 / freedom)))
+
+
+def _both_tails(size: Floats) -> Floats:
+    """Probability (pairs,) of a larger absolute deviation, normal."""
+    return np.array([math.erfc(one) for one in (size / math.sqrt(2)).tolist()])
 
 
 def draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:
