@@ -29,9 +29,15 @@ def test_identical_policies_differ_by_nothing(random_run, made, factory, method)
     table = summarise(factory(twice), ["a", "b"], labels=["x", "y", "z"], baseline="b", settings=settings).comparisons
     table = table.filter(policy="a", baseline="b")
     assert len(table) == 6 + 4 + 4  # quality; traces, tokens, seconds, euros; their reductions
-    for column in ("difference", "low", "high"):
-        assert (table[column] == 0).all()
+    assert (table["difference"] == 0).all()
     assert (table["p_value"] == 1).all()
+    f1s = table["method"] == "delta"  # one more example could have told them apart
+    assert table.filter(f1s)["metric"].str.contains("f1").all()
+    assert f1s.sum() == 5
+    assert (table.filter(f1s)["low"] == -table.filter(f1s)["high"]).all()
+    assert (table.filter(f1s)["low"] < 0).all()
+    for column in ("low", "high"):
+        assert (table.filter(~f1s)[column] == 0).all()
 
 
 def test_identical_policies_with_few_events_differ_by_nothing(made, factory):
@@ -69,7 +75,7 @@ def test_one_judged_example_among_many_has_no_interval(made, factory):
     result = summarise(factory(made({"correct": [correct], "traces": [np.arange(50)]})), ["a"], settings=QUICK)
     row = only(result.summary, metric="accuracy")
     assert (row["estimate"], row["low"], row["high"], row["n"], row["method"]) == (1.0, None, None, 1, None)
-    assert only(result.summary, metric="traces")["method"] == "percentile"
+    assert only(result.summary, metric="traces")["method"] == "studentised_few"
 
 
 @pytest.mark.parametrize("right", [0.0, 1.0])
@@ -155,15 +161,18 @@ def test_five_per_cent_dropped_is_the_limit():
 
 
 def test_a_note_names_the_reduction_that_has_no_interval(made, factory):
-    # The baseline verifies in 2 of 400 examples: 13 % of the resamples have none, and no reduction.
+    # The baseline verifies in 2 of 400 examples, 1.4 standard errors from none; 13 % of the resamples have none.
     base = np.r_[np.ones(2), np.zeros(398)]
     one = made({"correct": [np.tile([0, 1], 200)] * 2, "verifications": [np.full(400, 3.0), base]})
-    result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
-    assert only(result.comparisons, policy="a", metric="verifications")["method"] == "percentile"
-    assert only(result.comparisons, policy="a", metric="reduction:verifications")["method"] is None
-    note = next(note for note in result.notes if "5 %" in note.text)
-    assert note.text.startswith("no interval for some of `reduction:verifications`: ")
-    assert (note.code, note.metrics) == ("too_few_resamples", ("reduction:verifications",))
+    for method, code, own in (
+        ("percentile", "weak_denominator", "studentised_few"), ("bca", "too_few_resamples", "bca"),
+    ):  # fmt: skip
+        result = summarise(factory(one), ["a", "b"], baseline="b", settings=Settings(resamples=1000, method=method))
+        assert only(result.comparisons, policy="a", metric="verifications")["method"] == own
+        assert only(result.comparisons, policy="a", metric="reduction:verifications")["method"] is None
+        note = next(note for note in result.notes if note.code == code)
+        assert note.text.startswith("no interval for some of `reduction:verifications`: ")
+        assert note.metrics == ("reduction:verifications",)
 
 
 def test_events_among_the_counts_are_rates(made, factory):
@@ -176,7 +185,7 @@ def test_events_among_the_counts_are_rates(made, factory):
     result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
     methods = {(r["policy"], r["metric"]): r["method"] for r in result.summary.iter_rows(named=True)}
     assert methods["a", "truncated"] == methods["b", "truncated"] == methods["a", "finalizers"] == "wilson"
-    assert methods["a", "traces"] == methods["b", "finalizers"] == "percentile"
+    assert (methods["a", "traces"], methods["b", "finalizers"]) == ("studentised_few", "percentile")
     row = only(result.comparisons, policy="a", metric="truncated")
     assert (row["low"], row["high"]) == pytest.approx(newcombe(0, 3, 3, 394))
     assert only(result.comparisons, policy="a", metric="reduction:truncated")["method"] != "newcombe"

@@ -21,7 +21,15 @@ from toolkit.show.table_content import ShownInterval
 from toolkit.stats.order import cost_column, rank_key
 from toolkit.stats.ranks import NO_RANKS
 
-FEW_EVENTS = {"wilson", "newcombe"}  # methods of intervals over columns with fewer than ten events of a kind
+MARKED = {
+    "wilson": "fewer than ten examples of a kind: Wilson's interval",
+    "newcombe": "fewer than ten examples of a kind: Newcombe's interval",
+    "jaccard_few": "fewer than ten examples of the class",
+    "delta": "few wrong answers, or few examples of a class: the delta method with one pseudo-error",
+    "studentised_few": "a mean of fewer than 500 examples, whose tail they may not have seen",
+    "fieller_few": "a quotient of means of fewer than 500 examples",
+}
+"""Method of an interval -> why it is marked; the manual says what such intervals cover."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +206,7 @@ def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple
     marked = "method" in frame.columns
     return {
         tuple(row[key] for key in keys): ShownInterval(
-            row[value], row["low"], row["high"], "†" if marked and row["method"] in FEW_EVENTS else ""
+            row[value], row["low"], row["high"], "†" if marked and row["method"] in MARKED else ""
         )
         for row in frame.filter(pl.col(value).is_not_null()).iter_rows(named=True)
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.columns import OutcomeColumn
 from toolkit.notes import Severity
 from toolkit.show.figure import FrontierPoint, frontier
-from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, rank
+from toolkit.show.ranking import MARKED, PolicyRow, Ranked, RankedInput, rank
 from toolkit.show.table import Table
 from toolkit.show.table_content import (
     ColumnNote,
@@ -240,5 +240,11 @@ def _explanations(
         text += "; from its lower limit to the plain upper one."
         yield ColumnNote(text, ("corrected",))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
-        text = "†: fewer than ten examples of a kind, so Wilson's or Newcombe's interval."
-        yield ColumnNote(text, (results.metric, "difference"))
+        yield ColumnNote(f"†: {'; '.join(_marked(results))}.", (results.metric, "difference"))
+
+
+def _marked(results: RankedInput) -> list[str]:
+    """Why intervals of the metric that ranks are marked."""
+    pairs = results.comparisons.filter(metric=results.metric, baseline=results.baseline or "")
+    found = {*results.summary.filter(metric=results.metric)["method"], *pairs["method"]}
+    return [why for method, why in MARKED.items() if method in found]

@@ -12,9 +12,11 @@ import polars as pl
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.notes import Note
+from toolkit.stats.f1_errors import f1_intervals
 from toolkit.stats.intervals import newcombe, wilson
 from toolkit.stats.kept import Floats
 from toolkit.stats.outcomes import Blocks, Store
+from toolkit.stats.quotients import quotients
 from toolkit.stats.ranks import NO_RANKS, Ranking, ranks_of
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample, read_sample
@@ -96,7 +98,11 @@ def summarise(
     plan = sample.plan(references)
     results = SeriesResults.of(plan)
     if sample.units.count > 1:
-        resample(sample.units, plan, settings, results)
+        moments = plan.moments(sample.units) if settings.method == "percentile" else None
+        resample(sample.units, plan, settings, results, moments)
+        if moments is not None:
+            quotients(sample.units, plan, moments, results, settings)
+        f1_intervals(sample, plan, results, settings)
         _score_intervals(sample, plan, results, settings)
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:

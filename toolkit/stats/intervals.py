@@ -64,14 +64,14 @@ class ResampledValues:
         # Equal neighbours are returned as they are: a sum of weights could miss them by one rounding.
         return np.where(low == high, low, low + (high - low) * weight)
 
-    def p_values(self) -> Floats:
+    def p_values(self, null: Floats | float = 0.0) -> Floats:
         """Two-sided p-values of "no difference", (S,): 2·(1 + c)/(B + 1), at most 1.
 
-        c: the smaller of the numbers of values <= 0 and >= 0, B: resamples with a value.
+        c: the smaller of the numbers of values <= `null` and >= `null`, B: resamples with a value.
         """
-        zero = np.full(len(self.draws), ZERO)
-        not_above = self.below(zero)
-        not_below = self.kept - self.below(-zero, "right")
+        at = np.zeros(len(self.draws)) + null
+        not_above = self.below(at + ZERO)
+        not_below = self.kept - self.below(at - ZERO, "right")
         return np.minimum(1.0, 2 * (1 + np.minimum(not_above, not_below)) / (self.kept + 1))
 
     def percentile(self, level: float) -> tuple[Floats, Floats]:

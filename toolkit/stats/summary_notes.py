@@ -8,6 +8,7 @@ import numpy as np
 
 from toolkit.errors import listed
 from toolkit.notes import Note, note
+from toolkit.stats.f1_intervals import FEWEST_GOLD
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
 from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesResults
@@ -85,6 +86,7 @@ def _on_seconds(sample: WholeSample) -> Iterator[Note]:
 def _on_intervals(
     sample: WholeSample, results: SeriesResults, references: Sequence[int], settings: Settings
 ) -> Iterator[Note]:
+    yield from _on_withheld(sample, results)
     dropped = (results.method == 0) & (results.kept > 0)
     if dropped.any():
         metrics = _metrics(sample, dropped)
@@ -96,6 +98,27 @@ def _on_intervals(
     if settings.method == "bca" and fallen.any():
         text = f"BCa is undefined for {int(fallen.sum())} intervals: percentile limits there"
         yield note("bca_undefined", text, metrics=_metrics(sample, fallen))
+
+
+def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
+    """Of values that have no interval, though resamples have values."""
+    if sample.units.count < 2:
+        return
+    bare = (results.method == 0) & np.isfinite(results.value) & ~(results.kept > 0)
+    rare = [
+        metric.name
+        for metric, on in zip(sample.metrics, bare[SeriesKind.VALUE, 0].any(axis=1), strict=True)
+        if on and metric.column.computed == "labels"
+    ]
+    if rare:
+        few = f"fewer than {('no', 'one', 'two', 'three', 'four', 'five')[FEWEST_GOLD]} examples have the class as gold"
+        yield note("few_gold", f"no interval for {_named(rare)}: {few}", metrics=rare)
+    divided = np.array([metric.over_mean is not None for metric in sample.metrics])
+    bare[: SeriesKind.REDUCTION] &= divided[:, None]
+    if bare.any():
+        metrics = _metrics(sample, bare)
+        why = "what is divided by is not significantly different from 0"
+        yield note("weak_denominator", f"no interval for some of {_named(metrics)}: {why}", metrics=metrics)
 
 
 def _metrics(sample: WholeSample, series: np.ndarray) -> list[str]:
