@@ -53,9 +53,10 @@ def test_many_discordant_pairs_by_hand() -> None:
 
 
 def test_fixes_and_flips_against_plain_loops() -> None:
-    """Means over several rows, and nulls, too."""
+    """Zeros and ones, means over several rows, and nulls."""
     rng = np.random.default_rng(2)
     correct = rng.integers(0, 3, (5, 60)) / 2
+    correct[:3] = correct[:3] > 0.5
     correct[rng.random((5, 60)) < 0.1] = np.nan
     pairs = list(itertools.combinations(range(5), 2))
     fixes, flips = fixes_and_flips(store_of(correct), *np.array(pairs).T)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.stats.bootstrap import product_threads
 from toolkit.stats.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
 from toolkit.stats.influence import Series, influences
 from toolkit.stats.kept import Floats, Ints
@@ -121,18 +121,21 @@ def fixes_and_flips(store: Store, first: Ints, second: Ints, key: str = "correct
     """Examples (pairs,), (pairs,) on which the first of two policies has more in a column, and less; NaN without it."""
     if key not in store.keys:
         return np.full(len(first), np.nan), np.full(len(first), np.nan)
-    fixes, flips = np.zeros(len(first)), np.zeros(len(first))
+    found = np.zeros((2, len(first)))
     policies = np.unique(np.concatenate([first, second]))
     one, other = np.searchsorted(policies, first), np.searchsorted(policies, second)
-    for rows in _columns(store, key, policies):
-        for policy in np.unique(one):
-            mine = np.flatnonzero(one == policy)
-            fixes[mine] += np.count_nonzero(rows[policy] > rows[other[mine]], axis=1)
-            flips[mine] += np.count_nonzero(rows[policy] < rows[other[mine]], axis=1)
-    return fixes, flips
-
-
-def _columns(store: Store, key: str, policies: Ints) -> Iterator[NDArray[np.float32]]:
-    """A column of some policies, chunk after chunk; equal means of several rows stay equal."""
     for chunk in store.chunks:
-        yield chunk.values(key, policies).astype(np.float32)
+        rows = chunk.values(key, policies).astype(np.float32)  # equal means of several rows stay equal
+        known = ~np.isnan(rows)
+        plain = ((rows == 0) | (rows == 1) | ~known).all(axis=1)
+        products = plain[one] & plain[other]
+        right = np.where(plain[:, None] & known, rows, 0.0)
+        with product_threads():
+            alone = right @ (known - right).T  # of two policies, the first is right and the second known and wrong
+        found[0, products] += alone[one[products], other[products]]
+        found[1, products] += alone[other[products], one[products]]
+        for policy in np.unique(one[~products]):
+            mine = np.flatnonzero(~products & (one == policy))
+            found[0, mine] += np.count_nonzero(rows[policy] > rows[other[mine]], axis=1)
+            found[1, mine] += np.count_nonzero(rows[policy] < rows[other[mine]], axis=1)
+    return found[0], found[1]
