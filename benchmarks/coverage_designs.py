@@ -228,3 +228,13 @@ LOSSES: tuple[Design, ...] = (
     pairs(0.01, 0.02, "2 % broken, 1 % fixed", margin=0.01),
     pairs(0.05, 0.06, "6 % broken, 5 % fixed", margin=0.01),
 )
+
+
+def main() -> None:
+    """Every design on a line."""
+    for design in (*DESIGNS, *LOSSES):
+        print(f"{design.metric}{', difference' * design.paired}: {design.what}; in truth {design.truth:.4g}")
+
+
+if __name__ == "__main__":
+    main()

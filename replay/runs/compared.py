@@ -21,6 +21,7 @@ from toolkit.show import (
     Words,
     table_of,
 )
+from toolkit.show.ranking import MARKED
 
 FIX, FLIP, OTHER = "fix", "flip", "other answer"
 PAIRS = {
@@ -30,8 +31,12 @@ PAIRS = {
 }  # fmt: skip
 METRICS = ("metric", "first", "second", "difference", "low", "high", "p_value", "n", "method")
 EXAMPLES = ("example_id", "change", "gold", "answer_first", "answer_second", "correct_first", "correct_second")
-MARKED = ("tango", "newcombe")
-FEW = "†: fewer than twenty examples on which the two differ, so Tango's interval."
+FEW = {
+    "tango": "†: fewer than twenty examples on which the two differ, so Tango's interval at the shared level.",
+    "max-t_few": "†: means of fewer than 500 examples, whose tail they may not have seen.",
+}
+"""Methods of the limits of all pairs that are marked."""
+IDENTICAL = "Identical: the same traces, costs and answers on every example; other examples may tell them apart."
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +47,8 @@ class Compared:
     flips: examples on which only the first, only the second is right. Of two that are named (`names`) it has their row
     alone (none where limits for all pairs are not known), and there are `metrics`: every metric of both, with limits
     for this pair by itself, and `examples`: those on which the two differ. `n`: examples compared; `left_out`: those
-    that only one of two results has; `diagnostics`: whether policies that see gold are in no pair.
+    that only one of two results has; `diagnostics`: whether policies that see gold are in no pair; `identical`: whether
+    two that are named made the same calls on every example.
     """
 
     title: str
@@ -52,6 +58,7 @@ class Compared:
     compared: int
     metrics: pl.DataFrame | None
     examples: pl.DataFrame | None
+    identical: bool
     n: int
     left_out: int
     diagnostics: bool
@@ -100,7 +107,7 @@ class Compared:
             "first", "second", "difference", "low", "high", "method", "p_value", "differs", "fixes", "flips"
         )
         made = [
-            (one, other, ShownInterval(float(change), low, high, "†" * (method in MARKED)), *rest)
+            (one, other, ShownInterval(float(change), low, high, "†" * (method in FEW)), *rest)
             for one, other, change, low, high, method, *rest in rows.iter_rows()
         ]
         below = [
@@ -110,7 +117,9 @@ class Compared:
                        ("p_adjusted",)),
             ColumnNote("fixes, flips: examples on which only the first, only the second is right.", ("fixes", "flips")),
         ]  # fmt: skip
-        below += [FEW] if any(row[2].mark for row in made) else []
+        below += [why for method, why in FEW.items() if method in set(rows["method"])]
+        if rows["low"].null_count():
+            below.append("No interval: fewer than three clusters, or of an F1 fewer than thirty fixes and flips.")
         below += ["Policies that see gold are in no pair."] if self.diagnostics else []
         title = f"Pairs of policies on {self.title}, by {column.label}"
         return Table(title, columns, tuple(made), above=self._above(), below=tuple(below), marks=self._marks())
@@ -139,7 +148,8 @@ class Compared:
             f"{self.n:,} examples. Δ: {first} minus {second}, with {100 * self.level:g} % intervals for this pair "
             "alone, as if it had been named before the data were seen.",
             *self._among(),
-            *([FEW] if "tango" in marks else []),
+            *([f"†: {'; '.join(why for method, why in MARKED.items() if method in marks)}."] if marks else []),
+            *([IDENTICAL] if self.identical else []),
             *(str(one) for one in self.notes if one.severity is Severity.NOTE and not one.metrics),
         ]
         title = f"{first} against {second} on {self.title}"

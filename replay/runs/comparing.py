@@ -141,10 +141,10 @@ def _compared(
         )  # fmt: skip
         pairs = _pairs(whole, sample, family, names, named, turned=len(sides) == 1)
     told: tuple[str, ...] = ()
-    made = None
+    made = examples = None
     if named is not None:
         told = _told_from_each_other(names[named[0]], names[named[1]])
-        made = _alone(whole, found, named, told)
+        made, examples = _alone(whole, found, named, told), _examples(whole, sides, named)
     return Compared(
         title=" and ".join(dict.fromkeys(side.found.log_name for side in sides)),
         names=told,
@@ -152,7 +152,11 @@ def _compared(
         pairs=pairs,
         compared=0 if family is None else len(family[0]),
         metrics=None if made is None else _metrics(made, told),
-        examples=None if named is None else _examples(whole, sides, named),
+        examples=examples,
+        identical=made is not None
+        and examples is not None
+        and examples.is_empty()
+        and bool(made.comparisons["identical"].any()),
         n=len(whole.ids),
         left_out=sum(len(side.found.examples) - len(whole.ids) for side in sides),
         diagnostics=any(len(side.real) < len(side.names) for side in sides),

@@ -98,6 +98,8 @@ def test_a_metric_that_costs(result: Result) -> None:
     pairs = result.compare(metric="total_tokens").pairs
     assert (pairs["difference"] <= 0).all()
     assert pairs["metric"].unique().to_list() == ["total_tokens"]
+    assert set(pairs["method"]) == {"max-t_few"}
+    assert "means of fewer than 500 examples" in result.compare(metric="total_tokens").table().markdown()
     assert result.compare(metric="macro_f1").pairs["difference"].null_count() == 0
     with pytest.raises(ThinkbackError, match="policies cannot be compared by `acuracy`: did you mean `accuracy`"):
         result.compare(metric="acuracy")
@@ -182,6 +184,7 @@ def test_one_policy_in_two_results(result: Result, part: Result) -> None:
     assert made.metrics["difference"].to_list() == [0.0] * made.metrics.height
     assert made.examples is not None
     assert made.examples.is_empty()
+    assert made.identical
     shown = made.table().markdown()
     assert "best (first)" in shown
     assert "40 examples that only one of the results has are left out." in shown
@@ -236,6 +239,7 @@ def test_tables(result: Result) -> None:
     assert made._repr_html_().startswith("<div>")
     assert made.examples_table() is None
     two = result.compare("first", "best")
+    assert not two.identical
     shown = two.table().markdown()
     assert "| metric | first | best | Δ | p | n |" in shown
     assert "Among all 10 pairs at once: accuracy % " in shown

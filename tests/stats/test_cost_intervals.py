@@ -7,6 +7,7 @@ from scipy import stats
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.stats import Settings, draws, paired_reduction, summarise
 from toolkit.stats.fieller import PairMoments, fieller_limits
+from toolkit.stats.sample import read_sample
 from toolkit.stats.studentised import Spread, studentised_limits
 
 SETTINGS = Settings(resamples=999)
@@ -18,7 +19,7 @@ def only(frame, **where):
 
 def spread_of(values):
     moved = values - values.mean()
-    return (moved**2).mean(), (moved**3).mean()
+    return (moved**2).mean(), (np.clip(moved, 0, None) ** 3).mean(), (np.clip(moved, None, 0) ** 3).mean()
 
 
 def pair_moments(x, y):
@@ -28,42 +29,39 @@ def pair_moments(x, y):
 
 
 def test_studentised_limits_by_hand():
-    low, high = studentised_limits(np.ones(1), np.zeros(1), np.full(1, 2.0), Spread(np.full(1, 3.0), np.full(1, 6.0)))
+    spread = Spread(np.full(1, 3.0), np.full(1, 6.0), np.full(1, 7.5))  # of 0, 0, 0, 4
+    low, high = studentised_limits(np.ones(1), np.zeros(1), np.full(1, 2.0), spread)
     assert high[0] == pytest.approx(1 + np.sqrt(3 / 0.15))
-    assert low[0] == pytest.approx(1 - np.sqrt(3 / (3 + 2 * 1 - 1)))
+    assert low[0] == pytest.approx(1 - np.sqrt(3 / (3 + (6.75 - 1.5 * 0.75) / 3 - 1)))
 
 
-def variance_at(deviation, second, third):
-    slope = third / second
-    slope = 1.5 * slope if slope * deviation < 0 else slope
+def variance_at(deviation, second, upper, lower):
+    slope = (1.5 * upper + lower if deviation < 0 else upper + 1.5 * lower) / second
     return max(second + slope * deviation - deviation**2, 0.05 * second)
 
 
 @pytest.mark.parametrize("size", [60, 600])
-@pytest.mark.parametrize("clusters", [False, True])
-def test_means_and_differences_are_studentised(made, factory, size, clusters):
+def test_means_and_differences_are_studentised(made, factory, size):
     rng = np.random.default_rng(3)
     seconds = rng.lognormal(0, 1, (2, size)) * [[1.4], [1.0]]
-    unit = np.arange(size) // 2 if clusters else np.arange(size)
-    one = made({"latency_s": seconds}, unit)
+    one = made({"latency_s": seconds})
     found = summarise(factory(one), ["a", "b"], baseline="b", settings=SETTINGS)
     drawn = draws(factory(one), ["a", "b"], "latency_s", settings=SETTINGS)
-    added = np.stack([np.bincount(unit, weights=row) for row in seconds])
-    units = added * len(added[0]) / size
-    few = "studentised" + "_few" * (len(added[0]) < 500)
+    few = "studentised" + "_few" * (size < 500)
     for row, values, each in (
-        (only(found.summary, policy="a", metric="latency_s"), drawn[0], units[0]),
-        (only(found.comparisons, policy="a", metric="latency_s"), drawn[0] - drawn[1], units[0] - units[1]),
+        (only(found.summary, policy="a", metric="latency_s"), drawn[0], seconds[0]),
+        (only(found.comparisons, policy="a", metric="latency_s"), drawn[0] - drawn[1], seconds[0] - seconds[1]),
     ):
-        second, third = spread_of(each)
+        moments = spread_of(each)
+        second = moments[0]
         estimate, ends = each.mean(), []
         for level in (0.975, 0.025):
             deviation = np.quantile(values, level) - estimate
-            ends.append(estimate - deviation * np.sqrt(second / variance_at(deviation, second, third)))
+            ends.append(estimate - deviation * np.sqrt(second / variance_at(deviation, *moments)))
         assert row["method"] == few
         assert (row["low"], row["high"]) == pytest.approx(ends, rel=1e-9)
     # The p-value counts the resamples whose deviation, studentised, is at least the estimate, studentised.
-    t = [(v - estimate) / np.sqrt(variance_at(v - estimate, second, third)) for v in values]
+    t = [(v - estimate) / np.sqrt(variance_at(v - estimate, *moments)) for v in values]
     assert row["p_value"] == min(1, 2 * (1 + int((np.array(t) >= estimate / np.sqrt(second)).sum())) / 1000)
 
 
@@ -113,14 +111,11 @@ def test_skewness_only_widens_fieller():
         assert low[0] < x.mean() / y.mean() < high[0]
 
 
-@pytest.mark.parametrize("unit", [None, np.arange(80) // 2])
-def test_a_reduction_is_fiellers_and_has_the_p_value_of_the_difference(made, factory, unit):
+def test_a_reduction_is_fiellers_and_has_the_p_value_of_the_difference(made, factory):
     rng = np.random.default_rng(5)
     one, two = rng.lognormal(0, 1, 80), rng.lognormal(0.3, 1, 80)
-    unit = np.arange(80) if unit is None else unit
-    added = [np.bincount(unit, weights=values) for values in (one, two)]
-    low, high = fieller_limits(pair_moments(*added), 0.95)
-    found = summarise(factory(made({"latency_s": [one, two]}, unit)), ["a", "b"], baseline="b", settings=SETTINGS)
+    low, high = fieller_limits(pair_moments(one, two), 0.95)
+    found = summarise(factory(made({"latency_s": [one, two]})), ["a", "b"], baseline="b", settings=SETTINGS)
     row = only(found.comparisons, policy="a", metric="reduction:latency_s")
     assert (row["low"], row["high"], row["method"]) == (
         pytest.approx(1 - high[0]),
@@ -128,7 +123,7 @@ def test_a_reduction_is_fiellers_and_has_the_p_value_of_the_difference(made, fac
         "fieller_few",
     )
     assert row["p_value"] == only(found.comparisons, policy="a", metric="latency_s")["p_value"]
-    got = paired_reduction(one, two, "latency_s", cluster=unit, settings=SETTINGS)
+    got = paired_reduction(one, two, "latency_s", settings=SETTINGS)
     assert (got.low, got.high) == (pytest.approx(row["low"]), pytest.approx(row["high"]))
 
 
@@ -143,3 +138,19 @@ def test_a_cost_by_right_answer_is_fiellers(made, factory):
     assert (row["low"], row["high"]) == pytest.approx(tuple(np.concatenate(limits)))
     assert row["method"] == "fieller"
     assert only(found.summary, policy="b", metric="tokens_per_right")["estimate"] is None  # nothing is right
+
+
+def test_moments_of_clusters_are_those_of_their_sums(made, factory):
+    rng = np.random.default_rng(9)
+    costs, unit = rng.lognormal(0, 1, (2, 90)), np.sort(rng.integers(0, 30, 90))
+    one = made({"latency_s": costs}, np.unique(unit, return_inverse=True)[1])
+    sample = read_sample(factory(one), ["a", "b"], None, SETTINGS, COLUMNS, "accuracy")
+    number = [metric.name for metric in sample.metrics].index("latency_s")
+    found = sample.plan([1]).moments(sample.units)
+    weight = np.bincount(one.unit)
+    moved = [np.bincount(one.unit, weights=row) - row.mean() * weight for row in costs]
+    moved = [part / weight.mean() for part in (*moved, moved[0] - moved[1])]
+    for place, part in ((0, moved[0]), (1, moved[2])):
+        got = [getattr(found, name)[place, number, 0] for name in ("second", "third", "absolute")]
+        assert got == pytest.approx([(part**2).mean(), (part**3).mean(), (np.abs(part) ** 3).mean()])
+    assert found.mixed[0, number, 0] == pytest.approx((moved[0] ** 2 * moved[1]).mean())

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from toolkit.columns import OutcomeColumn
+from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.discordant import exact_p, tango
 from toolkit.stats.outcomes import Store
@@ -118,6 +118,30 @@ def test_clusters() -> None:
     assert two.difference[0] == pytest.approx((base - other).mean())
 
 
+def test_f1s_that_few_examples_tell_apart_have_no_limits_here() -> None:
+    rng = np.random.default_rng(8)
+    gold = rng.integers(0, 2, 300)
+    ids = np.array([f"e{i:05}" for i in range(300)], object)
+
+    def macro_f1(wrong: int) -> PairDifferences:
+        answers = np.stack([gold, gold])
+        answers[0, :wrong], answers[1, 100 : 100 + wrong] = 1 - gold[:wrong], 1 - gold[100 : 100 + wrong]
+        shares = (answers[:, :, None] == np.arange(2)).astype(float)
+        block = OutcomeBlock(
+            ids, np.arange(300), {"correct": (answers == gold).astype(float)}, gold.astype("i4"), shares
+        )
+        store = Store.of_blocks(lambda: iter([block]), 2, 2)
+        sample = read_sample(store, ["a", "b"], ["x", "y"], FEW, COLUMNS, "accuracy")
+        number = [one.name for one in sample.metrics].index("macro_f1")
+        return pair_differences(sample, store, number, np.triu_indices(2, 1), FEW)
+
+    few, many = macro_f1(14), macro_f1(40)
+    assert np.isnan([few.low[0], few.high[0], few.p_value[0]]).all()
+    assert (few.method[0], few.differs[0]) == ("", False)
+    assert (many.fixes[0], many.flips[0]) == (40, 40)
+    assert many.low[0] < many.difference[0] < many.high[0]
+
+
 def test_of_a_cost_the_first_minus_the_second_is_told() -> None:
     rng = np.random.default_rng(4)
     tokens = np.stack([rng.gamma(2, 50, 300), rng.gamma(2, 90, 300)])
@@ -127,6 +151,7 @@ def test_of_a_cost_the_first_minus_the_second_is_told() -> None:
     assert found.low[0] < found.difference[0] < found.high[0] < 0
     assert found.differs[0]
     assert (found.fixes[0], found.flips[0]) == (0, 0)
+    assert found.method.tolist() == ["max-t_few"]
 
 
 def test_copies_of_a_policy_cost_nothing() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.stats.intervals import clopper_pearson
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.outcomes import CHUNK
 from toolkit.stats.resamples import Resamples, Settings
@@ -188,16 +189,4 @@ def _band(values: Floats, estimate: Floats, trials: Floats | None, units: int, l
     known = moves & np.isfinite(dispersion) & (dispersion > 0)
     most = float(dispersion[known].max()) if known.any() else 1.0  # where nothing has happened, none is seen
     trials = trials / np.where(known, dispersion, most)
-    return _exact(np.clip(estimate, 0.0, 1.0) * trials, trials, critical)
-
-
-def _exact(events: Floats, trials: Floats, critical: float) -> tuple[Floats, Floats]:
-    """Clopper and Pearson's limits (1934) at the level that `critical` normal standard errors have."""
-    from scipy.special import betaincinv, ndtr
-
-    tail = float(ndtr(-critical))
-    low, high = np.zeros(len(events)), np.ones(len(events))
-    some, room = events > 1e-9, trials - events > 1e-9
-    low[some] = betaincinv(events[some], trials[some] - events[some] + 1, tail)
-    high[room] = betaincinv(events[room] + 1, trials[room] - events[room], 1 - tail)
-    return low, high
+    return clopper_pearson(np.clip(estimate, 0.0, 1.0) * trials, trials, float(ndtr(-critical)))

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.notes import Note
+from toolkit.stats.discordant import EXACT_PAIRS, exact_p
 from toolkit.stats.f1_errors import f1_intervals
-from toolkit.stats.intervals import newcombe, wilson
 from toolkit.stats.kept import Floats
 from toolkit.stats.outcomes import Blocks, Store
+from toolkit.stats.pairs import Pairs, count_pairs, same_calls
 from toolkit.stats.quotients import quotients
 from toolkit.stats.ranks import NO_RANKS, Ranking, ranks_of
+from toolkit.stats.replaced import replace_intervals
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample, read_sample
 from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, resample, resampled_values
@@ -30,7 +32,8 @@ SUMMARY_SCHEMA = {
 }  # fmt: skip
 COMPARISONS_SCHEMA = {
     "policy": pl.String, "baseline": pl.String, "metric": pl.String, "difference": pl.Float64, "low": pl.Float64,
-    "high": pl.Float64, "p_value": pl.Float64, "n": pl.Int64, "method": pl.String,
+    "high": pl.Float64, "p_value": pl.Float64, "n": pl.Int64, "method": pl.String, "exact_p": pl.Float64,
+    "identical": pl.Boolean,
 }  # fmt: skip
 
 ACCURACY = "accuracy"
@@ -41,9 +44,11 @@ ACCURACY = "accuracy"
 class Summary:
     """Result tables of a run.
 
-    `summary`: policy, metric, estimate, low, high, n, method (percentile, bca, wilson, or null without interval).
-    `comparisons`: policy, baseline, metric, difference, low, high, p_value, n, method (percentile, bca, newcombe,
-    or null without interval).
+    `summary`: policy, metric, estimate, low, high, n, method (percentile, bca, wilson, korn-graubard, t, or null
+    without interval).
+    `comparisons`: policy, baseline, metric, difference, low, high, p_value, n, method (percentile, bca, tango,
+    newcombe, t, or null without interval), exact_p (McNemar's, where fewer than ten examples differ, else null),
+    identical (whether both made the same calls on every example).
     `metric`: what the policies are ranked by; `leader`: the best by it; `n`, `judged`: examples; `seconds`: the column
     that euros come from; `notes`: what must be said beside the tables; `ranks`: what is told of all policies at once
     (`toolkit.stats.ranks`), without rows where nothing is ranked.
@@ -97,20 +102,21 @@ def summarise(
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader])]))
     plan = sample.plan(references)
     results = SeriesResults.of(plan)
+    pairs, same = count_pairs(sample, references), same_calls(sample, references)
     if sample.units.count > 1:
-        moments = plan.moments(sample.units) if settings.method == "percentile" else None
+        moments = plan.moments(sample.units) if sample.independent and settings.method == "percentile" else None
         resample(sample.units, plan, settings, results, moments)
+        replace_intervals(sample, plan, pairs, results, settings)
         if moments is not None:
             quotients(sample.units, plan, moments, results, settings)
         f1_intervals(sample, plan, results, settings)
-        _score_intervals(sample, plan, results, settings)
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:
         standing = Standing(among, leader, base[0] if base else None)
         ranks = ranks_of(sample, Ranking(number, paid, standing, sweeps or policies), results, settings)
     return Summary(
         _summary(sample, results),
-        _comparisons(sample, references, results),
+        _comparisons(sample, references, results, pairs, same),
         metric,
         None if leader is None else policies[leader],
         sample.units.examples,
@@ -155,29 +161,6 @@ def _numbers(policies: Sequence[str], names: Sequence[str]) -> list[int]:
     return [list(policies).index(name) for name in names]
 
 
-def _score_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, settings: Settings) -> None:
-    """Wilson's and Newcombe's intervals in place of the bootstrap's; p-values stay."""
-    value = (SeriesKind.VALUE, 0)
-    for m in range(len(sample.metrics)):
-        few = {p: found for p in range(len(sample.policies)) if (found := sample.few_events(m, p))}
-        for p, (events, trials) in few.items():
-            if trials > 1:
-                results.put(value, m, p, *wilson(events, trials, settings.level), math.nan, "wilson")
-            else:
-                results.put(value, m, p, math.nan, math.nan, math.nan, None)
-                results.kept[(*value, m, p)] = math.nan
-        if not sample.independent:
-            continue
-        for number, reference in plan.compared(m):
-            others = [p for p in few if p != reference] if reference in few else []
-            for p, table in sample.pair_tables(m, others, reference):
-                # Where the two never differ the bootstrap's [0, 0] is kept.
-                if sum(table) > 1 and table[1] + table[2] > 0:
-                    slot = (SeriesKind.DIFFERENCE, number)
-                    p_value = float(results.p_value[(*slot, m, p)])
-                    results.put(slot, m, p, *newcombe(*table, settings.level), p_value, "newcombe")
-
-
 def _names(names: Sequence[str], index: np.ndarray) -> pl.Series:
     return pl.Series(list(names), dtype=pl.String).gather(index)
 
@@ -205,7 +188,9 @@ def _summary(sample: WholeSample, results: SeriesResults) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=SUMMARY_SCHEMA)
 
 
-def _comparisons(sample: WholeSample, references: Sequence[int], results: SeriesResults) -> pl.DataFrame:
+def _comparisons(
+    sample: WholeSample, references: Sequence[int], results: SeriesResults, pairs: Pairs, same: NDArray[np.bool_]
+) -> pl.DataFrame:
     """Policy after policy, reference after reference; differences, then reductions, metric after metric."""
     size = len(sample.policies)
     against = np.array(references, np.int64)
@@ -231,5 +216,17 @@ def _comparisons(sample: WholeSample, references: Sequence[int], results: Series
         "p_value": column(results.p_value),
         "n": pl.Series(np.minimum(sample.counts[m, p], sample.counts[m, against[r]])),
         "method": _methods(np.where(gone, 0, results.method[series])),
+        "exact_p": _numbers_or_null(
+            np.where(reduced | np.isnan(results.p_value[series]), np.nan, _exact(pairs)[r, m, p])
+        ),
+        "identical": pl.Series(same[r, p]),
     }
     return pl.DataFrame(columns, schema=COMPARISONS_SCHEMA)
+
+
+def _exact(pairs: Pairs) -> Floats:
+    """McNemar's exact p-values where a claim needs one: below ten discordant pairs. Else NaN."""
+    found = np.full(pairs.discordant.shape, np.nan)
+    few = pairs.discordant < EXACT_PAIRS
+    found[few] = exact_p(pairs.up[few], pairs.down[few])
+    return found

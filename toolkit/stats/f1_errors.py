@@ -80,7 +80,7 @@ class _Cells:
 def f1_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, settings: Settings) -> None:
     """Score intervals for the F1 of a class and the delta method where few answers are wrong, of independent examples.
 
-    Where a class has fewer than five gold examples, its F1 has no interval.
+    Where a class has fewer than five gold examples, its F1 has no interval, nor has the plain mean of all.
     """
     if not sample.independent:
         return
@@ -127,7 +127,10 @@ def _means(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: Series
     square = _unit_sums(sample.units, sample.scan, _weights(sample.scan, [(some, _stacked(slopes))]), np.square)
     square += pseudo_error_square(slopes, some.classes)
     low, high, _ = delta_limits(slopes.value, square, sample.estimates[m, few], 0.0, level)
-    results.put((SeriesKind.VALUE, 0), m, few, low, high, np.nan, "delta")
+    slot = SeriesKind.VALUE, 0
+    results.put(slot, m, few, low, high, np.nan, "delta")
+    if not cells.metric.weighted:
+        _withhold(results, slot, m, few[some.least_gold < FEWEST_GOLD])
 
 
 def _differences(

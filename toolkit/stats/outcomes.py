@@ -19,6 +19,9 @@ CHUNK = 4096
 PIECE_BYTES = 64 * 2**20
 """Outcomes (as float64) that are put together before they are kept; only memory and speed depend on it."""
 
+ANSWER = "word"
+"""The column of answers, as numbers that stand for the same answer under every policy of an example."""
+
 Key = str | int
 """A column of outcomes, or the number of a label whose predicted share is meant."""
 

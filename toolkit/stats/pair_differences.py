@@ -9,14 +9,16 @@ from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap import product_threads
 from toolkit.stats.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
+from toolkit.stats.f1_intervals import FEW_ERRORS
 from toolkit.stats.influence import Series, influences
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.outcomes import Store
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
 from toolkit.stats.simultaneous import JointEstimates, claims, covariance_of
+from toolkit.stats.studentised import FEW_UNITS
 
-MAX_T, TANGO = "max-t", "tango"
+MAX_T, MAX_T_FEW, TANGO = "max-t", "max-t_few", "tango"
 FEWEST_UNITS = 3
 """With fewer resampling units there are no limits."""
 
@@ -50,7 +52,8 @@ def pair_differences(
 
     An unclustered difference of outcomes of 0 and 1 with few discordant pairs gets Tango's limits at the level of the
     shared critical value, and with fewer than ten its p-value is at least McNemar's exact one. So does one of clusters
-    that never differ, with as many trials as clusters.
+    that never differ, with as many trials as clusters. F1s of which fewer than 30 examples tell two apart have no
+    limits here; means of costs of fewer than 500 units are marked.
     """
     first, second = pairs
     policies = np.unique(np.concatenate([first, second]))
@@ -67,21 +70,24 @@ def pair_differences(
     difference = sign * told.difference[place]
     half = told.critical * told.error[place]
     low, high, p_value = difference - half, difference + half, told.p_value[place]
-    method = np.full(len(first), MAX_T)
+    method = np.full(len(first), MAX_T_FEW if column.cost and units < FEW_UNITS else MAX_T, dtype="U12")
     fixes, flips = fixes_and_flips(store, first, second)
     counted = sample.counts[metric]
     n = np.minimum(counted[first], counted[second])
-    if units < FEWEST_UNITS:
-        low, high, p_value = (np.full(len(first), np.nan) for _ in range(3))
-        method[:] = ""
-    elif column.rate:
-        more, less, trials = _tables(sample, store, metric, pairs, n, difference)
+    withheld = np.full(len(first), units < FEWEST_UNITS)
+    if column.share and not column.rate:
+        withheld |= fixes + flips < FEW_ERRORS
+    if column.rate:
+        more, less, trials = _tables(sample, store, metric, pairs, n)
         few = more + less < FEW_PAIRS
         if few.any():
             low[few], high[few] = tango(more[few], less[few], trials[few], _shared_level(told.critical, units))
             method[few] = TANGO
         rare = more + less < EXACT_PAIRS
         p_value[rare] = np.maximum(p_value[rare], exact_p(more[rare], less[rare]))
+    for values in (low, high, p_value):
+        values[withheld] = np.nan
+    method[withheld] = ""
     differs = told.differs[place] & (p_value <= 1 - settings.level + 1e-12)
     return PairDifferences(
         first, second, difference, low, high, p_value, differs, method, fixes, flips, n.astype(np.int64)
@@ -96,7 +102,7 @@ def _shared_level(critical: float, units: int) -> float:
 
 
 def _tables(
-    sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], n: Ints, difference: Floats
+    sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], n: Ints
 ) -> tuple[Floats, Floats, Floats]:
     """Discordant pairs each way, and trials (pairs,); NaN where outcomes are no pairs of 0 and 1 on the same examples,
     or clustered and different.
@@ -110,7 +116,8 @@ def _tables(
         none = np.where(same & alike, 0.0, np.nan)
         return none, none, np.full(len(first), float(sample.units.count))
     # Means over several rows are pairs only where they agree on every example.
-    plain = alike & (same | (scan.binary[value[first]] & scan.binary[value[second]]))
+    once = same & (scan.reach[value[first]] <= 1)
+    plain = alike & (once | (scan.binary[value[first]] & scan.binary[value[second]]))
     more, less = fixes_and_flips(store, first[plain], second[plain], one.statistics(0)[0].key)
     tables = [np.full(len(first), np.nan) for _ in range(2)]
     tables[0][plain], tables[1][plain] = more, less

@@ -20,6 +20,7 @@ from toolkit.stats.cost_moments import CostMoments, cost_moments
 from toolkit.stats.intervals import ResampledValues, acceleration
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.metrics import Metric
+from toolkit.stats.outcomes import CHUNK
 from toolkit.stats.resamples import THREADS, Resamples, Settings
 from toolkit.stats.scan import SUM_BITS, Scan, Units, significant
 from toolkit.stats.studentised import FEW_UNITS, studentised_limits, studentised_null
@@ -32,7 +33,7 @@ BATCH_BYTES = 12 * 2**20
 
 
 METHOD_NAMES = (
-    None, "percentile", "bca", "wilson", "newcombe",
+    None, "percentile", "bca", "wilson", "newcombe", "tango", "korn-graubard", "t",
     "studentised", "studentised_few", "fieller", "fieller_few", "jaccard", "jaccard_few", "delta",
 )  # fmt: skip
 """What `SeriesResults.method` numbers."""
@@ -223,17 +224,48 @@ Corrections = Mapping[tuple[int, Slot], tuple[Floats, Floats]]
 
 def _corrections(units: Units, plan: SeriesPlan, sums: ResampledSums, batches: Sequence[SeriesBatch]) -> Corrections:
     """What BCa corrects with. The acceleration is the jackknife's: each unit is taken from the totals in turn."""
-    whole = plan.scan.total[sums.index]
-    totals = np.where(plan.scan.constant[sums.index], whole, significant(whole, SUM_BITS))[:, None]  # as `sums`
-    points = {(id(b), slot): values for b in batches for slot, values in b.values(totals, sums.row)}
+    points, moments = _jackknife(units, plan.scan, sums.index, sums.row, batches)
+    return {key: (points[key], acceleration(units.count, *three)) for key, three in moments.items()}
+
+
+def _jackknife(
+    units: Units, scan: Scan, index: Ints, row: Ints, batches: Sequence[SeriesBatch]
+) -> tuple[dict[tuple[int, Slot], Floats], dict[tuple[int, Slot], Floats]]:
+    """By (batch by identity, slot): values in the whole sample (series,), and sums over the units of d, d² and d³
+    (3, series), d being what the value becomes without the unit, less that.
+
+    `index`: the statistics of the scan that are needed; `row`: their places in it.
+    """
+    whole = scan.total[index]
+    totals = np.where(scan.constant[index], whole, significant(whole, SUM_BITS))[:, None]  # as resampled sums
+    points = {(id(b), slot): values for b in batches for slot, values in b.values(totals, row)}
     moments = {key: np.zeros((3, len(values))) for key, values in points.items()}
-    for rows in units.chunks([plan.scan.statistics[i] for i in sums.index]):
+    for rows in units.chunks([scan.statistics[i] for i in index]):
         left = totals - rows  # (statistics, units of the chunk): sums without each unit
         for batch in batches:
-            for slot, values in batch.values(left, sums.row):
+            for slot, values in batch.values(left, row):
                 moved = values - points[id(batch), slot]
                 moments[id(batch), slot] += [moved.sum(axis=1), (moved**2).sum(axis=1), (moved**3).sum(axis=1)]
-    return {key: (points[key][:, 0], acceleration(units.count, *three)) for key, three in moments.items()}
+    return {key: values[:, 0] for key, values in points.items()}, moments
+
+
+def jackknife_moments(units: Units, plan: SeriesPlan, settings: Settings) -> tuple[Floats, Floats]:
+    """Sums of d and of d² over the units of every series, (kinds, references, metrics, policies) each, d being what its
+    value becomes without the unit, less the value; NaN where one has no value.
+    """
+    shape = (len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
+    first, second = np.full(shape, np.nan), np.full(shape, np.nan)
+    for group in _groups(units, plan, settings.resamples):
+        index = np.array(sorted(_wanted(plan, group)), np.int64)
+        row = np.full(len(plan.scan.statistics), -1)
+        row[index] = np.arange(len(index))
+        batches = _batches(plan, group, CHUNK)
+        owners = {id(batch): batch for batch in batches}
+        for (batch, slot), (one, two, _) in _jackknife(units, plan.scan, index, row, batches)[1].items():
+            for number, policies in enumerate(owners[batch].owners):
+                at = (*slot, owners[batch].metric, policies)
+                first[at], second[at] = one[number], two[number]
+    return first, second
 
 
 def _sum_up(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolkit.stats.kept import Floats, Ints
-from toolkit.stats.outcomes import Chunk, Key, Store
+from toolkit.stats.outcomes import ANSWER, Chunk, Key, Store
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +45,12 @@ class PickedPiece:
 def side_by_side(stores: Sequence[tuple[Store, Sequence[int]]], keys: Sequence[str], labels: int) -> Store:
     """Some policies of each store as one store, with some columns and the shares of so many labels.
 
-    All have the same examples, units and gold, in the same order.
+    All have the same examples, units and gold, in the same order. Words of answers are numbered by each store for
+    itself, so those of several have none.
     """
     picked = tuple(np.array(numbers, np.int64) for _, numbers in stores)
-    shared = frozenset([*keys, *range(labels)])
+    words = [ANSWER] if len(stores) == 1 and all(chunk.has(ANSWER) for chunk in stores[0][0].chunks) else []
+    shared = frozenset([*keys, *words, *range(labels)])
     chunks = zip(*(store.chunks for store, _ in stores), strict=True)
     pieces = [PickedPiece(found, picked, shared) for found in chunks]
     first = stores[0][0]

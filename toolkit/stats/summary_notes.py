@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from toolkit.errors import listed
-from toolkit.notes import Note, note
+from toolkit.notes import Note, note, warning
+from toolkit.stats.clusters import FEW_CLUSTERS, FEWEST_CLUSTERS
 from toolkit.stats.f1_intervals import FEWEST_GOLD
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
@@ -35,10 +36,16 @@ def _on_examples(sample: WholeSample) -> Iterator[Note]:
     if sample.judged < n:
         left_out = "left out of the metrics that need verdicts; their costs stay"
         yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
+    clusters = f"{units} clusters of {n} examples"
     if units == 1:
         yield note("one_unit", "one resampling unit: no intervals and no p-values")
+    elif units < min(n, FEWEST_CLUSTERS):
+        yield warning("few_clusters", f"{clusters}: below three there are no intervals and no p-values")
     elif units < n:
-        yield note("clusters", f"resampled by cluster: {units} clusters of {n} examples")
+        if units < FEW_CLUSTERS:
+            yield warning("few_clusters", f"only {clusters}: intervals rest on how so few of them differ")
+        how = f"exact limits for rates, Student's t with {units - 1} degrees of freedom for all else"
+        yield note("clusters", f"{clusters}, which count as the trials: {how}")
 
 
 def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings) -> Iterator[Note]:
@@ -57,15 +64,17 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
             paid = f"{sample.seconds} / 3600 · {settings.kw:g} kW · {settings.eur_per_kwh:g} € per kWh"
             paid += f" · {metric.column.scale:,g}" if metric.column.scale != 1 else ""
             yield note("euros", f"{metric.column.label}: {paid}", metrics=[metric.name])
-    wilson = results.method[SeriesKind.VALUE, 0] == METHOD_NAMES.index("wilson")  # (metrics, policies)
     for m, metric in enumerate(sample.metrics):
-        few = [sample.policies[p] for p in np.flatnonzero(wilson[m])]
-        if few and sample.independent:
+        method, estimates = results.method[SeriesKind.VALUE, 0, m], sample.estimates[m]
+        few = [sample.policies[p] for p in np.flatnonzero(method == METHOD_NAMES.index("wilson"))]
+        if few:
             text = f"{metric.column.label}: fewer than ten examples of a kind for {_named(few)}: Wilson's interval"
             yield note("few_events", text, few, [metric.name])
-        elif few:
-            text = f"all examples alike for {_named(few)}: Wilson's interval, a cluster as one trial"
-            yield note("clusters_agree", f"{metric.column.label}: {text}", few, [metric.name])
+        exact = method == METHOD_NAMES.index("korn-graubard")
+        alike = [sample.policies[p] for p in np.flatnonzero(exact & ((estimates == 0) | (estimates == 1)))]
+        if alike:
+            text = f"all examples alike for {_named(alike)}: exact limits, a cluster as one trial"
+            yield note("clusters_agree", f"{metric.column.label}: {text}", alike, [metric.name])
 
 
 def _on_seconds(sample: WholeSample) -> Iterator[Note]:
@@ -102,7 +111,7 @@ def _on_intervals(
 
 def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
     """Of values that have no interval, though resamples have values."""
-    if sample.units.count < 2:
+    if sample.units.count < 2 or not sample.independent:
         return
     bare = (results.method == 0) & np.isfinite(results.value) & ~(results.kept > 0)
     rare = [
@@ -111,7 +120,7 @@ def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
         if on and metric.column.computed == "labels"
     ]
     if rare:
-        few = f"fewer than {('no', 'one', 'two', 'three', 'four', 'five')[FEWEST_GOLD]} examples have the class as gold"
+        few = f"fewer than {('no', 'one', 'two', 'three', 'four', 'five')[FEWEST_GOLD]} examples have a class as gold"
         yield note("few_gold", f"no interval for {_named(rare)}: {few}", metrics=rare)
     divided = np.array([metric.over_mean is not None for metric in sample.metrics])
     bare[: SeriesKind.REDUCTION] &= divided[:, None]
