@@ -23,8 +23,8 @@ from toolkit.stats.ranks import NO_RANKS
 
 MARKED = {
     "wilson": "fewer than ten examples of a kind: Wilson's interval",
-    "newcombe": "fewer than ten examples of a kind: Newcombe's interval",
     "tango": "fewer than twenty examples on which the two differ: Tango's interval and McNemar's mid-p",
+    "newcombe": "few events, of policies that answer different examples: Newcombe's interval",
     "jaccard_few": "fewer than ten examples of the class",
     "delta": "few wrong answers, or few examples of a class: the delta method with one pseudo-error",
     "studentised_few": "a mean of fewer than 500 examples, whose tail they may not have seen",

@@ -22,6 +22,9 @@ FEW_PAIRS = 20
 EXACT_PAIRS = 10
 """With fewer discordant pairs a claim also needs McNemar's exact p-value."""
 
+MANY_PAIRS = 40
+"""Up to so many the tails of coins are added up here, without loading scipy."""
+
 HALVINGS = 60
 """Steps of the bisection: limits are then as exact as floats."""
 
@@ -63,10 +66,9 @@ def exact_p(first: ArrayLike, second: ArrayLike, share: float = 0.5) -> Floats:
     `exact_p(4, 0)` is 0.125: four pairs, however many examples, are no evidence at .05. `share`: of the discordant
     pairs, those that are the first's if nothing is to be found.
     """
-    from scipy.special import bdtr
-
     one, two = _counts(first, second)
-    return np.minimum(1.0, 2 * np.minimum(bdtr(one, one + two, share), bdtr(two, one + two, 1 - share)))
+    tails = np.minimum(_tail(one, one + two, share), _tail(two, one + two, 1 - share))
+    return np.minimum(1.0, 2 * tails)
 
 
 def mid_p(first: ArrayLike, second: ArrayLike) -> Floats:
@@ -75,11 +77,16 @@ def mid_p(first: ArrayLike, second: ArrayLike) -> Floats:
     M. W. Fagerland, S. Lydersen and P. Laake, BMC Medical Research Methodology 13 (2013) 91: the exact test is too
     strict, the mid-p keeps its level in nearly all tables.
     """
-    from scipy.special import bdtr
-
     one, two = _counts(first, second)
     fewer, pairs = np.minimum(one, two), one + two
-    return np.asarray(bdtr(fewer, pairs, 0.5) + np.where(fewer > 0, bdtr(np.maximum(fewer - 1, 0), pairs, 0.5), 0.0))
+    return _tail(fewer, pairs, 0.5) + np.where(fewer > 0, _tail(np.maximum(fewer - 1, 0), pairs, 0.5), 0.0)
+
+
+def score_p(first: ArrayLike, second: ArrayLike) -> Floats:
+    """McNemar's score test, without correction: two-sided, 1 without a discordant pair. Counts may be fractions."""
+    one, two = np.broadcast_arrays(np.asarray(first, np.float64), np.asarray(second, np.float64))
+    z = np.abs(one - two) / np.sqrt(np.where(one + two > 0, one + two, 1.0))
+    return np.array([math.erfc(x / math.sqrt(2)) for x in z.ravel()], np.float64).reshape(z.shape)
 
 
 def _counts(first: ArrayLike, second: ArrayLike) -> tuple[Ints, Ints]:
@@ -89,13 +96,19 @@ def _counts(first: ArrayLike, second: ArrayLike) -> tuple[Ints, Ints]:
     return one.astype(np.int64), two.astype(np.int64)
 
 
-def score_p(first: ArrayLike, second: ArrayLike) -> Floats:
-    """McNemar's score test, without correction: two-sided, 1 without a discordant pair. Counts may be fractions."""
-    from scipy.special import ndtr
+def _tail(heads: Ints, tosses: Ints, share: float) -> Floats:
+    """Probability of so many heads or fewer."""
+    if tosses.max(initial=0) > MANY_PAIRS:
+        from scipy.special import bdtr
 
-    one, two = np.broadcast_arrays(np.asarray(first, np.float64), np.asarray(second, np.float64))
-    pairs = one + two
-    return np.asarray(2 * ndtr(-np.abs(one - two) / np.sqrt(np.where(pairs > 0, pairs, 1.0))))
+        return np.asarray(bdtr(heads, tosses, share))
+    tables, place = np.unique(np.stack([heads.ravel(), tosses.ravel()]), axis=1, return_inverse=True)
+    found = [_at_most(heads, tosses, share) for heads, tosses in tables.T.tolist()]
+    return np.array(found, np.float64)[place].reshape(heads.shape)
+
+
+def _at_most(heads: int, tosses: int, share: float) -> float:
+    return math.fsum(math.comb(tosses, k) * share**k * (1 - share) ** (tosses - k) for k in range(heads + 1))
 
 
 def fewest_examples(margin: float, level: float = 0.95) -> int | None:

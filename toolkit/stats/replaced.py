@@ -8,7 +8,7 @@ import numpy as np
 
 from toolkit.stats.clusters import FEWEST_CLUSTERS, NOTHING, jackknife_variance, korn_graubard, student
 from toolkit.stats.discordant import FEW_PAIRS, mid_p, score_p, tango
-from toolkit.stats.intervals import hybrid, wilson
+from toolkit.stats.intervals import clopper_pearson, hybrid, wilson
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.pairs import Pairs
 from toolkit.stats.resamples import Settings
@@ -99,9 +99,10 @@ def _student(
     sample: WholeSample, results: SeriesResults, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Ints,
     level: float,
 ) -> None:  # fmt: skip
-    """Student's limits of some policies; where the clusters do not differ, of rates Tango's with them as trials.
+    """Student's limits of some policies; where the clusters do not differ, of shares exact limits or, of differences,
+    Tango's with them as trials.
 
-    All else that does not differ keeps the bootstrap's limits, without width.
+    Costs that do not differ keep the bootstrap's limits, without width.
     """
     value = results.value[(*slot, m, on)]
     still = variance <= NOTHING * np.maximum(1.0, value**2)
@@ -111,7 +112,13 @@ def _student(
     bad = np.isnan(low)
     results.put(slot, m, on[~still], low, high, p_value, "t")
     results.put(slot, m, on[~still][bad], math.nan, math.nan, math.nan, None)
-    if still.any() and slot[0] is SeriesKind.DIFFERENCE and sample.is_rate(m):
-        trials, moved = clusters[still].astype(np.float64), np.clip(value[still], -1.0, 1.0)
-        low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), np.maximum(trials, 1), level)
-        results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
+    if not still.any() or not sample.metrics[m].column.share or slot[0] is SeriesKind.REDUCTION:
+        return
+    trials = np.maximum(clusters[still].astype(np.float64), 1)
+    if slot[0] is SeriesKind.VALUE:
+        limits = clopper_pearson(np.clip(value[still], 0.0, 1.0) * trials, trials, (1 - level) / 2)
+        results.put(slot, m, on[still], *limits, math.nan, "korn-graubard")
+        return
+    moved = np.clip(value[still], -1.0, 1.0)
+    low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
+    results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
