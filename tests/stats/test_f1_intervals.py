@@ -136,7 +136,7 @@ def test_many_errors_keep_the_bootstrap(made, factory):
     assert only(found.comparisons, policy="a", metric="f1:x")["method"] == "percentile"
 
 
-def test_f1s_of_clusters_have_students_limits(made, factory):
+def test_clusters_give_f1s_students_limits(made, factory):
     gold, answers = few_errors(5)
     one = made({"correct": answers == gold}, np.arange(60) // 2, gold, np.eye(3)[answers])
     found = summarise(factory(one), ["a"], labels=LABELS, settings=QUICK).summary

@@ -25,21 +25,19 @@ class CostMoments:
     """Central moments of the means of costs and of their differences to references, over `units` units.
 
     A mean is a sum over a weight, so what a unit adds to it is the unit's sum less the mean times its weight, over the
-    mean weight. `second`, `third`, `absolute` (third): (1 + references, metrics, policies), the means themselves first;
-    NaN for all that is no mean of a cost. `mixed`: (references, metrics, policies), mean of (x − x̄)²·(y − ȳ), y the
-    reference's.
+    mean weight. `second`, `third`: (1 + references, metrics, policies), the means themselves first; NaN for all that is
+    no mean of a cost. `mixed`: (references, metrics, policies), mean of (x − x̄)²·(y − ȳ), y the reference's.
     """
 
     units: int
     second: Floats
     third: Floats
-    absolute: Floats
     mixed: Floats
 
     def spread(self, number: int, metric: int, policies: Sequence[int] | Ints) -> Spread:
         """Of the means (number 0), or of the differences to reference `number` − 1."""
         at = number, metric, policies
-        return Spread(self.second[at], self.third[at], self.absolute[at])
+        return Spread(self.second[at], self.third[at])
 
     def pairs(self, number: int, metric: int, policies: Ints, reference: int, means: Floats) -> PairMoments:
         """Of policies with reference `number`, which is the policy `reference`; `means` (policies,) of all policies."""
@@ -57,8 +55,12 @@ def cost_moments(
 ) -> CostMoments:
     """The moments of every mean of a cost. `valued`: (metrics, policies), which have a value."""
     shape = len(metrics), valued.shape[1]
-    second, third, absolute = (np.full((1 + len(references), *shape), np.nan) for _ in range(3))
-    out = CostMoments(units.count, second, third, absolute, np.full((len(references), *shape), np.nan))
+    out = CostMoments(
+        units.count,
+        np.full((1 + len(references), *shape), np.nan),
+        np.full((1 + len(references), *shape), np.nan),
+        np.full((len(references), *shape), np.nan),
+    )
     for m, metric in enumerate(metrics):
         if metric.of_cost and valued[m].any():
             _fill(units, scan, metric, m, np.flatnonzero(valued[m]), references, valued[m], out)
@@ -80,37 +82,29 @@ def _fill(
         wanted = list(dict.fromkeys([*part, *others.values(), weight]))
         row = {number: place for place, number in enumerate(wanted)}
         own, mean = len(part), scan.total[wanted] / scan.total[weight]
-        added = np.zeros((1 + len(others), 4, own))
+        added = np.zeros((2 + 3 * len(others), own))
         for rows in units.chunks([scan.statistics[i] for i in wanted]):
             moved = rows - mean[:, None] * rows[row[weight]]
             x = moved[:own]
-            added[0] += _sums(x, x, x)
-            for place, number in enumerate(others.values(), 1):
+            square = x * x
+            found = [square.sum(axis=1), (square * x).sum(axis=1)]
+            for number in others.values():
                 y = moved[row[number]]
-                added[place] += _sums(x - y, x, y)
+                apart = x - y
+                squared = apart * apart
+                found += [squared.sum(axis=1), (squared * apart).sum(axis=1), (square * y).sum(axis=1)]
+            added += found
         # From sums over units to moments of the mean in its own unit.
         scale = float(metric.value([np.ones((1, 1)), np.ones((1, 1))])[0, 0]) * units.count / scan.total[weight]
         reach = scan.reach[part]
         columns = np.concatenate([np.full(len(owners[number]), i) for i, number in enumerate(part)])
         who = np.concatenate([owners[number] for number in part])
-        places = [0, *(1 + number for number in others)]
-        far = [reach, *(reach + scan.reach[other] for other in others.values())]
-        for number, furthest, (second, third, absolute, mixed) in zip(places, far, added, strict=True):
-            still = second <= units.count * (STILL * furthest) ** 2
-            for into, power, sums_of in ((out.second, 2, second), (out.third, 3, third), (out.absolute, 3, absolute)):
-                into[number, m, who] = np.where(still, 0.0, sums_of / units.count * scale**power)[columns]
-            if number:
-                out.mixed[number - 1, m, who] = (mixed / units.count * scale**3)[columns]
-
-
-def _sums(apart: Floats, x: Floats, y: Floats) -> Floats:
-    """Sums over the units of `apart`², `apart`³, |`apart`|³ and x²·y (4, series)."""
-    square = apart * apart
-    return np.stack(
-        [
-            square.sum(axis=1),
-            (square * apart).sum(axis=1),
-            (square * np.abs(apart)).sum(axis=1),
-            (x * x * y).sum(axis=1),
-        ]
-    )
+        still = added[0] <= units.count * (STILL * reach) ** 2
+        out.second[0, m, who] = np.where(still, 0.0, added[0] / units.count * scale**2)[columns]
+        out.third[0, m, who] = np.where(still, 0.0, added[1] / units.count * scale**3)[columns]
+        for i, (number, other) in enumerate(others.items()):
+            second, third, mixed = added[2 + 3 * i : 5 + 3 * i]
+            still = second <= units.count * (STILL * (reach + scan.reach[other])) ** 2
+            out.second[number + 1, m, who] = np.where(still, 0.0, second / units.count * scale**2)[columns]
+            out.third[number + 1, m, who] = np.where(still, 0.0, third / units.count * scale**3)[columns]
+            out.mixed[number, m, who] = (mixed / units.count * scale**3)[columns]

@@ -43,7 +43,7 @@ class PairMoments:
         """Of x − ratio·y."""
         second = np.maximum(self.xx - 2 * ratio * self.xy + ratio**2 * self.yy, 0.0)
         third = self.xxx - 3 * ratio * self.xxy + 3 * ratio**2 * self.xyy - ratio**3 * self.yyy
-        return Spread(second, third, np.abs(third))
+        return Spread(second, third)
 
 
 def fieller_limits(pairs: PairMoments, level: float) -> tuple[Floats, Floats]:
