@@ -107,12 +107,13 @@ def _student(
     value = results.value[(*slot, m, on)]
     still = variance <= NOTHING * np.maximum(1.0, value**2)
     low, high, p_value = (ends[~still] for ends in student(value, variance, clusters, level))
-    if sample.metrics[m].column.share and slot[0] is not SeriesKind.REDUCTION:
+    share = sample.metrics[m].column.share or sample.is_rate(m)
+    if share and slot[0] is not SeriesKind.REDUCTION:
         low, high = np.maximum(low, -1.0 if slot[0] is SeriesKind.DIFFERENCE else 0.0), np.minimum(high, 1.0)
     bad = np.isnan(low)
     results.put(slot, m, on[~still], low, high, p_value, "t")
     results.put(slot, m, on[~still][bad], math.nan, math.nan, math.nan, None)
-    if not still.any() or not sample.metrics[m].column.share or slot[0] is SeriesKind.REDUCTION:
+    if not still.any() or not share or slot[0] is SeriesKind.REDUCTION:
         return
     trials = np.maximum(clusters[still].astype(np.float64), 1)
     if slot[0] is SeriesKind.VALUE:
