@@ -17,6 +17,7 @@ from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
 from toolkit.stats.simultaneous import JointEstimates, claims, covariance_of
 from toolkit.stats.studentised import FEW_UNITS
+from toolkit.stats.told_apart import trials_of
 
 MAX_T, MAX_T_FEW, TANGO = "max-t", "max-t_few", "tango"
 FEWEST_UNITS = 3
@@ -60,7 +61,8 @@ def pair_differences(
     series = Series.of(sample, metric, policies.tolist())
     column, units = series.metric.column, sample.units.count
     worth = -series.value if column.cost else series.value
-    estimates = JointEstimates(worth, covariance_of(influences(sample, [series])), units)
+    covariance = covariance_of(influences(sample, [series]))
+    estimates = JointEstimates(worth, covariance, units, trials_of(sample, series))
     one, other = series.owner[first], series.owner[second]
     # Policies that do the same are one: what is said of a pair is said of its copies.
     distinct, place = np.unique(np.stack([one, other]), axis=1, return_inverse=True)

@@ -86,14 +86,14 @@ class _LeftOut:
         examples = np.bincount(unit, minlength=len(units)).astype(np.float64)
         wholes = [steps.totals(name, on)[:, None] for name in names]
         whole: Floats = wholes[-1] if of is not None else np.full((shape[0], 1), examples.sum())
-        sums, known = np.zeros((5, shape[0])), np.zeros(shape[0])
+        sums, known = np.zeros((4, shape[0])), np.zeros(shape[0])
         for start in range(0, len(units), CHUNK):
             cut = slice(start, start + CHUNK)
             mine = [np.cumsum(g[:, cut].toarray(), axis=0) + k[cut] for g, k in zip(gained, kept, strict=True)]
             counted = mine[-1] if of is not None else np.broadcast_to(examples[cut], mine[0].shape)
             d = np.nan_to_num(ratio(wholes[0] - mine[0], whole - counted) - estimate[:, None])
             added = (mine[0] - estimate[:, None] * counted) * ratio(np.full(whole.shape, float(len(units))), whole)
-            sums += [part.sum(axis=1) for part in (d, d**2, added**2, added**3, np.abs(added) ** 3)]
+            sums += [part.sum(axis=1) for part in (d, d**2, added**2, added**3)]
             known += (counted > 0).sum(axis=1)
         return cls(sums[0], sums[1], Spread(*(sums[2:] / len(units))), known)
 
