@@ -95,7 +95,7 @@ class _LeftOut:
             added = (mine[0] - estimate[:, None] * counted) * ratio(np.full(whole.shape, float(len(units))), whole)
             sums += [part.sum(axis=1) for part in (d, d**2, added**2, added**3)]
             known += (counted > 0).sum(axis=1)
-        return cls(sums[0], sums[1], Spread(*(sums[2:] / len(units))), known)
+        return cls(sums[0], sums[1], Spread(sums[2] / len(units), sums[3] / len(units)), known)
 
 
 def _korn_graubard(
