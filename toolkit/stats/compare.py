@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -100,16 +100,8 @@ def summarise(
     number, paid = names.index(metric) if metric in names else None, sample.cost(among, columns, cost)
     leader = None if number is None else sample.best(number, paid, among)
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader])]))
-    plan = sample.plan(references)
-    results = SeriesResults.of(plan)
     pairs, same = count_pairs(sample, references), same_calls(sample, references)
-    if sample.units.count > 1:
-        moments = plan.moments(sample.units) if sample.independent and settings.method == "percentile" else None
-        resample(sample.units, plan, settings, results, moments)
-        replace_intervals(sample, plan, pairs, results, settings)
-        if moments is not None:
-            quotients(sample.units, plan, moments, results, settings)
-        f1_intervals(sample, plan, results, settings)
+    results = _results(sample, references, pairs, settings)
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:
         standing = Standing(among, leader, base[0] if base else None)
@@ -127,6 +119,53 @@ def summarise(
     )
 
 
+def differences(
+    outcomes: Blocks | Store,
+    policies: Sequence[str],
+    metric: str,
+    groups: Sequence[Sequence[str]],
+    *,
+    labels: Sequence[str] | None = None,
+    columns: Sequence[OutcomeColumn] = COLUMNS,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+) -> pl.DataFrame:
+    """Every policy of a group compared with every other of it by one metric: rows as of `Summary.comparisons`."""
+    sample = read_sample(outcomes, policies, labels, settings, columns, metric)
+    m, found = _metric(sample, metric), [pl.DataFrame(schema=COMPARISONS_SCHEMA)]
+    for group in groups:
+        some = _numbers(policies, group)
+        rows = np.zeros((1, len(policies)), bool)
+        rows[0, some] = sample.rows[m, some]
+        of_group = replace(
+            sample, metrics=(sample.metrics[m],), rows=rows, estimates=sample.estimates[[m]], counts=sample.counts[[m]]
+        )
+        pairs = count_pairs(of_group, some)
+        results = _results(of_group, some, pairs, settings)
+        found.append(_comparisons(of_group, some, results, pairs, same_calls(sample, some)))
+    return pl.concat(found)
+
+
+def _results(sample: WholeSample, references: Sequence[int], pairs: Pairs, settings: Settings) -> SeriesResults:
+    """The interval of every value, and of its differences to the references."""
+    plan = sample.plan(references)
+    results = SeriesResults.of(plan)
+    if sample.units.count > 1:
+        moments = plan.moments(sample.units) if sample.independent and settings.method == "percentile" else None
+        resample(sample.units, plan, settings, results, moments)
+        replace_intervals(sample, plan, pairs, results, settings)
+        if moments is not None:
+            quotients(sample.units, plan, moments, results, settings)
+        f1_intervals(sample, plan, results, settings)
+    return results
+
+
+def _metric(sample: WholeSample, metric: str) -> int:
+    names = [one.name for one in sample.metrics]
+    if metric not in names:
+        raise ThinkbackError(f"unknown {argument('metric')} {metric!r}: {suggest(metric, names)}")
+    return names.index(metric)
+
+
 def draws(
     outcomes: Blocks | Store,
     policies: Sequence[str],
@@ -141,10 +180,7 @@ def draws(
     The resamples are those of `summarise` with the same settings: columns belong together across policies and metrics.
     """
     sample = read_sample(outcomes, policies, labels, settings, columns, metric)
-    names = [m.name for m in sample.metrics]
-    if metric not in names:
-        raise ThinkbackError(f"unknown {argument('metric')} {metric!r}: {suggest(metric, names)}")
-    number = names.index(metric)
+    number = _metric(sample, metric)
     only = SeriesPlan([sample.metrics[number]], sample.plan([]).valued[[number]], [], sample.scan)
     out = np.full((len(policies), settings.resamples), np.nan)
     if sample.units.count > 1:
