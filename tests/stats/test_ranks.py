@@ -188,6 +188,19 @@ def test_beyond_all_pairs_only_the_possible_leaders_are_told(made, factory, monk
     assert all(row["p_baseline"] is None or row["p_baseline"] < 0.05 for row in rows.values())
 
 
+def test_a_metric_of_few_values_has_ranks_though_the_cost_has_too_many(made, factory, monkeypatch):
+    """Where the cost tells policies apart that answer alike."""
+    rng = np.random.default_rng(9)
+    correct = np.repeat(rng.random((2, 300)) < np.array([0.8, 0.3])[:, None], 3, axis=0).astype(float)
+    one = made({"correct": correct, "total_tokens": rng.random((6, 300))})
+    whole = _rows(_ranked(one, factory))
+    monkeypatch.setattr("toolkit.stats.ranks.MOST_PAIRED", 4)
+    found = _ranked(one, factory)
+    ranks = [(row["rank_low"], row["rank_high"]) for row in _rows(found).values()]
+    assert ranks == [(row["rank_low"], row["rank_high"]) for row in whole.values()] == [(1, 3)] * 3 + [(4, 6)] * 3
+    assert {(row["rank_low"], row["front_share"]) for row in _rows(found, "total_tokens").values()} == {(None, None)}
+
+
 def test_clusters_are_the_units(made, factory):
     """What every cluster repeats ten times counts once."""
     rng = np.random.default_rng(11)
@@ -223,3 +236,23 @@ def test_other_seeds_draw_otherwise(random_run, factory):
     other = _ranked(one, factory, settings=replace(SETTINGS, seed=1)).ranks
     assert not first.equals(other)
     assert _ranked(one, factory).ranks.equals(first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sweep", [False, True])
+def test_claims_about_equal_policies_hold_as_often_as_they_say(made, factory, sweep):
+    """A part of benchmarks/many_policies.py; limits lie three standard errors beyond what the manual promises."""
+    runs, told, excess, covered = 300, 0, 0.0, 0
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, sweep])
+        correct = rng.random((20, 500)) < 0.7
+        if sweep:
+            correct = np.where(rng.random(correct.shape) < 0.9, rng.random(500) < 0.7, correct)
+        rows = _rows(_ranked(made({"correct": correct.astype(float)}), factory, baseline="p0"))
+        told += any(row["rank_low"] > 1 for row in rows.values())
+        (leader,) = (row for row in rows.values() if row["tried"])
+        excess += leader["corrected"] - 0.7
+        covered += leader["corrected_low"] <= 0.7 <= leader["corrected_high"]
+    assert told / runs <= 0.07 + 3 * (0.07 * 0.93 / runs) ** 0.5
+    assert abs(excess / runs) <= 0.003 + 3 * 0.02 / runs**0.5
+    assert covered / runs >= 0.93 - 3 * (0.93 * 0.07 / runs) ** 0.5

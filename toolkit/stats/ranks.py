@@ -43,21 +43,19 @@ def ranks_of(sample: WholeSample, ranking: Ranking, results: SeriesResults, sett
     `rank_low`, `rank_high`: the ranks that it may have, all of a metric at once; `ties`: not told apart from the
     leader; `p_leader`: adjusted for all pairs; `p_baseline`: adjusted for all differences to the baseline (the first
     reference of `results`), and no smaller than alone, with the limits `baseline_low` and `baseline_high` that hold for
-    all of these; `front_share` (at the cost): share of draws in
-    which it is on the Pareto front; `tried`, `corrected` with its limits (at the metric): of one that was chosen, among
-    how many, and its value corrected for that.
+    all of these; `front_share` (at the cost): share of draws in which it is on the Pareto front; `tried`, `corrected`
+    with its limits (at the metric): of one that was chosen, among how many, and its value corrected for that.
     """
     size = len(sample.policies)
     numbers = [ranking.metric, *([] if ranking.cost in (None, ranking.metric) else [ranking.cost])]
     values = np.full((len(numbers), len(RANKS_SCHEMA) - 2, size), np.nan)
     wanted = [Series.of(sample, number, range(size)) for number in numbers]
     if sample.units.count > 1:
-        few = sum(map(len, wanted)) <= min(2 * MOST_PAIRED, sample.units.most_statistics)
-        covariance = covariance_of(influences(sample, wanted)) if few else None
+        covariance = _covariance(sample, wanted)
         start = 0
         for place, one in enumerate(wanted):
             here = slice(start, start := start + len(one))
-            own = None if covariance is None or len(one) > MOST_PAIRED else covariance[here, here]
+            own = _covariance(sample, [one]) if covariance is None else covariance[here, here]
             values[place, :7] = told_apart(sample, one, ranking.standing, own, settings)
             if ranking.standing.baseline is not None:
                 alone = results.p_value[SeriesKind.DIFFERENCE, 0, numbers[place]]
@@ -69,6 +67,13 @@ def ranks_of(sample: WholeSample, ranking: Ranking, results: SeriesResults, sett
     return pl.concat(
         _frame(sample, number, one, rows) for number, one, rows in zip(numbers, wanted, values, strict=True)
     )
+
+
+def _covariance(sample: WholeSample, wanted: Sequence[Series]) -> Floats | None:
+    """Of all the series together, unless one of them has too many, or all have too many to hold for each cluster."""
+    together = sum(map(len, wanted))
+    few = max(map(len, wanted)) <= MOST_PAIRED and together <= sample.units.most_statistics
+    return covariance_of(influences(sample, wanted)) if few else None
 
 
 def _frame(sample: WholeSample, number: int, series: Series, values: Floats) -> pl.DataFrame:

@@ -97,7 +97,7 @@ def _possible(
     p_value = screened(worth[leader] - worth[some], error[some], sample.units.count) / SCREENING
     left = some[p_value > 1 - settings.level]
     out[:, some] = p_value > 1 - settings.level, np.minimum(p_value, 1.0)
-    if len(left) <= MOST_PAIRED:
+    if len(left) <= min(MOST_PAIRED, sample.units.most_statistics):
         rest = replace(settings, level=1 - (1 - SCREENING) * (1 - settings.level))
         few = series.some(left)
         covariance = covariance_of(influences(sample, [few]))
