@@ -141,7 +141,8 @@ def table(cells: Sequence[Cell], sizes: Sequence[int]) -> str:
     by_design: dict[tuple[str, str], dict[int, str]] = {}
     for cell in cells:
         design = cell.design
-        what = f"`{design.metric.replace('f1:0', 'f1:LABEL')}`{', difference' * (design.paired and 'reduction' not in design.metric)}"
+        difference = design.paired and not design.metric.startswith("reduction:")
+        what = f"`{design.metric.replace('f1:0', 'f1:LABEL')}`{', difference' * difference}"
         what = f"false `not worse`, margin {100 * design.margin:g} point" if design.margin is not None else what
         by_design.setdefault((what, design.what), {})[cell.n] = cell.text
     for (what, outcomes), row in by_design.items():
