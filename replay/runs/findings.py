@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from replay.runs.saved_folder import SavedFolder
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note
-from toolkit.stats import Settings, Summary, draws, summarise
+from toolkit.stats import Settings, Summary, differences, draws, summarise
 from toolkit.stats.outcomes import Store
 from toolkit.work_places import scratch_folder
 
@@ -122,8 +122,16 @@ class Summariser:
             leaders=[policy.name for policy in self.policies if not policy.diagnostic],
             metric=self.metric,
             cost=self.cost,
+            sweeps=[policy.sweep or policy.name for policy in self.policies],
             columns=self.columns,
             settings=self.settings,
+        )
+
+    def differences(self, metric: str, groups: Sequence[Sequence[str]]) -> pl.DataFrame:
+        """Every policy of a group (names) compared with every other of it: rows as of `comparisons`."""
+        outcomes, labels = self.outcomes.statistics(), self.outcomes.labels
+        return differences(
+            outcomes, self.names, metric, groups, labels=labels, columns=self.columns, settings=self.settings
         )
 
     def draws(self, metric: str) -> np.ndarray:
@@ -220,6 +228,14 @@ class Findings:
         return self.statistics.comparisons
 
     @property
+    def ranks(self) -> pl.DataFrame:
+        """One row per (policy, metric), of the metric that ranks and of the cost: what is told of all policies at once.
+
+        Without rows where a result was saved before there were any.
+        """
+        return self.statistics.ranks
+
+    @property
     def leader(self) -> str | None:
         """The best policy by the metric that ranks, of those that are no diagnostics."""
         return self.statistics.leader
@@ -233,6 +249,11 @@ class Findings:
     def by_comparisons(self) -> pl.DataFrame | None:
         """`comparisons` within each group of `by`, the group's columns first."""
         return self._by("comparisons")
+
+    @cached_property
+    def by_ranks(self) -> pl.DataFrame | None:
+        """`ranks` within each group of `by`, the group's columns first."""
+        return self._by("ranks")
 
     def _by(self, name: str) -> pl.DataFrame | None:
         if not self.by:

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import binomtest
 
 from toolkit.errors import ThinkbackError
-from toolkit.stats import interval, paired_interval
+from toolkit.stats import Settings, differences, interval, paired_interval, summarise
 from toolkit.stats.discordant import exact_p, fewest_examples, mid_p, score_p, tango
 
 Z = NormalDist().inv_cdf(0.975)
@@ -135,3 +135,20 @@ def test_costs_that_agree_do_not_differ() -> None:
     found = paired_interval(tokens, tokens)
     assert (found.low, found.high, found.exact_p) == (0, 0, None)
     assert interval(tokens).method == "percentile"
+
+
+def test_groups_of_policies_are_compared_as_a_run_compares_them(made, factory) -> None:
+    rng = np.random.default_rng(4)
+    right = (rng.random((4, 80)) < 0.7).astype(float)
+    right[1] = right[0]
+    right[1, :3] = 1 - right[0, :3]
+    settings, names = Settings(resamples=200), ["a", "b", "c", "d"]
+    one = factory(made({"correct": right, "total_tokens": rng.random((4, 80))}))
+    found = differences(one, names, "accuracy", [["a", "b"], ["d", "c"]], settings=settings)
+    assert found.select("policy", "baseline").rows() == [("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")]
+    assert found["method"].to_list() == ["tango", "tango", "percentile", "percentile"]
+    for first, second in (("a", "b"), ("c", "d")):
+        run = summarise(one, names, baseline=second, settings=settings).comparisons
+        assert found.filter(policy=first).rows() == run.filter(policy=first, baseline=second, metric="accuracy").rows()
+    with pytest.raises(ThinkbackError, match="unknown `metric` 'acuracy'"):
+        differences(one, names, "acuracy", [["a", "b"]], settings=settings)

@@ -36,6 +36,8 @@ _NOTES = {
     "null_right": "{n} of these the source calls right; map `traces.opaque` to keep its verdicts",
     "veiled": "{n} traces have a verdict and no answer: opaque, so no votes and no margins",
     "by_conflict": "{n} traces have answers that the source judged differently: `{how}`",
+    "contested": "{n} traces keep a verdict that an equal answer does not have: contested, so no votes and no margins"
+    " on their examples",
     "judged_here": "{n} answers graded by comparing with gold, or as an equal answer was",
     "without_gold": "{n} traces have no gold: not rejudged",
     "undecided": "{n} traces have neither answer nor verdict: no trace of their examples is judged",
@@ -229,7 +231,7 @@ def _tables(
         name for name in tables["traces"].columns
         if name in contract and contract[name].nullable and tables["traces"][name].null_count() == frame.height
     ]  # fmt: skip
-    drop += [] if frame["opaque"].any() else ["opaque"]
+    drop += [name for name in ("opaque", "contested") if not frame[name].any()]
     tables["traces"] = tables["traces"].drop(drop)
     parts: dict[str, list[pl.DataFrame]] = {"verifications": [], "features": []}
     for group, table in enumerate(plan.traces):

@@ -1,8 +1,8 @@
 """From the result frames of a run to its policies in their order, with all that is said about each.
 
 `summary` (policy, metric, estimate, low, high, n, method?) and `comparisons` (policy, baseline, metric,
-difference, low, high, p_value, n, method?, exact_p?, identical?) are the frames that a replay saves; nothing else of it
-is needed.
+difference, low, high, p_value, n, method?, exact_p?, identical?) are the frames that a replay saves, and `ranks`
+(toolkit.stats.ranks), which an older result lacks; nothing else of it is needed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from toolkit.columns import COLUMNS, OutcomeColumn, metric_column
 from toolkit.notes import Note
 from toolkit.show.table_content import ShownInterval
 from toolkit.stats.order import cost_column, rank_key
+from toolkit.stats.ranks import NO_RANKS
 
 MARKED = {
     "wilson": "fewer than ten examples of a kind: Wilson's interval",
@@ -67,6 +68,7 @@ class RankedInput:
     method: str = "percentile"
     notes: tuple[Note, ...] = ()
     columns: tuple[OutcomeColumn, ...] = COLUMNS
+    ranks: pl.DataFrame = field(default_factory=NO_RANKS.clone)
 
     @property
     def quality(self) -> OutcomeColumn:
@@ -110,13 +112,17 @@ class Ranked:
     cost: ShownInterval | None
     means: dict[str, float | None] = field(default_factory=dict)
     difference: ShownInterval | None = None  # to the baseline
-    p_value: float | None = None
+    p_value: float | None = None  # of the difference to the baseline, adjusted for all such differences
     on_front: bool | None = None
+    front_share: float | None = None  # of resamples in which it is on the front
+    ranks: tuple[int, int] | None = None  # from and to which it may have, all policies' at once
     leads: bool = False
-    ties: bool | None = None  # its difference to the leader is not shown to be other than 0
+    ties: bool | None = None  # not told apart from the leader by what holds for all pairs at once
     same_as: frozenset[str] = frozenset()  # the baseline, the leader, where it makes their calls on every example
     not_worse: bool | None = None  # than the baseline by more than the margin
     chosen: bool = False  # the best of its sweep, on the rows that are reported
+    corrected: ShownInterval | None = None  # `quality`, corrected for having been chosen
+    tried: int = 0  # policies that could have led
     baseline: bool = False
 
     @property
@@ -125,8 +131,11 @@ class Ranked:
         remarks = ["baseline"] if self.baseline else []
         if self.policy.diagnostic:
             remarks.append(f"diagnostic: {self.policy.diagnostic}")
-        if self.chosen:
-            remarks.append(f"chosen on these rows (best of {self.policy.sweep_size:,} tried)")
+        if self.leads and self.tried > 1:
+            remarks.append(f"chosen on these rows (best of {self.tried:,} tried)")
+        elif self.chosen:
+            of = f"{self.policy.sweep_size:,} of its sweep, {self.tried:,} tried"
+            remarks.append(f"chosen on these rows (best of {of})")
         if self.policy.base:
             remarks.append(f"base: {self.policy.base}")
         return "; ".join(remarks)
@@ -140,10 +149,7 @@ def rank(results: RankedInput) -> tuple[Ranked, ...]:
 def _rank(results: RankedInput) -> tuple[Ranked, ...]:
     summary = _cells(results.summary, ("policy", "metric"), "estimate")
     against = _cells(results.comparisons, ("policy", "baseline", "metric"), "difference")
-    p_values = {
-        (row["policy"], row["baseline"], row["metric"]): row["p_value"]
-        for row in results.comparisons.iter_rows(named=True)
-    }
+    told = {(row["policy"], row["metric"]): row for row in results.ranks.iter_rows(named=True)}
     metric, cost = results.metric, str(results.cost.metric)
     metrics = results.summary["metric"].unique().to_list()
     keys = [
@@ -160,12 +166,14 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
     )
     exact, same = _of_pairs(results.comparisons, metric)
     chosen = _chosen(best_first, summary, metric)
+    tried = sum((policy.name, metric) in summary and not policy.diagnostic for policy in best_first)
     ranked, place = [], 0
     for policy in best_first:
         quality, price = summary.get((policy.name, metric)), summary.get((policy.name, cost))
         counts = quality is not None and not policy.diagnostic
         place += counts
         difference = against.get((policy.name, results.baseline, metric))
+        own = told.get((policy.name, metric), {})
         ranked.append(
             Ranked(
                 policy=policy,
@@ -174,17 +182,17 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
                 cost=price,
                 means={m: _estimate(summary.get((policy.name, m))) for m in metrics},
                 difference=difference,
-                p_value=p_values.get((policy.name, results.baseline, metric)),
+                p_value=_at_least(own.get("p_baseline"), exact.get((policy.name, results.baseline))),
                 on_front=policy.name in front if counts and price is not None else None,
+                front_share=told.get((policy.name, cost), {}).get("front_share"),
+                ranks=None if own.get("rank_low") is None else (own["rank_low"], own["rank_high"]),
                 leads=policy.name == results.leader,
-                ties=_ties(
-                    against.get((policy.name, results.leader, metric)),
-                    exact.get((policy.name, results.leader)),
-                    1 - results.level,
-                ),
+                ties=_ties(own.get("ties"), exact.get((policy.name, results.leader)), 1 - results.level),
                 same_as=same.get(policy.name, frozenset()),
                 not_worse=_not_worse(difference, results.margin, results.quality.cost),
                 chosen=policy.name in chosen,
+                corrected=ShownInterval.of([own.get(f"corrected{end}") for end in ("", "_low", "_high")]),
+                tried=tried,
                 baseline=policy.name == results.baseline,
             )
         )
@@ -246,10 +254,13 @@ def _of_pairs(
     return exact, same
 
 
-def _ties(difference: ShownInterval | None, exact: float | None, tail: float) -> bool | None:
-    if difference is None or difference.low is None or difference.high is None:
-        return None
-    return difference.low <= 0 <= difference.high or (exact is not None and exact >= tail)
+def _ties(ties: bool | None, exact: float | None, tail: float) -> bool | None:
+    """Where few examples differ, telling apart takes the exact p-value, too."""
+    return ties if ties is None or exact is None else ties or exact >= tail
+
+
+def _at_least(p_value: float | None, exact: float | None) -> float | None:
+    return p_value if p_value is None or exact is None else max(p_value, exact)
 
 
 def _not_worse(difference: ShownInterval | None, margin: float | None, falling: bool) -> bool | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -18,11 +18,13 @@ from toolkit.stats.kept import Floats
 from toolkit.stats.outcomes import Blocks, Store
 from toolkit.stats.pairs import Pairs, count_pairs, same_calls
 from toolkit.stats.quotients import quotients
+from toolkit.stats.ranks import NO_RANKS, Ranking, ranks_of
 from toolkit.stats.replaced import replace_intervals
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample, read_sample
 from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, resample, resampled_values
 from toolkit.stats.summary_notes import notes_of
+from toolkit.stats.told_apart import Standing
 
 SUMMARY_SCHEMA = {
     "policy": pl.String, "metric": pl.String, "estimate": pl.Float64, "low": pl.Float64, "high": pl.Float64,
@@ -48,7 +50,8 @@ class Summary:
     newcombe, t, or null without interval), exact_p (McNemar's, where fewer than ten examples differ, else null),
     identical (whether both made the same calls on every example).
     `metric`: what the policies are ranked by; `leader`: the best by it; `n`, `judged`: examples; `seconds`: the column
-    that euros come from; `notes`: what must be said beside the tables.
+    that euros come from; `notes`: what must be said beside the tables; `ranks`: what is told of all policies at once
+    (`toolkit.stats.ranks`), without rows where nothing is ranked.
     """
 
     summary: pl.DataFrame
@@ -59,6 +62,7 @@ class Summary:
     judged: int
     seconds: str | None
     notes: tuple[Note, ...]
+    ranks: pl.DataFrame = field(default_factory=NO_RANKS.clone)
 
 
 def summarise(
@@ -70,6 +74,8 @@ def summarise(
     leaders: Sequence[str] | None = None,
     metric: str = ACCURACY,
     cost: str | None = None,
+    sweeps: Sequence[str] | None = None,
+    ranked: bool = True,
     columns: Sequence[OutcomeColumn] = COLUMNS,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
 ) -> Summary:
@@ -78,7 +84,8 @@ def summarise(
     `outcomes` are a store, or start the one pass over blocks of them. Every policy is compared with `baseline` (if any)
     and with the leader: the best by `metric`, then the lower cost (`toolkit.stats.order`), then the order given, among
     `leaders` (default: all; leave out oracles, which see gold). The cost is the one that `cost` names, by default the
-    first that is known. `columns` says what the columns of outcomes mean.
+    first that is known. `sweeps`: the sweep of each policy, of which one is chosen; by default each is its own.
+    `ranked`: whether the policies are ranked. `columns` says what the columns of outcomes mean.
     Raises ThinkbackError for unknown names, a metric that does not rank, blocks of the wrong shape, or no example.
     """
     base = [] if baseline is None else _numbers(policies, [baseline])
@@ -89,18 +96,16 @@ def summarise(
         valued = [one.name for one, row in zip(sample.metrics, sample.estimates, strict=True) if np.isfinite(row).any()]
         ranking = [name for name in ranking if name in valued]
         raise ThinkbackError(f"policies cannot be ranked by `{metric}`: {suggest(metric, ranking)}")
-    leader = sample.leader(metric, among, columns, cost)
+    names = [one.name for one in sample.metrics]
+    number, paid = names.index(metric) if metric in names else None, sample.cost(among, columns, cost)
+    leader = None if number is None else sample.best(number, paid, among)
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader])]))
-    plan = sample.plan(references)
-    results = SeriesResults.of(plan)
     pairs, same = count_pairs(sample, references), same_calls(sample, references)
-    if sample.units.count > 1:
-        moments = plan.moments(sample.units) if sample.independent and settings.method == "percentile" else None
-        resample(sample.units, plan, settings, results, moments)
-        replace_intervals(sample, plan, pairs, results, settings)
-        if moments is not None:
-            quotients(sample.units, plan, moments, results, settings)
-        f1_intervals(sample, plan, results, settings)
+    results = _results(sample, references, pairs, settings)
+    ranks = NO_RANKS
+    if ranked and number is not None and leader is not None:
+        standing = Standing(among, leader, base[0] if base else None)
+        ranks = ranks_of(sample, Ranking(number, paid, standing, sweeps or policies), results, settings)
     return Summary(
         _summary(sample, results),
         _comparisons(sample, references, results, pairs, same),
@@ -110,7 +115,55 @@ def summarise(
         sample.judged,
         sample.seconds,
         tuple(notes_of(sample, results, references, settings)),
+        ranks,
     )
+
+
+def differences(
+    outcomes: Blocks | Store,
+    policies: Sequence[str],
+    metric: str,
+    groups: Sequence[Sequence[str]],
+    *,
+    labels: Sequence[str] | None = None,
+    columns: Sequence[OutcomeColumn] = COLUMNS,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+) -> pl.DataFrame:
+    """Every policy of a group compared with every other of it by one metric: rows as of `Summary.comparisons`."""
+    sample = read_sample(outcomes, policies, labels, settings, columns, metric)
+    m, found = _metric(sample, metric), [pl.DataFrame(schema=COMPARISONS_SCHEMA)]
+    for group in groups:
+        some = _numbers(policies, group)
+        rows = np.zeros((1, len(policies)), bool)
+        rows[0, some] = sample.rows[m, some]
+        of_group = replace(
+            sample, metrics=(sample.metrics[m],), rows=rows, estimates=sample.estimates[[m]], counts=sample.counts[[m]]
+        )
+        pairs = count_pairs(of_group, some)
+        results = _results(of_group, some, pairs, settings)
+        found.append(_comparisons(of_group, some, results, pairs, same_calls(sample, some)))
+    return pl.concat(found)
+
+
+def _results(sample: WholeSample, references: Sequence[int], pairs: Pairs, settings: Settings) -> SeriesResults:
+    """The interval of every value, and of its differences to the references."""
+    plan = sample.plan(references)
+    results = SeriesResults.of(plan)
+    if sample.units.count > 1:
+        moments = plan.moments(sample.units) if sample.independent and settings.method == "percentile" else None
+        resample(sample.units, plan, settings, results, moments)
+        replace_intervals(sample, plan, pairs, results, settings)
+        if moments is not None:
+            quotients(sample.units, plan, moments, results, settings)
+        f1_intervals(sample, plan, results, settings)
+    return results
+
+
+def _metric(sample: WholeSample, metric: str) -> int:
+    names = [one.name for one in sample.metrics]
+    if metric not in names:
+        raise ThinkbackError(f"unknown {argument('metric')} {metric!r}: {suggest(metric, names)}")
+    return names.index(metric)
 
 
 def draws(
@@ -127,10 +180,7 @@ def draws(
     The resamples are those of `summarise` with the same settings: columns belong together across policies and metrics.
     """
     sample = read_sample(outcomes, policies, labels, settings, columns, metric)
-    names = [m.name for m in sample.metrics]
-    if metric not in names:
-        raise ThinkbackError(f"unknown {argument('metric')} {metric!r}: {suggest(metric, names)}")
-    number = names.index(metric)
+    number = _metric(sample, metric)
     only = SeriesPlan([sample.metrics[number]], sample.plan([]).valued[[number]], [], sample.scan)
     out = np.full((len(policies), settings.resamples), np.nan)
     if sample.units.count > 1:
