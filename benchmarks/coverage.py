@@ -121,7 +121,7 @@ def intervals(design: Design, outcomes: object, settings: Settings) -> tuple[np.
     labels = [str(i) for i in range(design.labels)] if design.labels else None
     found = summarise(
         lambda: iter([outcomes]), names, labels=labels, baseline=names[0] if design.paired else None,
-        leaders=names[:1], columns=[*COLUMNS, PER_RIGHT], settings=settings,
+        leaders=names[:1], columns=[*COLUMNS, PER_RIGHT], ranked=False, settings=settings,
     )  # fmt: skip
     rows = found.summary.filter(metric=design.metric)
     if design.paired:
