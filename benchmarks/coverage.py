@@ -30,6 +30,9 @@ BEGIN, END = "<!-- what `benchmarks/coverage.py` measured -->", "<!-- end -->"
 
 LEAST, LEAST_MARKED, MOST = 0.93, 0.85, 0.975
 MOST_MARKED, MOST_FALSE = 0.01, 0.03
+MOST_WITHHELD = 0.02
+"""Of costs: the sum of what a quotient is divided by may be that of a single example."""
+
 ENUMERATED = 10_000
 """Resamples of designs of which there is one run."""
 
@@ -81,7 +84,8 @@ class Cell:
         if design.paired and events >= ENOUGH_PAIRS and math.isfinite(events) and self.covered > MOST + slack:
             yield f"covers {100 * self.covered:.1f} %: too wide"
         plenty = self.n >= 500 and events >= ENOUGH_ERRORS and self.n * design.gold >= ENOUGH_GOLD
-        if plenty and not 0 < design.clusters < FEW_CLUSTERS and (self.marked > MOST_MARKED or self.withheld > 0):
+        withheld = self.withheld > (0 if math.isfinite(events) else MOST_WITHHELD)
+        if plenty and not 0 < design.clusters < FEW_CLUSTERS and (self.marked > MOST_MARKED or withheld):
             yield f"{100 * self.marked:.1f} % marked, {100 * self.withheld:.1f} % withheld"
 
 
@@ -117,7 +121,7 @@ def intervals(design: Design, outcomes: object, settings: Settings) -> tuple[np.
     labels = [str(i) for i in range(design.labels)] if design.labels else None
     found = summarise(
         lambda: iter([outcomes]), names, labels=labels, baseline=names[0] if design.paired else None,
-        leaders=names[:1], columns=[*COLUMNS, PER_RIGHT], settings=settings,
+        leaders=names[:1], columns=[*COLUMNS, PER_RIGHT], ranked=False, settings=settings,
     )  # fmt: skip
     rows = found.summary.filter(metric=design.metric)
     if design.paired:
@@ -137,8 +141,9 @@ def table(cells: Sequence[Cell], sizes: Sequence[int]) -> str:
     by_design: dict[tuple[str, str], dict[int, str]] = {}
     for cell in cells:
         design = cell.design
-        what = f"`{design.metric}`{', difference' * (design.paired and 'reduction' not in design.metric)}"
-        what = f"false `not worse`, margin {100 * design.margin:g} points" if design.margin is not None else what
+        difference = design.paired and not design.metric.startswith("reduction:")
+        what = f"`{design.metric.replace('f1:0', 'f1:LABEL')}`{', difference' * difference}"
+        what = f"false `not worse`, margin {100 * design.margin:g} point" if design.margin is not None else what
         by_design.setdefault((what, design.what), {})[cell.n] = cell.text
     for (what, outcomes), row in by_design.items():
         lines.append(f"| {what} | {outcomes} | " + " | ".join(row.get(n, "") for n in sizes) + " |")
