@@ -81,7 +81,7 @@ def test_marked_rates_cover_on_average(rate):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("only", ["f1", "latency_s", "tokens_per_right"])
+@pytest.mark.parametrize("only", ["accuracy", "f1", "latency_s", "tokens_per_right"])
 def test_what_the_manual_says_of_coverage(only):
     """A part of the manual's table, with fewer runs: no promise is broken."""
     root = Path(__file__).resolve().parents[2]

@@ -44,11 +44,9 @@ ACCURACY = "accuracy"
 class Summary:
     """Result tables of a run.
 
-    `summary`: policy, metric, estimate, low, high, n, method (percentile, bca, wilson, korn-graubard, t, or null
-    without interval).
-    `comparisons`: policy, baseline, metric, difference, low, high, p_value, n, method (percentile, bca, tango,
-    newcombe, t, or null without interval), exact_p (McNemar's, where fewer than ten examples differ, else null),
-    identical (whether both made the same calls on every example).
+    `summary`: policy, metric, estimate, low, high, n, method (of METHOD_NAMES; null without interval).
+    `comparisons`: policy, baseline, metric, difference, low, high, p_value, n, method, exact_p (McNemar's,
+    where fewer than ten examples differ, else null), identical (whether both made the same calls on every example).
     `metric`: what the policies are ranked by; `leader`: the best by it; `n`, `judged`: examples; `seconds`: the column
     that euros come from; `notes`: what must be said beside the tables; `ranks`: what is told of all policies at once
     (`toolkit.stats.ranks`), without rows where nothing is ranked.

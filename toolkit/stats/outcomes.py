@@ -186,6 +186,7 @@ class Store:
         self, pieces: Sequence[Piece], unit: Ints, gold: NDArray[np.int64] | None, policies: int, keys: Sequence[str]
     ) -> None:
         self.policies, self.keys, self.unit, self.chunks = policies, tuple(keys), unit, list[Chunk]()
+        self._pieces, self._gold = pieces, gold
         ends = np.cumsum([0, *(piece.size for piece in pieces)])
         for first in range(0, len(unit), CHUNK):
             last = min(first + CHUNK, len(unit))
@@ -195,6 +196,10 @@ class Store:
             )
             own = None if gold is None else gold[first:last]
             self.chunks.append(Chunk(unit[first:last], own, policies, parts))
+
+    def only(self, keys: Sequence[str]) -> Store:
+        """The same with some of its numeric columns."""
+        return Store(self._pieces, self.unit, self._gold, self.policies, keys)
 
     @classmethod
     def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None) -> Store:

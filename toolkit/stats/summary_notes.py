@@ -14,6 +14,12 @@ from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
 from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesResults
 
+BATCHED = 1.5
+"""Seconds of waiting over seconds of the device, above which calls have shared a batch."""
+BATCHED_SECONDS = "batched_seconds"
+WAITING, DEVICE = "latency_s", "device_s"
+SECONDS = (WAITING, "generation_s", "verification_s")
+
 
 def notes_of(
     sample: WholeSample, results: SeriesResults, references: Sequence[int], settings: Settings
@@ -21,6 +27,7 @@ def notes_of(
     """The notes of a summary, in the order in which they are printed."""
     yield from _on_examples(sample)
     yield from _on_metrics(sample, results, settings)
+    yield from _on_seconds(sample)
     yield from _on_intervals(sample, results, references, settings)
 
 
@@ -68,6 +75,21 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
         if alike:
             text = f"all examples alike for {_named(alike)}: exact limits, a cluster as one trial"
             yield note("clusters_agree", f"{metric.column.label}: {text}", alike, [metric.name])
+
+
+def _on_seconds(sample: WholeSample) -> Iterator[Note]:
+    """Seconds that were measured while other calls ran on the same device add up to no user's wait."""
+    means = {metric.name: sample.estimates[m] for m, metric in enumerate(sample.metrics)}
+    if WAITING not in means or DEVICE not in means:
+        return
+    waiting, device = means[WAITING], means[DEVICE]
+    with np.errstate(invalid="ignore"):
+        shared = np.flatnonzero((device > 0) & (waiting > BATCHED * device))
+    if len(shared):
+        most = int(shared[np.argmax(waiting[shared] / device[shared])])
+        seen = f"`{sample.policies[most]}`: {waiting[most]:.3g} s of waiting, {device[most]:.3g} s of the device"
+        text = f"seconds were measured while calls shared batches ({seen}): their sum is not what one user would wait"
+        yield note(BATCHED_SECONDS, text, [sample.policies[p] for p in shared], SECONDS)
 
 
 def _on_intervals(
