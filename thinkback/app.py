@@ -133,7 +133,7 @@ importing = typer.Typer(help="Make a log from foreign files.", no_args_is_help=T
 _add(importing, import_.table, import_.recovery, import_.replay)
 app.add_typer(importing, name="import")
 exporting = typer.Typer(help="Write a log in a foreign format.", no_args_is_help=True, rich_markup_mode=None)
-_add(exporting, export.recovery, export.replay, export.predictions)
+_add(exporting, export.table, export.recovery, export.replay, export.predictions)
 app.add_typer(exporting, name="export")
 _add(
     app, train.train, generate.generate, fit.fit, simulate.simulate, validate.validate, describe.describe, query.query,
