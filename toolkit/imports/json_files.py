@@ -15,11 +15,14 @@ from typing import Any
 import polars as pl
 
 from toolkit.imports.literals import EXACT, column, holds, parse
+from toolkit.imports.records import Records
 from toolkit.imports.source_table import SourceTable
 
 
-def json_lines(content: bytes, texts: Collection[str]) -> SourceTable:
-    """One row per line that is not blank. `texts`: columns of which texts are made."""
+def json_lines(content: bytes, texts: Collection[str], records: Records | None = None) -> SourceTable:
+    """One row per line that is not blank, or per object of its `records`. `texts`: columns of which texts are made."""
+    if records is not None:
+        return _from_objects(list(records.of(_objects(content))))
     try:
         frame = pl.read_ndjson(io.BytesIO(content), infer_schema_length=None)
     except pl.exceptions.PolarsError:
@@ -75,16 +78,19 @@ def _objects(content: bytes) -> Iterator[dict[str, Any]]:
         yield value
 
 
-def json_list(content: bytes, texts: Collection[str]) -> SourceTable:
-    """One row per object of a list; one object is a list of one; a file that is neither is read as JSON lines."""
+def json_list(content: bytes, texts: Collection[str], records: Records | None = None) -> SourceTable:
+    """One row per object of a list, or of the `records` of each; one object is a list of one.
+
+    A file that is neither is read as JSON lines.
+    """
     try:
         value = parse(content.decode("utf-8-sig"))
     except ValueError:
-        return json_lines(content, texts)
+        return json_lines(content, texts, records)
     rows = value if isinstance(value, list) else [value]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is not a list of objects")
-    return _from_objects(rows)
+    return _from_objects(rows if records is None else list(records.of(rows)))
 
 
 def _from_objects(rows: Sequence[dict[str, Any]]) -> SourceTable:

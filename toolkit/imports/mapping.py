@@ -1,8 +1,9 @@
 """Mapping files: how the rows of a foreign table become a log. The manual's page on importing tells what they hold.
 
 TOML; every value of a column is a column's name, an expression of polars' SQL, or a constant. A value that
-is exactly a column's name is that column, however odd the name. Two columns are always there: `source_file` (the file's
-name) and `source_row` (from 1). After `explode`, `element` is the place in the list, from 0.
+is exactly a column's name is that column, however odd the name. Three columns are always there: `source_file` (the
+file's name), `source_path` (below the folder that all files share) and `source_row` (from 1). After `explode`,
+`element` is the place in the list, from 0.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import Any
 from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
 from toolkit.documents import parse_toml, read_text
 from toolkit.errors import ThinkbackError, errors_begin, shown, suggest
+from toolkit.imports import file_names
+from toolkit.imports.paths import is_path
+from toolkit.imports.records import WHOLE
 from toolkit.log import schema_of
 from toolkit.settings import check, from_table, setting
 
@@ -153,6 +157,18 @@ def _join(given: Any, place: str) -> JoinedFile:
     return from_table(JoinedFile, {**given, "on": [given["on"]]} if one else given, place)
 
 
+def _path(given: Any, place: str) -> str:
+    if not isinstance(given, str):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a string, such as `{{model}}/{{task}}.jsonl`")
+    return file_names.check_pattern(given, place)
+
+
+def _records(given: Any, place: str) -> str:
+    if not isinstance(given, str) or (given != WHOLE and not is_path(given)):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes the path of a list, such as `samples`, or `.`")
+    return given
+
+
 @dataclass(frozen=True)
 class _PoolSettings:
     prefix: bool = setting(True)
@@ -171,6 +187,8 @@ class _MappingKeys:
     name: str = setting()
     license: str | None = setting(None)
     source: str | None = setting(None)
+    path: str | None = setting(None, read=_path)
+    records: str | None = setting(None, read=_records)
     where: Value | None = setting(None, read=_value)
     explode: tuple[str, ...] = setting(())
     join: JoinedFile | None = setting(None, read=_join)

@@ -1,4 +1,5 @@
-"""Reading the files that others wrote, as one frame of rows with their place: `source_file`, `source_row`.
+"""Reading the files that others wrote, as one frame of rows with their place: `source_file`, `source_path` (below the
+folder that all files share) and `source_row`.
 
 JSON lines (`.jsonl`, `.ndjson`), a JSON list of objects (`.json`), CSV, TSV and Parquet, each but Parquet also with
 `.gz`, `.bz2`, `.xz` or `.zst` behind; local or at any fsspec address. Columns that a file lacks are null in its rows.
@@ -24,55 +25,84 @@ from pathlib import PurePosixPath
 import polars as pl
 
 from toolkit.errors import ThinkbackError, first_line, listed
+from toolkit.imports.file_names import columns_of, columns_of_path, relative
 from toolkit.imports.json_files import json_lines, json_list
+from toolkit.imports.records import Records
 from toolkit.imports.source_table import SourceTable, stacked
 
 PACKED = (".gz", ".bz2", ".xz", ".zst")
-PLACES = ("source_file", "source_row")
+PLACES = ("source_file", "source_path", "source_row")
 _BROKEN = (OSError, EOFError, ValueError, ImportError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True)
+class SourceRules:
+    """What a mapping says of reading: the columns of which `texts` are made, whose numbers are kept as they are
+    written; where `records` lie in JSON; the pattern of a file's `path`.
+    """
+
+    texts: Collection[str] = ()
+    records: Records | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True)
 class SourceFiles:
-    """The rows of all files, in the order given, and what identifies the files: (name, sha256)."""
+    """The rows of all files, in the order given, and what identifies the files: (path, sha256)."""
 
     table: SourceTable
     files: tuple[tuple[str, str], ...]
     folder: str  # of the first file, where a mapping's `join` looks
 
 
-def read_sources(sources: Sequence[str], texts: Collection[str]) -> SourceFiles:
-    """Read files, globs and folders; ThinkbackError where nothing is found or a file can't be read.
-
-    `texts` names the columns of which texts are made, whose numbers are kept as they are written.
-    """
+def read_sources(sources: Sequence[str], rules: SourceRules) -> SourceFiles:
+    """Read files, globs and folders; ThinkbackError where nothing is found or a file can't be read."""
     found = [file for source in sources for file in _find(str(source))]
     if not found:
         raise ThinkbackError("no source given: name one or more files, globs or folders")
+    paths = relative([str(_path(address)) for address in found])
+    named = _named(found, rules)
     tables, files = [], []
-    for address in found:
+    for number, address in enumerate(found):
         content = _content(address)
-        name = _path(address).name
-        table = _parse(address, content, texts)
+        table = _parse(address, content, rules)
         row = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
-        places = {"source_row": row, "source_file": pl.lit(name)} if table.frame.height else {}
+        name = pl.lit(_path(address).name)
+        places = {"source_row": row, "source_file": name, "source_path": pl.lit(paths[number])}
         own = {place: made for place, made in places.items() if place not in table.frame.columns}
-        tables.append(SourceTable(table.frame.with_columns(**own), table.numbers))
-        files.append((name, hashlib.sha256(content).hexdigest()))
+        told = named.frame[number].row(0, named=True) if named.frame.width else {}
+        for column in told.keys() & set(table.frame.columns):
+            raise ThinkbackError(
+                f"the mapping's `path` names the column `{column}`, which `{address}` holds too: name it otherwise"
+            )
+        made = {column: pl.lit(value, pl.String) for column, value in told.items()}
+        frame = table.frame.with_columns(**own, **made) if table.frame.height else table.frame
+        tables.append(SourceTable(frame, table.numbers))
+        files.append((paths[number], hashlib.sha256(content).hexdigest()))
     try:
-        return SourceFiles(stacked(tables, texts), tuple(files), found[0].rpartition("/")[0])
+        every = stacked(tables, rules.texts)
     except pl.exceptions.PolarsError as error:
         names = listed([_path(address).name for address in found[:3]])
         raise ThinkbackError(
             f"the files {names} hold columns of one name but different types: {first_line(error)}"
         ) from None
+    every = SourceTable(every.frame, {**every.numbers, **named.numbers})
+    return SourceFiles(every, tuple(files), found[0].rpartition("/")[0])
+
+
+def _named(found: Sequence[str], rules: SourceRules) -> SourceTable:
+    """What the path of each file says, one row a file; numbers are such as in a CSV file."""
+    if rules.path is None:
+        return SourceTable(pl.DataFrame(), {})
+    told = [columns_of_path(rules.path, str(_path(address)), PACKED) for address in found]
+    return _of_texts(pl.DataFrame(told, schema=dict.fromkeys(columns_of(rules.path), pl.String)))
 
 
 def read_beside(file: str, folder: str, texts: Collection[str]) -> SourceTable:
     """The rows of one file named by a mapping, relative to the folder of the first source."""
     absolute = "://" in file or file.startswith("/")
     address = file if absolute or not folder else f"{folder}/{file}"
-    return _parse(address, _content(address), texts)
+    return _parse(address, _content(address), SourceRules(texts))
 
 
 def _find(source: str) -> list[str]:
@@ -125,26 +155,45 @@ def _format(address: str) -> str | None:
     return ending.lower() if ending.lower() in _PARSERS else None
 
 
-def _parse(address: str, content: bytes, texts: Collection[str]) -> SourceTable:
+def _parse(address: str, content: bytes, rules: SourceRules) -> SourceTable:
     ending = _format(address)
     if ending is None:
         raise ThinkbackError(f"source `{address}`: its ending names no format; there are {', '.join(sorted(_PARSERS))}")
     try:
-        return _PARSERS[ending](content, texts)
+        return _PARSERS[ending](content, rules)
     except RecursionError:
         raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: it nests too deeply") from None
     except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
         raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: {first_line(error)}") from None
 
 
-def _parquet(content: bytes, _: Collection[str]) -> SourceTable:
+def _parquet(content: bytes, rules: SourceRules) -> SourceTable:
+    _only_json(rules)
     return SourceTable(pl.read_parquet(io.BytesIO(content)), {})
 
 
-def _csv(content: bytes, _: Collection[str], separator: str = ",") -> SourceTable:
-    frame = pl.read_csv(io.BytesIO(content), separator=separator, infer_schema=False)
+def _csv(content: bytes, rules: SourceRules, separator: str = ",") -> SourceTable:
+    _only_json(rules)
+    return _of_texts(pl.read_csv(io.BytesIO(content), separator=separator, infer_schema=False))
+
+
+def _of_texts(frame: pl.DataFrame) -> SourceTable:
+    """Columns of texts, some of which are numbers to compute with."""
     kinds = {name: _kind(frame[name]) for name in frame.columns}
     return SourceTable(frame, {name: kind for name, kind in kinds.items() if kind != pl.String})
+
+
+def _json_lines(content: bytes, rules: SourceRules) -> SourceTable:
+    return json_lines(content, rules.texts, rules.records)
+
+
+def _json_list(content: bytes, rules: SourceRules) -> SourceTable:
+    return json_list(content, rules.texts, rules.records)
+
+
+def _only_json(rules: SourceRules) -> None:
+    if rules.records is not None:
+        raise ValueError("the mapping's `records` is for JSON; leave it out, or open lists with `explode`")
 
 
 def _kind(texts: pl.Series) -> pl.DataType:
@@ -159,12 +208,12 @@ def _kind(texts: pl.Series) -> pl.DataType:
     return pl.Float64() if apart and real.null_count() == texts.null_count() else pl.String()
 
 
-_PARSERS: dict[str, Callable[[bytes, Collection[str]], SourceTable]] = {
+_PARSERS: dict[str, Callable[[bytes, SourceRules], SourceTable]] = {
     ".parquet": _parquet,
     ".pq": _parquet,
     ".csv": _csv,
     ".tsv": partial(_csv, separator="\t"),
-    ".jsonl": json_lines,
-    ".ndjson": json_lines,
-    ".json": json_list,
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".json": _json_list,
 }

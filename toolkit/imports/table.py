@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,9 +14,11 @@ from toolkit.imports.examples import ImportedExamples, make_examples
 from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows, roots
 from toolkit.imports.judgements import JudgedTraces, judge_traces, only_verdicts, with_answers
 from toolkit.imports.literals import holds, known, lists
-from toolkit.imports.mapping import ImportMapping, JoinedFile, read_mapping
+from toolkit.imports.mapping import ImportMapping, JoinedFile, Value, read_mapping
+from toolkit.imports.paths import expression, fields_of
+from toolkit.imports.records import AROUND, Records
 from toolkit.imports.source_table import SourceTable
-from toolkit.imports.sources import SourceFiles, read_beside, read_sources
+from toolkit.imports.sources import SourceFiles, SourceRules, read_beside, read_sources
 from toolkit.imports.traces import Solved, behind_gaps, feature_rows, settle, trace_columns, verifier_rows
 from toolkit.log import LogError, schema_of, write_log
 from toolkit.log.write.writer import ROWS_PER_SHARD, sorted_blocks
@@ -81,7 +83,7 @@ def import_table(
     plan = read_mapping(mapping)
     _check_plan(plan, rejudge)
     given = [sources] if isinstance(sources, str | Path) else sources
-    source = read_sources([str(one) for one in given], _texts(plan))
+    source = read_sources([str(one) for one in given], _source_rules(plan))
     rows = _rows(plan, source)
     examples = make_examples(rows, plan)
     number = pl.int_range(rows.frame.height, eager=True)
@@ -125,6 +127,35 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
         raise ThinkbackError(
             f"mapping `{plan.file}`: the source has verdicts and no answers, so nothing can be rejudged"
         )
+
+
+def _source_rules(plan: ImportMapping) -> SourceRules:
+    """What the mapping says of reading its files."""
+    around = tuple(dict.fromkeys(name for value in _every_value(plan) for name in fields_of(value, AROUND)))
+    records = Records(plan.records, around) if plan.records is not None else None
+    return SourceRules(_texts(plan), records, plan.path)
+
+
+def _counted(plan: ImportMapping) -> list[str]:
+    """A note on each place in a list that SQL would count from 1, as mappings once did."""
+    told = dict.fromkeys(
+        use.path.text
+        for value in _every_value(plan)
+        if isinstance(value, str)
+        for use in expression(value).places.values()
+        if len(use.path.steps) == 1 and isinstance(use.path.steps[0], int) and use.path.steps[0] > 0
+    )
+    return [f"`{path}` counts from 0: `{path.rpartition('[')[0]}[0]` is the first" for path in told]
+
+
+def _every_value(plan: ImportMapping) -> Iterator[Value]:
+    """All values of a mapping that may be expressions."""
+    yield from (plan.where or "", *plan.explode)
+    for table in (plan.examples, *plan.traces):
+        yield from (*table.columns.values(), *table.extra.values())
+    for traces in plan.traces:
+        yield from (traces.where or "", *traces.parent.values(), *traces.features.values())
+        yield from (value for verifier in traces.verifiers for value in verifier.values())
 
 
 def _texts(plan: ImportMapping) -> frozenset[str]:
@@ -260,6 +291,7 @@ def _report(
     counts["veiled"] = judged.opaque - judged.undecided
     told = {words: counts[name] for name, words in _NOTES.items() if counts[name]}
     notes = [words.format(n=f"{count:,}", how=plan.answers.conflicts) for words, count in told.items()]
+    notes += _counted(plan)
     if rejudge or judged.changed:
         by = "rejudging" if rejudge else "the log's rules"
         notes.append(f"{judged.changed:,} of the source's judgements changed by {by}")
