@@ -17,7 +17,7 @@ import io
 import lzma
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
@@ -38,12 +38,13 @@ _BROKEN = (OSError, EOFError, ValueError, ImportError, lzma.LZMAError, zlib.erro
 @dataclass(frozen=True)
 class SourceRules:
     """What a mapping says of reading: the columns of which `texts` are made, whose numbers are kept as they are
-    written; where `records` lie in JSON; the pattern of a file's `path`.
+    written; where `records` lie in JSON; the pattern of a file's `path`. `runs`: the column `source_run`, by address.
     """
 
     texts: Collection[str] = ()
     records: Records | None = None
     path: str | None = None
+    runs: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ def read_sources(sources: Sequence[str], rules: SourceRules) -> SourceFiles:
         row = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
         name = pl.lit(_path(address).name)
         places = {"source_row": row, "source_file": name, "source_path": pl.lit(paths[number])}
+        if rules.runs is not None:
+            places["source_run"] = pl.lit(rules.runs[address])
         own = {place: made for place, made in places.items() if place not in table.frame.columns}
         told = named.frame[number].row(0, named=True) if named.frame.width else {}
         for column in told.keys() & set(table.frame.columns):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from toolkit.imports.judgements import JudgedTraces, judge_traces, only_verdicts
 from toolkit.imports.literals import holds, known, lists
 from toolkit.imports.mapping import ImportMapping, JoinedFile, Value, read_mapping
 from toolkit.imports.paths import expression, fields_of
+from toolkit.imports.readings import Readings, check_readings
 from toolkit.imports.records import AROUND, Records
 from toolkit.imports.source_table import SourceTable
 from toolkit.imports.sources import SourceFiles, SourceRules, read_beside, read_sources
@@ -68,22 +69,48 @@ class ImportReport:
     ids_split: int  # example_ids of several questions
     unjudged_examples: int
     behind_gaps: int  # traces after a gap in their sample indices, which are not replayed
+    readings: Readings  # what was right, and what was wrong beside its gold
     notes: tuple[str, ...]  # one line each, for people
 
 
+@dataclass(frozen=True)
+class PreparedSources:
+    """Files that were unpacked or rewritten for a mapping, and what of them is told in their place."""
+
+    runs: Mapping[str, str]
+    """By address: what tells the folder that a file was in from those of others, the column `source_run`."""
+    files: tuple[tuple[str, str], ...]
+    """What they were made of: (path, sha256)."""
+    folder: str
+    """Where a mapping's `join` looks."""
+
+
 def import_table(
-    sources: Sequence[str], mapping: str | Path, out: str | Path, *, rejudge: bool = False, name: str | None = None
+    sources: Sequence[str],
+    mapping: str | Path,
+    out: str | Path,
+    *,
+    rejudge: bool = False,
+    name: str | None = None,
+    settings: Sequence[str] = (),
+    prepared: PreparedSources | None = None,
 ) -> ImportReport:
     """Read `sources` (files, globs, folders) through `mapping` (a TOML file or a shipped map's name) into log `out`.
 
-    The source's own verdicts are kept, unless `rejudge` judges every answer against gold again. ThinkbackError, and
-    nothing is written, where the mapping or the source is wrong, or `out` exists.
+    The source's own verdicts are kept, unless `rejudge` judges every answer against gold again. `settings`
+    (`answers.kind=number`) replace the mapping's. ThinkbackError, and nothing is written, where the mapping or the
+    source is wrong, or `out` exists.
     """
     check_replaceable(out, force=False)
-    plan = read_mapping(mapping)
+    plan = read_mapping(mapping, settings)
     _check_plan(plan, rejudge)
     given = [sources] if isinstance(sources, str | Path) else sources
-    source = read_sources([str(one) for one in given], _source_rules(plan))
+    rules = _source_rules(plan)
+    if prepared is not None:
+        rules = replace(rules, runs=prepared.runs)
+    source = read_sources([str(one) for one in given], rules)
+    if prepared is not None:
+        source = replace(source, files=prepared.files, folder=prepared.folder)
     rows = _rows(plan, source)
     examples = make_examples(rows, plan)
     number = pl.int_range(rows.frame.height, eager=True)
@@ -295,6 +322,7 @@ def _report(
     if rejudge or judged.changed:
         by = "rejudging" if rejudge else "the log's rules"
         notes.append(f"{judged.changed:,} of the source's judgements changed by {by}")
+    readings = check_readings(out, plan.answers)
     heights = {name: tables[name].height if name in tables else 0 for name in ("verifications", "features")}
     return ImportReport(
         log=out,
@@ -312,5 +340,6 @@ def _report(
         ids_split=examples.split,
         unjudged_examples=judged.open_examples,
         behind_gaps=gaps,
-        notes=tuple(notes),
+        readings=readings,
+        notes=(*notes, *map(str, readings.notes())),
     )

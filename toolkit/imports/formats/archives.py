@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO, cast
 
 from toolkit.errors import ThinkbackError, first_line
 
@@ -62,7 +62,7 @@ class _Counted(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+    def readinto(self, buffer: Any, /) -> int:
         what = self._allowance.what
         try:
             piece = self._stream.read(min(len(buffer), _PIECE))
@@ -86,7 +86,7 @@ class _Slice(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+    def readinto(self, buffer: Any, /) -> int:
         self._file.seek(self._at)
         piece = self._file.read(min(len(buffer), self._end - self._at))
         self._at += len(piece)
@@ -161,7 +161,7 @@ def _unpacked_zstd(packed: IO[bytes]) -> IO[bytes]:
 def _unpacked_gzip(packed: IO[bytes]) -> IO[bytes]:
     import gzip
 
-    return gzip.GzipFile(fileobj=packed)  # type: ignore[return-value]
+    return cast(IO[bytes], gzip.GzipFile(fileobj=packed))
 
 
 def _unpacked_bz2(packed: IO[bytes]) -> IO[bytes]:

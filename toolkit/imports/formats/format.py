@@ -33,6 +33,8 @@ class Format:
     recognises: Callable[[Head], bool]
     lacks: str
     prepare: Callable[[Sequence[FoundFile]], Iterator[PreparedRows]] | None = None
+    depth: int = 1
+    """How many names at the end of a path say what a file holds; those before them, which run it is of."""
 
     def takes(self, path: str) -> bool:
         """Whether a file of a folder or an archive is one of the format, as its path says."""

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 from toolkit.errors import ThinkbackError, first_line
 from toolkit.imports.formats.archives import UNPACKERS, Allowance, Open, open_archive, unpacked
@@ -63,7 +63,7 @@ class FoundFile:
         with self.open() as stream, tempfile.SpooledTemporaryFile(_SMALL) as copy:
             shutil.copyfileobj(stream, copy)
             copy.seek(0)
-            yield copy  # type: ignore[misc]
+            yield cast(BinaryIO, copy)
 
     def read(self) -> bytes:
         """All of its bytes."""
@@ -132,13 +132,16 @@ def _member(archive: FoundFile, name: str, allowance: Allowance) -> FoundFile:
 
     @contextmanager
     def opened() -> Iterator[BinaryIO]:
-        with archive.seekable() as packed, open_archive(archive.address, packed, allowance) as unzipped:
-            with unzipped.open(name) as stream:
-                if not packing:
-                    yield stream
-                    return
-                with unpacked(stream, packing, allowance) as plain:
-                    yield plain
+        with (
+            archive.seekable() as packed,
+            open_archive(archive.address, packed, allowance) as unzipped,
+            unzipped.open(name) as stream,
+        ):
+            if not packing:
+                yield stream
+                return
+            with unpacked(stream, packing, allowance) as plain:
+                yield plain
 
     folder = PurePosixPath(archive.path).with_suffix("")
     safe = [part for part in inner.parts if part not in ("/", "..", ".")]
@@ -181,8 +184,8 @@ def _told_apart(files: Sequence[FoundFile]) -> list[FoundFile]:
     return made
 
 
-def _size(system: object, name: str) -> int:
-    return int(system.size(name) or 0)  # type: ignore[attr-defined]
+def _size(system: Any, name: str) -> int:
+    return int(system.size(name) or 0)
 
 
 def _packing(path: str) -> str:

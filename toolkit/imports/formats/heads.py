@@ -40,7 +40,7 @@ def head_of(file: FoundFile) -> Head:
                 return Head(file.path, frozenset(pl.read_parquet_schema(opened)))
         with file.open() as stream:
             begin = stream.read(LOOKED_AT)
-        if begin.startswith(b"PK") and zipfile.is_zipfile(io.BytesIO(begin)) or file.ending == ".eval":
+        if (begin.startswith(b"PK") and zipfile.is_zipfile(io.BytesIO(begin))) or file.ending == ".eval":
             with file.seekable() as opened, open_archive(file.address, opened) as archive:
                 return Head(file.path, frozenset(), frozenset(archive.members))
         return Head(file.path, first_keys(begin.decode("utf-8-sig", "ignore")))

@@ -16,7 +16,7 @@ from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import Head
 from toolkit.imports.formats.json_rows import count, dig, number, objects, parsed, parsed_object, text
-from toolkit.imports.formats.readings import UNREAD, with_answers
+from toolkit.imports.formats.read_texts import UNREAD, with_answers
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
 VERDICTS = (

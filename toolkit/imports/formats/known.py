@@ -31,6 +31,7 @@ FORMATS: Mapping[str, Format] = {
             title="NeMo-Skills: `output-rs{seed}.jsonl`",
             files=r"(^|/)output[^/]*\.jsonl$",
             recognises=lambda head: head.has("generation", "expected_answer"),
+            depth=2,
             lacks="the model's name; tokens and verdicts where the pipeline did not count and judge",
         ),
         Format(

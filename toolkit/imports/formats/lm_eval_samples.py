@@ -17,7 +17,7 @@ from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import Head
 from toolkit.imports.formats.json_rows import dig, json_objects, number, text
-from toolkit.imports.formats.readings import UNREAD, read_gold, with_answers
+from toolkit.imports.formats.read_texts import UNREAD, read_gold, with_answers
 
 _NAME = re.compile(r"samples_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl", re.IGNORECASE)
 _UNFOUND = "[invalid]"
@@ -57,7 +57,9 @@ def _rows(file: FoundFile, task: str, notes: list[str]) -> Iterator[Row]:
             yield from _responses(file, place, task, sample)
     if len(filters) > 1:
         names = ", ".join(f"`{name}`" for name in filters)
-        notes.append(f"{task}: the filters {names} read the same responses; answers and verdicts are those of `{first}`")
+        notes.append(
+            f"{task}: the filters {names} read the same responses; answers and verdicts are those of `{first}`"
+        )
 
 
 def _responses(file: FoundFile, place: int, task: str, sample: dict[str, Any]) -> Iterator[Row]:
