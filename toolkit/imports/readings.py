@@ -63,7 +63,8 @@ class Readings:
             yield note("right", f"right: {self.right:,} of {counted(self.judged, 'judged trace')} ({share})")
         for one in self.wrong:
             told = f"`{_short(one.answer)}`" if one.answer is not None else f"none in `{_end(one.text)}`"
-            yield note("wrong", f"wrong: {_short(one.example_id)}: answer {told}, gold `{_short(one.gold)}`")
+            whose = ", by the source's verdict" if one.answer is not None and one.answer == one.gold else ""
+            yield note("wrong", f"wrong: {_short(one.example_id)}: answer {told}, gold `{_short(one.gold)}`{whose}")
         if self.doubtful:
             what = (
                 f"only {self.right:,} of {counted(self.judged, 'judged trace')} are right"

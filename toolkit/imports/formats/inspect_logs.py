@@ -179,7 +179,7 @@ def _attached(value: str | None, attached: Mapping[str, Any]) -> str | None:
 INSPECT = Format(
     name="inspect",
     title="Inspect AI: `.eval` archives and `.json` logs",
-    files=r"\.eval$|(^|/)[^/]*\.json$",
+    files=r"\.eval$|(^|/)\d{4}-\d\d-\d\dT[^/]*\.json$",
     recognises=recognises,
     lacks="verifier scores; of several scorers the first is the verdict (another: `--set traces.correct=scores.NAME`)",
     prepare=prepare,

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from toolkit.imports.formats.format import Format
 from toolkit.imports.formats.helm_runs import HELM
 from toolkit.imports.formats.inspect_logs import INSPECT
+from toolkit.imports.formats.lighteval_details import LIGHTEVAL
 from toolkit.imports.formats.lm_eval_samples import LM_EVAL
 from toolkit.imports.formats.openai_batches import OPENAI_BATCH
+from toolkit.imports.formats.search_and_learn import SEARCH_AND_LEARN
 
 _LINES = r"\.(jsonl|ndjson)$"
 _ROWS = r"\.(jsonl|ndjson|json|parquet|pq)$"
@@ -34,13 +36,7 @@ FORMATS: Mapping[str, Format] = {
             depth=2,
             lacks="the model's name; tokens and verdicts where the pipeline did not count and judge",
         ),
-        Format(
-            name="lighteval",
-            title="lighteval's details: `details_{task}_{time}.parquet`",
-            files=r"(^|/)details_[^/]*\.(parquet|pq)$",
-            recognises=lambda head: head.has("doc", "model_response"),
-            lacks="verdicts of single samples, whose answers are read and compared with the gold choice; seconds",
-        ),
+        LIGHTEVAL,
         Format(
             name="evalplus",
             title="evalplus: `eval_results.json`",
@@ -56,13 +52,7 @@ FORMATS: Mapping[str, Format] = {
             recognises=lambda head: head.has("problem_idx", "idx_answer", "gold_answer"),
             lacks="seconds and verifier scores",
         ),
-        Format(
-            name="search-and-learn",
-            title="search-and-learn's data sets: lists of completions and step scores",
-            files=_ROWS,
-            recognises=lambda head: head.has("completions", "problem", "answer"),
-            lacks="verdicts, which compare the boxed answer with the reference; prompt tokens and seconds",
-        ),
+        SEARCH_AND_LEARN,
         Format(
             name="verl",
             title="verl's dumped generations: `{step}.jsonl`",

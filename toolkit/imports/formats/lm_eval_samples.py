@@ -1,9 +1,9 @@
 """lm-evaluation-harness' `samples_{task}_{date}.jsonl`: one line for each document and filter.
 
 One row for each response. Filters read the same responses again, so a document's responses are taken once, with the
-first filter of the file. Where a document has one response, its answer is what the filter made of it and the verdict is
-the first metric that is 0 or 1; a filter that keeps several responses gives each its answer. Otherwise the answers are
-read from the responses. Of a multiple-choice task the answer is the number of the most likely choice.
+first filter of the file. Where a document has one response, its answer is what the filter made of it, and the verdict
+is a metric that is 0 or 1 throughout; a filter that keeps several responses gives each its answer. Otherwise the
+answers are read from the responses. Of a multiple-choice task the answer is the number of the most likely choice.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import Head
 from toolkit.imports.formats.json_rows import dig, json_objects, number, text
+from toolkit.imports.formats.metrics import KNOWN, verdict, verdict_metric
 from toolkit.imports.formats.read_texts import UNREAD, read_gold, with_answers
 
 _NAME = re.compile(r"samples_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl", re.IGNORECASE)
 _UNFOUND = "[invalid]"
 """What a filter writes where it found nothing."""
-_METRICS = ("exact_match", "acc", "math_verify", "pass@1", "em")
 
 
 def recognises(head: Head) -> bool:
@@ -36,8 +36,9 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     models = [file.folder or "lm-eval" for file in files]
     named = [(model, task, file.path) for model, task, file in zip(models, tasks, files, strict=True)]
     for file, task, model, pool in zip(files, tasks, models, told_apart(named), strict=True):
+        metric = verdict_metric(_metrics(sample) for sample in json_objects(file))
         notes: list[str] = []
-        rows = with_answers(_rows(file, task, notes))
+        rows = with_answers(_rows(file, task, metric, notes))
         yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in rows), notes)
 
 
@@ -46,15 +47,20 @@ def _task(file: FoundFile) -> str:
     return found[1] if found else file.name.rpartition(".")[0]
 
 
-def _rows(file: FoundFile, task: str, notes: list[str]) -> Iterator[Row]:
+def _rows(file: FoundFile, task: str, metric: str | None, notes: list[str]) -> Iterator[Row]:
     first: str | None = None
+    judged = False
     filters: dict[str, int] = {}
     for place, sample in enumerate(json_objects(file), 1):
         name = text(sample.get("filter")) or "none"
         first = first or name
         filters[name] = filters.get(name, 0) + 1
         if name == first:
-            yield from _responses(file, place, task, sample)
+            for row in _responses(file, place, task, metric, sample):
+                judged = judged or row["correct"] is not None
+                yield row
+    if judged:
+        notes.append(f"{task}: the verdicts are those of `{metric}`")
     if len(filters) > 1:
         names = ", ".join(f"`{name}`" for name in filters)
         notes.append(
@@ -62,7 +68,7 @@ def _rows(file: FoundFile, task: str, notes: list[str]) -> Iterator[Row]:
         )
 
 
-def _responses(file: FoundFile, place: int, task: str, sample: dict[str, Any]) -> Iterator[Row]:
+def _responses(file: FoundFile, place: int, task: str, metric: str | None, sample: dict[str, Any]) -> Iterator[Row]:
     requests = sample.get("resps")
     if not isinstance(requests, list) or not requests or not all(isinstance(one, list) for one in requests):
         raise ThinkbackError(f"`{file.address}`, sample {place}: `resps` is no list of lists, as lm-eval writes it")
@@ -74,18 +80,17 @@ def _responses(file: FoundFile, place: int, task: str, sample: dict[str, Any]) -
         "temperature": number(dig(sample.get("arguments"), "gen_args_0", "arg_1", "temperature")),
         "filter": text(sample.get("filter")) or "none",
     }
-    metric, value = _verdict(sample)
+    value = verdict(sample.get(metric)) if metric is not None else None
     if isinstance(dig(requests, 0, 0), list):
-        yield {**row, **_choice(requests), "gold": target, "repeat": 0, "metric": metric, "correct": value}
+        yield {**row, **_choice(requests), "gold": target, "repeat": 0, "correct": value}
         return
     replies = [text(reply) for reply in requests[0]]
     answers = _filtered(sample.get("filtered_resps"), len(replies))
     gold = read_gold(target)
     for repeat, reply in enumerate(replies):
-        own = len(replies) == 1 and value is not None
         answer = answers[repeat] if answers is not None else UNREAD
-        yield {**row, "gold": gold, "repeat": repeat, "text": reply, "answer": answer,
-               "metric": metric if own else None, "correct": value if own else None}  # fmt: skip
+        own = value if len(replies) == 1 else None
+        yield {**row, "gold": gold, "repeat": repeat, "text": reply, "answer": answer, "correct": own}
 
 
 def _prompt(arguments: Any) -> str | None:
@@ -94,14 +99,11 @@ def _prompt(arguments: Any) -> str | None:
     return text(found if found is not None else dig(arguments, 0, 0))
 
 
-def _verdict(sample: dict[str, Any]) -> tuple[str | None, bool | None]:
-    """The first metric of a sample that is 0 or 1; older files do not name their metrics."""
+def _metrics(sample: dict[str, Any]) -> dict[str, Any]:
+    """The metrics of a sample; older files do not say which of its fields these are."""
     named = sample.get("metrics")
-    for name in named if isinstance(named, list) else _METRICS:
-        value = sample.get(name) if isinstance(name, str) else None
-        if isinstance(value, bool | int | float) and value in (0, 1):
-            return name, bool(value)
-    return None, None
+    names = named if isinstance(named, list) else KNOWN
+    return {name: sample.get(name) for name in names if isinstance(name, str)}
 
 
 def _choice(requests: list[Any]) -> Row:
