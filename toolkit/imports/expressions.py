@@ -217,6 +217,8 @@ def _converted(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
         with contextlib.suppress(pl.exceptions.PolarsError):
             return listed.cast(dtype) if isinstance(listed.dtype, pl.List | pl.Array) else None
         return None
+    if isinstance(found.dtype, pl.Duration) and dtype.is_float():
+        return (found.dt.total_nanoseconds() / 1e9).cast(dtype)  # a count of seconds
     if found.dtype.is_nested() or (found.dtype.is_temporal() and dtype != pl.String):
         return None
     if dtype == pl.String:

@@ -129,6 +129,7 @@ class AnswerRules:
 
     kind: str = setting("exact", choices=KINDS)
     read: tuple[str, ...] = setting((), choices=WAYS)
+    read_gold: tuple[str, ...] = setting((), choices=WAYS)
     pattern: str | None = setting(None)
     judge: str = setting("equal", choices=(*JUDGES, "source"))
     labels: tuple[str, ...] = setting(())
@@ -139,7 +140,7 @@ class AnswerRules:
         check(self)
         if self.kind == "label" and not self.labels:
             raise ThinkbackError("`answers.kind` is `label`, so `answers.labels` must list the label space")
-        if ("pattern" in self.read) != (self.pattern is not None):
+        if ("pattern" in (*self.read, *self.read_gold)) != (self.pattern is not None):
             raise ThinkbackError("`answers.pattern` and the way `pattern` in `answers.read` go together: give both")
         if self.pattern is not None:
             check_pattern(self.pattern)
@@ -147,15 +148,71 @@ class AnswerRules:
 
 @dataclass(frozen=True)
 class JoinedFile:
-    """`join`: a file in the folder of the first source, and the columns by which its rows are found."""
+    """`join`: a file in the folder of the first source, and how its rows are found.
+
+    `on`: for each column of the file, or expression of its columns, the source's own that equals it.
+    """
 
     file: str = setting()
-    on: tuple[str, ...] = setting()
+    on: Mapping[str, str] = setting()
 
 
 def _join(given: Any, place: str) -> JoinedFile:
-    one = isinstance(given, dict) and isinstance(given.get("on"), str)
-    return from_table(JoinedFile, {**given, "on": [given["on"]]} if one else given, place)
+    table = dict(given) if isinstance(given, dict) else given
+    on = table.get("on") if isinstance(table, dict) else None
+    names = [on] if isinstance(on, str) else on
+    if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+        table["on"] = {name: name for name in names}
+    elif not isinstance(on, dict | None) or on == {}:
+        raise ThinkbackError(
+            f"`{place}.on` is {shown(on)}; it takes a column, a list of them, or a table of those of the file and the"
+            " source's own: `{ task_id = \"'HumanEval/' || number\" }`"
+        )
+    return from_table(JoinedFile, table, place)
+
+
+@dataclass(frozen=True)
+class OpenedList:
+    """A list that `explode` opens: the column that its elements become, and where it lies."""
+
+    name: str
+    path: str
+
+
+def _explode(given: Any, place: str) -> tuple[tuple[OpenedList, ...], ...]:
+    """Lists that are opened together, and those one after another.
+
+    `["a", "b"]` opens two together, `[["a"], ["b"]]` one and then the other, `{ part = "a.parts" }` gives a name. A
+    name that comes again is opened again.
+    """
+    nested = isinstance(given, list) and any(isinstance(item, list | dict) for item in given)
+    steps: list[tuple[OpenedList, ...]] = []
+    for step in given if nested else [given]:
+        together: dict[str, OpenedList] = {}
+        for one in _together([step] if nested and isinstance(step, str) else step, place):
+            if one.name in together:
+                steps.append(tuple(together.values()))
+                together = {}
+            together[one.name] = one
+        steps += [tuple(together.values())] if together else []
+    if len(steps) > _MOST_STEPS:
+        raise ThinkbackError(f"`{place}` opens {len(steps)} lists inside each other; it opens at most {_MOST_STEPS}")
+    return tuple(steps)
+
+
+_MOST_STEPS = 8
+
+
+def _together(given: Any, place: str) -> list[OpenedList]:
+    items = list(given.items()) if isinstance(given, dict) else given
+    if isinstance(given, list) and all(isinstance(name, str) for name in given):
+        items = [(name, name) for name in given]
+    if not isinstance(items, list) or not all(isinstance(item, tuple) and isinstance(item[1], str) for item in items):
+        raise ThinkbackError(
+            f"`{place}` is {shown(given)}; it takes a list of strings, or a table of names and paths, or a list of"
+            " these that are opened one after another"
+        )
+    return [OpenedList(*item) for item in items]
 
 
 def _path(given: Any, place: str) -> str:
@@ -191,9 +248,9 @@ class _MappingKeys:
     path: str | None = setting(None, read=_path)
     records: str | None = setting(None, read=_records)
     where: Value | None = setting(None, read=_value)
-    explode: tuple[str, ...] = setting(())
+    explode: tuple[tuple[OpenedList, ...], ...] = setting((), read=_explode)
     join: JoinedFile | None = setting(None, read=_join)
-    ids: str = setting("split", choices=("split", "trust"))
+    ids: str = setting("split", choices=("split", "gold", "trust"))
     duplicates: str = setting("first", choices=("first", "number"))
     finish_reasons: Mapping[str, str] = setting({})
     pools: Mapping[str, Any] = setting({}, read=_pools)

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, first_line, listed
+from toolkit.errors import ThinkbackError, listed
 from toolkit.files import check_replaceable
 from toolkit.imports.examples import ImportedExamples, make_examples
 from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows, roots
 from toolkit.imports.judgements import JudgedTraces, judge_traces, only_verdicts, with_answers
-from toolkit.imports.literals import holds, known, lists
-from toolkit.imports.mapping import ImportMapping, JoinedFile, Value, read_mapping
+from toolkit.imports.literals import holds
+from toolkit.imports.mapping import ImportMapping, Value, read_mapping
+from toolkit.imports.opening import beside, opened_rows
 from toolkit.imports.paths import expression, fields_of
 from toolkit.imports.readings import Readings, check_readings
 from toolkit.imports.records import AROUND, Records
-from toolkit.imports.source_table import SourceTable
 from toolkit.imports.sources import SourceFiles, SourceRules, read_beside, read_sources
 from toolkit.imports.traces import Solved, behind_gaps, feature_rows, settle, trace_columns, verifier_rows
 from toolkit.log import LogError, schema_of, write_log
@@ -35,6 +35,7 @@ _NOTES = {
     "split": "{n} example_ids had different questions: now one id per question, by its hash",
     "gaps": "{n} traces come after a gap in their sample indices (from 0): not replayed",
     "trusted": '{n} example_ids have different questions: the first was kept (`ids = "trust"`)',
+    "unread_gold": "{n} examples have a gold in which `answers.read_gold` finds no answer: they have none",
     "nulls": "{n} traces have no readable answer (counted as wrong)",
     "null_right": "{n} of these the source calls right; map `traces.opaque` to keep its verdicts",
     "veiled": "{n} traces have a verdict and no answer: opaque, so no votes and no margins",
@@ -177,7 +178,9 @@ def _counted(plan: ImportMapping) -> list[str]:
 
 def _every_value(plan: ImportMapping) -> Iterator[Value]:
     """All values of a mapping that may be expressions."""
-    yield from (plan.where or "", *plan.explode)
+    yield plan.where or ""
+    yield from (one.path for together in plan.explode for one in together)
+    yield from (plan.join.on.values() if plan.join is not None else ())
     for table in (plan.examples, *plan.traces):
         yield from (*table.columns.values(), *table.extra.values())
     for traces in plan.traces:
@@ -215,65 +218,14 @@ def _rows(plan: ImportMapping, source: SourceFiles) -> SourceRows:
     table = source.table
     if not table.frame.height:
         raise ThinkbackError(f"the source holds no rows: {listed([name for name, _ in source.files[:3]])}")
+    other = None
     if plan.join is not None:
-        table = _join(plan, plan.join, table, source.folder)
-    every = SourceRows(table.frame, table.numbers, plan.file)
-    if plan.explode:
-        every = _explode(every, plan.explode)
+        other = beside(plan, plan.join, read_beside(plan.join.file, source.folder, _texts(plan)))
+    every = opened_rows(plan, table, other)
     rows = every.where("where", plan.where)
     if not rows.frame.height:
         raise ThinkbackError(f"mapping `{plan.file}`: `where` takes none of the {every.frame.height} rows")
     return rows
-
-
-def _join(plan: ImportMapping, join: JoinedFile, table: SourceTable, folder: str) -> SourceTable:
-    """Further columns for each row, from a file with one row per key."""
-    file, keys = join.file, join.on
-    other = read_beside(file, folder, _texts(plan))
-    for side, columns in ((file, other.frame.columns), ("the source", table.frame.columns)):
-        for key in keys:
-            if key not in columns:
-                raise ThinkbackError(f"mapping `{plan.file}`: `join.on` names `{key}`, which {side} lacks")
-    beside = other.computable(keys)
-    if beside.select(keys).is_duplicated().any():
-        raise ThinkbackError(
-            f"mapping `{plan.file}`: `{file}` holds several rows of one {', '.join(keys)}; one is joined"
-        )
-    names = {name: f"{name}_right" if name in table.frame.columns else name for name in beside.columns}
-    try:
-        found = table.computable(keys).select(keys).join(beside, on=keys, how="left", maintain_order="left")
-        joined = table.frame.hstack(found.drop(keys).rename(names, strict=False))
-    except pl.exceptions.PolarsError as error:
-        raise ThinkbackError(f"mapping `{plan.file}`: `{file}` can't be joined: {first_line(error)}") from None
-    numbers = {names[name]: kind for name, kind in other.numbers.items() if name not in keys}
-    return SourceTable(joined, {**table.numbers, **numbers})
-
-
-def _explode(rows: SourceRows, names: Sequence[str]) -> SourceRows:
-    """One row per element of the named list columns; rows whose lists are empty or null hold no sample."""
-    frame, numbers, opened = rows.frame, dict(rows.numbers), list(names)
-    for name in names:
-        given = rows.compute("explode", name, names)
-        column, kind = lists(given) if given.dtype == pl.String else (given, rows.numbers.get(name, given.dtype))
-        column = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
-        if not isinstance(column.dtype, pl.List) or not isinstance(kind, pl.List | pl.Array):
-            raise rows.error(f"`explode` names `{name}`, which holds {given.dtype} and no lists")
-        if column.dtype != kind:
-            numbers[name] = known(kind.inner)
-        frame = frame.with_columns(column.alias(name))
-    lengths = frame.select(pl.col(name).list.len() for name in names)
-    most, least = lengths.max_horizontal(), lengths.min_horizontal()
-    if (most != least).any():
-        row = (most != least).arg_max() or 0
-        told = ", ".join(f"`{name}` {lengths[name][row]}" for name in names)
-        raise rows.error(f"the lists to explode differ in length {rows.place(row)}: {told}")
-    if "element" not in frame.columns:
-        frame = frame.with_columns(pl.int_ranges(0, most.fill_null(0).cast(pl.Int64)).alias("element"))
-        opened.append("element")
-    frame = frame.filter(most.fill_null(0) > 0)
-    # A list that is null beside others that are not: nothing recorded for any of the samples.
-    full = [pl.col(name).fill_null(pl.lit(None).repeat_by(most.filter(most > 0))) for name in opened]
-    return replace(rows, frame=frame.with_columns(full).explode(opened), numbers=numbers)
 
 
 def _tables(
