@@ -18,7 +18,6 @@ from tests.formats.published import NAMES, published, samples_of, settings
 from thinkback.commands.import_ import FORMATS as COMMANDS
 from toolkit.errors import ThinkbackError
 from toolkit.imports import FORMATS, ImportReport, detect_format, import_format
-from toolkit.imports.mapping import MAPS
 from toolkit.log import Log, collect, open_log
 
 COLUMNS = ("example_id", "pool", "sample_index", "correct", "prompt_tokens", "completion_tokens")
@@ -41,7 +40,7 @@ def imported(name: str, sources: list[str], out: Path, **more: Any) -> tuple[Log
 
 def test_the_commands_are_those_of_the_formats() -> None:
     assert set(COMMANDS) == set(FORMATS) == set(NAMES)
-    assert all((MAPS / f"{name}.toml").is_file() for name in FORMATS)
+    assert all(form.mapping.is_file() for form in FORMATS.values())
 
 
 @pytest.mark.parametrize("name", NAMES)

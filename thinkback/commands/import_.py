@@ -177,6 +177,6 @@ def _import(
     with replacing(out, force) as folder:
         report = write(folder / "log")
         hoist(folder / "log")
-    for note in report.notes:
+    for note in report.told():
         console.say(note)
     console.say(f"wrote {out}: " + ", ".join(f"{getattr(report, rows):,} {rows}" for rows in counted))

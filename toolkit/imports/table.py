@@ -73,6 +73,10 @@ class ImportReport:
     readings: Readings  # what was right, and what was wrong beside its gold
     notes: tuple[str, ...]  # one line each, for people
 
+    def told(self) -> tuple[str, ...]:
+        """What a user is told of the import: the notes, and what was right and wrong."""
+        return (*self.notes, *map(str, self.readings.notes()))
+
 
 @dataclass(frozen=True)
 class PreparedSources:
@@ -274,7 +278,6 @@ def _report(
     if rejudge or judged.changed:
         by = "rejudging" if rejudge else "the log's rules"
         notes.append(f"{judged.changed:,} of the source's judgements changed by {by}")
-    readings = check_readings(out, plan.answers)
     heights = {name: tables[name].height if name in tables else 0 for name in ("verifications", "features")}
     return ImportReport(
         log=out,
@@ -292,6 +295,6 @@ def _report(
         ids_split=examples.split,
         unjudged_examples=judged.open_examples,
         behind_gaps=gaps,
-        readings=readings,
-        notes=(*notes, *map(str, readings.notes())),
+        readings=check_readings(out, plan.answers),
+        notes=tuple(notes),
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import Head
 
+MAPS = Path(__file__).parent / "maps"
 Row = dict[str, Any]
 
 
@@ -24,7 +26,7 @@ class PreparedRows:
 
 @dataclass(frozen=True)
 class Format:
-    """`mapping` is shipped under the format's own name. `prepare` is for files whose rows no mapping can take."""
+    """`maps/NAME.toml` is its mapping. `prepare` is for files whose rows no mapping can take."""
 
     name: str
     title: str
@@ -35,6 +37,11 @@ class Format:
     prepare: Callable[[Sequence[FoundFile]], Iterator[PreparedRows]] | None = None
     depth: int = 1
     """How many names at the end of a path say what a file holds; those before them, which run it is of."""
+
+    @property
+    def mapping(self) -> Path:
+        """The mapping that is shipped for it."""
+        return MAPS / f"{self.name}.toml"
 
     def takes(self, path: str) -> bool:
         """Whether a file of a folder or an archive is one of the format, as its path says."""

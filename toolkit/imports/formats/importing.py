@@ -66,7 +66,7 @@ def import_format(
         files = tuple(find_files(given, form.takes))
     with _taken(form, files, notes) as (addresses, prepared):
         report = import_table(
-            addresses, form.name, out, rejudge=rejudge, name=title, settings=settings, prepared=prepared
+            addresses, form.mapping, out, rejudge=rejudge, name=title, settings=settings, prepared=prepared
         )
     return replace(report, notes=(*notes, f"{form.name} does not record: {form.lacks}", *report.notes))
 
