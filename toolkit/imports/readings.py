@@ -7,7 +7,7 @@ A cure is proposed only where it was tried on a sample of the log's own answers 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import polars as pl
 
 from toolkit.answers import judge, normalise, read_answers
 from toolkit.errors import counted
-from toolkit.imports.mapping import AnswerRules
+from toolkit.imports.mapping import AnswerRules, ImportMapping
 from toolkit.log import Log, collect, open_log
 from toolkit.notes import Note, note, warning
 
@@ -51,10 +51,14 @@ class Readings:
     cure: str | None
 
     @property
+    def unreadable(self) -> bool:
+        """Whether nearly no answer is readable."""
+        return self.traces > 0 and self.traces - self.unread <= NEARLY_NOTHING * self.traces
+
+    @property
     def doubtful(self) -> bool:
         """Whether nearly nothing is right, or readable."""
-        nothing_right = self.judged > 0 and self.right <= NEARLY_NOTHING * self.judged
-        return nothing_right or (self.traces > 0 and self.traces - self.unread <= NEARLY_NOTHING * self.traces)
+        return self.unreadable or (self.judged > 0 and self.right <= NEARLY_NOTHING * self.judged)
 
     def notes(self) -> Iterator[Note]:
         """For people: the share, the wrong answers, and the warning."""
@@ -66,17 +70,18 @@ class Readings:
             whose = ", by the source's verdict" if one.answer is not None and one.answer == one.gold else ""
             yield note("wrong", f"wrong: {_short(one.example_id)}: answer {told}, gold `{_short(one.gold)}`{whose}")
         if self.doubtful:
+            readable, right = self.traces - self.unread, self.right
             what = (
-                f"only {self.right:,} of {counted(self.judged, 'judged trace')} are right"
-                if self.judged
-                else f"only {self.traces - self.unread:,} of {counted(self.traces, 'trace')} have a readable answer"
+                f"only {readable:,} of {counted(self.traces, 'trace')} have a readable answer"
+                if self.unreadable
+                else f"only {right:,} of {counted(self.judged, 'judged trace')} are right"
             )
             cure = self.cure or "see whether `answers.kind`, `answers.read` and the gold column are what they should be"
             yield warning("doubtful_reading", f"{what}: {cure}")
 
 
-def check_readings(log: Path, rules: AnswerRules) -> Readings:
-    """Look at what a log just imported holds. `rules`: those that its answers were read by."""
+def check_readings(log: Path, mapping: ImportMapping) -> Readings:
+    """Look at what a log just imported through a mapping holds."""
     opened = open_log(log)
     plain = ~pl.col("opaque").fill_null(False)
     correct, unread = pl.col("correct"), pl.col("answer").is_null()
@@ -97,7 +102,7 @@ def check_readings(log: Path, rules: AnswerRules) -> Readings:
     if not found.doubtful:
         return found
     tried = _first(opened, plain & ~correct.fill_null(False), _TRIED)
-    return replace(found, cure=_cure(tried, rules))
+    return replace(found, cure=_cure(tried, mapping))
 
 
 def _first(log: Log, condition: pl.Expr, most: int) -> pl.DataFrame:
@@ -108,46 +113,45 @@ def _first(log: Log, condition: pl.Expr, most: int) -> pl.DataFrame:
     return rows.join(gold, on="example_id", how="left", maintain_order="left")
 
 
-def _cure(sample: pl.DataFrame, rules: AnswerRules) -> str | None:
+def _cure(sample: pl.DataFrame, mapping: ImportMapping) -> str | None:
     """The least change of the rules that makes most answers of a sample right, or else readable."""
-    if not sample.height:
+    rules = mapping.answers
+    if not sample.height or rules.kind == "label" or rules.judge == "source":
         return None
-    best, most = None, _GAIN * sample.height
-    for kind, way, gold_way in itertools.product((rules.kind, *_KINDS), (None, *_WAYS), (None, *_WAYS)):
-        right = _right(sample, rules, kind, way, gold_way)
+    given = any("answer" in table.columns for table in mapping.traces)
+    texts = sample["answer"] if given else sample["text"]
+    kinds, best, most = dict.fromkeys((rules.kind, *_KINDS)), None, _GAIN * sample.height
+    for kind, way, gold_way in itertools.product(kinds, (None, *_WAYS), (None, *_WAYS)):
+        answers = sample["answer"] if way is None else read_answers(texts, [way])
+        gold = sample["gold"] if gold_way is None else read_answers(sample["gold"], [gold_way])
+        right = _right(answers, gold, replace(rules, kind=kind))
         if right > most:
-            best, most = _settings(rules, kind, way, gold_way), right
+            best, most = _settings(mapping, kind, way, gold_way), right
     if best is not None:
         return f"{best} would make {most:,} of {sample.height:,} tried right"
-    readable = {way: int(_read(sample["text"], way).is_not_null().sum()) for way in _WAYS}
+    readable = {way: read_answers(texts, [way]).count() for way in _WAYS}
     way = max(readable, key=lambda one: readable[one])
     if sample["answer"].null_count() == sample.height and readable[way] > most:
-        return f"{_settings(rules, rules.kind, way, None)} would read {readable[way]:,} of {sample.height:,} tried"
+        return f"{_settings(mapping, rules.kind, way, None)} would read {readable[way]:,} of {sample.height:,} tried"
     return None
 
 
-def _right(sample: pl.DataFrame, rules: AnswerRules, kind: str, way: str | None, gold_way: str | None) -> int:
-    """How many would be right with other rules."""
-    if kind == "label":
-        return 0
-    texts = sample["answer"] if way is None else sample["text"].zip_with(sample["text"].is_not_null(), sample["answer"])
-    answers = normalise(_read(texts, way), kind, rules.labels, rules.aliases)
-    gold = normalise(_read(sample["gold"], gold_way), kind, rules.labels, rules.aliases)
-    how = "equal" if rules.judge == "source" else rules.judge
-    return int(judge(answers, gold, how).fill_null(False).sum())
+def _right(answers: pl.Series, gold: pl.Series, rules: AnswerRules) -> int:
+    """How many are right by these rules."""
+    ours, theirs = (normalise(texts, rules.kind, rules.labels, rules.aliases) for texts in (answers, gold))
+    return int(judge(ours, theirs, rules.judge).fill_null(False).sum())
 
 
-def _read(texts: pl.Series, way: str | None) -> pl.Series:
-    return texts if way is None else read_answers(texts, [way])
-
-
-def _settings(rules: AnswerRules, kind: str, way: str | None, gold_way: str | None) -> str:
-    changed: Sequence[str] = [
-        *([f"answers.kind={kind}"] if kind != rules.kind else []),
+def _settings(mapping: ImportMapping, kind: str, way: str | None, gold_way: str | None) -> str:
+    """What to add to the command."""
+    changed = [
+        *([f"answers.kind={kind}"] if kind != mapping.answers.kind else []),
         *([f'answers.read=["{way}"]'] if way else []),
         *([f'answers.read_gold=["{gold_way}"]'] if gold_way else []),
     ]
-    return " ".join(f"`--set '{one}'`" for one in changed) if changed else "`--rejudge`"
+    options = [f"--set '{one}'" for one in changed]
+    options += ["--rejudge"] if any("correct" in table.columns for table in mapping.traces) else []
+    return f"`{' '.join(options)}`"
 
 
 def _short(text: str | None) -> str:

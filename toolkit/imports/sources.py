@@ -166,7 +166,7 @@ def _parse(address: str, content: bytes, rules: SourceRules) -> SourceTable:
         return _PARSERS[ending](content, rules)
     except RecursionError:
         raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: it nests too deeply") from None
-    except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError) as error:
         raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: {first_line(error)}") from None
 
 

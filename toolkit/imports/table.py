@@ -295,6 +295,6 @@ def _report(
         ids_split=examples.split,
         unjudged_examples=judged.open_examples,
         behind_gaps=gaps,
-        readings=check_readings(out, plan.answers),
+        readings=check_readings(out, plan),
         notes=tuple(notes),
     )

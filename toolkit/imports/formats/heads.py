@@ -16,6 +16,7 @@ from toolkit.imports.formats.found_files import FoundFile
 
 LOOKED_AT = 2**20
 """Bytes at the beginning in which the keys must be; texts of thousands of words may stand before them."""
+_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 
 
@@ -34,7 +35,9 @@ class Head:
 
 def head_of(file: FoundFile) -> Head:
     """Look at the beginning of a file; a file that can't be read has no keys."""
-    with contextlib.suppress(ThinkbackError, OSError, pl.exceptions.PolarsError, ValueError):
+    with contextlib.suppress(
+        ThinkbackError, OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError
+    ):
         if file.ending in (".parquet", ".pq"):
             with file.seekable() as opened:
                 return Head(file.path, frozenset(pl.read_parquet_schema(opened)))

@@ -103,6 +103,8 @@ def _taken(form: Format, files: Sequence[FoundFile], notes: list[str]) -> Iterat
     folder = Path(scratch_folder())
     try:
         pairs = list(_prepared(form, files, folder, notes) if form.prepare else _plain(files, folder))
+        if not pairs:
+            raise ThinkbackError(f"{listed([file.address for file in files[:3]])}: no sample of {form.name} in it")
         runs = _runs([file for file, _ in pairs], form.depth)
         first = files[0].address.partition("::")[0].rpartition("/")[0]
         made = PreparedSources(

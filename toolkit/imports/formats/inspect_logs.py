@@ -166,7 +166,7 @@ def _completion(output: Any) -> str | None:
 def _content(content: Any) -> str | None:
     """The text of a message, of which other parts are reasoning, images and calls."""
     if isinstance(content, list):
-        return "\n".join(part["text"] for part in content if isinstance(dig(part, "text"), str))
+        return text("\n".join(part["text"] for part in content if isinstance(dig(part, "text"), str)))
     return text(content)
 
 

@@ -69,10 +69,11 @@ def objects(value: Any, *steps: str | int) -> list[dict[str, Any]]:
 
 
 def text(value: Any) -> str | None:
-    """A value as text: numbers as JSON writes them, lists and objects as JSON."""
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
+    """A value as text: numbers as JSON writes them, lists and objects as JSON; half a surrogate becomes `?`."""
+    if value is None:
+        return None
+    found = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return found.encode(errors="replace").decode()
 
 
 def number(value: Any) -> float | None:

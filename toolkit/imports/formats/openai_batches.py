@@ -95,11 +95,11 @@ def _sum(logged: list[dict[str, Any]]) -> float | None:
     return sum(known) if values and len(known) == len(values) else None
 
 
-def _output(body: dict[str, Any]) -> str:
+def _output(body: dict[str, Any]) -> str | None:
     """The text of a response, beside which there may be reasoning and calls."""
     parts = (part for item in objects(body, "output") if item.get("type") == "message"
              for part in objects(item, "content"))  # fmt: skip
-    return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+    return text("".join(part["text"] for part in parts if isinstance(part.get("text"), str)))
 
 
 def _question(request: dict[str, Any]) -> str | None:
@@ -109,7 +109,7 @@ def _question(request: dict[str, Any]) -> str | None:
     asked = [message for message in messages if message.get("role") == "user"] or messages
     content = asked[-1].get("content") if asked else dig(body, "prompt") or dig(body, "input")
     if isinstance(content, list):
-        return "\n".join(part["text"] for part in content if isinstance(dig(part, "text"), str))
+        return text("\n".join(part["text"] for part in content if isinstance(dig(part, "text"), str)))
     return text(content)
 
 
