@@ -283,7 +283,9 @@ def _overrule(top: dict[str, Any], given: str) -> None:
 
 
 def setting_value(text: str) -> Any:
-    """The value that a setting's text is in TOML; else the text."""
+    """The value that a setting's text is in TOML; else the text, as is one in single quotes: a mapping's constant."""
+    if text.lstrip().startswith("'"):
+        return text
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError, KeyError):
