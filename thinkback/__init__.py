@@ -10,9 +10,10 @@ too; it parses, calls and writes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # importing `typing` takes long enough to be interrupted
 if TYPE_CHECKING:
+    from typing import Any
+
     from replay import (
         Act,
         Agreement,

@@ -46,7 +46,7 @@ def main() -> NoReturn:
     finally:
         import signal
 
-        for number in (signal.SIGINT, signal.SIGTERM):  # it ends already: one sent again has nothing to end
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):  # it ends already: nothing more to end
             signal.signal(number, signal.SIG_IGN)
 
 
@@ -89,12 +89,11 @@ def _send_again(lost: UnraisableHookArgs) -> None:
 
 
 def _send(number: int, after_s: float) -> None:
-    import os
-    import threading
+    """By the system's timer: a thread's module may be the one that is being imported."""
+    import signal
 
-    timer = threading.Timer(after_s, os.kill, [os.getpid(), number])
-    timer.daemon = True
-    timer.start()
+    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
+    signal.setitimer(signal.ITIMER_REAL, after_s)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,12 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from toolkit.errors import ThinkbackError, argument
-from toolkit.work_places import WAS, clear_parts, remove, work_place
+from toolkit.work_places import WAS, beside, clear_parts, remove, work_place
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """Of Linux: paths are as seen from the working directory; the two names change places."""
@@ -35,7 +32,7 @@ def replacing(path: str | Path, force: bool = False) -> Iterator[Path]:
     >>> with replacing("results") as directory:
     ...     (directory / "table.csv").write_text("a,b")
     """
-    with _in_the_place_of(path, force, tempfile.mkdtemp, 0o777) as temporary:
+    with _in_the_place_of(path, force, _make_folder, 0o777) as temporary:
         yield temporary
 
 
@@ -49,25 +46,26 @@ def replacing_file(path: str | Path, force: bool = False) -> Iterator[Path]:
         yield temporary
 
 
-def _make_file(**named: Any) -> str:
-    handle, name = tempfile.mkstemp(**named)
-    os.close(handle)
-    return name
+def _make_folder(path: Path) -> None:
+    path.mkdir(mode=0o700)
+
+
+def _make_file(path: Path) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 @contextmanager
-def _in_the_place_of(path: str | Path, force: bool, make: Callable[..., str], mode: int) -> Iterator[Path]:
+def _in_the_place_of(path: str | Path, force: bool, make: Callable[[Path], None], mode: int) -> Iterator[Path]:
     """What `make` makes beside `path`, which takes its name, synced, when the block ends well."""
     target = Path(os.path.abspath(path))  # not resolve(): a link is replaced, not what it points to  # noqa: PTH100
     check_replaceable(target, force, str(path))
     made = _make_parents(target.parent)
+    temporary, place = beside(target, ".part"), None  # named before it is made: an interrupt leaves nothing
     try:
-        place = work_place(partial(make, prefix=f".{target.name}-", suffix=".part", dir=target.parent))
-    except OSError as error:
-        _remove_parents(made)
-        raise ThinkbackError(f"cannot write in `{target.parent}`: {error.strerror}") from None
-    temporary = place.path
-    try:
+        try:
+            place = work_place(temporary, make)
+        except OSError as error:
+            raise ThinkbackError(f"cannot write in `{target.parent}`: {error.strerror}") from None
         temporary.chmod(mode & ~umask())
         yield temporary
         for item in (temporary, *temporary.rglob("*")):
@@ -82,7 +80,8 @@ def _in_the_place_of(path: str | Path, force: bool, make: Callable[..., str], mo
             raise ThinkbackError(f"cannot write `{path}`: no space left on the disk") from error
         raise
     finally:
-        place.let_go()
+        if place is not None:
+            place.let_go()
 
 
 def _is_full(folder: Path) -> bool:
@@ -150,9 +149,10 @@ def _exchange(one: Path, other: Path) -> bool:
 
 def _set_aside(temporary: Path, target: Path) -> None:
     """Two renames: a kill between them leaves what was there beside the target, for `clear_parts` to put back."""
-    aside = work_place(partial(tempfile.mkdtemp, prefix=f".{target.name}-", suffix=".old", dir=target.parent))
-    was = aside.path / WAS
+    aside, place = beside(target, ".old"), None
+    was = aside / WAS
     try:
+        place = work_place(aside, _make_folder)
         target.rename(was)
         try:
             temporary.rename(target)
@@ -160,11 +160,12 @@ def _set_aside(temporary: Path, target: Path) -> None:
             was.rename(target)
             raise
         sync(target.parent)
-        remove(aside.path)
+        remove(aside)
     finally:
         with suppress(OSError):  # gone, or it holds what could not be put back
-            aside.path.rmdir()
-        aside.let_go()
+            aside.rmdir()
+        if place is not None:
+            place.let_go()
 
 
 def _make_parents(parent: Path) -> list[Path]:

@@ -10,6 +10,7 @@ import atexit
 import fcntl
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -24,7 +25,7 @@ MARK = ".thinkback-scratch"
 WAS = "was"
 """What was set aside, within a folder `.NAME-DRAWN.old`."""
 _DRAWN = "[a-z0-9_]{8}"
-"""What `tempfile` puts into names."""
+"""What `tempfile` and `beside` put into names."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,15 @@ def is_own(path: Path) -> bool:
     return any(place in (absolute, *absolute.parents) for place in _HELD)
 
 
-def work_place(make: Callable[[], str]) -> WorkPlace:
-    """What `make` makes, a file or a folder of a new name, locked."""
+def beside(target: Path, suffix: str) -> Path:
+    """A new name beside a target, which `clear_parts` knows."""
+    return target.parent / f".{target.name}-{secrets.token_hex(4)}{suffix}"
+
+
+def work_place(path: Path, make: Callable[[Path], None]) -> WorkPlace:
+    """What `make` makes, a file or a folder of that new name, locked."""
     while True:
-        path = Path(make())
+        make(path)
         handle = _lock(path, wait=True)
         if handle is not None:  # else it was cleared before it was locked
             _HELD.add(path)

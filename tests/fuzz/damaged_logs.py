@@ -171,7 +171,7 @@ class DamagedLogs:
         if result == self.said[which, command, sql]:
             return "same result"
         if which == "open" and _is_sound(log):
-            other = case.folder / f"other-{command}"
+            other = place.parent / f"other-{place.name}"
             _written_anew(log, other / "log")
             (other / "p.toml").write_text(POLICIES)
             again = self._run(case.commands, command, sql, other)

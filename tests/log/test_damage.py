@@ -103,3 +103,22 @@ def test_bounds_that_a_footer_states_wrongly_are_damage(tmp_path: Path, stated: 
     assert "its footer says bounds that its values do not keep" in str(problem)
     with pytest.raises(LogError, match="says bounds that its values do not keep"):
         query_log(open_log(tmp_path / "log"), "select * from examples where example_id = 'top-id'")
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_a_footer_whose_sizes_contradict_its_types_is_damage(tmp_path: Path, sealed: bool) -> None:
+    """A column that becomes required (field 3 of its schema element: 1 is optional, 0 required) keeps a histogram of
+    two levels; pyarrow ends the whole process where it is asked for such a column's statistics.
+    """
+    writer = LogWriter(tmp_path / "log")
+    path = writer.append("examples", examples())
+    if sealed:
+        writer.seal(name="x")
+    data = path.read_bytes()
+    optional, required = (b"\x25" + kind + b"\x18\x04gold" for kind in (b"\x02", b"\x00"))
+    assert data.count(optional) == 1
+    path.write_bytes(data.replace(optional, required))
+    (found,) = validate_log(open_log(tmp_path / "log")).problems
+    assert str(found).startswith("`examples/part-00000.parquet`, column `gold`: is damaged (")
+    with pytest.raises(LogError, match="column `gold`: is damaged"):
+        query_log(open_log(tmp_path / "log"), "select gold from examples")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from pathlib import Path
 
 import fsspec
@@ -82,6 +83,15 @@ def test_a_query_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="kind COPY"):
         query_log(open_log(folder), f"COPY traces TO '{tmp_path}/out.csv'")
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_no_thread_outlives_a_query(tmp_path: Path) -> None:
+    """Python ends a thread that is within DuckDB by force, and with it the whole process."""
+    log = open_log(put_all(tmp_path, {"examples": examples()}))
+    before = threading.active_count()
+    for _ in range(20):
+        query_log(log, "select question from examples")
+        assert threading.active_count() == before
 
 
 def test_a_value_that_would_be_lost_is_named(tmp_path: Path) -> None:

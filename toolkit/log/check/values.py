@@ -14,6 +14,7 @@ from toolkit.log.check.faults import Faults, Message, message_of
 from toolkit.log.contract.conversion import not_finite
 from toolkit.log.contract.problems import Problem, shown
 from toolkit.log.contract.schema import COUNTS, kind_of, schema_of
+from toolkit.log.read.footers import chunks_read
 from toolkit.log.read.log import ROW, collect
 
 STAGES = ("stream", "revision")
@@ -180,10 +181,8 @@ def check_states(faults: Faults, table: str) -> list[str]:
     for shard in faults.log.shards[table]:
         start = 0
         with pq.ParquetFile(faults.log.footer(shard).readable) as file:
-            encoded, largest = _state_encoding(file)
-            if encoded:
-                message = "is dictionary-encoded, which makes states large and slow: write it plain"
-                faults.add(Problem(shard.file, "state", None, message))
+            groups = range(file.num_row_groups)
+            largest = max((file.metadata.row_group(group).total_byte_size for group in groups), default=0)
             if largest > 64 * 2**20:
                 notes.append(
                     f"`{shard.file}`: a row group holds {largest / 2**20:,.0f} MB, more than the contract's 64"
@@ -204,13 +203,19 @@ def check_states(faults: Faults, table: str) -> list[str]:
                     faults.add(Problem(shard.file, "state", row, f"the state holds {what}: write finite numbers"))
                     break
                 start += len(column)
+            else:
+                if _state_is_encoded(file):
+                    message = "is dictionary-encoded, which makes states large and slow: write it plain"
+                    faults.add(Problem(shard.file, "state", None, message))
     return notes
 
 
-def _state_encoding(file: Any) -> tuple[bool, int]:
-    """(any chunk of `state` dictionary-encoded, bytes of the largest row group)."""
-    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-    chunks = (group.column(j) for group in groups for j in range(group.num_columns))
-    states = (chunk.encodings for chunk in chunks if chunk.path_in_schema.startswith("state"))
-    encoded = any("DICT" in encoding for encodings in states for encoding in encodings)
-    return encoded, max((group.total_byte_size for group in groups), default=0)
+def _state_is_encoded(file: Any) -> bool:
+    """Whether states that were read are dictionary-encoded."""
+    schema = file.metadata.schema
+    paths = [schema.column(place).path for place in range(len(schema))]
+    states = [path for path in paths if path.startswith("state")]
+    chunks = (
+        chunk for group in range(file.num_row_groups) for path in states for chunk in chunks_read(file, group, path)
+    )
+    return any("DICT" in encoding for chunk in chunks for encoding in chunk.encodings)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -18,6 +19,8 @@ from toolkit.log.read.locating import Shard
 from toolkit.work_places import scratch_folder
 
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+_OF_THREAD = threading.local()
+"""DuckDB and a file of each thread that reads footers."""
 _RESTORE = "copy or write this shard again"
 
 
@@ -59,7 +62,8 @@ def read_footer(shard: Shard) -> Footer:
 
     try:
         schema, metadata, copy = _schema_of(shard)
-        _check_agreement(metadata)
+        if shard.sha256 is None:  # else the hash tells
+            _check_agreement(metadata)
         plain, changed, columns = _read_types(schema.serialize().to_pybytes())
         ranged = None if changed or copy is not None or shard.place.system is None else metadata
         footer = Footer(columns, metadata.num_rows, shard, plain if changed else None, ranged)
@@ -105,20 +109,38 @@ def _schema_of(shard: Shard) -> tuple[Any, Any, str | None]:
 def _check_agreement(metadata: Any) -> None:
     """ValueError where a footer contradicts itself. It says names, types and numbers of rows twice, and no checksum
     covers it: a damaged name would be a missing column, and wrong numbers of rows end polars in a panic.
+
+    DuckDB reads what is said of the chunks of columns: pyarrow ends the process over some damages there.
     """
     said = [metadata.schema.column(place) for place in range(metadata.num_columns)]
+    chunks = _chunks(metadata)
+    if len(chunks) != len(said) * metadata.num_row_groups:
+        raise ValueError("its footer contradicts itself about its columns")
     rows = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        rows += group.num_rows
-        for place, column in enumerate(said):
-            chunk = group.column(place)
-            if (chunk.path_in_schema, chunk.physical_type) != (column.path, column.physical_type):
-                raise ValueError(f"its footer contradicts itself about the column `{column.path}`")
-            if column.max_repetition_level == 0 and chunk.num_values != group.num_rows:
-                raise ValueError(f"its footer contradicts itself about the rows of the column `{column.path}`")
-    if rows != metadata.num_rows:
+    for number, (group_rows, path, physical, values) in enumerate(chunks):
+        column = said[number % len(said)]
+        rows += group_rows if number % len(said) == 0 else 0
+        if (path.replace(", ", "."), physical) != (column.path.replace(", ", "."), column.physical_type):
+            raise ValueError(f"its footer contradicts itself about the column `{column.path}`")
+        if column.max_repetition_level == 0 and values != group_rows:
+            raise ValueError(f"its footer contradicts itself about the rows of the column `{column.path}`")
+    if said and rows != metadata.num_rows:
         raise ValueError("its footer contradicts itself about its rows")
+
+
+def _chunks(metadata: Any) -> list[tuple[int, str, str, int]]:
+    """Of each chunk of a column, group after group: rows of its group, path, physical type, and number of values."""
+    import duckdb
+
+    if not hasattr(_OF_THREAD, "duck"):
+        _OF_THREAD.duck, _OF_THREAD.file = duckdb.connect(), f"{scratch_folder()}/footer.parquet"
+    metadata.write_metadata_file(_OF_THREAD.file)
+    sql = "SELECT row_group_num_rows, path_in_schema, type, num_values FROM parquet_metadata($1)"
+    try:
+        found = _OF_THREAD.duck.execute(f"{sql} ORDER BY row_group_id, column_id", [_OF_THREAD.file]).fetchall()
+    except duckdb.Error as error:
+        raise ValueError(str(error)) from None
+    return list(found)
 
 
 def _made_readable(path: str, plain: Any) -> str:
@@ -170,49 +192,63 @@ def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -
         with pq.ParquetFile(footer.path, page_checksum_verification=True) as file:
             for column in file.schema_arrow.names if columns is None else columns:
                 for group in range(file.num_row_groups):
-                    bounds = _Bounds(file.metadata.row_group(group), column)
+                    found = _Found()
                     for batch in file.iter_batches(columns=[column], row_groups=[group]):
                         batch.validate(full=True)  # strings are UTF-8, lists end where they say
-                        bounds.check(batch.column(0))
-                    bounds.check_nulls()
+                        found.add(batch.column(0))
+                    for chunk in chunks_read(file, group, column):
+                        found.check(chunk.statistics)
     except (pa.ArrowException, OSError, ValueError) as error:
         return Problem(shard.file, column, None, f"is damaged ({one_line(error)}): {_RESTORE}")
     return None
 
 
-class _Bounds:
-    """What a footer says of the values of a column in a row group. Readers pass over rows by it, so it must be so."""
+def chunks_read(file: Any, group: int, column: str) -> Iterator[Any]:
+    """What the footer says of a column, by its whole path, in a row group whose rows were read.
 
-    def __init__(self, group: Any, column: str):
-        of_name = [group.column(place) for place in range(group.num_columns)]
-        own = [chunk for chunk in of_name if chunk.path_in_schema == column]  # nested ones have other paths
-        self._said = own[0].statistics if len(own) == 1 else None
+    pyarrow ends the process over some damages of it, but where rows are read it raises an error.
+    """
+    if file.metadata.row_group(group).num_rows:
+        places = range(file.metadata.num_columns)
+        of_name = [place for place in places if file.metadata.schema.column(place).path == column]
+        yield from (file.metadata.row_group(group).column(place) for place in of_name)
+
+
+class _Found:
+    """The bounds and nulls of a column in a row group. Readers pass over rows by what the footer says of them."""
+
+    def __init__(self) -> None:
         self._nulls = 0
-        self._limits: tuple[Any, Any] | None = None
-        if self._said is not None and self._said.has_min_max:
-            with suppress(UnicodeDecodeError):  # some writers cut long texts within a character
-                self._limits = self._said.min, self._said.max
+        self._lows: list[Any] = []
+        self._highs: list[Any] = []
 
-    def check(self, values: Any) -> None:
-        """ValueError where a value lies outside."""
+    def add(self, values: Any) -> None:
+        """Take some of its values."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         self._nulls += values.null_count
         types, kind = pa.types, values.type
         plain = (types.is_string, types.is_large_string, types.is_signed_integer, types.is_float32, types.is_float64)
-        if self._limits is None or not any(test(kind) for test in plain):
-            return
-        found = pc.min_max(values)
-        least, most = found["min"].as_py(), found["max"].as_py()
-        low, high = self._limits
-        if least is not None and type(least) is type(low) and (low > least or high < most):
-            raise ValueError("its footer says bounds that its values do not keep")
+        if values.null_count < len(values) and any(test(kind) for test in plain):
+            bounds = pc.min_max(values)
+            self._lows.append(bounds["min"].as_py())
+            self._highs.append(bounds["max"].as_py())
 
-    def check_nulls(self) -> None:
-        """ValueError where there were more or fewer nulls."""
-        if self._said is not None and self._said.has_null_count and self._said.null_count != self._nulls:
+    def check(self, said: Any) -> None:
+        """ValueError where the footer says something else."""
+        if said is None:
+            return
+        if said.has_null_count and said.null_count != self._nulls:
             raise ValueError("its footer says another number of nulls")
+        if not self._lows or not said.has_min_max:
+            return
+        with suppress(UnicodeDecodeError):  # some writers cut long texts within a character
+            low, high = said.min, said.max
+            if type(low) is not type(self._lows[0]):
+                return
+            if any(low > value for value in self._lows) or any(high < value for value in self._highs):
+                raise ValueError("its footer says bounds that its values do not keep")
 
 
 def hash_file(path: str | Path) -> str:

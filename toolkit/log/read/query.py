@@ -247,15 +247,18 @@ def _interruptible(connection: Any, work: Callable[[], pl.DataFrame]) -> pl.Data
     def run() -> None:
         try:
             with connection:  # closed by the thread that uses it, and by no other
-                answer.set_result(work())
+                answered = work()
         except BaseException as error:
             answer.set_exception(error)
+        else:
+            answer.set_result(answered)
 
     beside = Thread(target=run, daemon=True)
     beside.start()
     try:
         while not wait([answer], timeout=0.2).done:  # the signal may reach another thread: look up now and then
             pass
+        beside.join()  # a thread that is within DuckDB when Python ends aborts the process
         return answer.result()
     except BaseException:  # SIGTERM ends as SystemExit
         until = monotonic() + ENDS_S
