@@ -32,9 +32,13 @@ ROW, EXAMPLE, EXTRA = "__row", "__example", "__extra "
 
 @dataclass(frozen=True)
 class SourceRows(SourceTable):
-    """Rows of a source with the mapping's file, for errors. `frame` holds source_file and source_row."""
+    """Rows of a source with the mapping's file, for errors. `frame` holds source_file and source_row.
+
+    `others`: further columns that the source has, of which none is computed.
+    """
 
     mapping: str
+    others: tuple[str, ...] = ()
 
     def where(self, key: str, condition: Value | None) -> SourceRows:
         """The rows for which an expression is true; null is not true."""
@@ -70,13 +74,25 @@ class SourceRows(SourceTable):
             told = found.readable(first_line(error))
             raise self.error(f"`{key} = {value!r}` can't be computed: {told}") from None
 
+    def row_by_row(self, value: Value) -> bool:
+        """Whether a value is computed of each row alone; also where it can't be computed."""
+        if not isinstance(value, str) or value in self.frame.columns:
+            return True
+        found = expression(value)
+        one = replace(self, frame=self.frame.head(1))
+        try:
+            made = pl.sql_expr(found.with_reduced(one._placed(found, (), found.roots())[1])).meta
+        except (PathError, pl.exceptions.PolarsError, BaseExceptionGroup):
+            return True
+        return made.is_row_separable() or made.is_literal()
+
     def _check_columns(self, key: str, value: Value, found: Expression, names: list[str]) -> None:
         """ThinkbackError for a column that an expression needs and the source lacks."""
         optional = {use.path.column for use in found.places.values() if use.path.optional}
         missing = [name for name in names if name not in self.frame.columns and name not in optional]
         if not missing:
             return
-        own = [name for name in self.frame.columns if not name.startswith(("source_", "__"))]
+        own = [name for name in (*self.frame.columns, *self.others) if not name.startswith(("source_", "__"))]
         hint = f" (a constant is written \"'{value}'\")" if value == missing[0] else ""
         raise self.error(
             f"`{key}` needs the column `{missing[0]}`, which the source lacks{hint}; {suggest(missing[0], own)}"

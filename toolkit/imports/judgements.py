@@ -60,6 +60,12 @@ def only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
     return "correct" in table.columns and not readable
 
 
+def may_be_opaque(mapping: ImportMapping) -> bool:
+    """Whether a mapping can make opaque traces."""
+    marked = any("opaque" in table.columns or only_verdicts(table, mapping) for table in mapping.traces)
+    return marked or mapping.answers.conflicts == "opaque"
+
+
 def judge_traces(
     rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame, examples: pl.DataFrame, rejudge: bool
 ) -> JudgedTraces:

@@ -251,7 +251,7 @@ class _MappingKeys:
     explode: tuple[tuple[OpenedList, ...], ...] = setting((), read=_explode)
     join: JoinedFile | None = setting(None, read=_join)
     ids: str = setting("split", choices=("split", "gold", "trust"))
-    duplicates: str = setting("first", choices=("first", "number"))
+    duplicates: str = setting("resumed", choices=("resumed", "first", "number"))
     finish_reasons: Mapping[str, str] = setting({})
     pools: Mapping[str, Any] = setting({}, read=_pools)
     examples: ExampleTable = setting(read=_examples)

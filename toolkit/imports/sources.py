@@ -14,13 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import io
-import lzma
-import zipfile
-import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePosixPath
 
 import polars as pl
 
@@ -28,11 +25,10 @@ from toolkit.errors import ThinkbackError, first_line, listed
 from toolkit.imports.file_names import columns_of, columns_of_path, relative
 from toolkit.imports.json_files import json_lines, json_list
 from toolkit.imports.records import Records
+from toolkit.imports.source_files import FORMATS, PACKED, content, format_of, found_files, plain_path
 from toolkit.imports.source_table import SourceTable, stacked
 
-PACKED = (".gz", ".bz2", ".xz", ".zst")
 PLACES = ("source_file", "source_path", "source_row")
-_BROKEN = (OSError, EOFError, ValueError, ImportError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True)
@@ -48,122 +44,123 @@ class SourceRules:
 
 
 @dataclass(frozen=True)
+class SourceFile:
+    """A file, its `path` below the folder that all files share, the columns that its path tells, and its run."""
+
+    address: str
+    path: str
+    told: Mapping[str, str]
+    run: str | None
+
+
+@dataclass(frozen=True)
+class FoundFiles:
+    """The files of an import, and which of the columns that their paths tell are numbers."""
+
+    files: tuple[SourceFile, ...]
+    numbers: Mapping[str, pl.DataType]
+
+    @property
+    def folder(self) -> str:
+        """The folder of the first file, where a mapping's `join` looks."""
+        return self.files[0].address.rpartition("/")[0]
+
+    @property
+    def names(self) -> str:
+        """The first files, for an error."""
+        return listed([plain_path(file.address).name for file in self.files[:3]])
+
+
+@dataclass(frozen=True)
 class SourceFiles:
     """The rows of all files, in the order given, and what identifies the files: (path, sha256)."""
 
     table: SourceTable
     files: tuple[tuple[str, str], ...]
-    folder: str  # of the first file, where a mapping's `join` looks
+
+
+def find_sources(sources: Sequence[str], rules: SourceRules) -> FoundFiles:
+    """Find files, globs and folders; ThinkbackError where nothing is found, or a path does not fit the mapping's."""
+    found = found_files(sources)
+    paths = relative([str(plain_path(address)) for address in found])
+    named = _named(found, rules)
+    told = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(found))]
+    runs = [rules.runs[address] if rules.runs is not None else None for address in found]
+    files = (SourceFile(*one) for one in zip(found, paths, told, runs, strict=True))
+    return FoundFiles(tuple(files), named.numbers)
 
 
 def read_sources(sources: Sequence[str], rules: SourceRules) -> SourceFiles:
     """Read files, globs and folders; ThinkbackError where nothing is found or a file can't be read."""
-    found = [file for source in sources for file in _find(str(source))]
-    if not found:
-        raise ThinkbackError("no source given: name one or more files, globs or folders")
-    paths = relative([str(_path(address)) for address in found])
-    named = _named(found, rules)
+    return read_files(find_sources(sources, rules), rules)
+
+
+def read_files(found: FoundFiles, rules: SourceRules) -> SourceFiles:
+    """Read all files as one table."""
     tables, files = [], []
-    for number, address in enumerate(found):
-        content = _content(address)
-        table = _parse(address, content, rules)
-        row = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
-        name = pl.lit(_path(address).name)
-        places = {"source_row": row, "source_file": name, "source_path": pl.lit(paths[number])}
-        if rules.runs is not None:
-            places["source_run"] = pl.lit(rules.runs[address])
-        own = {place: made for place, made in places.items() if place not in table.frame.columns}
-        told = named.frame[number].row(0, named=True) if named.frame.width else {}
-        for column in told.keys() & set(table.frame.columns):
-            raise ThinkbackError(
-                f"the mapping's `path` names the column `{column}`, which `{address}` holds too: name it otherwise"
-            )
-        made = {column: pl.lit(value, pl.String) for column, value in told.items()}
-        frame = table.frame.with_columns(**own, **made) if table.frame.height else table.frame
-        tables.append(SourceTable(frame, table.numbers))
-        files.append((paths[number], hashlib.sha256(content).hexdigest()))
+    for file in found.files:
+        whole = content(file.address)
+        tables.append(placed(file, parse(file.address, whole, rules), 0))
+        files.append((file.path, hashlib.sha256(whole).hexdigest()))
     try:
         every = stacked(tables, rules.texts)
     except pl.exceptions.PolarsError as error:
-        names = listed([_path(address).name for address in found[:3]])
         raise ThinkbackError(
-            f"the files {names} hold columns of one name but different types: {first_line(error)}"
+            f"the files {found.names} hold columns of one name but different types: {first_line(error)}"
         ) from None
-    every = SourceTable(every.frame, {**every.numbers, **named.numbers})
-    return SourceFiles(every, tuple(files), found[0].rpartition("/")[0])
+    return SourceFiles(SourceTable(every.frame, {**every.numbers, **found.numbers}), tuple(files))
+
+
+def placed(file: SourceFile, table: SourceTable, before: int) -> SourceTable:
+    """A file's rows with their place and what the file's path tells; `before` are the rows before these."""
+    row = pl.int_range(before + 1, before + pl.len() + 1, dtype=pl.Int64)
+    places = {"source_row": row, "source_file": pl.lit(plain_path(file.address).name), "source_path": pl.lit(file.path)}
+    if file.run is not None:
+        places["source_run"] = pl.lit(file.run)
+    own = {place: made for place, made in places.items() if place not in table.frame.columns}
+    for column in file.told.keys() & set(table.frame.columns):
+        raise ThinkbackError(
+            f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: name it otherwise"
+        )
+    told = {column: pl.lit(value, pl.String) for column, value in file.told.items()}
+    return SourceTable(table.frame.with_columns(**own, **told) if table.frame.height else table.frame, table.numbers)
 
 
 def _named(found: Sequence[str], rules: SourceRules) -> SourceTable:
     """What the path of each file says, one row a file; numbers are such as in a CSV file."""
     if rules.path is None:
         return SourceTable(pl.DataFrame(), {})
-    told = [columns_of_path(rules.path, str(_path(address)), PACKED) for address in found]
-    return _of_texts(pl.DataFrame(told, schema=dict.fromkeys(columns_of(rules.path), pl.String)))
+    told = [columns_of_path(rules.path, str(plain_path(address)), PACKED) for address in found]
+    return of_texts(pl.DataFrame(told, schema=dict.fromkeys(columns_of(rules.path), pl.String)))
 
 
 def read_beside(file: str, folder: str, texts: Collection[str]) -> SourceTable:
     """The rows of one file named by a mapping, relative to the folder of the first source."""
     absolute = "://" in file or file.startswith("/")
     address = file if absolute or not folder else f"{folder}/{file}"
-    return _parse(address, _content(address), SourceRules(texts))
+    return parse(address, content(address), SourceRules(texts))
 
 
-def _find(source: str) -> list[str]:
-    """Addresses of the files that a file name, glob or folder means, sorted."""
-    import fsspec
-
-    try:
-        system, path = fsspec.core.url_to_fs(source)
-        if system.isfile(path):
-            return [source]
-        if system.isdir(path):
-            found = [name for name in system.ls(path, detail=False) if _format(name) is not None]
-        else:
-            pattern = any(sign in path for sign in "*?[")
-            found = [name for name in system.glob(path) if system.isfile(name)] if pattern else []
-    except _BROKEN as error:
-        raise ThinkbackError(f"source `{source}` can't be opened: {first_line(error)}") from None
-    if not found:
-        raise ThinkbackError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
-    _, chained, inside = source.partition("::")  # a place inside another file: zip://*.jsonl::runs.zip
-    return [f"{system.unstrip_protocol(name)}{chained}{inside}" if "://" in source else name for name in sorted(found)]
+def parse(address: str, whole: bytes, rules: SourceRules) -> SourceTable:
+    """The rows of a file's content."""
+    ending = known_format(address)
+    with reading(address, ending):
+        return _PARSERS[ending](whole, rules)
 
 
-def _content(address: str) -> bytes:
-    import fsspec
-
-    zstandard = _path(address).suffix.lower() == ".zst"  # which fsspec unpacks only beside another library
-    try:
-        with fsspec.open(address, "rb", compression=None if zstandard else "infer") as handle:
-            content: bytes = handle.read()
-        if zstandard:  # all the file's frames
-            import pyarrow as pa
-
-            with pa.CompressedInputStream(pa.BufferReader(content), "zstd") as stream:
-                content = bytes(stream.read())
-        return content
-    except _BROKEN as error:
-        raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
-
-
-def _path(address: str) -> PurePosixPath:
-    """The path of a file, without the address of an archive that it lies in."""
-    return PurePosixPath(address.partition("::")[0])
-
-
-def _format(address: str) -> str | None:
-    """The ending that tells the format, without that of a compression; None for another."""
-    name = _path(address)
-    ending = PurePosixPath(name.stem).suffix if name.suffix.lower() in PACKED else name.suffix
-    return ending.lower() if ending.lower() in _PARSERS else None
-
-
-def _parse(address: str, content: bytes, rules: SourceRules) -> SourceTable:
-    ending = _format(address)
+def known_format(address: str) -> str:
+    """The ending that tells a file's format. ThinkbackError where it tells none."""
+    ending = format_of(address)
     if ending is None:
-        raise ThinkbackError(f"source `{address}`: its ending names no format; there are {', '.join(sorted(_PARSERS))}")
+        raise ThinkbackError(f"source `{address}`: its ending names no format; there are {', '.join(sorted(FORMATS))}")
+    return ending
+
+
+@contextmanager
+def reading(address: str, ending: str) -> Iterator[None]:
+    """Whatever a parser raises becomes one line."""
     try:
-        return _PARSERS[ending](content, rules)
+        yield
     except RecursionError:
         raise ThinkbackError(f"source `{address}` is not a readable {ending[1:]} file: it nests too deeply") from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError) as error:
@@ -171,18 +168,18 @@ def _parse(address: str, content: bytes, rules: SourceRules) -> SourceTable:
 
 
 def _parquet(content: bytes, rules: SourceRules) -> SourceTable:
-    _only_json(rules)
+    only_json(rules)
     return SourceTable(pl.read_parquet(io.BytesIO(content)), {})
 
 
 def _csv(content: bytes, rules: SourceRules, separator: str = ",") -> SourceTable:
-    _only_json(rules)
-    return _of_texts(pl.read_csv(io.BytesIO(content), separator=separator, infer_schema=False))
+    only_json(rules)
+    return of_texts(pl.read_csv(io.BytesIO(content), separator=separator, infer_schema=False))
 
 
-def _of_texts(frame: pl.DataFrame) -> SourceTable:
+def of_texts(frame: pl.DataFrame) -> SourceTable:
     """Columns of texts, some of which are numbers to compute with."""
-    kinds = {name: _kind(frame[name]) for name in frame.columns}
+    kinds = {name: kind_of_texts(frame[name]) for name in frame.columns}
     return SourceTable(frame, {name: kind for name, kind in kinds.items() if kind != pl.String})
 
 
@@ -194,12 +191,13 @@ def _json_list(content: bytes, rules: SourceRules) -> SourceTable:
     return json_list(content, rules.texts, rules.records)
 
 
-def _only_json(rules: SourceRules) -> None:
+def only_json(rules: SourceRules) -> None:
+    """ValueError where the mapping takes rows out of JSON."""
     if rules.records is not None:
         raise ValueError("the mapping's `records` is for JSON; leave it out, or open lists with `explode`")
 
 
-def _kind(texts: pl.Series) -> pl.DataType:
+def kind_of_texts(texts: pl.Series) -> pl.DataType:
     """Integer or float, where no two different texts become one and no digit is lost; else text."""
     if texts.null_count() == len(texts):
         return pl.String()

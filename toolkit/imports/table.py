@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, listed
-from toolkit.files import check_replaceable
+from toolkit.errors import ThinkbackError
+from toolkit.files import check_replaceable, replacing
 from toolkit.imports.examples import ImportedExamples, make_examples
-from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows, roots
-from toolkit.imports.judgements import JudgedTraces, judge_traces, only_verdicts, with_answers
-from toolkit.imports.literals import holds
-from toolkit.imports.mapping import ImportMapping, Value, read_mapping
-from toolkit.imports.opening import beside, opened_rows
-from toolkit.imports.paths import expression, fields_of
+from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows
+from toolkit.imports.judgements import judge_traces, may_be_opaque, only_verdicts, with_answers
+from toolkit.imports.mapped_columns import counted_from_zero
+from toolkit.imports.mapping import ImportMapping, read_mapping
+from toolkit.imports.parts import PreparedSources, SourceParts, source_parts
 from toolkit.imports.readings import Readings, check_readings
-from toolkit.imports.records import AROUND, Records
-from toolkit.imports.sources import SourceFiles, SourceRules, read_beside, read_sources
-from toolkit.imports.traces import Solved, behind_gaps, feature_rows, settle, trace_columns, verifier_rows
-from toolkit.log import LogError, schema_of, write_log
+from toolkit.imports.traces import behind_gaps, feature_rows, settle, trace_columns, verifier_rows
+from toolkit.log import LogError, schema_of
+from toolkit.log.write.sealing import seal_folder
+from toolkit.log.write.shard_files import write_shards
 from toolkit.log.write.writer import ROWS_PER_SHARD, sorted_blocks
+from toolkit.work_places import remove
 
+_ROWS = ".rows"
+"""A folder in the log while it is made; its name begins with a dot, so that readers pass over it."""
 WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "classed", "blind")
 
 
@@ -32,6 +35,8 @@ _NOTES = {
     "numbered": "{n} traces of a taken sample index were given further ones",
     "repeated": "{n} traces are numbered by row order, and the second half of their example's rows repeats the first:"
     " was a run appended twice?",
+    "namesakes": "{n} traces of one example and pool come from several files of one name: are these runs of their own?"
+    " Tell them apart by a column of the `path`, such as `{{model}}/*.jsonl`",
     "split": "{n} example_ids had different questions: now one id per question, by its hash",
     "gaps": "{n} traces come after a gap in their sample indices (from 0): not replayed",
     "trusted": '{n} example_ids have different questions: the first was kept (`ids = "trust"`)',
@@ -78,18 +83,6 @@ class ImportReport:
         return (*self.notes, *map(str, self.readings.notes()))
 
 
-@dataclass(frozen=True)
-class PreparedSources:
-    """Files that were unpacked or rewritten for a mapping, and what of them is told in their place."""
-
-    runs: Mapping[str, str]
-    """By address: what tells the folder that a file was in from those of others, the column `source_run`."""
-    files: tuple[tuple[str, str], ...]
-    """What they were made of: (path, sha256)."""
-    folder: str
-    """Where a mapping's `join` looks."""
-
-
 def import_table(
     sources: Sequence[str],
     mapping: str | Path,
@@ -109,33 +102,58 @@ def import_table(
     check_replaceable(out, force=False)
     plan = read_mapping(mapping, settings)
     _check_plan(plan, rejudge)
-    given = [sources] if isinstance(sources, str | Path) else sources
-    rules = _source_rules(plan)
-    if prepared is not None:
-        rules = replace(rules, runs=prepared.runs)
-    source = read_sources([str(one) for one in given], rules)
-    if prepared is not None:
-        source = replace(source, files=prepared.files, folder=prepared.folder)
-    rows = _rows(plan, source)
-    examples = make_examples(rows, plan)
-    number = pl.int_range(rows.frame.height, eager=True)
-    marked = replace(rows, frame=rows.frame.with_columns(number.alias(ROW), examples.ids.alias(EXAMPLE)))
-    solved = settle(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
-    if not solved.frame.height:
-        raise ThinkbackError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
-    judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
-    tables = _tables(rows, plan, examples, judged.frame)
     title = name or plan.name
-    files = [{"file": file, "sha256": digest} for file, digest in source.files]
-    told = {"from": plan.source} if plan.source else {}
-    origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **told}
-    try:
-        write_log(out, name=title, tables=tables, source=origin, license=plan.license, pools=plan.pools or None)
-    except LogError as error:
-        place = _place(error, marked, tables, judged.frame)
-        raise ThinkbackError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None
-    read = (source.table.frame.height, rows.frame.height)
-    return _report(Path(out), title, read, tables, examples, solved, judged, plan, rejudge)
+    given = [sources] if isinstance(sources, str | Path) else sources
+    counts: Counter[str] = Counter()
+    with replacing(out) as folder:
+        source = source_parts(plan, [str(one) for one in given], folder / _ROWS, prepared)
+        shards: dict[str, tuple[int, int]] = {}
+        for number in range(source.count):
+            made = _part(source, number, plan, rejudge)
+            counts.update(made.counts)
+            for table, frame in made.tables.items():
+                written = write_shards(folder, table, sorted_blocks(frame, table, ROWS_PER_SHARD))
+                shards |= {f"{table}/{path.name}": (number, block) for block, path in enumerate(written)}
+        if not counts["traces"]:
+            raise ThinkbackError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
+        files = [{"file": file, "sha256": digest} for file, digest in source.files]
+        told = {"from": plan.source} if plan.source else {}
+        origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **told}
+        details = {"license": plan.license, "simulated": False, "source": origin, "pools": plan.pools or None}
+        try:
+            seal_folder(folder, validate=True, name=title, **details)
+        except LogError as error:
+            place = _place(error, shards, lambda number: _part(source, number, plan, rejudge))
+            raise ThinkbackError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None
+        remove(folder / _ROWS)
+    return _report(Path(out), title, source, counts, plan, rejudge)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What becomes of some rows: the log's tables, the traces with their rows, and what is counted."""
+
+    rows: SourceRows
+    tables: dict[str, pl.DataFrame]
+    traces: pl.DataFrame
+    counts: Mapping[str, int]
+
+
+def _part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) -> _Part:
+    """The tables of the log out of all rows of some examples."""
+    rows = source.part(number)
+    examples = make_examples(rows, plan)
+    places = pl.int_range(rows.frame.height, eager=True)
+    marked = replace(rows, frame=rows.frame.with_columns(places.alias(ROW), examples.ids.alias(EXAMPLE)))
+    solved = settle(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
+    judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
+    tables = _tables(rows, plan, examples, judged.frame, source.count == 1)
+    told = {**vars(examples), **vars(solved), **vars(judged)}
+    counts = {name: count for name, count in told.items() if isinstance(count, int)}
+    counts |= {f"repeats_{name}": count for name, count in vars(solved.repeats).items()}
+    counts |= {name: table.height for name, table in tables.items()}
+    counts |= {"gaps": behind_gaps(judged.frame), "veiled": judged.opaque - judged.undecided}
+    return _Part(marked, {name: table for name, table in tables.items() if table.height}, judged.frame, counts)
 
 
 def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
@@ -161,81 +179,26 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
         )
 
 
-def _source_rules(plan: ImportMapping) -> SourceRules:
-    """What the mapping says of reading its files."""
-    around = tuple(dict.fromkeys(name for value in _every_value(plan) for name in fields_of(value, AROUND)))
-    records = Records(plan.records, around) if plan.records is not None else None
-    return SourceRules(_texts(plan), records, plan.path)
-
-
-def _counted(plan: ImportMapping) -> list[str]:
-    """A note on each place in a list that SQL would count from 1, as mappings once did."""
-    told = dict.fromkeys(
-        use.path.text
-        for value in _every_value(plan)
-        if isinstance(value, str)
-        for use in expression(value).places.values()
-        if len(use.path.steps) == 1 and isinstance(use.path.steps[0], int) and use.path.steps[0] > 0
-    )
-    return [f"`{path}` counts from 0: `{path.rpartition('[')[0]}[0]` is the first" for path in told]
-
-
-def _every_value(plan: ImportMapping) -> Iterator[Value]:
-    """All values of a mapping that may be expressions."""
-    yield plan.where or ""
-    yield from (one.path for together in plan.explode for one in together)
-    yield from (plan.join.on.values() if plan.join is not None else ())
-    for table in (plan.examples, *plan.traces):
-        yield from (*table.columns.values(), *table.extra.values())
-    for traces in plan.traces:
-        yield from (traces.where or "", *traces.parent.values(), *traces.features.values())
-        yield from (value for verifier in traces.verifiers for value in verifier.values())
-
-
-def _texts(plan: ImportMapping) -> frozenset[str]:
-    """The source's columns of which the mapping makes texts: their numbers are kept as they are written."""
-    made = [plan.examples.columns, *(table.columns for table in plan.traces), *(table.parent for table in plan.traces)]
-    contract = {**schema_of("verifications"), **schema_of("traces"), **schema_of("examples")}
-    found = [value for table in made for name, value in table.items() if holds(contract[name].dtype, pl.String)]
-    found += [verifier["verifier"] for table in plan.traces for verifier in table.verifiers]
-    names = roots(found)
-    return frozenset(names) | {name.removesuffix("_right") for name in names}
-
-
-def _place(error: LogError, rows: SourceRows, tables: dict[str, pl.DataFrame], traces: pl.DataFrame) -> str:
-    """A fault of a row of the log, by the row of the source that it was made of."""
+def _place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callable[[int], _Part]) -> str:
+    """A fault of a row of the log, by the row of the source that it was made of. `shards`: part and block of each."""
     fault = error.problem
-    if fault is None or fault.row is None:
+    if fault is None or fault.row is None or fault.file not in shards:
         return str(error)
-    table, _, file = fault.file.partition("/")
-    blocks = sorted_blocks(tables[table].with_row_index("__made"), table, ROWS_PER_SHARD)
-    block = next(block for number, block in enumerate(blocks) if f"{number:05d}" in file)
-    made = tables[table][int(block["__made"][fault.row])]
+    number, block = shards[fault.file]
+    table, made = fault.file.partition("/")[0], part(number)
+    blocks = sorted_blocks(made.tables[table].with_row_index("__made"), table, ROWS_PER_SHARD)
+    rows = next(rows for place, rows in enumerate(blocks) if place == block)
+    faulty = made.tables[table][int(rows["__made"][fault.row])]
     key = "example_id" if table == "examples" else "trace_id"
-    row = traces.filter(pl.col(key) == made[key][0])["row"].min()
-    place = rows.place(int(row)) if isinstance(row, int) else "in the source"
+    row = made.traces.filter(pl.col(key) == faulty[key][0])["row"].min()
+    place = made.rows.place(int(row)) if isinstance(row, int) else "in the source"
     return f"`{table}.{fault.column}` {place}: {fault.message}"
 
 
-def _rows(plan: ImportMapping, source: SourceFiles) -> SourceRows:
-    """The source's rows: joined, opened, filtered."""
-    table = source.table
-    if not table.frame.height:
-        raise ThinkbackError(f"the source holds no rows: {listed([name for name, _ in source.files[:3]])}")
-    other = None
-    if plan.join is not None:
-        other = beside(plan, plan.join, read_beside(plan.join.file, source.folder, _texts(plan)))
-    every = opened_rows(plan, table, other)
-    rows = every.where("where", plan.where)
-    if not rows.frame.height:
-        raise ThinkbackError(f"mapping `{plan.file}`: `where` takes none of the {every.frame.height} rows")
-    return rows
-
-
 def _tables(
-    rows: SourceRows, plan: ImportMapping, examples: ImportedExamples, frame: pl.DataFrame
+    rows: SourceRows, plan: ImportMapping, examples: ImportedExamples, frame: pl.DataFrame, alone: bool
 ) -> dict[str, pl.DataFrame]:
-    """The log's tables; a table without rows is left out."""
+    """The log's tables; one of verifications or features without rows is left out. `alone`: no other rows come."""
     working = [name for name in WORKING if name in frame.columns]
     contract = schema_of("traces")
     tables = {"examples": examples.table, "traces": frame.drop(working).rename(lambda name: name.removeprefix(EXTRA))}
@@ -243,7 +206,7 @@ def _tables(
         name for name in tables["traces"].columns
         if name in contract and contract[name].nullable and tables["traces"][name].null_count() == frame.height
     ]  # fmt: skip
-    drop += [] if frame["opaque"].any() else ["opaque"]
+    drop += [] if frame["opaque"].any() or (may_be_opaque(plan) and not alone) else ["opaque"]
     tables["traces"] = tables["traces"].drop(drop)
     parts: dict[str, list[pl.DataFrame]] = {"verifications": [], "features": []}
     for group, table in enumerate(plan.traces):
@@ -259,42 +222,31 @@ def _tables(
 
 
 def _report(
-    out: Path,
-    title: str,
-    read: tuple[int, int],
-    tables: dict[str, pl.DataFrame],
-    examples: ImportedExamples,
-    solved: Solved,
-    judged: JudgedTraces,
-    plan: ImportMapping,
-    rejudge: bool,
+    out: Path, title: str, source: SourceParts, counts: Mapping[str, int], plan: ImportMapping, rejudge: bool
 ) -> ImportReport:
-    gaps = behind_gaps(judged.frame)
-    counts = {**vars(examples), **vars(solved), **vars(judged), "gaps": gaps}
-    counts["veiled"] = judged.opaque - judged.undecided
-    told = {words: counts[name] for name, words in _NOTES.items() if counts[name]}
-    notes = [words.format(n=f"{count:,}", how=plan.answers.conflicts) for words, count in told.items()]
-    notes += _counted(plan)
-    if rejudge or judged.changed:
+    every = not counts["repeats_single"] and counts["repeats_ordered"] > 2
+    repeated = counts["repeats_unlike"] + (counts["repeats_alike"] if every else 0)
+    found = {**counts, "repeated": repeated}
+    told = {words: found.get(name, 0) for name, words in _NOTES.items()}
+    notes = [words.format(n=f"{count:,}", how=plan.answers.conflicts) for words, count in told.items() if count]
+    notes += counted_from_zero(plan)
+    if rejudge or counts["changed"]:
         by = "rejudging" if rejudge else "the log's rules"
-        notes.append(f"{judged.changed:,} of the source's judgements changed by {by}")
-    heights = {name: tables[name].height if name in tables else 0 for name in ("verifications", "features")}
+        notes.append(f"{counts['changed']:,} of the source's judgements changed by {by}")
     return ImportReport(
         log=out,
         name=title,
-        rows_read=read[0],
-        rows_used=read[1],
-        examples=examples.table.height,
-        traces=judged.frame.height,
-        **heights,
-        null_answers=judged.nulls,
-        opaque_answers=judged.opaque,
-        judgements_changed=judged.changed,
-        duplicates_dropped=solved.duplicates,
-        duplicates_numbered=solved.numbered,
-        ids_split=examples.split,
-        unjudged_examples=judged.open_examples,
-        behind_gaps=gaps,
+        rows_read=source.read,
+        rows_used=source.used,
+        **{name: counts.get(name, 0) for name in ("examples", "traces", "verifications", "features")},
+        null_answers=counts["nulls"],
+        opaque_answers=counts["opaque"],
+        judgements_changed=counts["changed"],
+        duplicates_dropped=counts["duplicates"],
+        duplicates_numbered=counts["numbered"],
+        ids_split=counts["split"],
+        unjudged_examples=counts["open_examples"],
+        behind_gaps=counts["gaps"],
         readings=check_readings(out, plan),
         notes=tuple(notes),
     )

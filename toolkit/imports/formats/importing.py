@@ -19,7 +19,8 @@ from toolkit.imports.formats.format import Format, PreparedRows
 from toolkit.imports.formats.found_files import ENDINGS, FoundFile, find_files
 from toolkit.imports.formats.heads import head_of
 from toolkit.imports.formats.known import FORMATS
-from toolkit.imports.table import ImportReport, PreparedSources, import_table
+from toolkit.imports.parts import PreparedSources
+from toolkit.imports.table import ImportReport, import_table
 from toolkit.work_places import scratch_folder
 
 _LONGEST = 200
