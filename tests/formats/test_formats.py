@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import math
 import shutil
 import zipfile
@@ -111,3 +112,24 @@ def test_files_of_no_format_and_of_several(tmp_path: Path) -> None:
         published(name, tmp_path / "some")
     with pytest.raises(ThinkbackError, match=r"several formats \(2 of verl, 1 of vllm\): import each by its name"):
         detect_format([str(tmp_path / "some")])
+
+
+def test_verdicts_of_a_scorer_without_answers_are_kept_alone(tmp_path: Path) -> None:
+    (whole,) = (published("inspect", tmp_path) / "json").iterdir()
+    log = json.loads(whole.read_text())
+    for sample in log["samples"]:
+        sample["scores"]["match"]["answer"] = None
+    log["samples"][0]["scores"]["match"]["value"] = float("nan")
+    whole.write_text(json.dumps(log))
+    report = import_format("inspect", [str(whole)], tmp_path / "log")
+    assert (report.opaque_answers, report.readings.judged, report.readings.right) == (6, 4, 1)
+
+
+def test_samples_that_ended_in_an_error_leave_no_trace(tmp_path: Path) -> None:
+    (whole,) = (published("inspect", tmp_path) / "json").iterdir()
+    log = json.loads(whole.read_text())
+    log["samples"][0] |= {"error": {"message": "out of memory"}, "scores": None}
+    whole.write_text(json.dumps(log))
+    report = import_format("inspect", [str(whole)], tmp_path / "log")
+    assert (report.traces, report.readings.judged, report.readings.right) == (5, 5, 1)
+    assert f"`{whole.name}`: 1 sample ended in an error and left no trace" in report.notes

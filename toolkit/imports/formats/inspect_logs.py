@@ -1,7 +1,8 @@
 """Inspect AI's logs: `.eval` archives, with samples whole or in chunks, and `.json` files.
 
 One row for each sample and epoch. The verdict is the first scorer's: C, I, P and N, numbers and booleans count; where a
-scorer says NaN, or gives several values, there is none. Texts that the log keeps apart as attachments are put back.
+scorer says NaN, or gives several values, there is none. Samples that ended in an error are left out. Texts that the log
+keeps apart as attachments are put back.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, counted
 from toolkit.imports.formats.archives import Archive, open_archive
 from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
@@ -43,7 +44,8 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     runs = [_run(file) for file in files]
     pools = told_apart([(run.model, run.task, file.path) for run, file in zip(runs, files, strict=True)])
     for file, run, pool in zip(files, runs, pools, strict=True):
-        yield PreparedRows(file, _rows(file, run, pool))
+        notes: list[str] = []
+        yield PreparedRows(file, _rows(file, run, pool, notes), notes)
 
 
 def _run(file: FoundFile) -> _Run:
@@ -72,9 +74,23 @@ def _is_archive(file: FoundFile) -> bool:
     return file.ending != ".json"
 
 
-def _rows(file: FoundFile, run: _Run, pool: str) -> Iterator[Row]:
+def _rows(file: FoundFile, run: _Run, pool: str, notes: list[str]) -> Iterator[Row]:
+    answered = any(_answer(sample) for sample, _ in _samples(file))
+    failed = 0
     for sample, attached in _samples(file):
-        yield _row(run, pool, sample, attached)
+        if dig(sample, "error") is not None:
+            failed += 1
+            continue
+        row = _row(run, pool, sample, attached)
+        yield {**row, "opaque": not answered or (row["value"] is None and row["answer"] is None)}
+    if failed:
+        notes.append(f"`{file.path}`: {counted(failed, 'sample')} ended in an error and left no trace")
+
+
+def _answer(sample: Mapping[str, Any]) -> str | None:
+    """What the first scorer took for the answer."""
+    scores = dig(sample, "scores") or {}
+    return text(dig(scores, next(iter(scores), ""), "answer"))
 
 
 def _samples(file: FoundFile) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
@@ -121,7 +137,7 @@ def _row(run: _Run, pool: str, sample: Mapping[str, Any], attached: Mapping[str,
         "input": _attached(_message(dig(sample, "input")), attached),
         "target": text(target[0] if isinstance(target, list) and target else target or None),
         "text": _attached(_completion(dig(sample, "output")), attached),
-        "answer": _attached(text(dig(sample, "scores", first, "answer")), attached) if first else None,
+        "answer": _attached(_answer(sample), attached),
         "value": scores[first] if first else None,
         "scorer": first,
         "scores": scores or None,
@@ -129,7 +145,6 @@ def _row(run: _Run, pool: str, sample: Mapping[str, Any], attached: Mapping[str,
         "input_tokens": count(usage.get("input_tokens")),
         "output_tokens": count(usage.get("output_tokens")),
         "working_time": number(dig(sample, "working_time")),
-        "error": text(dig(sample, "error", "message")),
     }
 
 
