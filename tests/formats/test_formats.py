@@ -21,6 +21,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.imports import FORMATS, ImportReport, detect_format, import_format
 from toolkit.log import Log, collect, open_log
 
+REASONS = {"stop": "stop", "max_tokens": "length"}
 COLUMNS = ("example_id", "pool", "sample_index", "correct", "prompt_tokens", "completion_tokens")
 
 
@@ -133,3 +134,16 @@ def test_samples_that_ended_in_an_error_leave_no_trace(tmp_path: Path) -> None:
     report = import_format("inspect", [str(whole)], tmp_path / "log")
     assert (report.traces, report.readings.judged, report.readings.right) == (5, 5, 1)
     assert f"`{whole.name}`: 1 sample ended in an error and left no trace" in report.notes
+
+
+def test_texts_that_inspect_keeps_apart_are_put_back(tmp_path: Path) -> None:
+    log, _ = imported("inspect", [str(published("inspect", tmp_path))], tmp_path / "log")
+    found = collect(log.scan("traces", ["example_id", "sample_index", "text", "answer", "finish_reason"]), log)
+    asked = collect(log.scan("examples", ["example_id", "question"]), log)
+    expected = json.loads((samples_of("inspect") / "expected.json").read_text())
+    rows = [
+        (row["id"], row["epoch"] - 1, row["text"], row["answer"] or None, REASONS[row["stop"]], row["question"])
+        for form in expected.values()
+        for row in form["rows"]
+    ]
+    assert sorted(found.join(asked, on="example_id").rows(), key=str) == sorted(rows, key=str)

@@ -13,6 +13,7 @@ from inspect_ai import Task
 from inspect_ai import eval as evaluate
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import read_eval_log
+from inspect_ai.log._recorders.chunked import convert_eval_logs_to_chunked
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import includes, match
 from inspect_ai.solver import generate
@@ -34,7 +35,7 @@ def output(reply: str, place: int) -> ModelOutput:
 
 
 def main(folder: Path) -> None:
-    """Evaluate twice and let Inspect write its log in both forms."""
+    """Evaluate twice and let Inspect write its log in both forms; the archive a second time, its samples in chunks."""
     expected = {}
     for form in ("eval", "json"):
         task = Task(
@@ -63,6 +64,8 @@ def main(folder: Path) -> None:
                 }
             )
         expected[form] = {"rows": rows, "mean": log.results.scores[0].metrics["accuracy"].value}
+    convert_eval_logs_to_chunked(str(folder / "eval"), str(folder / "chunked"), attachments_chunk_bytes=100)
+    expected["chunked"] = expected["eval"]
     (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
 
 
