@@ -7,6 +7,7 @@ something in the conversion is one line that names the mapping's key, the source
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,9 @@ _TRUTHS = {
     **dict.fromkeys(("false", "f", "no", "n", "0", "0.0", "fail", "failed", "incorrect", "wrong"), False),
 }
 _LOW, _HIGH = -(2**31), 2**31 - 1
+
+# Parts of polars' expressions that look at other rows.
+_OF_OTHERS = {"Agg", "Over", "Window", "Len", "Explode", "Implode", "Correlation", "Shift", "CumSum", "CumCount"}
 
 # Columns that an import adds: the row's number, its example's id in the log, and (a prefix) further columns.
 ROW, EXAMPLE, EXTRA = "__row", "__example", "__extra "
@@ -81,10 +85,10 @@ class SourceRows(SourceTable):
         found = expression(value)
         one = replace(self, frame=self.frame.head(1))
         try:
-            made = pl.sql_expr(found.with_reduced(one._placed(found, (), found.roots())[1])).meta
+            made = pl.sql_expr(found.with_reduced(one._placed(found, (), found.roots())[1]))
         except (PathError, pl.exceptions.PolarsError, BaseExceptionGroup):
             return True
-        return made.is_row_separable() or made.is_literal()
+        return _OF_OTHERS.isdisjoint(re.findall(r'"(\w+)"', made.meta.serialize(format="json")))
 
     def _check_columns(self, key: str, value: Value, found: Expression, names: list[str]) -> None:
         """ThinkbackError for a column that an expression needs and the source lacks."""

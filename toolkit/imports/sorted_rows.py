@@ -80,7 +80,7 @@ def sort_rows(
         if not stable:
             runs, read, types, _ = _sorted_runs(blocks(), prepare, texts, folder, types)
         common = common_types([run.types for run in runs], texts)
-    except pl.exceptions.PolarsError:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
     return SortedRows(runs, _ranges(runs), common, sum(int(run.ids["len"].sum()) for run in runs)), read
 
