@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import resource
 import threading
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.log.makers import examples, put, put_all, rounds, traces, whole
-from toolkit.log import LogError, open_log, query_log, write_log
+from toolkit.log import LogError, limited_memory, open_log, query_log, write_log
 from toolkit.log.read.places import Place
 from toolkit.log.read.query import views_of
 
@@ -188,3 +190,12 @@ def test_only_the_tables_that_the_sql_names_are_fetched(tmp_path: Path, monkeypa
     assert {path.split("/")[-2] for path in fetched} == {"traces"}
     with pytest.raises(LogError, match="the SQL must name the view examples"):
         query_log(log, "SELECT count(*) FROM query_table('exam' || 'ples')")
+
+
+def test_a_querys_memory_is_limited_for_as_long_as_it_runs() -> None:
+    """DuckDB's own limit does not hold for lists that its functions make: `list(range(300000000))`."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with limited_memory():
+        soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+        assert 0 < soft <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before

@@ -34,11 +34,12 @@ def query(
     from dataclasses import replace
 
     from thinkback import console
-    from toolkit.log import check_printable_size, open_log, query_log
+    from toolkit.log import check_printable_size, limited_memory, open_log, query_log
     from toolkit.show import SIMULATED, table_of
 
     opened = open_log(log)
-    frame = query_log(opened, sql)
+    with limited_memory():
+        frame = query_log(opened, sql)
     if opened.simulated:
         console.complain(SIMULATED)
     chosen = output or (Format.table if console.on_terminal() else Format.csv)

@@ -9,7 +9,7 @@ from toolkit.log.describe.description import Description
 from toolkit.log.describe.measuring import describe_log
 from toolkit.log.opening import TAKES, AnyLog, open_log
 from toolkit.log.read.log import Log, Shard, collect
-from toolkit.log.read.query import check_printable_size, query_log
+from toolkit.log.read.query import check_printable_size, limited_memory, query_log
 from toolkit.log.write.extending import ADDING, extend_log, open_sealed
 from toolkit.log.write.merging import MergeReport, merge_logs
 from toolkit.log.write.sealing import seal_log
@@ -40,6 +40,7 @@ __all__ = [
     "describe_log",
     "extend_log",
     "keys_of",
+    "limited_memory",
     "merge_logs",
     "open_log",
     "open_sealed",

@@ -8,7 +8,7 @@ import re
 import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from time import monotonic
@@ -75,6 +75,22 @@ def _answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path
     connection.execute("SET allowed_paths = $1", [checked])  # it reads what was checked and nothing else
     connection.execute("SET enable_external_access = false")
     return _to_polars(connection.sql(sql))
+
+
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """Within it, the process has no more memory than a query may take: DuckDB's own limit does not hold for all that
+    its functions take.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = _memory() >> 1
+    with suppress(ValueError, OSError):  # some systems have no such limit
+        resource.setrlimit(resource.RLIMIT_DATA, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
+    try:
+        yield
+    finally:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def check_printable_size(frame: pl.DataFrame) -> None:
