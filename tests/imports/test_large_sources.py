@@ -99,6 +99,9 @@ digits = "LENGTH(a)"
 FLAT = MORE.replace('"more.deep[1]"', '"n * 2"').replace("LENGTH(a)", "n + 1")
 
 
+FLAT_ROWS = [{name: value for name, value in row.items() if name not in ("l", "more")} for row in rows_of(30)]
+
+
 @pytest.mark.usefixtures("in_parts")
 @pytest.mark.parametrize("file", ["samples.jsonl", "samples.jsonl.gz"])
 def test_lines(bench: Bench, file: str) -> None:
@@ -108,8 +111,7 @@ def test_lines(bench: Bench, file: str) -> None:
 @pytest.mark.usefixtures("in_parts")
 @pytest.mark.parametrize("file", ["samples.csv", "samples.parquet"])
 def test_tables(bench: Bench, file: str) -> None:
-    rows = [{name: value for name, value in row.items() if name not in ("l", "more")} for row in rows_of(30)]
-    same(bench, bench.rows(rows, file), FLAT)
+    same(bench, bench.rows(FLAT_ROWS, file), FLAT)
 
 
 CHANGES = {
@@ -254,3 +256,44 @@ def test_a_large_source_is_known_by_its_size(bench: Bench, monkeypatch: pytest.M
     assert seen == [1]
     with pytest.raises(ThinkbackError, match="no such file"):
         import_table([str(bench.folder / "none.jsonl")], bench.mapping(HEAD + TRACES), bench.folder / "no")
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_a_contested_verdict_counts_the_examples_that_were_seen(bench: Bench) -> None:
+    rows = [{**row, "ok": number % 2 == 0, "a": "1"} for number, row in enumerate(rows_of())]
+    message = refused(bench, HEAD + TRACES + 'correct = "ok"', lines(bench, rows))
+    assert re.search(r"differently: `1` of `e\d` is \d times right and \d times wrong, and so in at least", message)
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("file", ["samples.csv", "samples.parquet"])
+def test_a_damaged_file_is_one_line(bench: Bench, file: str) -> None:
+    path = Path(bench.rows(FLAT_ROWS, file))
+    path.write_bytes(path.read_bytes()[:-60] + b"\xff" * 60)
+    assert "is not a readable" in refused(bench, FLAT, str(path))
+
+
+PIECES = (b"null", b"1.50", b'"x"', b"{}", b"[]", b"-1", b"true", b"\n", b",", b'"', b"1e400", b'{"z":1}', b"9" * 25)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("file", ["samples.csv", "samples.jsonl"])
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_a_file_holds_the_outcome_is_that_of_a_small_source(bench: Bench, file: str, seed: int) -> None:
+    rng = random.Random(seed)
+    path = Path(lines(bench, rows_of()) if file.endswith("jsonl") else bench.rows(FLAT_ROWS, file))
+    content, at = path.read_bytes(), rng.randrange(300, 3000)
+    cut = rng.randrange(20)
+    path.write_bytes(content[:at] + rng.choice(PIECES) + content[at + cut :])
+    outcomes = []
+    for limit in (-1, 2**40):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(parts, "WHOLE_BYTES", limit)
+            try:
+                log, report = imported(bench, str(path), FLAT, f"log{limit}")
+                outcomes.append((log.scan("traces").collect().sort("trace_id").to_dicts(), report.notes))
+            except ThinkbackError as error:
+                outcomes.append(str(error).partition("`: `")[0])
+    assert outcomes[0] == outcomes[1]
+    assert "\n" not in outcomes[0]

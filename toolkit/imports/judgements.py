@@ -122,11 +122,11 @@ def _settle_conflicts(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFr
         return frame, 0
     held = odd.select(pl.col("right").sum() + pl.col("wrong").sum()).item()
     if mapping.answers.conflicts == "error":
-        row = odd.row(0, named=True)
+        row, count = odd.row(0, named=True), odd["example_id"].n_unique()
         raise rows.error(
             f"the source judges equal answers of one example differently: `{row['answer'][:60]}` of"
             f" `{row['example_id']}` is {row['right']} times right and {row['wrong']} times wrong, and so in"
-            f" {odd['example_id'].n_unique()} examples;"
+            f" {'at least ' if rows.partial else ''}{count} examples;"
             ' set `answers.conflicts` to "first", "majority" or "opaque", or another `answers.kind`'
         )
     if mapping.answers.conflicts == "opaque":

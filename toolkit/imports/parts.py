@@ -23,6 +23,7 @@ from toolkit.imports.source_files import likely_bytes
 from toolkit.imports.source_table import SourceTable
 from toolkit.imports.sources import FoundFiles, SourceRules, find_sources, read_beside, read_files
 from toolkit.imports.traces import content_hashes
+from toolkit.work_places import remove
 
 WHOLE_BYTES = 96 * 2**20
 """A source up to this size is read at once."""
@@ -114,14 +115,15 @@ def _sorted_parts(
     try:
         made = sort_rows(lambda: source_blocks(found, rules, folder, digests), prepare, rules.texts, folder)
     except _LooksAtOtherRows:
-        return None
+        made = None
     if made is None:
+        remove(folder)
         return None
     rows, read = made
     _check_rows(plan, found, read, opened, rows.rows)
 
     def part(number: int) -> SourceRows:
         table = rows.part(number)
-        return SourceRows(table.frame, table.numbers, plan.file, others)
+        return SourceRows(table.frame, table.numbers, plan.file, others, partial=len(rows.ranges) > 1)
 
     return SourceParts(tuple(digests.items()), read, rows.rows, len(rows.ranges), part)

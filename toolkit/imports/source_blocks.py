@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from toolkit.imports.json_files import json_lines
-from toolkit.imports.source_files import chunks, content, local_path
+from toolkit.imports.source_files import SHRUNK, chunks, content, local_path
 from toolkit.imports.source_table import SourceTable
 from toolkit.imports.sources import FoundFiles, SourceFile, SourceRules, known_format, only_json, parse, placed, reading
 
@@ -84,14 +84,11 @@ def _on_disk(file: SourceFile, folder: Path, digest: Any) -> Path:
 
 
 def _parquet(file: SourceFile, rules: SourceRules, folder: Path, digest: Any) -> Iterator[SourceTable]:
-    import pyarrow.parquet as pq
-
     only_json(rules)
     path = _on_disk(file, folder, digest)
-    told = pq.read_metadata(path)
-    size = sum(told.row_group(number).total_byte_size for number in range(told.num_row_groups))
     rows = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-    for batch in rows.collect_batches(chunk_size=_rows_of_block(size, told.num_rows)):
+    height = rows.select(pl.len()).collect().item()
+    for batch in _batches(rows, height, path.stat().st_size * SHRUNK):
         yield SourceTable(batch, {})
 
 
@@ -102,12 +99,18 @@ def _csv(
     path = _on_disk(file, folder, digest)
     rows = pl.scan_csv(path, separator=separator, infer_schema=False, glob=False)
     kinds, height = _kinds(rows)
-    for batch in rows.collect_batches(chunk_size=_rows_of_block(path.stat().st_size, height)):
+    for batch in _batches(rows, height, path.stat().st_size):
         yield SourceTable(batch, kinds)
 
 
-def _rows_of_block(size: int, height: int) -> int:
-    return max(1, height * BLOCK_BYTES // max(size, 1))
+def _batches(rows: pl.LazyFrame, height: int, size: int) -> Iterator[pl.DataFrame]:
+    """Rows in blocks. ValueError where polars gives fewer than there are: it ends early where a thread of its fails."""
+    found = 0
+    for batch in rows.collect_batches(chunk_size=max(1, height * BLOCK_BYTES // max(size, 1))):
+        found += batch.height
+        yield batch
+    if found != height:
+        raise ValueError(f"of its {height:,} rows {found:,} can be read")
 
 
 def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:

@@ -109,9 +109,9 @@ def likely_bytes(addresses: Collection[str]) -> int:
         with contextlib.suppress(*_BROKEN, TypeError):
             system, path = fsspec.core.url_to_fs(address)
             packed = plain_path(address).suffix.lower() in (*PACKED, ".parquet", ".pq")
-            total += int(system.size(path) or 0) * (_SHRUNK if packed else 1)
+            total += int(system.size(path) or 0) * (SHRUNK if packed else 1)
     return total
 
 
-_SHRUNK = 5
+SHRUNK = 5
 """How many times larger texts are than what compression makes of them."""
