@@ -14,7 +14,7 @@ NUMBERS = ("boxed", "####", "answer is", "last number")
 TEXTS = ("boxed", "####", "answer is")
 UNREAD = object()
 """Stands for an answer that is yet to be read."""
-_TOGETHER = 20_000
+_TOGETHER = 2_000
 
 
 def with_answers(rows: Iterable[Row]) -> Iterator[Row]:
