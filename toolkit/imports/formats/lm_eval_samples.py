@@ -76,7 +76,7 @@ def _responses(file: FoundFile, place: int, task: str, metric: str | None, sampl
     row: Row = {
         "task": task,
         "doc_id": text(sample.get("doc_id")),
-        "prompt": _prompt(sample.get("arguments")) or text(sample.get("doc")),
+        "prompt": _prompt(sample.get("arguments")) or text(sample.get("doc")) or text(sample.get("doc_id")),
         "temperature": number(dig(sample.get("arguments"), "gen_args_0", "arg_1", "temperature")),
         "filter": text(sample.get("filter")) or "none",
     }
