@@ -240,7 +240,13 @@ def main() -> None:
 
     def ours(leaders: list[str] | None) -> Summary:
         return summarise(
-            lambda: iter([block]), names, labels=LABELS, baseline=names[0], leaders=leaders, settings=settings
+            lambda: iter([block]),
+            names,
+            labels=LABELS,
+            baseline=names[0],
+            leaders=leaders,
+            ranked=False,
+            settings=settings,
         )
 
     rng = np.random.default_rng(1)

@@ -16,6 +16,7 @@ import polars as pl
 
 from replay.data.needs import Action
 from replay.sampling.orders import example_hashes
+from replay.sampling.unscored import Unscored
 
 TRACE_COSTS = ("finalizers", "truncated", "prompt_tokens", "completion_tokens", "latency_s", "device_s")
 SCORE_COSTS = ("verification_tokens", "latency_s", "device_s")
@@ -61,6 +62,8 @@ class LoggedPool:
     features: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns of `features`: (E, T)
     whole: bool = False  # replayed whole or not at all
     trace_ids: np.ndarray | None = None  # (E, T) where asked for
+    opaque: np.ndarray | None = None  # (E, T) traces with a verdict and no answer; None: there is none
+    contested: np.ndarray | None = None  # (E, T) traces whose equal answers are judged differently; None: there is none
 
     @cached_property
     def there(self) -> np.ndarray:
@@ -72,9 +75,27 @@ class LoggedPool:
         """What each trace is worth as the answer (E, T)."""
         return judged_unless_null(self.judged, self.code >= 0)
 
+    @cached_property
+    def incomparable(self) -> np.ndarray:
+        """Examples whose answers cannot be compared with each other, since one is opaque or contested: bool (E,)."""
+        found = np.zeros(len(self.size), dtype=bool)
+        for marked in (self.opaque, self.contested):
+            found |= False if marked is None else marked.any(axis=1)
+        return found
+
     def scored(self, verifier: str) -> np.ndarray:
         """The valid traces with a score of a verifier: bool (E, T)."""
         return (self.code >= 0) & ~np.isnan(self.scores[verifier].score)
+
+    def taken(self, verifier: str, unscored: Unscored) -> np.ndarray:
+        """Scores of a verifier (E, T), with those that `unscored` gives to valid traces without one."""
+        scores = self.scores[verifier]
+        return np.where(self.code >= 0, unscored.taken(scores.score, ~scores.listwise), scores.score)
+
+    def lacking(self, verifier: str) -> np.ndarray:
+        """The valid traces that a verifier, where it scores traces alone, did not score: bool (E, T)."""
+        scores = self.scores[verifier]
+        return (self.code >= 0) & np.isnan(scores.score) & ~scores.listwise[:, None]
 
     @cached_property
     def words(self) -> np.ndarray:

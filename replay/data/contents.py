@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
 
 import polars as pl
 
+from replay.sampling.declared import EXAMPLE, FEATURE, columns_read
 from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
 from toolkit.log import AnyLog, Log, check_log, collect, open_log
 
@@ -19,7 +21,8 @@ class Contents:
     """
 
     pools: frozenset[str]
-    opaque: frozenset[str]  # pools with traces that have verdicts but no answers
+    opaque: frozenset[str]  # pools whose traces have verdicts but no answers
+    partly_opaque: frozenset[str]  # pools in which some traces have verdicts but no answers, and others have answers
     actions: frozenset[str]
     verifiers: frozenset[str]
     trace_columns: Mapping[str, pl.DataType]
@@ -28,6 +31,8 @@ class Contents:
     features: Mapping[str, pl.DataType]  # columns of features, but for the keys
     sizes: Mapping[str, int]  # largest number of traces of an example, by pool of first attempts
     revisions: frozenset[tuple[str, str, str]]  # (action, base pool, own pool) of revisions of a sample 0
+    lowest: Callable[[str, str], float | None] = field(repr=False, compare=False)
+    """The lowest score by a verifier on a pool of first attempts, in the whole log; read when it is first asked for."""
 
     def require_pool(self, pool: str) -> None:
         """A pool of first attempts."""
@@ -40,6 +45,20 @@ class Contents:
     def require_verifier(self, verifier: str, reader: str = "") -> None:
         """A verifier; `reader` says who wants it."""
         require_known(verifier, self.verifiers, f"the log has no verifier `{verifier}`{reader}")
+
+    def lowest_score(self, pool: str, verifier: str) -> float:
+        """The lowest score that a verifier gave to a first attempt of a pool, anywhere in the log."""
+        found = self.lowest(pool, verifier)
+        if found is None:
+            raise ThinkbackError(f"verifier `{verifier}` scored no trace of pool `{pool}`, so it has no lowest score")
+        return found
+
+    def require_columns(self, reads: frozenset[str], reader: str) -> None:
+        """The columns of features and examples among what a rule declares to read."""
+        for name in sorted(columns_read(reads, FEATURE)):
+            self.require_feature(name, reader)
+        for name in sorted(columns_read(reads, EXAMPLE)):
+            self.require_example_column(name, reader)
 
     def require_feature(self, name: str, reader: str) -> None:
         """A column of features that holds numbers."""
@@ -112,11 +131,14 @@ def read_contents(log: Log) -> Contents:
     kinds = log.scan("traces", ["pool", "action", "opaque", "sample_index"]).group_by("pool", "action")
     frame = collect(kinds.agg(pl.col("opaque").any(), pl.col("sample_index").max()), log)
     solves = frame.filter(pl.col("action") == "solve")
+    veiled = frozenset(solves.filter("opaque")["pool"])
+    answered = _answered(log, veiled) if veiled else frozenset()
     columns = log.columns("features") if log.has("features") else {}
     verifiers = collect(log.scan("verifications", ["verifier"]).select(pl.col("verifier").unique()), log)
     return Contents(
         pools=frozenset(solves["pool"]),
-        opaque=frozenset(solves.filter("opaque")["pool"]),
+        opaque=veiled - answered,
+        partly_opaque=veiled & answered,
         actions=frozenset(frame["action"]) - {"solve"},
         verifiers=frozenset(verifiers["verifier"]),
         trace_columns=log.columns("traces"),
@@ -125,7 +147,27 @@ def read_contents(log: Log) -> Contents:
         features={n: t for n, t in columns.items() if n not in ("trace_id", "example_id")},
         sizes={pool: largest + 1 for pool, largest in solves.select("pool", "sample_index").iter_rows()},
         revisions=_revisions(log) if len(solves) < len(frame) else frozenset(),
+        lowest=cache(partial(_lowest, log, len(frame) == 1)),
     )
+
+
+def _lowest(log: Log, alone: bool, pool: str, verifier: str) -> float | None:
+    """The lowest score by a verifier on a pool; `alone`: the log has no other traces, so none has to be told apart."""
+    scores = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(pl.col("verifier") == verifier)
+    if not alone:
+        traces = log.scan("traces", ["trace_id", "pool", "action"])
+        own = traces.filter((pl.col("action") == "solve") & (pl.col("pool") == pool))
+        scores = scores.join(own, on="trace_id", how="semi")
+    lowest: float | None = collect(scores.select(pl.col("score").min()), log).item()
+    return lowest
+
+
+def _answered(log: Log, pools: frozenset[str]) -> frozenset[str]:
+    """Those of some pools in which a first attempt has an answer that is not opaque."""
+    plain = (pl.col("action") == "solve") & pl.col("answer").is_not_null() & ~pl.col("opaque").fill_null(False)
+    traces = log.scan("traces", ["pool", "action", "answer", "opaque"])
+    found = traces.filter(plain & pl.col("pool").is_in(sorted(pools))).select(pl.col("pool").unique())
+    return frozenset(collect(found, log)["pool"])
 
 
 def _revisions(log: Log) -> frozenset[tuple[str, str, str]]:

@@ -93,7 +93,7 @@ def _read_traces(
     """Traces of the block with columns e, slice, s, valid answers, costs and judgement; sorted by slice, e, s."""
     wanted = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "answer", "model"]
     wanted += ["correct", "credit", "prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used"]
-    wanted += ["latency_s", "device_s", "opaque", "reads", *([request.measure] if request.measure else [])]
+    wanted += ["latency_s", "device_s", "opaque", "contested", "reads", *([request.measure] if request.measure else [])]
     wanted += [*sorted(request.needs.trace_columns), *(["token_logprobs"] if request.needs.suffixes else [])]
     solves = (pl.col("action") == "solve") & pl.col("pool").is_in(sorted(request.needs.pools))
     revisions = pl.col("action").is_in(sorted({action for action, _, _ in request.needs.actions}))
@@ -239,7 +239,14 @@ def _pool(
         features={one: _spread(traces, f"feature {one}", shape) for one in sorted(request.needs.features)},
         whole=whole,
         trace_ids=_ids(traces, shape) if request.identified else None,
+        opaque=_marked(traces, "opaque", shape),
+        contested=_marked(traces, "contested", shape),
     )
+
+
+def _marked(traces: pl.DataFrame, column: str, shape: tuple[int, int]) -> np.ndarray | None:
+    """Where a column of traces is true (E, T), None where it is nowhere."""
+    return _spread(traces, column, shape, False, bool) if traces[column].any() else None
 
 
 def _ids(traces: pl.DataFrame, shape: tuple[int, int]) -> np.ndarray:

@@ -12,9 +12,10 @@ from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import NEVER_MISSING, Trajectory
 from replay.sampling.stops import StopRule
+from replay.sampling.unscored import PARTIAL
 from toolkit.errors import counted
 
-EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, UNREAD = 1, 2, 3, 4, 5, 6
+EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, CONTESTED, OPAQUE, UNREAD = range(1, 9)
 """Why an example is partial, as `reasons` numbers it; from UNREAD on one for each feature of the order."""
 
 
@@ -23,7 +24,8 @@ class Cut:
     """What cuts a walk: the rule, the cap, traces at a time, and what to do with a pool that is short or whole.
 
     `all_scores`: whether the policy needs the score of every trace, wherever it stops. `whole`: whether the pool is
-    replayed whole or not at all. `shrinks`: whether the cap shrinks to what the pool holds.
+    replayed whole or not at all. `shrinks`: whether the cap shrinks to what the pool holds. `compares`: whether the
+    policy compares answers with each other.
     """
 
     stop: StopRule
@@ -32,6 +34,7 @@ class Cut:
     all_scores: bool
     whole: bool
     shrinks: bool
+    compares: bool
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def reasons(pool: str | None, verifier: str | None, cap: int, features: tuple[st
         f"pool `{pool}` is replayed whole, and has more than {counted(cap, 'trace')} or a gap",
         f"verifier `{verifier}` did not score a trace that the policy verifies",
         f"listwise verifier `{verifier}` did not see exactly the traces that the policy generates",
+        f"pool `{pool}` has contested verdicts (equal answers judged differently), which a vote cannot settle",
+        f"pool `{pool}` has verdicts without answers (opaque), which cannot vote",
         *(f"feature `{name}` is null for a trace that the surrogate reads" for name in features),
     )
 
@@ -81,6 +86,9 @@ def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.n
         generated = np.minimum(trajectory.generated, how.cap)
         valid = trajectory.generation[np.arange(len(size)), np.maximum(generated, 1) - 1, COSTS.index("valid_traces")]
         reason[trajectory.listwise & ~called & (valid > 0)] = UNSEEN
+    for marked, why in ((trajectory.pool.opaque, OPAQUE), (trajectory.pool.contested, CONTESTED)):
+        if how.compares and marked is not None:
+            reason[marked.any(axis=1)] = why
     if how.whole:
         reason[(size > how.cap) | (trajectory.pool.behind_gap > 0)] = WHOLE_POOL
     if not how.shrinks:
@@ -114,7 +122,8 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
     calls: dict[tuple[str, str | None], CallMask] = {(walk.pool, None): certain(traces)}
     if walk.verifier is not None and trajectory.scores is not None:
         calls[walk.pool, walk.verifier] = _verified(trajectory, step, outcome)
-    drawn = walk if walk.order.verifies_later else replace(walk, cap=0, width=1, verifier=None, calibration=None)
+    plain = replace(walk, cap=0, width=1, verifier=None, calibration=None, unscored=PARTIAL)
+    drawn = walk if walk.order.verifies_later else plain
     order = drawn if walk.permuted or walk.order.verifies_later else GENERATION
     reveals = None if outcome.random_subset else Reveals(order, walk.order.name, trajectory.sample_index, step)
     return CallSegment(calls, walk.width, trajectory.place, generated, reveals)
@@ -123,7 +132,7 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
 def _verified(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallMask:
     """The verifications paid by the time the walk stopped."""
     first = trajectory.among_first(trajectory.sample_index, step)
-    verified = first.astype(float) * (trajectory.pool.code >= 0)
+    verified = first.astype(float) * trajectory.verifiable
     scores = trajectory.scores
     if scores is not None and trajectory.listwise.any():
         called = trajectory.listwise & (outcome.cost("verifications") > 0)

@@ -59,13 +59,14 @@ def expected_outcome(
 
 def possible_winners(trajectory: Trajectory, verifications: int) -> tuple[np.ndarray, np.ndarray]:
     """Sample indices by falling score, and the probability that each wins, (E, T) each; of a walk as generated."""
-    ranked, valid = by_falling_score(trajectory.revealed.code, trajectory.revealed.score)
+    ranked, valid = by_falling_score(trajectory.revealed.verified_code, trajectory.revealed.score)
     probability = winner_probabilities(np.minimum(verifications, valid), valid, ranked.shape[1])
     return np.take_along_axis(trajectory.place, ranked, axis=1), probability
 
 
 def _valid(trajectory: Trajectory) -> np.ndarray:
-    return np.asarray((trajectory.revealed.code >= 0).sum(axis=1))
+    """The traces that may be verified (E,)."""
+    return np.asarray((trajectory.revealed.verified_code >= 0).sum(axis=1))
 
 
 def _expected_costs(trajectory: Trajectory, verified: np.ndarray, valid: np.ndarray) -> np.ndarray:

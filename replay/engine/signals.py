@@ -45,6 +45,11 @@ class GateInput(ABC):
     def __str__(self) -> str:
         return f"{self.source}:{self.name}"
 
+    @property
+    def compares(self) -> bool:
+        """Whether it compares answers with each other."""
+        return False
+
     @abstractmethod
     def needs(self, slices: Collection[str]) -> Needs:
         """What it reads of a log, of traces in some slices."""
@@ -115,6 +120,10 @@ class _OfBase(GateInput):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def compares(self) -> bool:
+        return SIGNALS[self.name].of_votes
+
     def needs(self, slices: Collection[str]) -> Needs:
         return SIGNALS[self.name].needs(self.parameter)
 
@@ -147,8 +156,8 @@ def gate_input(source: str, name: str, parameter: Parameter = None) -> GateInput
 class BaseSignal:
     """A signal of the base attempt: how it is read, and what it needs.
 
-    `column`: of traces, beside those that every run reads, and `example_column` of examples. `of_votes`: it means
-    nothing where a log has verdicts but no answers; `of_answers`: nor does it to a model that learns from it.
+    `column`: of traces, beside those that every run reads, and `example_column` of examples. `of_votes`: it compares
+    answers, which means nothing where there are none; `of_answers`: nor does it to a model that learns from it.
     `last_step`: it is of the last step of a `sample` base; `verified`: which must verify. `parameter`: the key that it
     needs. `served`: a server sees it, so that gate files may read it; `gated`: policies may name it. `logged_as`: the
     column of traces that tells whether a log has it; None: it always has.
@@ -206,8 +215,13 @@ def _invalid(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
 
 def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     lengths = np.append(block.vocabulary.str.len_chars().to_numpy().astype(float), 0.0)
-    word = _chosen(block, path, lambda pool: pool.word.astype(float))
+    word = _chosen(block, path, lambda pool: np.where(_veiled(pool), np.nan, pool.word))
     return np.where(np.isnan(word), np.nan, lengths[np.nan_to_num(word, nan=-1.0).astype(int)])
+
+
+def _veiled(pool: LoggedPool) -> np.ndarray | bool:
+    """Where a trace has a verdict and no answer."""
+    return False if pool.opaque is None else pool.opaque
 
 
 def _question_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
@@ -223,15 +237,18 @@ def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     valid, word = seen & (pool.code >= 0), predicted(path.outcome)
     votes = (valid & (pool.word == word[:, None]) & (word >= 0)[:, None]).sum(axis=1)
     total = valid.sum(axis=1)
-    return np.where((total > 0) & (word >= 0), votes / np.maximum(total, 1), np.nan)
+    known = (total > 0) & (word >= 0) & ~pool.incomparable
+    return np.where(known, votes / np.maximum(total, 1), np.nan)
 
 
 def _margin(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     """Lead in verifier score after a sample policy's last step (E,); 1 with one answer."""
     ((walk, step),) = path.outcome.runs
-    seen, rows, at = walk_block(block, walk).prefix, np.arange(len(step)), np.maximum(step, 1) - 1
+    trajectory = walk_block(block, walk)
+    seen, rows, at = trajectory.prefix, np.arange(len(step)), np.maximum(step, 1) - 1
     lead = np.where(seen.verified_answers[rows, at] == 1, 1.0, seen.lead[rows, at])
-    return np.where((step > 0) & (seen.verified[rows, at] > 0), lead, np.nan)
+    known = (step > 0) & (seen.verified[rows, at] > 0) & ~trajectory.pool.incomparable
+    return np.where(known, lead, np.nan)
 
 
 def _suffix_logprob(block: LogBlock, path: PolicyPath, tokens: Parameter) -> np.ndarray:

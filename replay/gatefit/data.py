@@ -109,8 +109,8 @@ def available_features(at: GateSetting) -> GateInputs:
 
 def _logged(name: str, at: GateSetting) -> bool:
     signal = SIGNALS[name]
-    if signal.of_answers and at.base.pool in at.contents.opaque:
-        return False
+    if signal.of_answers and at.base.pool in at.contents.opaque | at.contents.partly_opaque:
+        return False  # where some traces lack it, it is read for those who name it, at the price of these rows
     return signal.logged_as is None or signal.logged_as in at.contents.trace_columns
 
 

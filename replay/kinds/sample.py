@@ -20,10 +20,11 @@ from replay.engine.sets import SET_COLUMNS, measure_sets
 from replay.engine.trajectory import Walk, listwise_costs, walk_block
 from replay.kinds import sample_steps
 from replay.kinds.sample_conformal import fit_conformal, set_stage
-from replay.kinds.sample_remarks import outside_remarks, rows_left_out, sum_remarks
+from replay.kinds.sample_remarks import rows_left_out, score_remarks
 from replay.learning.calibration import fit_calibration
 from replay.learning.prior import fit_prior
 from replay.policies.base import Evaluator, Fit, Policy, Stage
+from replay.policies.payable import Payable
 from replay.policies.policy_errors import errors_of
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.declared import EXAMPLE, FEATURE, Untrusted, columns_read
@@ -36,6 +37,7 @@ from replay.sampling.prefix import SCORES, VOTES
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import MODES
+from replay.sampling.unscored import PARTIAL, WAYS, Unscored
 from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import ThinkbackError, argument, shown, suggest
 from toolkit.settings import from_table, setting
@@ -47,12 +49,12 @@ LEARNED: tuple[type[Learned], ...] = (Prior, Calibration, Conformal)
 class Sample(Policy):
     """Order x stop x select over one pool of traces.
 
-    `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K
-    seeded permutations of the whole logged pool; `expected` gives the exact mean over all random orders;
-    `width` generates that many traces at a time (the rule is looked at after each block);
-    `on_missing = "use_available"` lets the cap shrink to the pool. `features`, `mode`, `bootstrap`, `ridge`,
-    `forgetting`, `bonus` and `prior` are the order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal`
-    makes prediction sets.
+    `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K seeded
+    permutations of the whole logged pool; `expected` gives the exact mean over all random orders; `width` generates
+    that many traces at a time (the rule is looked at after each block); `on_missing = "use_available"` lets the cap
+    shrink to the pool; `on_unscored` says what becomes of a valid trace without a score. `features`, `mode`,
+    `bootstrap`, `ridge`, `forgetting`, `bonus` and `prior` are the order `surrogate`'s; `calibration` is the stop
+    `margin`'s; `conformal` makes prediction sets.
     """
 
     max_traces: int = setting(low=1)
@@ -66,6 +68,7 @@ class Sample(Policy):
     expected: bool = setting(False)
     width: int = setting(1, low=1)
     on_missing: str = setting("partial", choices=("partial", "use_available"))
+    on_unscored: str = setting("partial", choices=WAYS)
     features: tuple[str, ...] = setting((), what="different names of columns of features")
     mode: str = setting("lazy", choices=MODES)
     bootstrap: int = setting(3, low=1)
@@ -75,6 +78,7 @@ class Sample(Policy):
     prior: Prior | None = setting(None, read=partial(from_table, Prior))
     calibration: Calibration | None = setting(None, read=partial(from_table, Calibration))
     conformal: Conformal | None = setting(None, read=partial(from_table, Conformal))
+    lowest_score: float | None = setting(None, key=False)  # that traces without a score get, of its pool of the log
     kind: ClassVar[str] = "sample"
     lists: ClassVar[frozenset[str]] = frozenset({"features"})
     last_step: ClassVar[bool] = True
@@ -126,6 +130,12 @@ class Sample(Policy):
     def verifies(self) -> bool:
         """Whether any verification is made: the order, the stop or the select reads scores."""
         return SCORES in self.reads
+
+    @property
+    def unscored(self) -> Unscored:
+        """What becomes of a valid trace that its verifier did not score."""
+        way = WAYS[self.on_unscored] if self.verifies else PARTIAL
+        return replace(way, fill=self.lowest_score) if way.fills else way
 
     @property
     def diagnostic(self) -> str:
@@ -203,11 +213,10 @@ class Sample(Policy):
     def resolve(self, contents: Contents) -> Self:
         """With its pool, where the log has one alone."""
         if self.pool is None:
-            if len(contents.pools) != 1:
-                raise self.refuse(
-                    f"the log has {len(contents.pools)} pools, so it needs `pool`; {suggest('', contents.pools)}"
-                )
-            return replace(self, pool=next(iter(contents.pools))).resolve(contents)
+            pools = contents.pools
+            if len(pools) != 1:
+                raise self.refuse(f"the log has {len(pools)} pools, so it needs `pool`; {suggest('', pools)}")
+            return replace(self, pool=next(iter(pools))).resolve(contents)
         with errors_of(self.name):
             contents.require_pool(self.pool)
             if self.verifier is not None:
@@ -215,10 +224,8 @@ class Sample(Policy):
             for name in self.ordering.features:
                 contents.require_feature(name, f"the {self.order}")
             for part, rule in self._readers.items():
-                for name in sorted(columns_read(rule.reads, FEATURE)):
-                    contents.require_feature(name, part)
-                for name in sorted(columns_read(rule.reads, EXAMPLE)):
-                    contents.require_example_column(name, part)
+                contents.require_columns(rule.reads, part)
+            lowest = contents.lowest_score(self.pool, str(self.verifier)) if self.unscored.fills else None
         if self.pool in contents.opaque and VOTES in self.reads:
             raise self.refuse(
                 f"pool `{self.pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean "
@@ -230,7 +237,7 @@ class Sample(Policy):
                 f"pool `{self.pool}` depends on how many traces there were (prefix: false), so it is replayed whole "
                 "and in its order: leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
             )
-        return self
+        return replace(self, lowest_score=lowest)
 
     def needs(self, contents: Contents) -> Needs:
         """Its pool, its verifier's scores, the columns that its order, stop and select read."""
@@ -279,6 +286,7 @@ class Sample(Policy):
                 cap=self.max_traces,
                 width=self.width,
                 calibration=self.calibration,
+                unscored=self.unscored,
             )
             for repetition in range(self.orders or 1)
         ]
@@ -292,6 +300,7 @@ class Sample(Policy):
             all_scores=self.ordering.all_scores or self.expected,
             whole=block.pools[str(self.pool)].whole,
             shrinks=self.on_missing == "use_available",
+            compares=VOTES in self.reads,
         )
 
     def _reasons(self) -> tuple[str, ...]:
@@ -301,8 +310,7 @@ class Sample(Policy):
     def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
         """Walk every order once, and cut it for all policies that share it."""
         walked = {policy.cache_key: policy for policy in policies if not policy.expected}
-        caps: dict[Walk, int] = {}
-        users: dict[Walk, list[Hashable]] = {}
+        caps, users = dict[Walk, int](), dict[Walk, list[Hashable]]()
         for key, policy in walked.items():
             for walk in policy.walks():
                 # A walk in order of generation does not depend on where it is cut: the longest cap serves all.
@@ -338,13 +346,10 @@ class Sample(Policy):
         made, chosen = [], None
         for walk, step in outcome.runs:
             trajectory = walk_block(on.block, walk)
-            made.append(
-                Realization(np.full(len(step), 1 / len(outcome.runs)), (paid_segment(trajectory, step, outcome),))
-            )
+            share = np.full(len(step), 1 / len(outcome.runs))
+            made.append(Realization(share, (paid_segment(trajectory, step, outcome),)))
             if self.single:
-                place = trajectory.chosen(self.selector)[np.arange(len(step)), step]
-                at = np.where(place >= 0, place, 0)[:, None]
-                sample = np.take_along_axis(trajectory.place, at, axis=1)[:, 0]
+                sample = trajectory.chosen_sample(self.selector, step)
                 chosen = ChosenTraces((walk.pool,), np.zeros(len(step), dtype=np.int64), sample)
         return PolicyPath(outcome, tuple(made), chosen, {}, self.orders)
 
@@ -353,8 +358,7 @@ class Sample(Policy):
         walks = self.walks()
         if not 0 <= repetition < len(walks):
             raise ThinkbackError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
-        block, how, budget = on.block, self.cutting(on.block), self.stop.verification_budget or 0
-        exact = budget if self.expected else None
+        block, how, exact = on.block, self.cutting(on.block), self.stop.verification_budget if self.expected else None
         yield from sample_steps.stages(block, self.name, walks, repetition, how, self.selector, exact)
         if self.conformal is not None:
             trajectory = walk_block(block, walks[repetition])
@@ -370,22 +374,18 @@ class Sample(Policy):
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """Scores that do not mean what the policy takes them for."""
-        pool = block.pools[str(self.pool)]
-        if not self.verifies:
-            return
-        verifier = str(self.verifier)
-        scores = pool.scores[verifier]
-        if self.selector.sums_scores:
-            yield from sum_remarks(verifier, scores)
-        raw_margin = self.stop.raw_scores and self.calibration is None
-        yield from outside_remarks(verifier, scores, self.ordering.predicts, raw_margin)
+        if self.verifies:
+            verifier, raw_margin = str(self.verifier), self.stop.raw_scores and self.calibration is None
+            scores = block.pools[str(self.pool)].taken(verifier, self.unscored)
+            yield from score_remarks(verifier, scores, self.selector.sums_scores, self.ordering.predicts, raw_margin)
 
-    def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
-        """The verifications (pool, verifier, (E, T)) that it may pay: of valid traces, within its cap."""
+    def may_pay(self, block: LogBlock) -> Iterator[Payable]:
+        """The verifications that it may pay: of valid traces, within its cap."""
         if self.verifies:
             pool = block.pools[str(self.pool)]
             most = self.max_traces if self.orders is None else pool.code.shape[1]  # orders are of the whole pool
-            yield str(self.pool), str(self.verifier), (np.arange(pool.code.shape[1]) < most) & (pool.code >= 0)
+            within = (np.arange(pool.code.shape[1]) < most) & (pool.code >= 0)
+            yield Payable(str(self.pool), str(self.verifier), within, self.unscored)
 
     def untrusted_rules(self, on: Evaluator) -> Iterator[Untrusted]:
         """Its stop and its select, unless they are built in."""

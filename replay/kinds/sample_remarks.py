@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.data.block import Scores
+import numpy as np
+
 from replay.policies.remarks import Counts, Remark, RemarkKind
 from replay.sampling.learned import NullRows
 from toolkit.errors import listed
@@ -41,17 +42,13 @@ CLIPPED = RemarkKind("clipped_predictions", _clipped, Severity.WARNING)
 RAW_MARGIN = RemarkKind("raw_margin", _raw_margin)
 
 
-def sum_remarks(verifier: str, scores: Scores) -> Iterator[Remark]:
-    """Of a policy that adds scores up."""
-    if (scores.score < 0).any():
+def score_remarks(
+    verifier: str, scores: np.ndarray, summed: bool, predicted: bool, raw_margin: bool
+) -> Iterator[Remark]:
+    """Of a policy that adds scores (E, T) up, predicts them within 0 and 1, or has a margin in units of raw scores."""
+    if summed and (scores < 0).any():
         yield Remark(NEGATIVE, verifier)
-
-
-def outside_remarks(verifier: str, scores: Scores, predicted: bool, raw_margin: bool) -> Iterator[Remark]:
-    """Of a policy that predicts scores within 0 and 1, or has a margin in units of raw scores."""
-    if not (predicted or raw_margin):
-        return
-    if ((scores.score < -ROUNDING) | (scores.score > 1 + ROUNDING)).any():
+    if (predicted or raw_margin) and ((scores < -ROUNDING) | (scores > 1 + ROUNDING)).any():
         if predicted:
             yield Remark(CLIPPED, verifier)
         if raw_margin:

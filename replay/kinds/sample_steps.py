@@ -61,6 +61,10 @@ def step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select
     if (picked := trajectory.walk.order.weighed(trajectory.traces).predicted) is not None:
         columns["predicted"] = seen_by(picked, revealing)
     columns["score"] = seen_by(trajectory.revealed.score, revealing)
+    if (marked := trajectory.walk.unscored.shown) and steps:
+        lacks = trajectory.pool.lacking(str(trajectory.walk.verifier))
+        on = np.take_along_axis(lacks, trajectory.sample_index, axis=1)[0, at] & revealing
+        columns["unscored"] = pl.Series([marked if one else None for one in on], dtype=pl.String)
     if trajectory.walk.calibration is not None:
         columns["calibrated"] = seen_by(trajectory.walk.calibration.apply(trajectory.revealed.score), revealing)
     columns |= {name: seen_by(getattr(seen, name)) for name in ("votes", "second_votes", "lead")}
@@ -131,11 +135,10 @@ def winner_stage(block: LogBlock, name: str, walk: Walk, verifications: int) -> 
     trajectory = walk_block(block, replace(walk, order=Generation()))
     sample, probability = possible_winners(trajectory, verifications)
     at = sample[0][probability[0] > 0]
-    scores = trajectory.scores
     columns = {
         "sample": at,
         "answer": answers(block, trajectory.pool.word[0, at]),
-        "score": np.full(len(at), np.nan) if scores is None else scores.score[0, at],
+        "score": trajectory.traces.score[0, at],
         "correct": trajectory.pool.judged[0, at],
         "probability": probability[0][probability[0] > 0],
     }

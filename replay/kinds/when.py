@@ -20,6 +20,7 @@ from replay.kinds.trace_rows import cost_row
 from replay.policies.base import Evaluator, Policy, Stage, SweptGate, nested
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import ALL, Gate, Signals, Threshold, gate_from, gate_given
+from replay.policies.payable import Payable
 from replay.policies.policy_errors import errors_of
 from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log
@@ -188,7 +189,9 @@ class When(Policy):
         base, then = parts.base.outcome, parts.then.outcome
         fires, unread = self.gate.fires(parts.signals, predicted(base) < 0)
         what = ", ".join(one.describe() for one in self.gate.thresholds())
-        reasons = (*base.reasons, f"the gate reads {what}, which is not logged", *then.reasons[1:])
+        compares = any(each.compares for one in self.gate.thresholds() for each in one.inputs)
+        lacks = "not logged" + " or compares answers that are opaque or contested" * compares
+        reasons = (*base.reasons, f"the gate reads {what}, which is {lacks}", *then.reasons[1:])
         offset = len(base.reasons)
         reason = np.where(unread, offset, np.where(fires & (then.reason > 0), then.reason + offset, 0))
         done = pick(fires, then, base, self.columns, second_paid=True)
@@ -276,8 +279,8 @@ class When(Policy):
         """Those of the part that answers."""
         return self._answering(on).rows_of(on)
 
-    def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
+    def may_pay(self, block: LogBlock) -> Iterator[Payable]:
         """Whatever its gate reads of the base's chosen trace."""
         for name, verifier in sorted(self.gate.needs(block.pools).scores):
             if verifier in block.pools[name].scores:
-                yield name, verifier, np.ones(block.pools[name].code.shape, dtype=bool)
+                yield Payable(name, verifier, np.ones(block.pools[name].code.shape, dtype=bool))

@@ -24,6 +24,7 @@ from replay.engine.calls import PolicyPath
 from replay.engine.flips import compare
 from replay.engine.outcome import Outcome
 from replay.policies.gate_file import GateFile
+from replay.policies.payable import Payable
 from replay.policies.policy_errors import PolicyError, errors_of
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.declared import Untrusted
@@ -271,8 +272,8 @@ class Policy(ABC):
         """What must be said about a block beside its numbers, by itself."""
         yield from ()
 
-    def may_pay(self, block: LogBlock) -> Iterator[tuple[str, str, np.ndarray]]:
-        """The verifications of a block that it may pay by itself: slice, verifier, and which traces (E, T) bool."""
+    def may_pay(self, block: LogBlock) -> Iterator[Payable]:
+        """The verifications of a block that it may pay by itself."""
         yield from ()
 
     def untrusted_rules(self, on: Evaluator) -> Iterator[Untrusted]:

@@ -16,6 +16,7 @@ from replay.policies.remarks import RemarkKind
 from replay.runs import coverage_notes
 from replay.runs.gathered import ENDING, REASON, Gathered
 from replay.runs.versions import Reported
+from replay.sampling.unscored import Unscored
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note
 
@@ -23,6 +24,39 @@ MIN_SERVED = (9, 10)
 """A policy stays when it can serve at least this share of the examples that some policy can serve."""
 REASONS = 3
 """Reasons that are named at most why a policy is dropped."""
+
+
+@dataclass
+class BaselineSet:
+    """What leaving out examples for the sake of other policies does to the baseline's number.
+
+    `lost`: by policy the examples that the baseline covers and it does not. `own`, `kept`: judged examples that the
+    baseline covers, and that all cover, with the sum of its correctness on them.
+    """
+
+    name: str
+    told: bool
+    lost: Counter[str] = field(default_factory=Counter)
+    covered: int = 0
+    own: tuple[int, float] = (0, 0.0)
+    kept: tuple[int, float] = (0, 0.0)
+
+    def add(self, names: Sequence[str], served: np.ndarray, correct: np.ndarray) -> None:
+        """A block: which policies serve which examples (P, E), and the baseline's correctness (E,), NaN unjudged."""
+        mine, keep = served[names.index(self.name)], served.all(axis=0)
+        for name, count in zip(names, (mine & ~served).sum(axis=1), strict=True):
+            if count:
+                self.lost[name] += int(count)
+        self.covered += int(mine.sum())
+        self.own, self.kept = (
+            (n + int((on & ~np.isnan(correct)).sum()), total + float(np.nansum(correct[on])))
+            for (n, total), on in ((self.own, mine), (self.kept, keep))
+        )
+
+    def accuracies(self) -> tuple[float, float] | None:
+        """Of the examples that the baseline covers, and of those that all cover; None where they are not known yet."""
+        (n, total), (kept, kept_total) = self.own, self.kept
+        return (total / n, kept_total / kept) if self.told and n and kept else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +67,9 @@ class Coverage:
     `why`: how many examples each policy serves, and why not the others. `by_some`: examples that some policy serves.
     `valid`, `outside`, `actions`, `behind_gaps`: of the traces that these policies read. `free`: by verifier the costs
     that some verification lacks which a policy may pay. `exhausted`: examples on which the log ended before the cap.
-    `remarks`: what policies remarked on, by kind and subject. `dropped`: policies left out before, with the reason.
+    `remarks`: what policies remarked on, by kind and subject. `unscored`: by slice, verifier and what becomes of them,
+    of each policy the valid traces without a score that it may verify. `dropped`: policies left out before, with the
+    reason. `baseline`: what the examples left out do to its number.
     """
 
     policies: tuple[Policy, ...]
@@ -50,7 +86,9 @@ class Coverage:
     free: Mapping[str, frozenset[str]] = field(default_factory=dict)
     remarks: Mapping[RemarkKind, Counter[str]] = field(default_factory=dict)
     order_s: Mapping[str, float] = field(default_factory=dict)
+    unscored: Mapping[tuple[str, str, Unscored], Mapping[str, int]] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
+    baseline: BaselineSet | None = None
 
     @property
     def kept(self) -> int:
@@ -84,6 +122,10 @@ class Coverage:
         yield from coverage_notes.without_answers(self.valid, self.actions)
         yield from coverage_notes.outside_labels(self.outside)
         yield from coverage_notes.unserved(self.excluded, self.dropped)
+        if self.baseline is not None:
+            one = self.baseline
+            yield from coverage_notes.baseline_set(one.name, self.kept, one.covered, one.lost, one.accuracies())
+        yield from coverage_notes.unscored(self.unscored)
         found = dict(self.remarks)
         for policy in self.policies:
             for part in nested(policy):
@@ -94,10 +136,14 @@ class Coverage:
         yield from coverage_notes.underestimated(self.free, self.exhausted, self.behind_gaps)
 
 
-def coverage_of(gathered: Gathered, reported: Reported, needs: Needs) -> Coverage:
+def coverage_of(gathered: Gathered, reported: Reported, needs: Needs, baseline: str | None = None) -> Coverage:
     """What some policies cover of what was gathered; `needs` is what they read of a log."""
     policies, everyone = reported.policies, np.arange(len(reported.policies))
     kept, excluded = list[np.ndarray](), dict[str, str]()
+    names = [policy.name for policy in policies]
+    base = names.index(baseline) if baseline in names else None
+    # Where a policy that ranks all examples acts is not decided yet.
+    baseline_set = None if base is None else BaselineSet(names[base], policies[base].ranking is None)
     by_some = first = 0
     counts, exhausted = np.zeros((2, len(policies)), dtype=np.int64)
     why: dict[str, Counter[str]] = {}
@@ -106,6 +152,9 @@ def coverage_of(gathered: Gathered, reported: Reported, needs: Needs) -> Coverag
         served = reason == SERVED
         keep = served.all(axis=0)
         by_some += int(served.any(axis=0).sum())
+        if baseline_set is not None:
+            correct = reported.values(block.slabs["correct"], np.array([base]), first, 0, len(block))[0]
+            baseline_set.add(names, served, correct)
         counts += served.sum(axis=1)
         for p in np.flatnonzero(~served.all(axis=1)):
             told = np.bincount(reason[p], minlength=len(block.reasons))
@@ -129,6 +178,7 @@ def coverage_of(gathered: Gathered, reported: Reported, needs: Needs) -> Coverag
         why=why,
         excluded=excluded,
         exhausted={policy.name: int(count) for policy, count in zip(policies, exhausted, strict=True)},
+        baseline=baseline_set,
         **_told(gathered, read, numbers, kept),
     )
 
@@ -138,6 +188,7 @@ def _told(gathered: Gathered, read: Set[str], numbers: Mapping[int, str], kept: 
     valid, outside, actions = Counter[str](), Counter[str](), dict[str, Action]()
     remarks, order_s = dict[RemarkKind, Counter[str]](), dict[str, float]()
     behind_gaps, free = 0, dict[str, frozenset[str]]()
+    unscored = dict[tuple[str, str, Unscored], Counter[str]]()
     for block, keep in zip(gathered.blocks, kept, strict=True):
         tally = block.tally
         for name in tally.valid.keys() & read:
@@ -151,6 +202,9 @@ def _told(gathered: Gathered, read: Set[str], numbers: Mapping[int, str], kept: 
             if number in numbers:
                 for (kind, subject), count in found.items():
                     remarks.setdefault(kind, Counter())[subject] += count
+        for (number, slice_, verifier, way), without in tally.unscored.items():
+            if number in numbers and (count := int(without[keep].sum())):
+                unscored.setdefault((slice_, verifier, way), Counter())[numbers[number]] += count
         bits = np.packbits(keep)
         for (number, verifier, cost), lacks in tally.lacking.items():
             if number in numbers:
@@ -162,7 +216,7 @@ def _told(gathered: Gathered, read: Set[str], numbers: Mapping[int, str], kept: 
                 order_s[numbers[number]] = order_s.get(numbers[number], 0.0) + seconds
     return {
         "valid": valid, "outside": outside, "actions": actions, "behind_gaps": behind_gaps, "remarks": remarks,
-        "free": free, "order_s": order_s,
+        "free": free, "order_s": order_s, "unscored": unscored,
     }  # fmt: skip
 
 

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from replay.data.needs import Action, slice_name
-from toolkit.errors import listed
+from replay.sampling.unscored import Unscored
+from toolkit.errors import counted, listed
 from toolkit.notes import Note, note, warning
 
 MAX_NAMED = 5
@@ -16,6 +17,9 @@ WARN_EXCLUDED = 0.01
 LEFT_OUT, FREE, DROPPED, CALLS_FAILED = "left_out", "free_verifications", "dropped", "calls_failed"
 """Codes of the notes that say how many examples are left out and why, which verifiers count as free, which policies
 are dropped, and which calls failed when the log was made."""
+UNSCORED, BASELINE_SET = "unscored", "baseline_set"
+"""Codes of the notes that say which traces without a score policies skip or give the lowest one, and that others take
+examples from the baseline."""
 
 
 def examples(count: int) -> str:
@@ -80,6 +84,40 @@ def unserved(excluded: Mapping[str, str], policies: Mapping[str, str]) -> Iterat
         yield note(LEFT_OUT, f"left out: {examples(count)} ({reason})")
     for name, why in policies.items():
         yield note(DROPPED, f"policy `{name}` is dropped: {why}", [name])
+
+
+def baseline_set(
+    name: str, kept: int, covered: int, lost: Mapping[str, int], accuracies: tuple[float, float] | None
+) -> Iterator[Note]:
+    """That the baseline's number is over fewer examples than it covers, because of other policies."""
+    if not lost:
+        return
+    most_first = sorted(lost, key=lambda policy: (-lost[policy], policy))
+    who = ", ".join(f"`{policy}`: {lost[policy]:,}" for policy in most_first[:MAX_NAMED])
+    more = ", …" if len(most_first) > MAX_NAMED else ""
+    told = ""
+    if accuracies is not None:
+        own, here = (f"{value:.1%}" for value in accuracies)
+        told = f"; it is right on {own} of the first and on {here} of the second"
+    yield note(
+        BASELINE_SET,
+        f"the log covers {examples(covered)} for the baseline `{name}`, whose numbers are of {kept:,}: on the rest "
+        f"others lack calls or values ({who}{more}){told}",
+        [name, *most_first],
+    )
+
+
+def unscored(found: Mapping[tuple[str, str, Unscored], Mapping[str, int]]) -> Iterator[Note]:
+    """Valid traces without a score that policies take in another way than as a reason to leave examples out."""
+    for (pool, verifier, way), policies in sorted(found.items(), key=lambda one: (*one[0][:2], one[0][2].name)):
+        traces = counted(max(policies.values()), "valid trace")  # of several policies the caps are nested
+        lowest = "" if way.fill is None else f" ({way.fill:g})"
+        yield note(
+            UNSCORED,
+            f"verifier `{verifier}` did not score {traces} of pool `{pool}` that {listed(sorted(policies), MAX_NAMED)} "
+            f"may verify: {way.says}{lowest}",
+            sorted(policies),
+        )
 
 
 def underestimated(verifiers: Mapping[str, frozenset[str]], policies: Mapping[str, int], traces: int) -> Iterator[Note]:

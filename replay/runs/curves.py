@@ -133,7 +133,7 @@ def _pool_curves(
     plan += [Curve("best", k, name) for name in asked for k in steps]
     values = _measure(log, examples, wanted, pool, plan, subsets, settings.seed)
     scored = np.isnan(values).mean(axis=1) <= 1 - MIN_SHARE
-    kept = [number for number, curve in enumerate(plan) if curve.metric != "best" or scored[number]]
+    kept = [number for number, enough in enumerate(scored) if enough]
     whole = ~np.isnan(values[kept]).any(axis=0)
     if verifier is not None and not scored[-1]:
         raise ThinkbackError(
@@ -156,7 +156,9 @@ def _measure(
 
 
 def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
-    """Value of each curve on the examples of a block: float (E,), NaN where a verifier did not score."""
+    """Value of each curve on the examples of a block: float (E,), NaN where a verifier did not score, or answers
+    cannot be compared.
+    """
     right = np.where(pool.there, pool.judged, 0.0)
     votes = majority_votes(block, pool, [c.k for c in plan if c.metric == "majority"], subsets, seed)
     for curve in plan:
@@ -165,7 +167,8 @@ def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: i
         elif curve.metric == "pass":
             yield pass_at(pool.size, right.sum(axis=1), curve.k)
         elif curve.metric == "majority":
-            yield votes[curve.k] if curve.k > 1 else right.sum(axis=1) / pool.size
+            voted = votes[curve.k] if curve.k > 1 else right.sum(axis=1) / pool.size
+            yield np.where(pool.incomparable, np.nan, voted)
         else:
             yield best_of(pool, pool.scores[str(curve.verifier)], right, curve.k)
 

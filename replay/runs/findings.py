@@ -122,6 +122,7 @@ class Summariser:
             leaders=[policy.name for policy in self.policies if not policy.diagnostic],
             metric=self.metric,
             cost=self.cost,
+            sweeps=[policy.sweep or policy.name for policy in self.policies],
             columns=self.columns,
             settings=self.settings,
         )
@@ -220,6 +221,14 @@ class Findings:
         return self.statistics.comparisons
 
     @property
+    def ranks(self) -> pl.DataFrame:
+        """One row per (policy, metric), of the metric that ranks and of the cost: what is told of all policies at once.
+
+        Without rows where a result was saved before there were any.
+        """
+        return self.statistics.ranks
+
+    @property
     def leader(self) -> str | None:
         """The best policy by the metric that ranks, of those that are no diagnostics."""
         return self.statistics.leader
@@ -233,6 +242,11 @@ class Findings:
     def by_comparisons(self) -> pl.DataFrame | None:
         """`comparisons` within each group of `by`, the group's columns first."""
         return self._by("comparisons")
+
+    @cached_property
+    def by_ranks(self) -> pl.DataFrame | None:
+        """`ranks` within each group of `by`, the group's columns first."""
+        return self._by("ranks")
 
     def _by(self, name: str) -> pl.DataFrame | None:
         if not self.by:

@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from replay.data.block import LogBlock
+from replay.data.block import SCORE_COSTS, LogBlock
 from replay.data.needs import Action
 from replay.engine.mixing import predicted
 from replay.engine.outcome import MIXED, Outcome
-from replay.policies.base import Evaluator, Policy, nested
+from replay.policies.base import Evaluator, nested
+from replay.policies.payable import Payable
 from replay.policies.remarks import RemarkKind
 from replay.runs.gate_sweep import SWEPT, BranchBlock, branch_block
 from replay.runs.outcome_columns import outcome_values
 from replay.runs.versions import Versions
+from replay.sampling.unscored import Unscored
 from toolkit.errors import ThinkbackError
 from toolkit.stats.kept import Floats, Ints, Keeper, Slab
 
@@ -49,7 +51,9 @@ class Tally:
 
     `valid`, `behind_gaps`: valid answers and traces behind a gap, by slice; `outside`: answers outside the label space,
     by the slices of their trace; `remarks`: what policies remark on; `lacking`: (policy, verifier, cost) to the
-    examples, as bits, on which a verification that the policy may pay lacks this cost; `order_s`: seconds of orders.
+    examples, as bits, on which a verification that the policy may pay lacks this cost; `unscored`: (policy, slice,
+    verifier, what becomes of them) to the valid traces (E,) that it may verify and that have no score; `order_s`:
+    seconds of orders.
     """
 
     valid: Counter[str]
@@ -58,6 +62,7 @@ class Tally:
     actions: Mapping[str, Action]
     remarks: Mapping[int, Counter[tuple[RemarkKind, str]]]
     lacking: Mapping[tuple[int, str, str], bytes]
+    unscored: Mapping[tuple[int, str, str, Unscored], Ints]
     order_s: Mapping[int, float]
 
 
@@ -190,16 +195,24 @@ def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> 
     remarks: dict[int, Counter[tuple[RemarkKind, str]]] = {}
     lacking: dict[tuple[int, str, str], bytes] = {}
     interned: dict[bytes, bytes] = {}
+    unscored: dict[tuple[int, str, str, Unscored], Ints] = {}
+    counts: dict[bytes, Ints] = {}
     order_s: dict[int, float] = {}
     for number, place in enumerate(versions.places[:, 0]):
         policy, _ = versions.every[place]
         for part in nested(policy):
             for remark in part.remarks(block):
                 remarks.setdefault(number, Counter())[remark.kind, remark.subject] += remark.count
-            for key, bits in _free(part, block):
-                old = lacking.get((number, *key))
-                made = bits if old is None else (np.frombuffer(old, np.uint8) | np.frombuffer(bits, np.uint8)).tobytes()
-                lacking[number, *key] = interned.setdefault(made, made)
+            for found in part.may_pay(block):
+                for cost, bits in _free(found, block):
+                    key = number, found.verifier, cost
+                    old = lacking.get(key, bytes(len(bits)))
+                    made = (np.frombuffer(old, np.uint8) | np.frombuffer(bits, np.uint8)).tobytes()
+                    lacking[key] = interned.setdefault(made, made)
+                if found.unscored.says and (count := _without_score(found, block).sum(axis=1, dtype=np.int32)).any():
+                    whose = number, found.slice, found.verifier, found.unscored
+                    most = np.maximum(unscored.get(whose, 0), count)  # parts of a policy read the same first traces
+                    unscored[whose] = counts.setdefault(most.tobytes(), most)
         seconds = outcomes[place].order_s
         if seconds is not None:
             order_s[number] = seconds
@@ -214,15 +227,22 @@ def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> 
         actions=dict(block.actions),
         remarks=remarks,
         lacking=lacking,
+        unscored=unscored,
         order_s=order_s,
     )
 
 
-def _free(policy: Policy, block: LogBlock) -> Iterator[tuple[tuple[str, str], bytes]]:
-    """((verifier, cost), examples as bits): where a verification that it may pay by itself lacks this cost."""
-    for name, verifier, may in policy.may_pay(block):
-        scores = block.pools[name].scores[verifier]
-        for cost, lacks in scores.lacking.items():
-            on = (lacks & (may | scores.listwise[:, None])).any(axis=1)
-            if on.any():
-                yield (verifier, cost), np.packbits(on).tobytes()
+def _free(may: Payable, block: LogBlock) -> Iterator[tuple[str, bytes]]:
+    """(cost, examples as bits): where a verification that may be paid lacks this cost."""
+    scores = block.pools[may.slice].scores[may.verifier]
+    made_up = _without_score(may, block).any(axis=1) & may.unscored.fills
+    for cost in SCORE_COSTS:
+        lacks = scores.lacking.get(cost)
+        on = made_up if lacks is None else made_up | (lacks & (may.traces | scores.listwise[:, None])).any(axis=1)
+        if on.any():
+            yield cost, np.packbits(on).tobytes()
+
+
+def _without_score(may: Payable, block: LogBlock) -> np.ndarray:
+    """The valid traces without a score among those that may be verified: bool (E, T)."""
+    return may.traces & block.pools[may.slice].lacking(may.verifier)

@@ -140,7 +140,7 @@ class Result(Findings):
         Raises ThinkbackError for wrong SQL, and for a table of the log where the log is not there any more.
         """
         files = {}
-        for name, frame in (("summary", self.summary), ("comparisons", self.comparisons)):
+        for name, frame in (("summary", self.summary), ("comparisons", self.comparisons), ("ranks", self.ranks)):
             files[name] = self.scratch.path / f"{name}.parquet"
             frame.write_parquet(files[name])
         if re.search(r"\boutcomes\b", sql, re.IGNORECASE):  # who reads a view must name it

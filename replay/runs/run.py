@@ -171,7 +171,7 @@ def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseli
     names = [policy.name for policy in policies]
     if baseline is not None and not any(baseline.startswith(f"{name}[") for name in names):
         require_known(baseline, names, f"no policy is named `{baseline}`")
-    served = serve(plan, policies, strict)
+    served = serve(plan, policies, strict, baseline)
     if baseline is None:
         return served
     if baseline in served.coverage.dropped:
@@ -197,8 +197,9 @@ def select_examples(
         examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     if examples.is_empty():
         raise ThinkbackError(f"{log.address} has no examples")
+    veiled = contents.opaque | contents.partly_opaque
     spaces = examples["labels"].unique().to_list()
-    shared = spaces[0] if len(spaces) == 1 and spaces[0] and not contents.opaque & read else ()
+    shared = spaces[0] if len(spaces) == 1 and spaces[0] and not veiled & read else ()
     gold = set(examples["gold"].unique())
     return ExampleSet(examples, tuple(label for label in shared if label in gold) or None)
 

@@ -27,7 +27,11 @@ from toolkit.stats.outcomes import Key, Piece, Store
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-FRAMES = ("summary", "comparisons", "seconds", "thresholds", "bands", "summary_by", "comparisons_by", "examples")
+FRAMES = (
+    "summary", "comparisons", "ranks", "seconds", "thresholds", "bands", "summary_by", "comparisons_by", "ranks_by",
+    "examples",
+)  # fmt: skip
+STATISTICS = ("summary", "comparisons", "ranks")
 INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
 
 
@@ -37,11 +41,13 @@ def write_found(result: Findings, folder: Path, examples: pl.DataFrame) -> None:
     frames: dict[str, pl.DataFrame | None] = {
         "summary": result.summary,
         "comparisons": result.comparisons,
+        "ranks": result.ranks,
         "seconds": result.seconds,
         "thresholds": result.thresholds,
         "bands": result.bands,
         "summary_by": result.by_summary,
         "comparisons_by": result.by_comparisons,
+        "ranks_by": result.by_ranks,
         "examples": examples,
     }
     for name, frame in frames.items():
@@ -207,11 +213,11 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     groups = {}
     for (group, texts, _), statistics in zip(groups_of(frames["examples"], by), record["groups"], strict=True):
         own = [pl.col(name).eq_missing(pl.lit(text)) for name, text in zip(by, texts, strict=True)]
-        made, compared = (frames[name].filter(own).drop(by) for name in ("summary_by", "comparisons_by"))
-        groups[group] = _summary(made, compared, summariser.metric, statistics)
+        mine = {name: frames[f"{name}_by"].filter(own).drop(by) for name in STATISTICS if f"{name}_by" in frames}
+        groups[group] = _summary(mine, summariser.metric, statistics)
     return {
         "summariser": summariser,
-        "statistics": _summary(frames["summary"], frames["comparisons"], summariser.metric, record["statistics"]),
+        "statistics": _summary(frames, summariser.metric, record["statistics"]),
         "groups": groups,
         "by": by,
         "dropped": record["dropped"],
@@ -227,9 +233,19 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _summary(summary: pl.DataFrame, comparisons: pl.DataFrame, metric: str, told: Mapping[str, Any]) -> Summary:
-    notes = tuple(map(_note, told["notes"]))
-    return Summary(summary, comparisons, metric, told["leader"], told["n"], told["judged"], told["seconds"], notes)
+def _summary(frames: Mapping[str, pl.DataFrame], metric: str, told: Mapping[str, Any]) -> Summary:
+    """`ranks` are there from version 2 on."""
+    made = Summary(
+        summary=frames["summary"],
+        comparisons=frames["comparisons"],
+        metric=metric,
+        leader=told["leader"],
+        n=told["n"],
+        judged=told["judged"],
+        seconds=told["seconds"],
+        notes=tuple(map(_note, told["notes"])),
+    )
+    return replace(made, ranks=frames["ranks"]) if "ranks" in frames else made
 
 
 def _note(record: Mapping[str, Any]) -> Note:

@@ -44,15 +44,19 @@ class Served:
         }
 
 
-def serve(plan: ReplayPlan, policies: Sequence[Policy], strict: bool) -> Served:
-    """Replay policies (resolved), drop those that too few examples can serve, and decide who acts on which example."""
+def serve(plan: ReplayPlan, policies: Sequence[Policy], strict: bool, baseline: str | None = None) -> Served:
+    """Replay policies (resolved), drop those that too few examples can serve, and decide who acts on which example.
+
+    `baseline`: a policy of which it is told what the examples left out do to its number.
+    """
     gathered = gather_all(plan, policies)
     reported, sweeps = _expanded(gathered, plan)
-    coverage = coverage_of(gathered, reported, needs_of(reported.policies, plan.contents))
+    coverage = coverage_of(gathered, reported, needs_of(reported.policies, plan.contents), baseline)
     dropped = unserved(coverage)
     if dropped:
         left = _left(reported, dropped, plan, strict)
-        coverage = replace(coverage_of(gathered, left, needs_of(left.policies, plan.contents)), dropped=dropped)
+        found = coverage_of(gathered, left, needs_of(left.policies, plan.contents), baseline)
+        coverage = replace(found, dropped=dropped)
         reported = left
     coverage.check_served(plan.log.address)
     decided = _decided(gathered, reported, coverage.keep)

@@ -50,6 +50,7 @@ def ranked_input(found: Findings, margin: float | None = None, cost: str | None 
         level=summariser.settings.level,
         method=summariser.settings.method,
         notes=found.notes,
+        ranks=found.ranks,
         columns=summariser.columns,
     )
 
@@ -61,6 +62,7 @@ def group_inputs(found: Findings, whole: RankedInput) -> list[RankedInput]:
             whole,
             summary=statistics.summary,
             comparisons=statistics.comparisons,
+            ranks=statistics.ranks,
             n=statistics.n,
             leader=statistics.leader,
             notes=statistics.notes,

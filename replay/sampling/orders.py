@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from replay.sampling.prefix import FEATURES, SCORES, VOTES, alike
+from replay.sampling.unscored import PARTIAL, Unscored
 
 _SHIFT, _FIRST, _SECOND = np.uint64(30), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -64,6 +65,7 @@ class GeneratedTraces:
 
     `code`: answers, -1 invalid or not generated; `score`: the verifier's, NaN for none; `keys`: of the random order,
     None where it is not drawn; `features` (F, E, T): those that the order names; `count` (E,): traces generated.
+    `unscored`: what becomes of valid traces without a score.
     """
 
     code: np.ndarray
@@ -71,12 +73,21 @@ class GeneratedTraces:
     keys: np.ndarray | None
     features: np.ndarray
     count: np.ndarray
+    unscored: Unscored = PARTIAL
 
     def shown(self, reads: frozenset[str]) -> GeneratedTraces:
         """With what an order declares: else valid answers are alike, scores are not known, and features not there."""
         code = self.code if VOTES in reads else alike(self.code)
-        score = self.score if SCORES in reads else np.full_like(self.score, np.nan)
-        return replace(self, code=code, score=score, features=self.features[: None if FEATURES in reads else 0])
+        features = self.features[: None if FEATURES in reads else 0]
+        if SCORES in reads:
+            return replace(self, code=code, features=features)
+        hidden = np.full_like(self.score, np.nan)
+        return replace(self, code=code, score=hidden, features=features, unscored=PARTIAL)
+
+    @property
+    def verified_code(self) -> np.ndarray:
+        """Answers of the traces that are verified if it comes to that (E, T), -1 for the others."""
+        return self.unscored.verified(self.code, self.score)
 
 
 @dataclass(frozen=True)
@@ -202,7 +213,7 @@ class RandomOrder(GenerateFirst):
         """By the keys of the random order."""
         if traces.keys is None:
             raise ValueError("a random order needs its keys")
-        return later(traces.code, traces.keys)
+        return later(traces.verified_code, traces.keys)
 
 
 @dataclass(frozen=True)
@@ -215,4 +226,4 @@ class ByScore(GenerateFirst):
 
     def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         """The highest score first."""
-        return by_falling_score(traces.code, traces.score)
+        return by_falling_score(traces.verified_code, traces.score)

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from replay.sampling.per_answer import NONE, AnswerNumbers, best_scores, by_appearance, counted, leading_sum, score_sums
+from replay.sampling.unscored import PARTIAL, Unscored
 
 VOTES, SCORES, FEATURES = "votes", "scores", "features"
 """What a rule may read beside the counts that every policy knows."""
@@ -301,6 +302,7 @@ class Revealed:
 
     `code`: the answer, NONE for none; `score`: the verifier's, NaN for none; `at`: the trace's place in the order of
     generation. `first_place` (E, A): where each answer first appears in that order. `verifies`: whether steps verify.
+    `unscored`: what becomes of valid traces without a score.
     """
 
     code: np.ndarray
@@ -309,6 +311,7 @@ class Revealed:
     first_place: np.ndarray
     answers: int
     verifies: bool
+    unscored: Unscored = PARTIAL
 
     def shown(self, reads: frozenset[str]) -> Revealed:
         """The same with what is declared: without votes all valid answers are alike, without scores none is known."""
@@ -316,7 +319,7 @@ class Revealed:
         if VOTES not in reads:
             first = self.first_place.min(axis=1, keepdims=True)
             made = replace(made, code=alike(self.code), first_place=first, answers=min(self.answers, 1))
-        return made if SCORES in reads else replace(made, score=np.full_like(self.score, np.nan))
+        return made if SCORES in reads else replace(made, score=np.full_like(self.score, np.nan), unscored=PARTIAL)
 
     def rows(self, examples: slice) -> Revealed:
         """What the steps of some examples reveal."""
@@ -332,10 +335,10 @@ class Revealed:
         place[known] = self.first_place[known]
         return replace(self, **parts, first_place=place)
 
-    @property
+    @cached_property
     def verified_code(self) -> np.ndarray:
         """The answer that each step verifies, NONE for none."""
-        return self.code if self.verifies else np.full_like(self.code, NONE)
+        return self.unscored.verified(self.code, self.score) if self.verifies else np.full_like(self.code, NONE)
 
     @cached_property
     def votes(self) -> Votes:
@@ -350,7 +353,7 @@ class Revealed:
     @cached_property
     def sums(self) -> np.ndarray:
         """Answer leading by sum of scores after each step (E, S)."""
-        return running_sums(self.code, self.score, self.at, self.answers)
+        return running_sums(self.verified_code, self.score, self.at, self.answers)
 
     def best_by(self, score: np.ndarray) -> Best:
         """Running best by other scores (E, S), such as calibrated ones."""

@@ -53,7 +53,7 @@ class Surrogate(Order):
         In the mode `lazy` a last step follows in which nothing is verified: it stands for ending without a rule, when
         one more trace may have been generated.
         """
-        return pick(traces.code, traces.score, traces.features, traces.count, self)
+        return pick(traces.code, traces.score, traces.features, traces.count, self, verified=traces.verified_code)
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -62,7 +62,8 @@ class Surrogate(Order):
 
     def weighed(self, traces: GeneratedTraces) -> WalkSteps:
         """The same steps; the weights are kept, and the predictions by which traces were picked."""
-        return pick(traces.code, traces.score, traces.features, traces.count, self, keep_weights=True)
+        parts = traces.code, traces.score, traces.features, traces.count
+        return pick(*parts, self, keep_weights=True, verified=traces.verified_code)
 
 
 def pick(
@@ -72,15 +73,18 @@ def pick(
     generated: np.ndarray,
     settings: Surrogate,
     keep_weights: bool = False,
+    verified: np.ndarray | None = None,
 ) -> WalkSteps:
     """The steps of all examples when nothing stops them, S = T + 1.
 
     `code` int (E, T): answers in the order of generation, -1 invalid or not generated; `score` (E, T), read only
     where a trace is picked; `features` (F, E, T), NaN null; `generated` (E,): traces that the cap allows.
+    `verified` (E, T): the answers of traces that may be picked, -1 for the others; None: of all valid ones.
     """
     start = time.perf_counter()
+    verified = code if verified is None else verified
     parts = [
-        _walk(code[rows], score[rows], features[:, rows], generated[rows], settings, keep_weights)
+        _walk(code[rows], verified[rows] >= 0, score[rows], features[:, rows], generated[rows], settings, keep_weights)
         for rows in (slice(i, i + TOGETHER) for i in range(0, max(len(code), 1), TOGETHER))
     ]
     at, count, shown, final, unread, *learnt = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -90,14 +94,18 @@ def pick(
 
 def _walk(
     code: np.ndarray,
+    usable: np.ndarray,
     score: np.ndarray,
     features: np.ndarray,
     generated: np.ndarray,
     settings: Surrogate,
     keep_weights: bool,
 ) -> tuple[np.ndarray, ...]:
-    """The arrays of `WalkSteps` but `limit`, with weights and predictions, of examples that are advanced together."""
-    state = _State(code, score, features, settings)
+    """The arrays of `WalkSteps` but `limit`, with weights and predictions, of examples that are advanced together.
+
+    `usable` bool (E, T): the valid traces that may be picked.
+    """
+    state = _State(code, usable, score, features, settings)
     examples, traces = code.shape
     at = np.zeros((traces + 1, examples), dtype=np.int32)
     shown = np.zeros((traces + 2, examples), dtype=np.int32)
@@ -107,8 +115,8 @@ def _walk(
     predicted = np.full((traces + 1 if keep_weights else 0, examples), np.nan)
     lazy = settings.lazy
     now = generated.astype(np.int32)
-    if lazy:  # until enough traces are valid, or the cap
-        enough = np.cumsum(code >= 0, axis=1) >= settings.bootstrap
+    if lazy:  # until enough traces can be verified, or the cap
+        enough = np.cumsum(usable, axis=1) >= settings.bootstrap
         now = np.where(enough.any(axis=1), enough.argmax(axis=1) + 1, now).astype(np.int32)
     shown[0] = now
     going = np.ones(examples, dtype=bool)
@@ -140,11 +148,13 @@ def _walk(
 class _State:
     """What the surrogates of all examples know: votes, observed scores, weights w (d, E) and P (d, d, E)."""
 
-    def __init__(self, code: np.ndarray, score: np.ndarray, features: np.ndarray, settings: Surrogate) -> None:
+    def __init__(
+        self, code: np.ndarray, usable: np.ndarray, score: np.ndarray, features: np.ndarray, settings: Surrogate
+    ) -> None:
         examples, traces = code.shape
         self.settings = settings
         self.code = np.ascontiguousarray(code.T)
-        self.valid = self.code >= 0
+        self.valid, self.usable = self.code >= 0, usable.T
         self.score = np.nan_to_num(score.T)
         self.rows = np.arange(examples)
         static = np.ascontiguousarray(np.swapaxes(features, 1, 2))  # (F, T, E)
@@ -179,7 +189,7 @@ class _State:
         low, self.top = int(self.now.min()), int(now.max())
         rows = slice(low, self.top)
         fresh = self.valid[rows] & (self.place[rows] >= self.now) & (self.place[rows] < now)
-        self.open[rows] |= fresh
+        self.open[rows] |= fresh & self.usable[rows]
         flat = self.votes.reshape(-1)
         flat += np.bincount(self.cell[rows][fresh], minlength=len(flat))
         self.voters += fresh.sum(axis=0)

@@ -39,7 +39,7 @@ from toolkit.log import SCHEMAS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TYPES = {"String": "string", "Boolean": "bool"}
-OWN = {"sweep", "sweep_size", "swept"}  # of a policy: set by a sweep, not by a user
+OWN = {"sweep", "sweep_size", "swept", "lowest_score"}  # of a policy: set by a sweep or from the log, not by a user
 GATE_KEYS = [field.name for field in fields(Threshold)]
 
 

@@ -197,3 +197,13 @@ def test_lighteval_that_could_only_write_texts_is_refused(tmp_path: Path) -> Non
     pl.DataFrame({"doc": ["{'query': 'x'}"], "model_response": ["{}"], "metric": ["{}"]}).write_parquet(path)
     with pytest.raises(ThinkbackError, match="`doc` is no object; lighteval writes texts where"):
         import_format("lighteval", [str(path)], tmp_path / "log")
+
+
+def test_verdicts_that_disagree_are_kept(tmp_path: Path) -> None:
+    rows = [samples(filtered_resps=["4."], exact_match=0.0)]
+    sources = [write(tmp_path / "m" / "samples_t.jsonl", [samples()]), write(tmp_path / "n" / "samples_t.jsonl", rows)]
+    found = traces(import_format("lm-eval", sources, tmp_path / "log"))
+    assert found.select("pool", "answer", "correct", "contested").rows() == [
+        ("m", "4", True, True),
+        ("n", "4", False, True),
+    ]

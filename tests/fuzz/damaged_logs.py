@@ -64,7 +64,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 ASKED = ("describe", "query", "query", "replay", "curves", "explain", "merge", "merge", "seal", "validate")
 """What cases choose from; the word that stands twice is cheap or worth it."""
-RESULTS = ("outcomes.parquet", "summary.parquet", "comparisons.parquet")
+RESULTS = ("outcomes.parquet", "summary.parquet", "comparisons.parquet", "ranks.parquet")
 
 
 class DamagedLogs:

@@ -119,6 +119,52 @@ def test_conflicting_examples_can_be_made_opaque(bench: Bench) -> None:
     assert bench.report.judgements_changed == 0
 
 
+KEEP = 'correct = "ok"\n[answers]\nkind = "number"\nconflicts = "keep"'
+
+
+def test_contested_traces_can_keep_their_own_verdicts(bench: Bench) -> None:
+    """7, 7.0 and 7 are one answer, right once and wrong twice; 8 and the unreadable one are judged alike anyway."""
+    log = bench.run([*CONFLICT, sample("other", "1", ok=1)], HEAD + TRACES + KEEP)
+    assert rows_of(log, "answer", "correct", "contested") == [
+        ("7", True, True), ("7", False, True), ("7", False, True), ("8", False, False), (None, False, False),
+        ("1", True, False),
+    ]  # fmt: skip
+    assert validate_log(log).problems == ()
+    assert bench.report is not None
+    assert (bench.report.judgements_changed, bench.report.opaque_answers) == (0, 0)
+    assert bench.report.notes[1:3] == (
+        "3 traces have answers that the source judged differently: `keep`",
+        "3 traces keep a verdict that an equal answer does not have: contested, so no votes and no margins on their"
+        " examples",
+    )
+
+
+def test_nothing_is_contested_where_nothing_disagrees(bench: Bench) -> None:
+    log = bench.run([sample(answer=a, ok=a == "1") for a in "112"], HEAD + TRACES + KEEP)
+    assert "contested" not in log.columns("traces")
+
+
+@pytest.mark.parametrize(("gold", "verdicts"), [("7", [True, False, True]), (None, [None] * 3)])
+def test_a_contested_trace_takes_no_verdict_from_an_equal_answer(
+    bench: Bench, gold: str | None, verdicts: list[bool | None]
+) -> None:
+    """The third 7 has no verdict: gold gives it one; without gold it has none, and so its example has none."""
+    rows = [{**sample(answer="7", ok=ok), "gold": gold} for ok in (1, 0, None)]
+    log = bench.run(rows, HEAD + TRACES + KEEP)
+    assert [row[0] for row in rows_of(log, "correct")] == verdicts
+    assert ("contested" in log.columns("traces")) == (gold is not None)
+    assert validate_log(log).problems == ()
+
+
+def test_marks_of_the_source_are_kept_where_they_mean_something(bench: Bench) -> None:
+    """Marked: two of the three 7s, which keep right and wrong; a null answer, whose mark goes. The third 7 is wrong."""
+    rows = [("7", 1, True), ("7", 0, True), ("7", 0, False), (None, 0, True)]
+    columns = 'correct = "ok"\ncontested = "odd"\n[answers]\nconflicts = "first"'
+    log = bench.run([sample(answer=a, ok=ok, odd=odd) for a, ok, odd in rows], HEAD + TRACES + columns)
+    assert rows_of(log, "correct", "contested") == [(True, True), (False, True), (False, False), (False, False)]
+    assert validate_log(log).problems == ()
+
+
 def test_conflicts_are_an_error_that_says_what_to_set(bench: Bench) -> None:
     rules = 'correct = "ok"\n[answers]\nkind = "number"'
     with pytest.raises(ThinkbackError, match=r"`7` of `e` is 1 times right and 2 times wrong.*`answers.conflicts`"):

@@ -158,7 +158,7 @@ CASES: dict[str, tuple[Tables, str]] = {
     "equal answers judged differently": (
         whole(traces=traces(correct=[True, False, False, True, False])),
         f"`traces/{PART}`, column `correct`, row 2: is false for answer `4` of example `q1`, "
-        "which is judged differently before: judge equal answers alike",
+        "which is judged differently before: judge equal answers alike, or mark them `contested`",
     ),
     "partly judged": (
         whole(traces=traces(correct=[True, None, True, True, False])),
@@ -179,6 +179,38 @@ CASES: dict[str, tuple[Tables, str]] = {
         whole(traces=traces(opaque=[None, None, True, False, False])),
         f"`traces/{PART}`, column `opaque`, row 2: the trace is opaque, but its answer is not its trace_id: "
         "write the trace_id as answer",
+    ),
+    "contested without an answer": (
+        whole(traces=traces(contested=[True, True, True, None, None])),
+        f"`traces/{PART}`, column `contested`, row 1: the trace is contested, which takes a readable answer and a "
+        "verdict: write false or null",
+    ),
+    "contested and opaque": (
+        whole(
+            traces=traces(
+                answer=["4", None, "r0", "yes", "no"],
+                opaque=[False, False, True, False, False],
+                contested=[False, False, True, False, False],
+            )
+        ),
+        f"`traces/{PART}`, column `contested`, row 2: the trace is contested, which takes a readable answer and a "
+        "verdict: write false or null",
+    ),
+    "contested without a verdict": (
+        whole(traces=traces(correct=[None, None, None, True, False], contested=[True, None, None, None, None])),
+        f"`traces/{PART}`, column `contested`, row 0: the trace is contested, which takes a readable answer and a "
+        "verdict: write false or null",
+    ),
+    "judged differently beside contested ones": (
+        whole(
+            traces=traces(
+                answer=["4", "4", "4", "yes", "no"],
+                correct=[True, True, False, True, False],
+                contested=[True, False, False, False, False],
+            )
+        ),
+        f"`traces/{PART}`, column `correct`, row 2: is false for answer `4` of example `q1`, "
+        "which is judged differently before: judge equal answers alike, or mark them `contested`",
     ),
     "a call of many candidates paid twice": (
         whole(verifications=verifications(candidates=[None, None, 2, 2], prompt_tokens=[1, 1, 9, 9])),
@@ -286,6 +318,11 @@ def test_a_valid_log_has_no_problems(tmp_path: Path) -> None:
 def test_open_answers_may_be_judged_freely(tmp_path: Path) -> None:
     """Without labels an answer may be right though it is not gold, and gold may be unknown."""
     tables = whole(examples=examples(gold=[None, "yes"]), traces=traces(answer=["IV", None, "4", "yes", "no"]))
+    assert problems(put_all(tmp_path, tables)) == []
+
+
+def test_contested_answers_keep_their_own_verdicts(tmp_path: Path) -> None:
+    tables = whole(traces=traces(correct=[True, False, False, True, False], contested=[True, False, True, None, None]))
     assert problems(put_all(tmp_path, tables)) == []
 
 

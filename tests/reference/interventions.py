@@ -113,6 +113,8 @@ def signal(log: PlainLog, policy: Row, gate: Row, path: Path) -> tuple[Any, list
         return None if listed is None else math.fsum(listed[max(len(listed) - gate["tokens"], 0) :]), []
     if name == "invalid":
         return not log.valid(trace), []
+    if name in ("vote_share", "margin") and not log.comparable(trace["example_id"], policy["base"]["pool"]):
+        return None, []
     if name == "vote_share":
         counts = votes(log, path.traces)
         return (counts[path.answer] / sum(counts.values()) if path.answer is not None else None), []
@@ -152,9 +154,10 @@ def lead(log: PlainLog, base: Row, path: Path) -> float | None:
     listwise = any(check.key[0] == "list" for check in path.checks)
     best: dict[str, float] = {}
     for trace in path.traces:
-        row = log.scores.get((trace["trace_id"], base["verifier"]))
-        if row is not None and log.valid(trace) and (listwise or trace["trace_id"] in verified):
-            best[trace["answer"]] = max(row["score"], best.get(trace["answer"], -math.inf))
+        if log.valid(trace) and (listwise or trace["trace_id"] in verified):
+            row = log.scores.get((trace["trace_id"], base["verifier"]))
+            score = log.lowest(trace["pool"], base["verifier"]) if row is None else row["score"]
+            best[trace["answer"]] = max(score, best.get(trace["answer"], -math.inf))
     if not best:
         return None
     ordered = sorted(best.values(), reverse=True)

@@ -55,6 +55,37 @@ def verification(log: PlainLog, verifier: str, trace: Row) -> tuple[Call, float]
     return call_of(("check", verifier, trace["trace_id"]), [row]), row["score"]
 
 
+def checked(log: PlainLog, policy: Row, trace: Row) -> tuple[Call, float] | None:
+    """What a policy pays to verify a trace, and the score; None where it skips a trace without one."""
+    if (trace["trace_id"], policy["verifier"]) not in log.scores:
+        way = policy.get("on_unscored", "partial")
+        if way == "skip":
+            return None
+        if way == "lowest":
+            key = ("check", policy["verifier"], trace["trace_id"])
+            return Call(key, 0, 0.0, 0.0), log.lowest(trace["pool"], policy["verifier"])
+    return verification(log, policy["verifier"], trace)
+
+
+def score_of(log: PlainLog, policy: Row, trace: Row) -> float:
+    found = checked(log, policy, trace)
+    assert found is not None
+    return found[1]
+
+
+def verifiable(log: PlainLog, policy: Row, traces: Sequence[Row]) -> list[Row]:
+    """The valid ones that are verified if it comes to that."""
+    skips = policy.get("on_unscored") == "skip"
+    return [t for t in traces if log.valid(t) and not (skips and (t["trace_id"], policy["verifier"]) not in log.scores)]
+
+
+def compares(policy: Row) -> bool:
+    """Whether a policy compares answers with each other."""
+    rule = (policy.get("stop") or {}).get("rule")
+    voted = policy.get("select", "best") in ("majority", "weighted") or rule in ("margin", "agreement", "window")
+    return voted or policy.get("order") == "surrogate"
+
+
 def call_of(key: tuple[str, ...], rows: Sequence[Row]) -> Call:
     def total(column: str) -> Any:
         return sum(row.get(column) or 0 for row in rows)
@@ -86,6 +117,8 @@ def sample_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
         raise Partial(f"cap {cap}, pool {len(pool)}")
     if name in log.whole and min(cap, len(pool)) < log.logged_solves(example_id, name):
         raise Partial("the pool is replayed whole or not at all")
+    if compares(policy) and not log.comparable(example_id, name):
+        raise Partial("answers that cannot be compared")
     ran_out = "exhausted" if len(pool) < cap else "cap"
     paths = []
     for j in range(orders or 1):
@@ -102,11 +135,11 @@ def sample_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
             path = lazy_path if policy.get("mode", "lazy") == "lazy" else chosen_path
             paths.append(path(log, policy, generated, ran_out))
         else:
-            valid = [trace for trace in generated if log.valid(trace)]
+            valid = verifiable(log, policy, generated)
             if order == "random":
                 queue = in_random_order(valid, seed, j)
             else:
-                queue = sorted(valid, key=lambda t: -verification(log, policy["verifier"], t)[1])  # stable
+                queue = sorted(valid, key=lambda t: -score_of(log, policy, t))  # stable
             paths.append(queue_path(log, policy, generated, queue, ran_out))
     return paths
 
@@ -119,10 +152,9 @@ def generation_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: s
     ending = ran_out
     for t, trace in enumerate(generated, start=1):
         seen.append(trace)
-        if verifies(policy) and log.valid(trace):
-            call, score = verification(log, policy["verifier"], trace)
-            checks.append(call)
-            scored.append((trace, score))
+        if verifies(policy) and log.valid(trace) and (found := checked(log, policy, trace)) is not None:
+            checks.append(found[0])
+            scored.append((trace, found[1]))
         if (t % width == 0 or t == len(generated)) and holds(log, stop, seen, scored):
             ending = "rule"
             break
@@ -136,9 +168,10 @@ def queue_path(log: PlainLog, policy: Row, generated: list[Row], queue: Sequence
     checks: list[Call] = []
     ending = ran_out
     for trace in queue:
-        call, score = verification(log, policy["verifier"], trace)
-        checks.append(call)
-        scored.append((trace, score))
+        found = checked(log, policy, trace)
+        assert found is not None
+        checks.append(found[0])
+        scored.append((trace, found[1]))
         if holds(log, policy.get("stop"), generated, scored):
             ending = "rule"
             break
@@ -158,15 +191,17 @@ def lazy_path(log: PlainLog, policy: Row, pool: list[Row], ran_out: str) -> Path
         return Path(list(seen), checks, chosen, answer, ending)
 
     def verify_best() -> None:
-        trace = model.pick(seen, [t for t in seen if log.valid(t) and all(t is not u for u, _ in scored)], scored)
-        call, score = verification(log, policy["verifier"], trace)
-        model.learn(trace, seen, scored, score)
-        checks.append(call)
-        scored.append((trace, score))
+        left = verifiable(log, policy, [t for t in seen if all(t is not u for u, _ in scored)])
+        trace = model.pick(seen, left, scored)
+        found = checked(log, policy, trace)
+        assert found is not None
+        model.learn(trace, seen, scored, found[1])
+        checks.append(found[0])
+        scored.append((trace, found[1]))
 
-    while sum(log.valid(t) for t in seen) < policy.get("bootstrap", 3) and len(seen) < len(pool):
+    while len(verifiable(log, policy, seen)) < policy.get("bootstrap", 3) and len(seen) < len(pool):
         seen.append(pool[len(seen)])
-    if not any(log.valid(t) for t in seen):
+    if not verifiable(log, policy, seen):
         return done(ran_out)
     verify_best()
     while True:
@@ -174,7 +209,7 @@ def lazy_path(log: PlainLog, policy: Row, pool: list[Row], ran_out: str) -> Path
             return done("rule")
         if len(seen) == len(pool):
             return done(ran_out)
-        if sum(log.valid(t) for t in seen) == len(scored):
+        if len(verifiable(log, policy, seen)) == len(scored):
             return done("empty")
         verify_best()
         if holds(log, stop, seen, scored):
@@ -188,14 +223,15 @@ def chosen_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: str) 
     scored: list[tuple[Row, float]] = []
     checks: list[Call] = []
     ending = ran_out
-    left = [t for t in generated if log.valid(t)]
+    left = verifiable(log, policy, generated)
     while left:
         trace = model.pick(generated, left, scored)
-        call, score = verification(log, policy["verifier"], trace)
-        model.learn(trace, generated, scored, score)
+        found = checked(log, policy, trace)
+        assert found is not None
+        model.learn(trace, generated, scored, found[1])
         left = [t for t in left if t is not trace]
-        checks.append(call)
-        scored.append((trace, score))
+        checks.append(found[0])
+        scored.append((trace, found[1]))
         if holds(log, policy.get("stop"), generated, scored):
             ending = "rule"
             break
@@ -205,9 +241,9 @@ def chosen_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: str) 
 
 def expected_paths(log: PlainLog, policy: Row, generated: list[Row], ran_out: str) -> list[Path]:
     """One path for every set of traces that an order could have verified; all sets are equally likely."""
-    valid = [trace for trace in generated if log.valid(trace)]
+    valid = verifiable(log, policy, generated)
     for trace in valid:
-        verification(log, policy["verifier"], trace)  # reads every valid score
+        checked(log, policy, trace)  # reads every valid score
     budget = min(policy["stop"]["verifications"], len(valid))
     queues = itertools.combinations(valid, budget)
     paths = [queue_path(log, policy, generated, queue, ran_out) for queue in queues]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.reference.interventions import matched_choice, paths_of, refuse_intervention
-from tests.reference.paths import Path, pool_name, verifies
+from tests.reference.paths import Path, compares, pool_name, verifies
 from tests.reference.rules import Partial, PlainLog, Refused, Row
 
 COUNTS = "traces valid_traces finalizers truncated verifications operations calls"
@@ -256,6 +256,7 @@ def refuse(log: PlainLog, policy: Row) -> None:
             "`expected` goes with random, best and a budget",
         ),
         (lambda: votes_among_opaque(log, policy), "votes and margins among opaque answers"),
+        (lambda: no_lowest_score(log, policy), "a lowest score that there is not"),
         (
             lambda: (
                 pool_name(log, policy) in log.whole
@@ -274,11 +275,22 @@ def refuse(log: PlainLog, policy: Row) -> None:
 
 
 def votes_among_opaque(log: PlainLog, policy: Row) -> bool:
-    rule = (policy.get("stop") or {}).get("rule")
-    if policy.get("select", "best") not in ("majority", "weighted") and rule not in ("margin", "agreement", "window"):
+    """Where a pool has no answer beside them; one opaque answer among others makes its example partial."""
+    if not compares(policy):
         return False
     name = pool_name(log, policy)
-    return any(t.get("opaque") for t in log.traces if t["pool"] == name and t["action"] == "solve")
+    answered = [t for t in log.traces if t["pool"] == name and t["action"] == "solve" and t["answer"] is not None]
+    return bool(answered) and all(t.get("opaque") for t in answered)
+
+
+def no_lowest_score(log: PlainLog, policy: Row) -> bool:
+    if policy.get("on_unscored") != "lowest" or not verifies(policy):
+        return False
+    try:
+        log.lowest(pool_name(log, policy), policy["verifier"])
+    except Refused:
+        return True
+    return False
 
 
 # ------------------------------------------------------------------------------------------------- sweeps

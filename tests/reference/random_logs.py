@@ -2,8 +2,9 @@
 
 Ties and equal scores (scores lie on a grid), null answers, answers outside the label space, empty pools,
 pools of one trace, gaps, missing verifications, null costs and absent columns, open answers beside labelled
-ones, unjudged examples, opaque answers, pools without prefix, a pointwise verifier and one that is listwise
-at times, clusters, revisions, Unicode ids, float32 seconds.
+ones, unjudged examples, opaque answers, some of them beside others in a pool, contested verdicts, pools without
+prefix, a pointwise verifier that lacks many scores at times and one that is listwise at times, clusters, revisions,
+Unicode ids, float32 seconds.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ TRACES = {
     "correct": pl.Boolean,
     "credit": pl.Float32,
     "opaque": pl.Boolean,
+    "contested": pl.Boolean,
     "prompt_tokens": pl.Int32,
     "completion_tokens": pl.Int32,
     "finish_reason": pl.String,
@@ -193,6 +195,7 @@ class Maker:
             "correct": correct if example["gold"] is not None else None,
             "credit": self.cost(float32(rng.random())),
             "opaque": opaque or rng.choice([None, False]),
+            "contested": None,
             "prompt_tokens": self.cost(rng.randrange(50)),
             "completion_tokens": self.cost(rng.randrange(100)),
             "finish_reason": self.cost(rng.choice(["stop", "stop", "length"])),
@@ -278,6 +281,33 @@ def add_signals(seed: int, maker: Maker, tidy: bool) -> list[Row]:
     return features
 
 
+def disturb(seed: int, maker: Maker) -> None:
+    """In a log drawn before: opaque answers beside others in a pool, contested verdicts, and missing scores."""
+    rng = random.Random(f"disturbed {seed}")
+    if rng.random() < 0.3:
+        for trace in maker.traces:
+            example = random.Random(f"veiled {seed} {trace['example_id']} {trace['pool']}")
+            if example.random() < 0.25 and rng.random() < 0.7 and trace["answer"] is not None:
+                trace.update(opaque=True, answer=trace["trace_id"])
+    if rng.random() < 0.4:
+        labelled = {row["example_id"] for row in maker.examples if row["labels"]}
+        alike: dict[tuple[str, str], list[Row]] = {}
+        for trace in maker.traces:
+            open_ = trace["example_id"] not in labelled and trace["correct"] is not None and not trace["opaque"]
+            if open_ and trace["answer"] is not None:
+                alike.setdefault((trace["example_id"], trace["answer"]), []).append(trace)
+        for group in alike.values():
+            if len(group) > 1 and rng.random() < 0.15:
+                odd = rng.choice(group)
+                odd["correct"] = not odd["correct"]
+                for trace in group:
+                    trace["contested"] = True
+    if rng.random() < 0.4:
+        share = rng.choice([0.03, 0.1, 0.4])
+        lost = {id(row) for row in maker.verifications if row["verifier"] == "lora" and rng.random() < share}
+        maker.verifications = [row for row in maker.verifications if id(row) not in lost]
+
+
 def random_log(seed: int, examples: int | None = None, tidy: bool = False) -> RandomLog:
     """The log of `seed`; `tidy` ones lack nothing: no gaps, no missing call, no null cost, all judged."""
     maker = Maker(seed, examples, tidy)
@@ -287,8 +317,11 @@ def random_log(seed: int, examples: int | None = None, tidy: bool = False) -> Ra
         maker.example(example_id)
     features = add_signals(seed, maker, tidy)
     absent = maker.rng.sample(OPTIONAL, 3) if maker.costs == "absent" else []
-    if "verdicts" in maker.pools and "opaque" in absent:
+    if not tidy:
+        disturb(seed, maker)
+    if any(trace["opaque"] for trace in maker.traces) and "opaque" in absent:
         absent.remove("opaque")
+    absent += [] if any(trace["contested"] for trace in maker.traces) else ["contested"]
     rows = {"examples": maker.examples, "traces": maker.traces, "verifications": maker.verifications}
     rows["features"] = features
     actions = {row["action"] for row in maker.traces} - {"solve"}
@@ -302,6 +335,9 @@ def random_log(seed: int, examples: int | None = None, tidy: bool = False) -> Ra
         shuffle = maker.rng if table != "features" else random.Random(f"features {seed}")
         tables[table] = pl.DataFrame(shuffle.sample(found, len(found)), schema=schema, orient="row")
     whole = frozenset({"beam"} & pools)
+    solves = [row for row in maker.traces if row["action"] == "solve"]
+    answered = {row["pool"] for row in solves if row["answer"] is not None and not row.get("opaque")}
+    veiled = {row["pool"] for row in solves if row.get("opaque")}
     return RandomLog(
         name=f"random {seed}",
         plain=PlainLog(
@@ -311,6 +347,6 @@ def random_log(seed: int, examples: int | None = None, tidy: bool = False) -> Ra
         pools={pool: usual for pool, usual in maker.pools.items() if pool in pools},
         actions=tuple(sorted(actions)),
         verifiers=tuple(sorted({row["verifier"] for row in maker.verifications})),
-        opaque=frozenset({"verdicts"} & pools),
+        opaque=frozenset(veiled - answered),
         listwise=frozenset({"jüry"} if maker.listwise else ()),
     )

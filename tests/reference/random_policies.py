@@ -66,7 +66,13 @@ def random_sample(rng: random.Random, log: RandomLog) -> Row:
         fit(policy, log, rng.randrange(2))
     if rng.random() < 0.2:
         policy["width"] = rng.choice([1, 2, 3, 4])
-    return policy
+    return with_unscored(policy)
+
+
+def with_unscored(policy: Row) -> Row:
+    """With a way for missing scores, at times; drawn apart, so that the rest of a policy does not depend on it."""
+    rng = random.Random(f"unscored {to_toml([policy])}")
+    return {**policy, "on_unscored": rng.choice(["skip", "lowest", "partial"])} if rng.random() < 0.5 else policy
 
 
 def fit(policy: Row, log: RandomLog, more: int) -> None:
@@ -112,7 +118,7 @@ def random_surrogate(rng: random.Random, usual: int) -> Row:
     stop = rng.choice([None, margin(rng), margin(rng), {"rule": "budget", "verifications": rng.choice([1, 2, 4])}])
     if stop is not None:
         policy["stop"] = stop
-    return policy
+    return with_unscored(policy)
 
 
 def in_generation_order(rng: random.Random, policy: Row) -> Row:

@@ -46,6 +46,18 @@ class PlainLog:
     def solve_pools(self) -> list[str]:
         return sorted({row["pool"] for row in self.traces if row["action"] == "solve"})
 
+    def comparable(self, example_id: str, pool: str) -> bool:
+        """Whether the answers of an example's pool can be compared: none is opaque, none contested."""
+        return not any(t.get("opaque") or t.get("contested") for t in self.solves(example_id, pool))
+
+    def lowest(self, pool: str, verifier: str) -> float:
+        """The lowest score by a verifier on a pool of first attempts, in the whole log."""
+        own = {row["trace_id"] for row in self.traces if row["action"] == "solve" and row["pool"] == pool}
+        scores = [row["score"] for (trace, by), row in self.scores.items() if by == verifier and trace in own]
+        if not scores:
+            raise Refused("the verifier scored nothing of the pool")
+        return min(scores)
+
     def solves(self, example_id: str, pool: str) -> list[Row]:
         """The pool as it is replayed: by sample index, up to the first gap."""
         return up_to_gap(row for row in self.of_example[example_id] if row["action"] == "solve" and row["pool"] == pool)

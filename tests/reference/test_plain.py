@@ -408,10 +408,52 @@ def test_refusals() -> None:
     ):
         with pytest.raises(Refused):
             plain.replay(log, [{**base, **settings}])
-    log.traces[0].update(opaque=True, answer="e/p/0")
+    for i in range(2):
+        log.traces[i].update(opaque=True, answer=f"e/p/{i}")
     with pytest.raises(Refused, match="opaque"):
         plain.replay(log, [{**base, "select": "majority"}])
     assert plain.replay(log, [base]).results["x"]["e"]["answer"] == "e/p/0"
+
+
+def test_votes_leave_out_an_example_with_a_contested_or_opaque_trace() -> None:
+    """A, A, B, of which the second A is wrong: votes and leads are undefined, scores and oracles are not."""
+    scores = [0.1, 0.9, 0.5]
+    votes = {"select": "majority"}, {"select": "weighted"}, {"stop": {"rule": "margin"}}, {"order": "surrogate"}
+    for mark in ({"contested": True}, {"opaque": True, "answer": "e/p/1"}):
+        log = log_of("AAB", scores)
+        log.traces[1].update(correct=False, **mark)
+        for settings in votes:
+            with pytest.raises(plain.Partial, match="compared"):
+                one(log, **settings)
+        assert one(log)["correct"] == 0  # by its own verdict, though a like answer is right
+        assert one(log, max_traces=1, select="first")["correct"] == 1
+        oracle = {"name": "any", "kind": "oracle", "rule": "any", "of": ["p"]}
+        assert plain.replay(log, [oracle]).results["any"]["e"]["correct"] == 1
+
+
+@pytest.mark.parametrize(
+    ("way", "settings", "answer", "traces", "verified"),
+    [
+        # B .3, A without a score, A .25, B .2; the lowest score of the pool is .2.
+        ("skip", {"max_traces": 3, "select": "weighted"}, "B", 3, 2),  # .3 to .25
+        ("lowest", {"max_traces": 3, "select": "weighted"}, "A", 3, 3),  # .3 to .2 + .25 = .45
+        ("skip", {"stop": {"rule": "margin", "margin": 0.05, "min_valid": 2}}, "B", 3, 2),  # .3 - .25
+        ("lowest", {"stop": {"rule": "margin", "margin": 0.05, "min_valid": 2}}, "B", 2, 2),  # .3 - .2
+        ("skip", {"order": "score"}, "B", 4, 3),
+        ("lowest", {"order": "score"}, "B", 4, 4),
+        ("skip", {"select": "majority", "max_traces": 3}, "A", 3, 0),  # a vote verifies nothing
+        ("skip", {"order": "surrogate", "mode": "lazy", "bootstrap": 2, "stop": {"rule": "budget", "verifications": 1}},
+         "B", 3, 1),  # two that can be verified: three generated
+    ],
+)  # fmt: skip
+def test_what_becomes_of_missing_scores(way: str, settings: Row, answer: str, traces: int, verified: int) -> None:
+    log = log_of("BAAB", [0.3, None, 0.25, 0.2])
+    out = one(log, on_unscored=way, **settings)
+    assert (out["answer"], out["traces"], out["verifications"]) == (answer, traces, verified)
+    paid = verified - (way == "lowest")  # nothing is logged of what the made-up score would have cost
+    assert out["total_tokens"] == 15 * traces + 4 * paid
+    with pytest.raises(plain.Partial, match="e/p/1"):
+        one(log)
 
 
 # ------------------------------------------------------------------------------------------------ oracles

@@ -302,7 +302,8 @@ def test_what_a_run_saves(tmp_path):
     result = replay.run(log(tmp_path, {"n3": POOL}, GOLDS), [FIRST, BEST], baseline="first", seed=7, resamples=60)
     result.save(tmp_path / "out")
     names = sorted(p.name for p in (tmp_path / "out").iterdir())
-    tables = ["comparisons.parquet", "examples.parquet", "outcomes.parquet", "seconds.parquet", "summary.parquet"]
+    found = ("comparisons", "examples", "outcomes", "ranks", "seconds", "summary")
+    tables = [f"{name}.parquet" for name in found]
     assert names == sorted([*tables, "result.json", "run.json"])
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert (record["seed"], record["resamples"], record["baseline"]) == (7, 60, "first")

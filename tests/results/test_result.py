@@ -18,6 +18,7 @@ from polars.testing import assert_frame_equal
 import replay
 from generate.simulation.grid import simulate
 from replay import Result
+from replay.runs.saved_folder import write_sealed
 from toolkit.errors import ThinkbackError
 
 POLICIES = """
@@ -67,7 +68,10 @@ base = "probe"
 rate = 0.3
 then = { kind = "sample", pool = "n6", max_traces = 6, select = "majority" }
 """
-FRAMES = ("summary", "comparisons", "seconds", "thresholds", "bands", "by_summary", "by_comparisons", "examples")
+FRAMES = (
+    "summary", "comparisons", "ranks", "seconds", "thresholds", "bands", "by_summary", "by_comparisons", "by_ranks",
+    "examples",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +237,7 @@ def test_a_loaded_result_explains_as_the_log_does(result: Result, saved: Path) -
         (lambda folder: shutil.rmtree(folder), "no such folder"),
         (lambda folder: (folder / "result.json").unlink(), "it holds no `result.json`"),
         (lambda folder: (folder / "result.json").write_text("[" * 9000), "nested too deeply"),
-        (lambda folder: edited(folder, version=2), "has version 2, this program reads up to 1: upgrade"),
+        (lambda folder: edited(folder, version=3), "has version 3, this program reads up to 2: upgrade"),
         (lambda folder: edited(folder, format="x"), "no record of a result"),
         (lambda folder: edited(folder, record=3), "is damaged: it is not what was saved"),
         (lambda folder: edited(folder, record={"files": {}}), "is damaged: it is not what was saved"),
@@ -246,6 +250,22 @@ def test_what_is_no_result_is_one_line(saved: Path, tmp_path: Path, damage: Call
     damage(tmp_path / "copy")
     with pytest.raises(ThinkbackError, match=said):
         replay.load(tmp_path / "copy")
+
+
+def test_a_result_from_before_there_were_ranks_is_read(
+    result: Result, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "old"
+    shutil.copytree(saved, old)
+    for name in ("ranks", "ranks_by"):
+        (old / f"{name}.parquet").unlink()
+    record = json.loads((old / "result.json").read_text())["record"]
+    monkeypatch.setattr("replay.runs.saved_folder.VERSION", 1)
+    write_sealed(old, {name: value for name, value in record.items() if name != "files"})
+    again = replay.load(old)
+    assert again.ranks.is_empty()
+    assert_frame_equal(again.summary, result.summary)
+    assert [column.name for column in again.table().columns if column.name in ("rank", "leader")] == ["leader"]
 
 
 def edited(folder: Path, **changed: Any) -> None:
@@ -316,7 +336,7 @@ def test_a_relative_folder_is_found_from_elsewhere(
 def test_a_damaged_file_gives_one_line_or_the_result(result: Result, saved: Path, tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     shutil.copytree(saved, tmp_path / "copy")
-    file = sorted((tmp_path / "copy").iterdir())[seed % 14]
+    file = sorted((tmp_path / "copy").iterdir())[seed % 16]
     data = bytearray(file.read_bytes())
     for place in rng.integers(0, len(data), 3):
         data[place] ^= 1 << int(rng.integers(0, 8))

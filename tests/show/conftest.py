@@ -5,12 +5,21 @@ import pytest
 
 from toolkit.notes import note
 from toolkit.show import PolicyRow, RankedInput
+from toolkit.stats.ranks import RANKS_SCHEMA
 
 NAMES = ("best of 4", "vote", "first", "stop[margin=0.1]", "stop[margin=0.2]", "any of 4")
 ACCURACY = (0.70, 0.66, 0.50, 0.68, 0.705, 0.90)
 TOKENS = (2000.0, 1200.0, 300.0, 1100.0, 1500.0, 1200.0)
 CALLS = (8.0, 4.0, 1.0, 4.5, 6.25, 4.0)
 P_VALUES = (1.0, 0.004, 0.0002, 0.21, 0.6, 0.0002)
+RANKS = {  # lowest and highest rank, tie with the leader, share of resamples on the front
+    "best of 4": (1, 3, True, 0.3),
+    "vote": (3, 4, False, 0.004),
+    "first": (5, 5, False, 1.0),
+    "stop[margin=0.1]": (1, 4, True, 0.9),
+    "stop[margin=0.2]": (1, 3, True, 0.72),
+    "any of 4": (None, None, None, None),
+}
 DIFFERENCES = {
     "best of 4": ((0.0, 0.0, 0.0), (-0.005, -0.02, 0.01)),
     "vote": ((-0.04, -0.06, -0.02), (-0.045, -0.07, -0.02)),
@@ -23,7 +32,7 @@ DIFFERENCES = {
 
 @pytest.fixture
 def results() -> RankedInput:
-    rows, against = [], []
+    rows, against, told = [], [], []
     for name, accuracy, tokens, calls, p_value in zip(NAMES, ACCURACY, TOKENS, CALLS, P_VALUES, strict=True):
         rows += [
             (name, "accuracy", accuracy, accuracy - 0.03, accuracy + 0.03, 200, "percentile"),
@@ -36,6 +45,12 @@ def results() -> RankedInput:
             (name, "best of 4", "accuracy", *to_baseline, p_value, 200, "percentile"),
             (name, "stop[margin=0.2]", "accuracy", *to_leader, p_value, 200, "percentile"),
         ]
+        low, high, ties, share = RANKS[name]
+        told += [
+            {"policy": name, "metric": "accuracy", "rank_low": low, "rank_high": high, "ties": ties,
+             "p_baseline": None if name == "best of 4" else p_value},
+            {"policy": name, "metric": "total_tokens", "front_share": share},
+        ]  # fmt: skip
     summary = ["policy", "metric", "estimate", "low", "high", "n", "method"]
     comparisons = ["policy", "baseline", "metric", "difference", "low", "high", "p_value", "n", "method"]
     return RankedInput(
@@ -49,6 +64,7 @@ def results() -> RankedInput:
             PolicyRow("stop[margin=0.2]", "stop", sweep_size=2, swept=(("margin", 0.2),)),
             PolicyRow("any of 4", "any of 4", diagnostic="sees gold"),
         ),
+        ranks=pl.DataFrame(told, schema=RANKS_SCHEMA),
         n=200,
         baseline="best of 4",
         leader="stop[margin=0.2]",

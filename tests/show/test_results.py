@@ -50,7 +50,6 @@ def test_pareto_front(results: RankedInput) -> None:
 def test_ties_with_the_leader(results: RankedInput) -> None:
     rows = by_name(results)
     assert [name for name, row in rows.items() if row.leads] == ["stop[margin=0.2]"]
-    # an interval that ends at 0 holds it
     assert [name for name, row in rows.items() if row.ties and not row.leads] == ["best of 4", "stop[margin=0.1]"]
 
 
@@ -68,7 +67,7 @@ def test_the_best_of_a_sweep_is_marked(results: RankedInput) -> None:
     remarks = {name: row.remark for name, row in by_name(results).items()}
     assert remarks == {
         "any of 4": "diagnostic: sees gold",
-        "stop[margin=0.2]": "chosen on these rows (best of 2 tried)",
+        "stop[margin=0.2]": "chosen on these rows (best of 5 tried)",
         "best of 4": "baseline",
         "stop[margin=0.1]": "",
         "vote": "",
@@ -76,9 +75,38 @@ def test_the_best_of_a_sweep_is_marked(results: RankedInput) -> None:
     }
 
 
+def corrected(results: RankedInput) -> RankedInput:
+    """The same with what the leader is worth, corrected for having been chosen."""
+    told = {"tried": 5, "corrected": 0.693, "corrected_low": 0.663, "corrected_high": 0.735}
+    leads = (pl.col("policy") == results.leader) & (pl.col("metric") == results.metric)
+    made = [pl.when(leads).then(pl.lit(value)).otherwise(pl.col(name)).alias(name) for name, value in told.items()]
+    return replace(results, ranks=results.ranks.with_columns(made))
+
+
+def test_what_was_chosen_stands_corrected_beside_its_plain_value(results: RankedInput) -> None:
+    table = ranked_table(corrected(results))
+    assert [column.name for column in table.columns][2:5] == ["accuracy %", "corrected %", "tokens"]
+    assert [row[3] for row in table.rows].count(None) == 5
+    assert any(line.startswith("corrected: ") for line in table.below)
+    assert "corrected" not in ranked_table(results).markdown()
+
+
+def test_the_front_says_how_sure_it_is(results: RankedInput) -> None:
+    lines = [line.split(" | ") for line in ranked_table(results).markdown().splitlines() if line.startswith("| ")]
+    place = lines[0].index("Pareto")
+    assert [line[place] for line in lines[2:]] == ["–", "● 72 %", "30 %", "● 90 %", "", "● 100 %"]
+
+
+def test_without_ranks_nothing_is_told_of_all_at_once(results: RankedInput) -> None:
+    """As in a result that was saved before there were any."""
+    table = ranked_table(replace(results, ranks=results.ranks.clear()))
+    assert not {"p", "rank", "corrected %"} & {column.name for column in table.columns}
+    assert not any("at once" in line or "adjusted" in line or "Pareto %" in line for line in table.below)
+
+
 @pytest.mark.parametrize("suffix", ["md", "csv", "txt"])
 def test_golden(results: RankedInput, suffix: str) -> None:
-    table = ranked_table(replace(results, simulated=True))
+    table = ranked_table(corrected(replace(results, simulated=True)))
     written = {"md": table.markdown, "csv": lambda: table.csv({}), "txt": lambda: table.terminal(100)}[suffix]()
     assert written == (GOLDEN / f"ranked.{suffix}").read_text(encoding="utf-8")
 
@@ -142,6 +170,7 @@ def test_without_a_baseline_there_are_no_differences(results: RankedInput) -> No
         "calls",
         "€/1,000",
         "Pareto",
+        "rank",
         "leader",
         "remark",
     ]
@@ -241,7 +270,7 @@ def keyed(results: RankedInput, metric: str) -> RankedInput:
     """The same numbers, of another metric than accuracy."""
     frames = {
         name: getattr(results, name).with_columns(pl.col("metric").replace("accuracy", metric))
-        for name in ("summary", "comparisons")
+        for name in ("summary", "comparisons", "ranks")
     }
     return replace(results, metric=metric, **frames)
 

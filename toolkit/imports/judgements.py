@@ -1,8 +1,9 @@
 """The verdicts of an import: the source's own where it has one, ours where not, and the log's contract above both.
 
 The contract: a null answer is wrong; with a label space an answer is right exactly when it equals gold; equal
-answers of an example are judged equally; an example is judged for all its traces or for none. So where a label space
-has no gold, or a source that has verdicts and no answers lacks one of them, the whole example is unjudged.
+answers of an example are judged equally or marked as contested; an example is judged for all its traces or for none.
+So where a label space has no gold, or a source that has verdicts and no answers lacks one of them, the whole example
+is unjudged.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _PAIR = ("example_id", "answer")
 
 @dataclass(frozen=True)
 class JudgedTraces:
-    """Traces with `answer`, `correct` and, where there are any, `opaque`; and what happened, in traces."""
+    """Traces with `answer`, `correct`, `opaque` and `contested`; and what happened, in traces."""
 
     frame: pl.DataFrame
     nulls: int  # answers that could not be read
@@ -28,6 +29,7 @@ class JudgedTraces:
     null_right: int  # null answers that the source called right
     changed: int  # verdicts of the source that are others now
     by_conflict: int  # traces whose equal answers the source judged differently
+    contested: int  # traces that keep their own verdicts, though equal answers have others
     judged_here: int  # verdicts that the source did not have
     without_gold: int  # traces that rejudging left as they were, since they have no gold
     open_examples: int  # examples without a verdict
@@ -36,9 +38,10 @@ class JudgedTraces:
 
 
 def with_answers(frame: pl.DataFrame, mapping: ImportMapping) -> pl.DataFrame:
-    """Read and normalise: `answer` becomes the normal form; `opaque` and `verdict` (the source's) are set."""
+    """Read and normalise: `answer` becomes the normal form; `opaque`, `contested`, `verdict` (the source's) are set."""
     rules = mapping.answers
-    for name, dtype in (("answer", pl.String), ("text", pl.String), ("correct", pl.Boolean), ("opaque", pl.Boolean)):
+    wanted = {"answer": pl.String, "text": pl.String} | dict.fromkeys(("correct", "opaque", "contested"), pl.Boolean)
+    for name, dtype in wanted.items():
         if name not in frame.columns:
             frame = frame.with_columns(pl.lit(None, dtype).alias(name))
     answers = frame["answer"]
@@ -50,7 +53,8 @@ def with_answers(frame: pl.DataFrame, mapping: ImportMapping) -> pl.DataFrame:
     veiled = [index for index, table in enumerate(mapping.traces) if only_verdicts(table, mapping)]
     # Without a verdict too: nothing is known of such a trace, least of all that it is wrong.
     marked = pl.col("group").is_in(veiled) | pl.col("opaque").fill_null(False)
-    frame = frame.with_columns(answers.alias("answer"), opaque=marked).rename({"correct": "verdict"})
+    contested = pl.col("contested").fill_null(False)
+    frame = frame.with_columns(answers.alias("answer"), contested, opaque=marked).rename({"correct": "verdict"})
     return _veil(frame, pl.col("opaque"))
 
 
@@ -66,10 +70,15 @@ def may_be_opaque(mapping: ImportMapping) -> bool:
     return marked or mapping.answers.conflicts == "opaque"
 
 
+def may_be_contested(mapping: ImportMapping) -> bool:
+    """Whether a mapping can make contested traces."""
+    return mapping.answers.conflicts == "keep" or any("contested" in table.columns for table in mapping.traces)
+
+
 def judge_traces(
     rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame, examples: pl.DataFrame, rejudge: bool
 ) -> JudgedTraces:
-    """Settle `correct` for every trace of `frame` (with `answer`, `opaque`, `verdict`); see the module's words.
+    """Settle `correct` and `contested` for every trace of `frame`, which `with_answers` made; see the module's words.
 
     Raises ThinkbackError where equal answers are judged differently and the mapping does not say what to do.
     """
@@ -91,6 +100,7 @@ def judge_traces(
     frame = _fill(frame)
     after = frame.select(
         opaque=opaque.sum(),
+        contested=pl.col("contested").sum(),
         changed=(verdict.is_not_null() & correct.ne_missing(verdict)).sum(),
         judged_here=(verdict.is_null() & correct.is_not_null() & ~unread).sum(),
         without_gold=(pl.col("gold").is_null() & ~opaque).sum() if rejudge else pl.lit(0),
@@ -112,8 +122,9 @@ def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame
 
 
 def _settle_conflicts(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """One verdict for equal answers of an example."""
-    counted = frame.filter(~pl.col("opaque") & pl.col("correct").is_not_null() & pl.col("answer").is_not_null())
+    """One verdict for equal answers of an example, or the mark that they have several."""
+    told = pl.col("correct").is_not_null() & pl.col("answer").is_not_null()
+    counted = frame.filter(told & ~pl.col("opaque") & ~pl.col("contested"))
     groups = counted.group_by(_PAIR, maintain_order=True).agg(
         right=pl.col("correct").sum(), wrong=(~pl.col("correct")).sum(), first=pl.col("correct").first()
     )
@@ -127,15 +138,19 @@ def _settle_conflicts(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFr
             f"the source judges equal answers of one example differently: `{row['answer'][:60]}` of"
             f" `{row['example_id']}` is {row['right']} times right and {row['wrong']} times wrong, and so in"
             f" {'at least ' if rows.partial else ''}{count} examples;"
-            ' set `answers.conflicts` to "first", "majority" or "opaque", or another `answers.kind`'
+            ' set `answers.conflicts` to "first", "majority", "opaque" or "keep", or another `answers.kind`'
         )
     if mapping.answers.conflicts == "opaque":
         these = pl.col("example_id").is_in(odd["example_id"].to_list()) & pl.col("verdict").is_not_null()
         return _veil(frame, these), held
+    if mapping.answers.conflicts == "keep":
+        joined = frame.join(odd.select(*_PAIR, odd=True), on=_PAIR, how="left", maintain_order="left")
+        return joined.with_columns(contested=pl.col("contested") | pl.col("odd").fill_null(False)).drop("odd"), held
     most = pl.when(pl.col("right") == pl.col("wrong")).then("first").otherwise(pl.col("right") > pl.col("wrong"))
     one = most if mapping.answers.conflicts == "majority" else pl.col("first")
     joined = frame.join(odd.select(*_PAIR, settled=one), on=_PAIR, how="left", maintain_order="left")
-    settled = pl.when(~pl.col("opaque")).then(pl.coalesce("settled", "correct")).otherwise(pl.col("correct"))
+    own = pl.col("opaque") | pl.col("contested")
+    settled = pl.when(~own).then(pl.coalesce("settled", "correct")).otherwise(pl.col("correct"))
     return joined.with_columns(correct=settled).drop("settled"), held
 
 
@@ -148,8 +163,11 @@ def _veil(frame: pl.DataFrame, these: pl.Expr) -> pl.DataFrame:
 
 
 def _fill(frame: pl.DataFrame) -> pl.DataFrame:
-    """Verdicts that are still missing: as for an equal answer, then ours; null answers are wrong in judged examples."""
-    alike = pl.col("correct").drop_nulls().first().over(_PAIR)
+    """Verdicts that are still missing: as for an equal answer unless that is contested, then ours; null answers are
+    wrong in judged examples. A mark as contested stays where a readable answer has a verdict of its own.
+    """
+    settled = pl.col("correct").filter(~pl.col("contested")).drop_nulls().first()
+    alike = pl.when(~pl.col("contested")).then(settled.over(_PAIR))
     answered = pl.col("answer").is_not_null()
     ours = pl.when(~pl.col("opaque")).then("ours")
     frame = frame.with_columns(correct=pl.when(answered).then(pl.coalesce("correct", alike, ours)))
@@ -159,4 +177,5 @@ def _fill(frame: pl.DataFrame) -> pl.DataFrame:
     open_ = (answered & pl.col("correct").is_null()).any().over("example_id")
     judged = ~open_ & (answered | judgeable).any().over("example_id")
     verdict = pl.when(judged).then(pl.when(answered).then(pl.col("correct")).otherwise(False))
-    return frame.with_columns(correct=verdict)
+    kept = pl.col("contested") & answered & pl.col("correct").is_not_null() & ~pl.col("opaque") & ~pl.col("classed")
+    return frame.with_columns(correct=verdict).with_columns(contested=kept)

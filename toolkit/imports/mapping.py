@@ -134,7 +134,7 @@ class AnswerRules:
     judge: str = setting("equal", choices=(*JUDGES, "source"))
     labels: tuple[str, ...] = setting(())
     aliases: Mapping[str, str] = setting({})
-    conflicts: str = setting("error", choices=("error", "first", "majority", "opaque"))
+    conflicts: str = setting("error", choices=("error", "first", "majority", "opaque", "keep"))
 
     def __post_init__(self) -> None:
         check(self)

@@ -13,7 +13,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.files import check_replaceable, replacing
 from toolkit.imports.examples import ImportedExamples, make_examples
 from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows
-from toolkit.imports.judgements import judge_traces, may_be_opaque, only_verdicts, with_answers
+from toolkit.imports.judgements import judge_traces, may_be_contested, may_be_opaque, only_verdicts, with_answers
 from toolkit.imports.mapped_columns import counted_from_zero
 from toolkit.imports.mapping import ImportMapping, read_mapping
 from toolkit.imports.parts import PreparedSources, SourceParts, source_parts
@@ -45,6 +45,8 @@ _NOTES = {
     "null_right": "{n} of these the source calls right; map `traces.opaque` to keep its verdicts",
     "veiled": "{n} traces have a verdict and no answer: opaque, so no votes and no margins",
     "by_conflict": "{n} traces have answers that the source judged differently: `{how}`",
+    "contested": "{n} traces keep a verdict that an equal answer does not have: contested, so no votes and no margins"
+    " on their examples",
     "judged_here": "{n} answers graded by comparing with gold, or as an equal answer was",
     "without_gold": "{n} traces have no gold: not rejudged",
     "undecided": "{n} traces have neither answer nor verdict: no trace of their examples is judged",
@@ -206,7 +208,8 @@ def _tables(
         name for name in tables["traces"].columns
         if name in contract and contract[name].nullable and tables["traces"][name].null_count() == frame.height
     ]  # fmt: skip
-    drop += [] if frame["opaque"].any() or (may_be_opaque(plan) and not alone) else ["opaque"]
+    marks = {"opaque": may_be_opaque(plan), "contested": may_be_contested(plan)}
+    drop += [name for name, possible in marks.items() if not frame[name].any() and (alone or not possible)]
     tables["traces"] = tables["traces"].drop(drop)
     parts: dict[str, list[pl.DataFrame]] = {"verifications": [], "features": []}
     for group, table in enumerate(plan.traces):

@@ -1,7 +1,8 @@
 """From the result frames of a run to its policies in their order, with all that is said about each.
 
 `summary` (policy, metric, estimate, low, high, n, method?) and `comparisons` (policy, baseline, metric,
-difference, low, high, p_value, n, method?) are the frames that a replay saves; nothing else of it is needed.
+difference, low, high, p_value, n, method?) are the frames that a replay saves, and `ranks` (toolkit.stats.ranks), which
+an older result lacks; nothing else of it is needed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from toolkit.columns import COLUMNS, OutcomeColumn, metric_column
 from toolkit.notes import Note
 from toolkit.show.table_content import ShownInterval
 from toolkit.stats.order import cost_column, rank_key
+from toolkit.stats.ranks import NO_RANKS
 
 FEW_EVENTS = {"wilson", "newcombe"}  # methods of intervals over columns with fewer than ten events of a kind
 
@@ -55,6 +57,7 @@ class RankedInput:
     method: str = "percentile"
     notes: tuple[Note, ...] = ()
     columns: tuple[OutcomeColumn, ...] = COLUMNS
+    ranks: pl.DataFrame = field(default_factory=NO_RANKS.clone)
 
     @property
     def quality(self) -> OutcomeColumn:
@@ -93,12 +96,16 @@ class Ranked:
     cost: ShownInterval | None
     means: dict[str, float | None] = field(default_factory=dict)
     difference: ShownInterval | None = None  # to the baseline
-    p_value: float | None = None
+    p_value: float | None = None  # of the difference to the baseline, adjusted for all such differences
     on_front: bool | None = None
+    front_share: float | None = None  # of resamples in which it is on the front
+    ranks: tuple[int, int] | None = None  # from and to which it may have, all policies' at once
     leads: bool = False
-    ties: bool | None = None  # the interval of its difference to the leader contains 0
+    ties: bool | None = None  # not told apart from the leader by what holds for all pairs at once
     not_worse: bool | None = None  # than the baseline by more than the margin
     chosen: bool = False  # the best of its sweep, on the rows that are reported
+    corrected: ShownInterval | None = None  # `quality`, corrected for having been chosen
+    tried: int = 0  # policies that could have led
     baseline: bool = False
 
     @property
@@ -107,8 +114,11 @@ class Ranked:
         remarks = ["baseline"] if self.baseline else []
         if self.policy.diagnostic:
             remarks.append(f"diagnostic: {self.policy.diagnostic}")
-        if self.chosen:
-            remarks.append(f"chosen on these rows (best of {self.policy.sweep_size:,} tried)")
+        if self.leads and self.tried > 1:
+            remarks.append(f"chosen on these rows (best of {self.tried:,} tried)")
+        elif self.chosen:
+            of = f"{self.policy.sweep_size:,} of its sweep, {self.tried:,} tried"
+            remarks.append(f"chosen on these rows (best of {of})")
         if self.policy.base:
             remarks.append(f"base: {self.policy.base}")
         return "; ".join(remarks)
@@ -122,10 +132,7 @@ def rank(results: RankedInput) -> tuple[Ranked, ...]:
 def _rank(results: RankedInput) -> tuple[Ranked, ...]:
     summary = _cells(results.summary, ("policy", "metric"), "estimate")
     against = _cells(results.comparisons, ("policy", "baseline", "metric"), "difference")
-    p_values = {
-        (row["policy"], row["baseline"], row["metric"]): row["p_value"]
-        for row in results.comparisons.iter_rows(named=True)
-    }
+    told = {(row["policy"], row["metric"]): row for row in results.ranks.iter_rows(named=True)}
     metric, cost = results.metric, str(results.cost.metric)
     metrics = results.summary["metric"].unique().to_list()
     keys = [
@@ -141,12 +148,14 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
         }
     )
     chosen = _chosen(best_first, summary, metric)
+    tried = sum((policy.name, metric) in summary and not policy.diagnostic for policy in best_first)
     ranked, place = [], 0
     for policy in best_first:
         quality, price = summary.get((policy.name, metric)), summary.get((policy.name, cost))
         counts = quality is not None and not policy.diagnostic
         place += counts
         difference = against.get((policy.name, results.baseline, metric))
+        own = told.get((policy.name, metric), {})
         ranked.append(
             Ranked(
                 policy=policy,
@@ -155,12 +164,16 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
                 cost=price,
                 means={m: _estimate(summary.get((policy.name, m))) for m in metrics},
                 difference=difference,
-                p_value=p_values.get((policy.name, results.baseline, metric)),
+                p_value=own.get("p_baseline"),
                 on_front=policy.name in front if counts and price is not None else None,
+                front_share=told.get((policy.name, cost), {}).get("front_share"),
+                ranks=None if own.get("rank_low") is None else (own["rank_low"], own["rank_high"]),
                 leads=policy.name == results.leader,
-                ties=_holds_zero(against.get((policy.name, results.leader, metric))),
+                ties=own.get("ties"),
                 not_worse=_not_worse(difference, results.margin, results.quality.cost),
                 chosen=policy.name in chosen,
+                corrected=ShownInterval.of([own.get(f"corrected{end}") for end in ("", "_low", "_high")]),
+                tried=tried,
                 baseline=policy.name == results.baseline,
             )
         )
@@ -204,12 +217,6 @@ def _chosen(
         if policy.sweep_size > 1 and not policy.diagnostic and (policy.name, metric) in summary:
             first.setdefault(policy.sweep, policy.name)
     return frozenset(first.values())
-
-
-def _holds_zero(difference: ShownInterval | None) -> bool | None:
-    if difference is None or difference.low is None or difference.high is None:
-        return None
-    return difference.low <= 0 <= difference.high
 
 
 def _not_worse(difference: ShownInterval | None, margin: float | None, falling: bool) -> bool | None:

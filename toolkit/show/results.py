@@ -10,7 +10,16 @@ from toolkit.notes import Severity
 from toolkit.show.figure import FrontierPoint, frontier
 from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, rank
 from toolkit.show.table import Table
-from toolkit.show.table_content import ColumnNote, Number, NumberWithInterval, TableColumn, Tick, Words
+from toolkit.show.table_content import (
+    ColumnNote,
+    FrontMark,
+    Number,
+    NumberWithInterval,
+    RankSet,
+    TableColumn,
+    Tick,
+    Words,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -111,15 +120,21 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]
         (TableColumn("policy"), lambda r: r.policy.name),
         (TableColumn(quality.heading, value, results.metric), lambda r: r.quality),
     ]
+    if any(row.corrected for row in ranked):
+        heading = "corrected %" if quality.share else "corrected"
+        parts.append((TableColumn(heading, value, "corrected", drop=4), lambda r: r.corrected))
     parts += [_mean(column, results) for column in sorted(means, key=lambda column: column.place) if column.cost]
     if results.baseline is not None:
         parts.append((TableColumn("Δ points" if quality.share else "Δ", change, "difference"), lambda r: r.difference))
-        parts.append((TableColumn("p", Number(4), "p_value", drop=5), lambda r: r.p_value))
+        if len(results.ranks):
+            parts.append((TableColumn("p", Number(4), "p_adjusted", drop=5), lambda r: r.p_value))
     parts += [_mean(column, results) for column in means if not column.cost]
     if results.margin is not None:
         tick = Tick("yes", "no")
         parts.append((TableColumn("not worse", tick, "not_worse"), lambda r: r.not_worse))
-    parts.append((TableColumn("Pareto", Tick(), "on_front", drop=3), lambda r: r.on_front))
+    parts.append((TableColumn("Pareto", FrontMark(), "on_front", drop=3), _on_front))
+    if any(row.ranks for row in ranked):
+        parts.append((TableColumn("rank", RankSet(), "rank", drop=4), lambda r: r.ranks))
     parts.append((TableColumn("leader", Words(), "leader", drop=4), _standing))
     parts.append((TableColumn("remark", Words(), "remark", beneath=True), lambda r: r.remark))
     return parts
@@ -156,6 +171,10 @@ def _mean(column: OutcomeColumn, results: RankedInput) -> MadeColumn:
     return TableColumn(column.heading, form, metric, drop=drop), lambda row: row.means.get(metric)
 
 
+def _on_front(row: Ranked) -> tuple[bool, float | None] | None:
+    return None if row.on_front is None else (row.on_front, row.front_share)
+
+
 def _standing(row: Ranked) -> str | None:
     if row.leads:
         return "leads"
@@ -186,9 +205,11 @@ def _explanations(
     if results.baseline is not None:
         text = (
             f"{'Δ points' if share else 'Δ'}: difference to `{results.baseline}`{' in percentage points' * share}, on "
-            "the same examples; p is two-sided, from the same resamples."
+            "the same examples."
         )
-        yield ColumnNote(text, ("difference", "p_value"))
+        yield ColumnNote(text, ("difference",))
+        if len(results.ranks):
+            yield ColumnNote("p: two-sided, adjusted for all differences to the baseline.", ("p_adjusted",))
     keys = {column.key for column in columns}
     own = [column for column in results.columns if column.needs and column.metric in keys]
     if own:
@@ -203,11 +224,21 @@ def _explanations(
     most = "most" if falling else "least"
     text = f"Pareto ●: no other policy has at {most} this {results.quality.label} {results.cost.less}."
     yield ColumnNote(text, ("on_front",))
+    level = f"{100 * results.level:g} %"
+    if any(row.front_share is not None for row in ranked):
+        yield ColumnNote("Pareto %: the share of resamples in which a policy is on that front.", ("on_front",))
     for column in results.columns:
         if column.told and column.metric in keys:
             yield ColumnNote(f"{column.label}: {column.told}.", (str(column.metric),))
-    if results.leader is not None:
-        yield ColumnNote("leader: `ties` where the interval of the difference to the leader contains 0.", ("leader",))
+    if any(row.ranks for row in ranked):
+        yield ColumnNote(f"rank: the places that a policy may have; all of them hold at once at {level}.", ("rank",))
+    if any(row.ties is not None for row in ranked):
+        text = "leader: `ties` where a policy is not told apart from the leader; this holds for all pairs at once."
+        yield ColumnNote(text, ("leader",))
+    if any(row.corrected for row in ranked):
+        text = "corrected: of what was chosen on these rows, by choosing on one half of them and scoring on the other"
+        text += "; from its lower limit to the plain upper one."
+        yield ColumnNote(text, ("corrected",))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
         text = "†: fewer than ten examples of a kind, so Wilson's or Newcombe's interval."
         yield ColumnNote(text, (results.metric, "difference"))

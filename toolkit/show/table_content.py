@@ -141,6 +141,49 @@ class Tick(Form):
 
 
 @dataclass(frozen=True)
+class RankSet(Form):
+    """A cell of the lowest and the highest rank: `1–4`, or `3` where they are one."""
+
+    align = "center"
+
+    def show(self, value: tuple[int, int]) -> str:
+        """From and to."""
+        return f"{value[0]:,}" if value[0] == value[1] else f"{value[0]:,}–{value[1]:,}"
+
+    def fields(self, name: str) -> tuple[str, ...]:
+        """Two columns."""
+        return (f"{name}_low", f"{name}_high")
+
+    def values(self, value: tuple[int, int] | None) -> tuple[Any, ...]:
+        """The two ranks."""
+        return (None, None) if value is None else value
+
+
+@dataclass(frozen=True)
+class FrontMark(Form):
+    """A cell of whether a policy is on the Pareto front (`●`), and in what share of resamples (None: not known).
+
+    A share that rounds to 0 % is not shown beside a policy that is not on it.
+    """
+
+    align = "center"
+
+    def show(self, value: tuple[bool, float | None]) -> str:
+        """The mark and the share."""
+        on, share = value
+        told = "" if share is None or not (on or share >= 0.005) else f"{100 * share:.0f} %"
+        return " ".join(part for part in ("●" * on, told) if part)
+
+    def fields(self, name: str) -> tuple[str, ...]:
+        """Two columns."""
+        return (name, "front_share")
+
+    def values(self, value: tuple[bool, float | None] | None) -> tuple[Any, ...]:
+        """`true`, `false` or empty, and the share."""
+        return ("", None) if value is None else (*Tick().values(value[0]), value[1])
+
+
+@dataclass(frozen=True)
 class TableColumn:
     """One column. `key` names it in CSV.
 

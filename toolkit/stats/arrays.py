@@ -157,7 +157,7 @@ def _summarised(
     ranking = replace(column, quality=True)  # what ranks has a row even where nothing is known
     return summarise(
         lambda: iter([block]), names, baseline=names[-1], leaders=names[-1:], metric=str(column.metric),
-        columns=[ranking], settings=settings,
+        ranked=False, columns=[ranking], settings=settings,
     )  # fmt: skip
 
 

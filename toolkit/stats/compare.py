@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -15,10 +15,12 @@ from toolkit.notes import Note
 from toolkit.stats.intervals import newcombe, wilson
 from toolkit.stats.kept import Floats
 from toolkit.stats.outcomes import Blocks, Store
+from toolkit.stats.ranks import NO_RANKS, Ranking, ranks_of
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample, read_sample
 from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, resample, resampled_values
 from toolkit.stats.summary_notes import notes_of
+from toolkit.stats.told_apart import Standing
 
 SUMMARY_SCHEMA = {
     "policy": pl.String, "metric": pl.String, "estimate": pl.Float64, "low": pl.Float64, "high": pl.Float64,
@@ -41,7 +43,8 @@ class Summary:
     `comparisons`: policy, baseline, metric, difference, low, high, p_value, n, method (percentile, bca, newcombe,
     or null without interval).
     `metric`: what the policies are ranked by; `leader`: the best by it; `n`, `judged`: examples; `seconds`: the column
-    that euros come from; `notes`: what must be said beside the tables.
+    that euros come from; `notes`: what must be said beside the tables; `ranks`: what is told of all policies at once
+    (`toolkit.stats.ranks`), without rows where nothing is ranked.
     """
 
     summary: pl.DataFrame
@@ -52,6 +55,7 @@ class Summary:
     judged: int
     seconds: str | None
     notes: tuple[Note, ...]
+    ranks: pl.DataFrame = field(default_factory=NO_RANKS.clone)
 
 
 def summarise(
@@ -63,6 +67,8 @@ def summarise(
     leaders: Sequence[str] | None = None,
     metric: str = ACCURACY,
     cost: str | None = None,
+    sweeps: Sequence[str] | None = None,
+    ranked: bool = True,
     columns: Sequence[OutcomeColumn] = COLUMNS,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
 ) -> Summary:
@@ -71,7 +77,8 @@ def summarise(
     `outcomes` are a store, or start the one pass over blocks of them. Every policy is compared with `baseline` (if any)
     and with the leader: the best by `metric`, then the lower cost (`toolkit.stats.order`), then the order given, among
     `leaders` (default: all; leave out oracles, which see gold). The cost is the one that `cost` names, by default the
-    first that is known. `columns` says what the columns of outcomes mean.
+    first that is known. `sweeps`: the sweep of each policy, of which one is chosen; by default each is its own.
+    `ranked`: whether the policies are ranked. `columns` says what the columns of outcomes mean.
     Raises ThinkbackError for unknown names, a metric that does not rank, blocks of the wrong shape, or no example.
     """
     base = [] if baseline is None else _numbers(policies, [baseline])
@@ -82,13 +89,19 @@ def summarise(
         valued = [one.name for one, row in zip(sample.metrics, sample.estimates, strict=True) if np.isfinite(row).any()]
         ranking = [name for name in ranking if name in valued]
         raise ThinkbackError(f"policies cannot be ranked by `{metric}`: {suggest(metric, ranking)}")
-    leader = sample.leader(metric, among, columns, cost)
+    names = [one.name for one in sample.metrics]
+    number, paid = names.index(metric) if metric in names else None, sample.cost(among, columns, cost)
+    leader = None if number is None else sample.best(number, paid, among)
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader])]))
     plan = sample.plan(references)
     results = SeriesResults.of(plan)
     if sample.units.count > 1:
         resample(sample.units, plan, settings, results)
         _score_intervals(sample, plan, results, settings)
+    ranks = NO_RANKS
+    if ranked and number is not None and leader is not None:
+        standing = Standing(among, leader, base[0] if base else None)
+        ranks = ranks_of(sample, Ranking(number, paid, standing, sweeps or policies), results, settings)
     return Summary(
         _summary(sample, results),
         _comparisons(sample, references, results),
@@ -98,6 +111,7 @@ def summarise(
         sample.judged,
         sample.seconds,
         tuple(notes_of(sample, results, references, settings)),
+        ranks,
     )
 
 

@@ -39,7 +39,7 @@ class WholeSample:
 
     def plan(self, references: Sequence[int]) -> SeriesPlan:
         """Every value in the table, and these references."""
-        return SeriesPlan(self.metrics, self.rows & ~np.isnan(self.estimates), references, self.scan)
+        return SeriesPlan(self.metrics, self.has, references, self.scan)
 
     @property
     def independent(self) -> bool:
@@ -64,30 +64,33 @@ class WholeSample:
         units = min(self.units.count, count)
         return (events / count * units, units) if count and rarer == 0 else None
 
-    def leader(
-        self, metric: str, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None
-    ) -> int | None:
-        """The policy that is best by a metric, then cheapest, then first; None when none of `among` has a value."""
+    def cost(self, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None) -> int | None:
+        """The number of the metric that is the cost, by name or the first that is known; None where it is no metric."""
         names = [m.name for m in self.metrics]
 
-        def known(name: str) -> Floats:
-            if name not in names:
-                return np.full(len(self.policies), np.nan)
-            return np.where(self.rows[names.index(name)], self.estimates[names.index(name)], np.nan)
+        def known(name: str) -> np.ndarray:
+            return self.has[names.index(name)] if name in names else np.zeros(len(self.policies), bool)
 
-        falling = any(one.name == metric and one.column.cost for one in self.metrics)
-        quality = -known(metric) if falling else known(metric)
-        of_all = cost_column(
-            lambda name: not np.isnan(known(name)[list(among)]).any(),
-            lambda name: not np.isnan(known(name)).all(),
-            columns,
-            cost,
+        found = cost_column(
+            lambda name: bool(known(name)[list(among)].all()), lambda name: bool(known(name).any()), columns, cost
         )
-        paid = known(str(of_all.metric))
+        return names.index(str(found.metric)) if known(str(found.metric)).any() else None
+
+    @property
+    def has(self) -> np.ndarray:
+        """Which metrics have a value of which policies (metrics, policies) bool."""
+        return self.rows & ~np.isnan(self.estimates)
+
+    def best(self, metric: int, cost: int | None, among: Sequence[int]) -> int | None:
+        """The policy that is best by a metric, then cheapest, then first; None when none of `among` has a value."""
+        worth = -self.estimates[metric] if self.metrics[metric].column.cost else self.estimates[metric]
+        paid = np.full(len(self.policies), np.nan)
+        if cost is not None:
+            paid = np.where(self.has[cost], self.estimates[cost], np.nan)
         ranked = [
-            rank_key(float(quality[p]), None if math.isnan(paid[p]) else float(paid[p]), p)
+            rank_key(float(worth[p]), None if math.isnan(paid[p]) else float(paid[p]), p)
             for p in among
-            if not np.isnan(quality[p])
+            if self.has[metric, p]
         ]
         return min(ranked)[2] if ranked else None
 

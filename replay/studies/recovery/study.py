@@ -126,7 +126,8 @@ def roles_of(log: Log, asked: RecoverySetting) -> tuple[Roles, pl.DataFrame, tup
         raise ThinkbackError(
             f"the log has no pool `{unknown[0]}` of first attempts; {suggest(unknown[0], contents.pools)}"
         )
-    samples = {p: n for p, n in contents.sizes.items() if n > 2 and p not in contents.opaque | contents.whole}
+    left_out = contents.opaque | contents.partly_opaque | contents.whole
+    samples = {p: n for p, n in contents.sizes.items() if n > 2 and p not in left_out}
     limits = _limits(log)
     longer, note = _longer(log, base, limits, samples) if not asked.budgets else (asked.budgets, "")
     pools = revision_pools(asked.pools, asked.gate, base, contents)

@@ -106,7 +106,7 @@ def _check_judged_whole(faults: Faults, traces: pl.DataFrame) -> None:
 
 
 def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
-    answered = judged.filter(pl.col("answer").is_not_null())
+    answered = judged.filter(pl.col("answer").is_not_null() & ~pl.col("contested").fill_null(False))
     coded = answered.select(key=pl.struct("example_id", "answer").hash(), correct="correct")
     both = coded.unique().group_by("key").len().filter(pl.col("len") > 1)
     if not both.height:
@@ -115,6 +115,7 @@ def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
     first = pl.col("correct").first().over("example_id", "answer")
     example = "answer {answer} of example {example_id}"
     message = f"is {{correct}} for {example}, which is judged differently before: judge equal answers alike"
+    message += ", or mark them `contested`"
     faults.add_rows("traces", "correct", "judged differently", rows.filter(pl.col("correct") != first), message)
 
 

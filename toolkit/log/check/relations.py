@@ -23,6 +23,7 @@ _COLUMNS = {
     "examples": ("example_id", "gold", "labels"),
     "traces": (
         "example_id", "trace_id", "pool", "action", "parent_id", "sample_index", "answer", "correct", "opaque",
+        "contested",
     ),
     "verifications": (
         "example_id", "trace_id", "verifier", "candidates",

@@ -132,6 +132,12 @@ def _traces(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
         wrong = (pl.col("answer") != pl.col("trace_id")).fill_null(True) if "answer" in types else pl.lit(True)
         message = "the trace is opaque, but its answer is not its trace_id: write the trace_id as answer"
         yield ValueRule("opaque", "answer", pl.col("opaque") & wrong, message)
+    if "contested" in types:
+        names = [name for name in ("answer", "correct") if name in types]
+        lacking = pl.any_horizontal(*(pl.col(name).is_null() for name in names), pl.lit(len(names) < 2))
+        veiled = pl.col("opaque").fill_null(False) if "opaque" in types else pl.lit(False)
+        message = "the trace is contested, which takes a readable answer and a verdict: write false or null"
+        yield ValueRule("contested", "answer", pl.col("contested") & (lacking | veiled), message)
 
 
 def _verifications(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:

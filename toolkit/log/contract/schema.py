@@ -63,7 +63,7 @@ SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
         {"trace_id": STR},
         "example_id:str pool:str action:str sample_index:i32 model:str",
         "parent_id:str reads:i32 position:i32 temperature:f32 max_tokens:i32 text:str answer:str correct:bool "
-        f"credit:f32 opaque:bool {_TOKENS} tokens_estimated:bool finish_reason:str finalizer_used:bool "
+        f"credit:f32 opaque:bool contested:bool {_TOKENS} tokens_estimated:bool finish_reason:str finalizer_used:bool "
         f"{_SECONDS} sum_logprob:f32 token_logprobs:[f32]",
     ),
     "verifications": _columns(

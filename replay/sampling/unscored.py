@@ -1,0 +1,49 @@
+"""What a policy does with a valid trace that its verifier did not score: what `on_unscored` names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Unscored:
+    """How such a trace is taken.
+
+    `skips`: no verification of it is made, though its vote counts. `fills`: it is verified, and its score is `fill`,
+    the lowest that the verifier gave to a trace of the pool, anywhere in the log. With neither the example is partial
+    once such a trace has to be verified. `says` tells what happened, for notes; `shown` marks traces among steps.
+    """
+
+    name: str
+    skips: bool = False
+    fills: bool = False
+    says: str = ""
+    shown: str = ""
+    fill: float | None = None
+
+    def taken(self, score: np.ndarray, alone: np.ndarray) -> np.ndarray:
+        """Scores (E, T) as a policy reads them; `alone` (E,): where traces are not ranked against each other."""
+        return score if self.fill is None else np.where(np.isnan(score) & alone[:, None], self.fill, score)
+
+    def verified(self, code: np.ndarray, score: np.ndarray) -> np.ndarray:
+        """Answer codes of the traces that are verified if it comes to that, -1 for the others; shapes as given."""
+        return np.where(np.isnan(score), -1, code).astype(code.dtype) if self.skips else code
+
+
+PARTIAL = Unscored("partial")
+SKIP = Unscored(
+    "skip",
+    skips=True,
+    says="no verification of these is counted or paid, and none can win by its score",
+    shown="skipped",
+)
+LOWEST = Unscored(
+    "lowest",
+    fills=True,
+    says="each counts as verified, for free, with the verifier's lowest score in that pool of the log",
+    shown="lowest score",
+)
+WAYS = {way.name: way for way in (PARTIAL, SKIP, LOWEST)}
+"""By what `on_unscored` says."""

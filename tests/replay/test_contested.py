@@ -1,0 +1,179 @@
+"""Equal answers that are judged differently, and verdicts beside answers: what still counts, and what is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import replay
+from replay import Agreement, Budget, Margin, Oracle, Sample, When, Window
+from replay.gatefit.data import available_features, parse_features, read_data, setting
+from replay.policies.gates import Threshold
+from replay.runs.curves import curves
+from tests.replay.small import FIRST, GOLDS, POOL, tables
+from toolkit.errors import ThinkbackError
+from toolkit.log import Log, write_log
+
+PATTERN = [("A", 0.1), ("A", 0.9), ("B", 0.5)]
+EXAMPLES = [f"e{i:02}" for i in range(20)]
+THREE: dict[str, Any] = {"max_traces": 3, "verifier": "v"}
+VOTES = [
+    Sample(name="majority", max_traces=3, select="majority"),
+    Sample(name="weighted", select="weighted", **THREE),
+    Sample(name="margin", stop=Margin(0.9), **THREE),
+    Sample(name="agreement", stop=Agreement(0.99), **THREE),
+    Sample(name="window", stop=Window(3), **THREE),
+    Sample(name="surrogate", order="surrogate", **THREE),
+]
+OWN_VERDICTS = [
+    FIRST,
+    Sample(name="best", **THREE),
+    Sample(name="two", stop=Budget(traces=2), **THREE),
+    Sample(name="score", order="score", **THREE),
+    Sample(name="random", order="random", stop=Budget(verifications=1), expected=True, **THREE),
+    Oracle(name="any", of=("n3",)),
+]
+CONTESTED = "pool `n3` has contested verdicts (equal answers judged differently), which a vote cannot settle"
+OPAQUE = "pool `n3` has verdicts without answers (opaque), which cannot vote"
+WHY = {"contested": CONTESTED, "opaque": OPAQUE}
+
+
+def marked(how: str) -> dict[str, pl.DataFrame]:
+    """Twenty examples A, A, B with gold A. In e00 the second trace is wrong and the third right: contested are the two
+    As, or the second is opaque.
+    """
+    made = tables({"n3": dict.fromkeys(EXAMPLES, PATTERN)}, dict.fromkeys(EXAMPLES, "A"))
+    second, third = pl.col("trace_id") == "e00/n3/1", pl.col("trace_id") == "e00/n3/2"
+    traces = made["traces"].with_columns(correct=(pl.col("correct") & ~second) | third)
+    if how == "contested":
+        traces = traces.with_columns(contested=(pl.col("example_id") == "e00") & (pl.col("answer") == "A"))
+    else:
+        traces = traces.with_columns(opaque=second, answer=pl.when(second).then("trace_id").otherwise("answer"))
+    return made | {"traces": traces}
+
+
+@pytest.fixture(scope="module", params=["contested", "opaque"])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Log]:
+    folder = tmp_path_factory.mktemp(request.param) / "log"
+    return request.param, write_log(folder, name=request.param, tables=marked(request.param))
+
+
+@pytest.mark.parametrize("policy", VOTES, ids=lambda policy: policy.name)
+def test_for_what_compares_answers_the_example_is_partial(found: tuple[str, Log], policy: Sample) -> None:
+    how, made = found
+    result = replay.run(made, policy, resamples=5)
+    assert result.excluded == {"e00": f"{policy.name}: {WHY[how]}"}
+    assert result.outcomes.collect()["example_id"].to_list() == EXAMPLES[1:]
+    (told,) = (str(note) for note in result.notes if note.code == "left_out")
+    assert told == f"left out: 1 example ({policy.name}: {WHY[how]})"
+
+
+def test_all_else_takes_each_traces_own_verdict(found: tuple[str, Log]) -> None:
+    """In e00 A (.1) is right, A or its like (.9) wrong, B (.5) right: the first is right, the best of three is not, the
+    best of two is not, one of three at random is right in 2 of 3, and any of them is right.
+    """
+    _, made = found
+    result = replay.run(made, OWN_VERDICTS, resamples=5)
+    assert result.excluded == {}
+    rows = result.outcomes.collect().filter(pl.col("example_id") == "e00")
+    values = dict(rows.select("policy", "correct").iter_rows())
+    assert values == pytest.approx({"first": 1, "best": 0, "two": 0, "score": 0, "random": 2 / 3, "any": 1})
+
+
+def test_beside_a_vote_the_others_lose_the_example_too_and_that_is_said(found: tuple[str, Log]) -> None:
+    """`best` is right on 19 of 20, as it is wrong on e00: 95.0 %, and 100.0 % of the 19."""
+    _, made = found
+    result = replay.run(made, [VOTES[0], OWN_VERDICTS[1]], baseline="best", resamples=5)
+    (told,) = (str(note) for note in result.notes if note.code == "baseline_set")
+    assert told == (
+        "the log covers 20 examples for the baseline `best`, whose numbers are of 19: on the rest others lack calls or "
+        "values (`majority`: 1); it is right on 95.0% of the first and on 100.0% of the second"
+    )
+
+
+@pytest.mark.parametrize(("signal", "base"), [("vote_share", VOTES[0]), ("margin", OWN_VERDICTS[1])])
+def test_gates_that_compare_answers_are_not_known_there(found: tuple[str, Log], signal: str, base: Sample) -> None:
+    how, made = found
+    gate = Threshold(signal=signal, below=0.1)
+    result = replay.run(made, When(name="w", base=base, gate=gate, then=FIRST), resamples=5)
+    reads = f"the gate reads {gate.describe()}, which is not logged or compares answers that are opaque or contested"
+    # A base that votes is partial itself.
+    assert result.excluded == {"e00": f"w: {WHY[how] if base is VOTES[0] else reads}"}
+
+
+def test_curves_leave_it_out_where_few_are(found: tuple[str, Log]) -> None:
+    """One of twenty, 5 %: all curves of the pool are over the other nineteen. Of ten it is 10 %: no votes."""
+    _, made = found
+    drawn = curves(made, resamples=5, subsets=4)
+    assert set(drawn["metric"]) == {"avg", "pass", "majority", "best"}
+    assert set(drawn["n"]) == {19}
+    drawn = curves(made, resamples=5, subsets=4, where="example_id < 'e10'")
+    assert set(drawn["metric"]) == {"avg", "pass", "best"}
+    assert set(drawn["n"]) == {10}
+    # Of e00 two of three are right, as of the others: pass@1 is 2 / 3 on all ten.
+    one = drawn.filter((pl.col("metric") == "pass") & (pl.col("k") == 1))
+    assert one["estimate"].item() == pytest.approx(2 / 3)
+
+
+def test_a_gate_reads_lengths_of_answers_by_itself_where_all_are_readable(tmp_path: Path) -> None:
+    """Where one is opaque they are read if they are asked for, and that example is left out."""
+    made = marked("opaque")
+    first = made["traces"].filter(pl.col("sample_index") == 0)
+    fix = first.with_columns(
+        action=pl.lit("fix"), parent_id=pl.col("trace_id"), trace_id=pl.col("trace_id") + "/fix", pool=pl.lit("fix"),
+        opaque=pl.lit(False),
+    ).select(made["traces"].columns)  # fmt: skip
+    veiled = pl.col("trace_id") == "e00/n3/0"
+    traces = pl.concat([made["traces"], fix]).with_columns(
+        opaque=pl.col("opaque") | veiled, answer=pl.when(veiled).then("trace_id").otherwise("answer")
+    )
+    for name, table in (("veiled", traces), ("plain", traces.filter(pl.col("example_id") > "e00"))):
+        address = write_log(tmp_path / name, name=name, tables={"examples": made["examples"], "traces": table})
+        at = setting(address, "fix", None, None)
+        assert ("answer_length" in [one.name for one in available_features(at)]) == (name == "plain")
+        data = read_data(at, None, parse_features(["answer_length"], at))
+        assert len(data.repair) == 19
+
+
+def test_a_pool_with_opaque_answers_only_is_refused_as_before(tmp_path: Path) -> None:
+    made = tables({"n3": POOL}, GOLDS)
+    veiled = pl.col("answer").is_not_null()
+    answer = pl.when(veiled).then("trace_id").otherwise("answer")
+    made["traces"] = made["traces"].with_columns(opaque=veiled, answer=answer)
+    address = write_log(tmp_path / "log", name="veiled", tables=made)
+    for policy in VOTES:
+        with pytest.raises(ThinkbackError, match="verdicts but no answers"):
+            replay.run(address, policy, resamples=5)
+
+
+def test_another_pools_marks_do_not_matter(tmp_path: Path) -> None:
+    """e1 answers A in two pools, right in one and wrong in the other. Either pool agrees with itself, yet both are
+    marked, and both are left out; a pool without the answer is not.
+    """
+    pools = {name: {"e1": [(answer, None)]} for name, answer in (("a", "A"), ("b", "A"), ("c", "C"))}
+    pools = {name: {**of, "e2": [("A", None)]} for name, of in pools.items()}
+    made = tables(pools, {"e1": "A", "e2": "A"})
+    other = (pl.col("pool") == "b") & (pl.col("example_id") == "e1")
+    disputed = (pl.col("answer") == "A") & (pl.col("example_id") == "e1")
+    made["traces"] = made["traces"].with_columns(correct=pl.col("correct") & ~other, contested=disputed)
+    address = write_log(tmp_path / "log", name="pools", tables=made)
+    left = {
+        name: set(
+            replay.run(address, Sample(name="m", pool=name, max_traces=1, select="majority"), resamples=5).excluded
+        )
+        for name in pools
+    }
+    assert left == {"a": {"e1"}, "b": {"e1"}, "c": set()}
+
+
+def test_where_too_many_are_contested_the_vote_is_dropped_for_that_reason(tmp_path: Path) -> None:
+    made = tables({"n3": dict.fromkeys(EXAMPLES, PATTERN)}, dict.fromkeys(EXAMPLES, "A"))
+    mark = (pl.col("example_id") < "e05") & (pl.col("answer") == "A")
+    made["traces"] = made["traces"].with_columns(contested=mark)
+    address = write_log(tmp_path / "log", name="many", tables=made)
+    result = replay.run(address, [FIRST, VOTES[0]], resamples=5)
+    few = "the log covers 15 of the 20 examples covered for at least one policy"
+    assert result.dropped == {"majority": f"{few} (5 examples: {CONTESTED})"}
