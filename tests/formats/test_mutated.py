@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import shutil
@@ -53,9 +54,9 @@ def value_changed(content: bytes, random: random.Random) -> bytes:
         if random.random() < 0.3 and isinstance(container, dict):
             container.pop(key, None)
         elif isinstance(container, list) and random.random() < 0.3:
-            container.append(random.choice(ODD))
+            container.append(copy.deepcopy(random.choice(ODD)))
         elif (key in container) if isinstance(container, dict) else key < len(container):
-            container[key] = random.choice(ODD)
+            container[key] = copy.deepcopy(random.choice(ODD))
     return joint.join(json.dumps(row) for row in rows).encode()
 
 

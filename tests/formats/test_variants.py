@@ -207,3 +207,17 @@ def test_verdicts_that_disagree_are_kept(tmp_path: Path) -> None:
         ("m", "4", True, True),
         ("n", "4", False, True),
     ]
+
+
+def test_searches_have_no_prefix_and_their_chunks_are_one_run(tmp_path: Path) -> None:
+    first, second = lines(published("search-and-learn", tmp_path) / "dvts_completions.jsonl")
+    for run in ("a", "b"):
+        write(tmp_path / run / "dvts" / "chunk-0.jsonl", [first])
+        write(tmp_path / run / "dvts" / "chunk-1.jsonl", [second])
+    report = import_format("search-and-learn", [str(tmp_path / "a"), str(tmp_path / "b")], tmp_path / "log")
+    assert report.traces == 8
+    manifest = open_log(report.log).manifest
+    assert manifest is not None
+    pools = traces(report)["pool"].unique().sort().to_list()
+    assert pools == ["dvts (a)", "dvts (b)"]
+    assert manifest.pools == {pool: {"prefix": False} for pool in pools}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -39,6 +40,8 @@ class PreparedSources:
     """What they were made of: (path, sha256)."""
     folder: str
     """Where a mapping's `join` looks."""
+    pools: Mapping[str, Any]
+    """What the manifest says of pools, where the mapping says nothing."""
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,8 @@ def import_table(
         files = [{"file": file, "sha256": digest} for file, digest in source.files]
         told = {"from": plan.source} if plan.source else {}
         origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **told}
-        details = {"license": plan.license, "simulated": False, "source": origin, "pools": plan.pools or None}
+        pools = {**(prepared.pools if prepared is not None else {}), **plan.pools}
+        details = {"license": plan.license, "simulated": False, "source": origin, "pools": pools or None}
         try:
             seal_folder(folder, validate=True, name=title, **details)
         except LogError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """Rows of a file that a mapping takes. `notes` are filled while they are read."""
+    """Rows of a file that a mapping takes. `notes` are filled while they are read; `pools` are the manifest's."""
 
     file: FoundFile
     rows: Iterable[Row]
     notes: list[str] = field(default_factory=list)
+    pools: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

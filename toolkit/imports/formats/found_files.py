@@ -18,12 +18,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
 from toolkit.errors import ThinkbackError, first_line
+from toolkit.imports.file_names import relative
 from toolkit.imports.formats.archives import UNPACKERS, Allowance, Open, open_archive, unpacked
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
 _ARCHIVE = ".zip"
 _BROKEN = (OSError, EOFError, ValueError, ImportError)
 _SMALL = 2**24
+_NO_NAMES = ("", "/", ".", "..")
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def _member(archive: FoundFile, name: str, allowance: Allowance) -> FoundFile:
                 yield plain
 
     folder = PurePosixPath(archive.path).with_suffix("")
-    safe = [part for part in inner.parts if part not in ("/", "..", ".")]
+    safe = [part for part in inner.parts if part not in _NO_NAMES]
     return FoundFile("/".join([*folder.parts, *safe]), f"{archive.address}::{name}", opened, archive.sha256)
 
 
@@ -174,14 +176,13 @@ def _opened(relative: str, address: str, local: Path | None, size: Callable[[], 
 
 
 def _told_apart(files: Sequence[FoundFile]) -> list[FoundFile]:
-    """Paths that are the same in two sources begin with what tells the sources apart: their place among those named."""
-    seen: dict[str, int] = {}
-    made = []
-    for file in files:
-        seen[file.path] = seen.get(file.path, 0) + 1
-        again = seen[file.path]
-        made.append(file if again == 1 else replace(file, path=f"{again}/{file.path}"))
-    return made
+    """Where two sources have files of one path, all paths begin below the folder that the sources share."""
+    if len({file.path for file in files}) == len(files):
+        return list(files)
+    whole = [file.address.partition("://")[2] or file.address for file in files]
+    parts = [[part for part in one.replace("::", "/").split("/") if part not in _NO_NAMES] for one in whole]
+    paths = relative(["/".join(one) for one in parts])
+    return [replace(file, path=_plain(path)) for file, path in zip(files, paths, strict=True)]
 
 
 def _size(system: Any, name: str) -> int:

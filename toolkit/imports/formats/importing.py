@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from toolkit.errors import ThinkbackError, counted, listed, require_known
 from toolkit.imports.file_names import relative
@@ -103,7 +104,8 @@ def _taken(form: Format, files: Sequence[FoundFile], notes: list[str]) -> Iterat
     """The addresses that the format's mapping reads: of files as they are, unpacked, or made of prepared rows."""
     folder = Path(scratch_folder())
     try:
-        pairs = list(_prepared(form, files, folder, notes) if form.prepare else _plain(files, folder))
+        pools: dict[str, Any] = {}
+        pairs = list(_prepared(form, files, folder, notes, pools) if form.prepare else _plain(files, folder))
         if not pairs:
             raise ThinkbackError(f"{listed([file.address for file in files[:3]])}: no sample of {form.name} in it")
         runs = _runs([file for file, _ in pairs], form.depth)
@@ -112,6 +114,7 @@ def _taken(form: Format, files: Sequence[FoundFile], notes: list[str]) -> Iterat
             {address: run for (_, address), run in zip(pairs, runs, strict=True)},
             tuple((file.address.rpartition("/")[2] or file.path, file.sha256()) for file in files),
             first,
+            pools,
         )
         yield [address for _, address in pairs], made
     finally:
@@ -119,7 +122,7 @@ def _taken(form: Format, files: Sequence[FoundFile], notes: list[str]) -> Iterat
 
 
 def _prepared(
-    form: Format, files: Sequence[FoundFile], folder: Path, notes: list[str]
+    form: Format, files: Sequence[FoundFile], folder: Path, notes: list[str], pools: dict[str, Any]
 ) -> Iterator[tuple[FoundFile, str]]:
     """Files of rows, each at the place of the one that they come from."""
     if form.prepare is None:
@@ -129,6 +132,7 @@ def _prepared(
         if _write(part, place):
             yield part.file, str(place)
         notes += part.notes
+        pools |= part.pools
 
 
 def _write(part: PreparedRows, place: Path) -> int:

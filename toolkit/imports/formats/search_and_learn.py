@@ -2,12 +2,13 @@
 
 One row for each completion. The columns are those of the data sets on the Hub and of `{approach}_completions.jsonl`.
 Tokens are a list, or -1 where the search did not count them (DVTS). What a beam search kept is whole or not at all, so
-the pools `beam_search` and `dvts` are no prefixes.
+pools of `beam_search` and `dvts` have no prefixes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import ThinkbackError
@@ -18,7 +19,8 @@ from toolkit.imports.formats.json_rows import count, dig, number, text
 from toolkit.imports.formats.read_texts import UNREAD, with_answers
 from toolkit.imports.formats.table_rows import table_rows
 
-_SEARCHES = ("beam_search", "dvts", "best_of_n")
+_BEAMS = ("beam_search", "dvts")
+_SEARCHES = (*_BEAMS, "best_of_n")
 
 
 def recognises(head: Head) -> bool:
@@ -27,11 +29,14 @@ def recognises(head: Head) -> bool:
 
 
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
-    """The rows of each file; a pool is an approach, as the file's path names it."""
-    approaches = [_approach(file) for file in files]
-    named = [(approach, "", file.path) for approach, file in zip(approaches, files, strict=True)]
-    for file, pool in zip(files, told_apart(named), strict=True):
-        yield PreparedRows(file, ({**row, "pool": pool} for row in with_answers(_rows(file))))
+    """The rows of each file; a pool is an approach, as the path names it, and a folder: its files are one run."""
+    runs = {(_approach(file), str(PurePosixPath(file.path).parent)): None for file in files}
+    pools = dict(zip(runs, told_apart([(approach, "", f"{folder}/") for approach, folder in runs]), strict=True))
+    for file in files:
+        approach = _approach(file)
+        pool = pools[approach, str(PurePosixPath(file.path).parent)]
+        rows = ({**row, "pool": pool} for row in with_answers(_rows(file)))
+        yield PreparedRows(file, rows, pools={pool: {"prefix": False}} if approach in _BEAMS else {})
 
 
 def _approach(file: FoundFile) -> str:
