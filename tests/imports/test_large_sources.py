@@ -121,6 +121,8 @@ CHANGES = {
     "a condition": ("where = \"id <> 'e1'\"", TRACES),
     "no verdict, numbers": ("", TRACES + '[answers]\nkind = "number"'),
     "verdicts alone": ("", TRACES.replace('answer = "a"', 'correct = "ok"')),
+    "contested verdicts": ("", TRACES + 'correct = "n > 50"\n[answers]\nconflicts = "keep"'),
+    "opaque ones": ("", TRACES + 'correct = "n > 50"\n[answers]\nconflicts = "opaque"'),
     "two tables": ("", "[" + TRACES.strip().replace("[traces]", "[traces]]") + "\n[" + TRACES.strip()
                    .replace("[traces]", "[traces]]").replace("'p'", "'other'") + "\nwhere = \"id = 'e1'\""),
     "ids": ('ids = "gold"', TRACES),

@@ -64,15 +64,11 @@ def only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
     return "correct" in table.columns and not readable
 
 
-def may_be_opaque(mapping: ImportMapping) -> bool:
-    """Whether a mapping can make opaque traces."""
-    marked = any("opaque" in table.columns or only_verdicts(table, mapping) for table in mapping.traces)
-    return marked or mapping.answers.conflicts == "opaque"
-
-
-def may_be_contested(mapping: ImportMapping) -> bool:
-    """Whether a mapping can make contested traces."""
-    return mapping.answers.conflicts == "keep" or any("contested" in table.columns for table in mapping.traces)
+def possible_marks(mapping: ImportMapping) -> set[str]:
+    """Which marks, `opaque` and `contested`, a mapping can put on traces."""
+    told = {name for table in mapping.traces for name in ("opaque", "contested") if name in table.columns}
+    told |= {"opaque"} if any(only_verdicts(table, mapping) for table in mapping.traces) else set()
+    return told | {"opaque": {"opaque"}, "keep": {"contested"}}.get(mapping.answers.conflicts, set())
 
 
 def judge_traces(

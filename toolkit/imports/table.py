@@ -13,7 +13,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.files import check_replaceable, replacing
 from toolkit.imports.examples import ImportedExamples, make_examples
 from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows
-from toolkit.imports.judgements import judge_traces, may_be_contested, may_be_opaque, only_verdicts, with_answers
+from toolkit.imports.judgements import judge_traces, only_verdicts, possible_marks, with_answers
 from toolkit.imports.mapped_columns import counted_from_zero
 from toolkit.imports.mapping import ImportMapping, read_mapping
 from toolkit.imports.parts import PreparedSources, SourceParts, source_parts
@@ -209,8 +209,8 @@ def _tables(
         name for name in tables["traces"].columns
         if name in contract and contract[name].nullable and tables["traces"][name].null_count() == frame.height
     ]  # fmt: skip
-    marks = {"opaque": may_be_opaque(plan), "contested": may_be_contested(plan)}
-    drop += [name for name, possible in marks.items() if not frame[name].any() and (alone or not possible)]
+    marks = possible_marks(plan)
+    drop += [name for name in ("opaque", "contested") if not frame[name].any() and (alone or name not in marks)]
     tables["traces"] = tables["traces"].drop(drop)
     parts: dict[str, list[pl.DataFrame]] = {"verifications": [], "features": []}
     for group, table in enumerate(plan.traces):
