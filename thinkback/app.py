@@ -130,11 +130,17 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-importing = typer.Typer(help="Make a log from foreign files.", no_args_is_help=True, rich_markup_mode=None)
-_add(importing, import_.table, import_.recovery, import_.replay)
+importing = typer.Typer(
+    help=f"Make a log from foreign files. A known format is imported by its name: {', '.join(import_.FORMATS)}.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+_add(importing, import_.auto, import_.table, import_.recovery, import_.replay)
+for name in import_.FORMATS:
+    importing.command(name, hidden=True)(import_.of_format(name))
 app.add_typer(importing, name="import")
 exporting = typer.Typer(help="Write a log in a foreign format.", no_args_is_help=True, rich_markup_mode=None)
-_add(exporting, export.recovery, export.replay, export.predictions)
+_add(exporting, export.table, export.recovery, export.replay, export.predictions)
 app.add_typer(exporting, name="export")
 _add(
     app, train.train, generate.generate, fit.fit, simulate.simulate, validate.validate, describe.describe, query.query,

@@ -7,6 +7,7 @@ import json
 import random
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -299,3 +300,13 @@ def test_whatever_a_file_holds_the_outcome_is_that_of_a_small_source(bench: Benc
                 outcomes.append(str(error).partition("`: `")[0])
     assert outcomes[0] == outcomes[1]
     assert "\n" not in outcomes[0]
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("odd", [(3,), range(0, 32, 5)], ids=["in one part", "in several"])
+def test_contested_verdicts_are_kept_in_whatever_part_they_are(bench: Bench, odd: Sequence[int]) -> None:
+    rows = rows_of()
+    for number in odd:
+        rows[number] |= {"a": "1", "ok": not rows[number]["ok"]}
+    log = same(bench, lines(bench, rows), MORE + '[answers]\nconflicts = "keep"\n')
+    assert "contested" in log.scan("traces").collect_schema()

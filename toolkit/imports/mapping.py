@@ -8,7 +8,8 @@ file's name), `source_path` (below the folder that all files share) and `source_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -267,13 +268,40 @@ class ImportMapping(_MappingKeys):
     file: str
 
 
+def _overrule(top: dict[str, Any], given: str) -> None:
+    """Put a setting in its place among a mapping's tables; a value that is no TOML is a text."""
+    key, equals, text = given.partition("=")
+    *tables, name = key.strip().split(".")
+    if not equals or not name or not all(tables):
+        raise ThinkbackError(f"`{given}`: write a setting as KEY=VALUE, as `answers.kind=number`")
+    table: Any = top
+    for part in tables:
+        table = table.setdefault(part, {}) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        raise ThinkbackError(f"`{key}` names no setting of a mapping, or one of a list: change a copy of the file")
+    table[name] = setting_value(text)
+
+
+def setting_value(text: str) -> Any:
+    """The value that a setting's text is in TOML; else the text, as is one in single quotes: a mapping's constant."""
+    if text.lstrip().startswith("'"):
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError, KeyError):
+        return text
+
+
 def shipped_maps() -> tuple[str, ...]:
     """Names of the mapping files that come with the product."""
     return tuple(sorted(path.stem for path in MAPS.glob("*.toml")))
 
 
-def read_mapping(mapping: str | Path) -> ImportMapping:
-    """Read a mapping file, or a shipped one by its name. ThinkbackError: one line that names file and key."""
+def read_mapping(mapping: str | Path, settings: Sequence[str] = ()) -> ImportMapping:
+    """Read a mapping file, or a shipped one by its name. ThinkbackError: one line that names file and key.
+
+    `settings` (`answers.kind=number`) replace what it says.
+    """
     path = Path(mapping)
     if not path.is_file():
         if path.suffix or path.name != str(mapping):
@@ -283,6 +311,8 @@ def read_mapping(mapping: str | Path) -> ImportMapping:
         path = MAPS / f"{path.name}.toml"
     named = f"mapping `{path.name}`"
     given = parse_toml(read_text(path, named), named)
+    for one in settings:
+        _overrule(given, one)
     with errors_begin(f"{named}: "):
         keys = from_table(_MappingKeys, {"name": path.stem, "examples": {}, "traces": [], **given})
     traces = [

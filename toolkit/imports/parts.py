@@ -6,9 +6,10 @@ does not grow with it. Where an expression looks at other rows, all of them are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -30,6 +31,20 @@ WHOLE_BYTES = 96 * 2**20
 
 
 @dataclass(frozen=True)
+class PreparedSources:
+    """Files that were unpacked or rewritten for a mapping, and what of them is told in their place."""
+
+    runs: Mapping[str, str]
+    """By address: what tells the folder that a file was in from those of others, the column `source_run`."""
+    files: tuple[tuple[str, str], ...]
+    """What they were made of: (path, sha256)."""
+    folder: str
+    """Where a mapping's `join` looks."""
+    pools: Mapping[str, Any]
+    """What the manifest says of pools, where the mapping says nothing."""
+
+
+@dataclass(frozen=True)
 class SourceParts:
     """`files`: (path, sha256) of each. `read` rows of the source became `used` ones, in `count` parts."""
 
@@ -40,16 +55,20 @@ class SourceParts:
     part: Callable[[int], SourceRows]
 
 
-def source_parts(plan: ImportMapping, sources: Sequence[str], folder: Path) -> SourceParts:
+def source_parts(
+    plan: ImportMapping, sources: Sequence[str], folder: Path, prepared: PreparedSources | None = None
+) -> SourceParts:
     """Read the source of a mapping; a large one is laid into `folder`, which must stay while parts are read."""
-    rules = source_rules(plan)
+    rules = source_rules(plan) if prepared is None else replace(source_rules(plan), runs=prepared.runs)
     found = find_sources(sources, rules)
     other = None
     if plan.join is not None:
-        other = beside(plan, plan.join, read_beside(plan.join.file, found.folder, text_columns(plan)))
+        place = found.folder if prepared is None else prepared.folder
+        other = beside(plan, plan.join, read_beside(plan.join.file, place, text_columns(plan)))
     large = likely_bytes([file.address for file in found.files]) > WHOLE_BYTES
     parts = _sorted_parts(plan, found, rules, other, folder) if large else None
-    return parts or _whole(plan, found, rules, other)
+    made = parts or _whole(plan, found, rules, other)
+    return made if prepared is None else replace(made, files=prepared.files)
 
 
 def _whole(plan: ImportMapping, found: FoundFiles, rules: SourceRules, other: Beside | None) -> SourceParts:

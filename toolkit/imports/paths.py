@@ -233,6 +233,8 @@ def reduced(values: pl.Series, call: str) -> pl.Series | None:
     """A list's least, sum or another value of it; None where these are no lists, and the function is SQL's."""
     if isinstance(values.dtype, pl.Array):
         values = values.arr.to_list()
+    if values.dtype == pl.Null:  # what a path that may be missing finds
+        return values
     if not isinstance(values.dtype, pl.List):
         return None
     name = call.rstrip("( \t\n").lower()

@@ -35,6 +35,10 @@ class RecoveryReport:
     traces: int
     notes: tuple[str, ...]
 
+    def told(self) -> tuple[str, ...]:
+        """What a user is told of the import."""
+        return self.notes
+
 
 def import_recovery(
     sources: Sequence[str],

@@ -34,21 +34,23 @@ PLACES = ("source_file", "source_path", "source_row")
 @dataclass(frozen=True)
 class SourceRules:
     """What a mapping says of reading: the columns of which `texts` are made, whose numbers are kept as they are
-    written; where `records` lie in JSON; the pattern of a file's `path`.
+    written; where `records` lie in JSON; the pattern of a file's `path`. `runs`: the column `source_run`, by address.
     """
 
     texts: Collection[str] = ()
     records: Records | None = None
     path: str | None = None
+    runs: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file, its `path` below the folder that all files share, and the columns that its path tells."""
+    """A file, its `path` below the folder that all files share, the columns that its path tells, and its run."""
 
     address: str
     path: str
     told: Mapping[str, str]
+    run: str | None
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def find_sources(sources: Sequence[str], rules: SourceRules) -> FoundFiles:
     paths = relative([str(plain_path(address)) for address in found])
     named = _named(found, rules)
     told = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(found))]
-    files = (SourceFile(*one) for one in zip(found, paths, told, strict=True))
+    runs = [rules.runs[address] if rules.runs is not None else None for address in found]
+    files = (SourceFile(*one) for one in zip(found, paths, told, runs, strict=True))
     return FoundFiles(tuple(files), named.numbers)
 
 
@@ -112,6 +115,8 @@ def placed(file: SourceFile, table: SourceTable, before: int) -> SourceTable:
     """A file's rows with their place and what the file's path tells; `before` are the rows before these."""
     row = pl.int_range(before + 1, before + pl.len() + 1, dtype=pl.Int64)
     places = {"source_row": row, "source_file": pl.lit(plain_path(file.address).name), "source_path": pl.lit(file.path)}
+    if file.run is not None:
+        places["source_run"] = pl.lit(file.run)
     own = {place: made for place, made in places.items() if place not in table.frame.columns}
     for column in file.told.keys() & set(table.frame.columns):
         raise ThinkbackError(

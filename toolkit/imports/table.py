@@ -16,7 +16,8 @@ from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows
 from toolkit.imports.judgements import judge_traces, only_verdicts, possible_marks, with_answers
 from toolkit.imports.mapped_columns import counted_from_zero
 from toolkit.imports.mapping import ImportMapping, read_mapping
-from toolkit.imports.parts import SourceParts, source_parts
+from toolkit.imports.parts import PreparedSources, SourceParts, source_parts
+from toolkit.imports.readings import Readings, check_readings
 from toolkit.imports.traces import behind_gaps, feature_rows, settle, trace_columns, verifier_rows
 from toolkit.log import LogError, schema_of
 from toolkit.log.write.sealing import seal_folder
@@ -76,25 +77,38 @@ class ImportReport:
     ids_split: int  # example_ids of several questions
     unjudged_examples: int
     behind_gaps: int  # traces after a gap in their sample indices, which are not replayed
+    readings: Readings  # what was right, and what was wrong beside its gold
     notes: tuple[str, ...]  # one line each, for people
+
+    def told(self) -> tuple[str, ...]:
+        """What a user is told of the import: the notes, and what was right and wrong."""
+        return (*self.notes, *map(str, self.readings.notes()))
 
 
 def import_table(
-    sources: Sequence[str], mapping: str | Path, out: str | Path, *, rejudge: bool = False, name: str | None = None
+    sources: Sequence[str],
+    mapping: str | Path,
+    out: str | Path,
+    *,
+    rejudge: bool = False,
+    name: str | None = None,
+    settings: Sequence[str] = (),
+    prepared: PreparedSources | None = None,
 ) -> ImportReport:
     """Read `sources` (files, globs, folders) through `mapping` (a TOML file or a shipped map's name) into log `out`.
 
-    The source's own verdicts are kept, unless `rejudge` judges every answer against gold again. ThinkbackError, and
-    nothing is written, where the mapping or the source is wrong, or `out` exists.
+    The source's own verdicts are kept, unless `rejudge` judges every answer against gold again. `settings`
+    (`answers.kind=number`) replace the mapping's. ThinkbackError, and nothing is written, where the mapping or the
+    source is wrong, or `out` exists.
     """
     check_replaceable(out, force=False)
-    plan = read_mapping(mapping)
+    plan = read_mapping(mapping, settings)
     _check_plan(plan, rejudge)
     title = name or plan.name
     given = [sources] if isinstance(sources, str | Path) else sources
     counts: Counter[str] = Counter()
     with replacing(out) as folder:
-        source = source_parts(plan, [str(one) for one in given], folder / _ROWS)
+        source = source_parts(plan, [str(one) for one in given], folder / _ROWS, prepared)
         shards: dict[str, tuple[int, int]] = {}
         for number in range(source.count):
             made = _part(source, number, plan, rejudge)
@@ -107,7 +121,8 @@ def import_table(
         files = [{"file": file, "sha256": digest} for file, digest in source.files]
         told = {"from": plan.source} if plan.source else {}
         origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **told}
-        details = {"license": plan.license, "simulated": False, "source": origin, "pools": plan.pools or None}
+        pools = {**(prepared.pools if prepared is not None else {}), **plan.pools}
+        details = {"license": plan.license, "simulated": False, "source": origin, "pools": pools or None}
         try:
             seal_folder(folder, validate=True, name=title, **details)
         except LogError as error:
@@ -236,5 +251,6 @@ def _report(
         ids_split=counts["split"],
         unjudged_examples=counts["open_examples"],
         behind_gaps=counts["gaps"],
+        readings=check_readings(out, plan),
         notes=tuple(notes),
     )
