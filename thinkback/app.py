@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from thinkback.commands import (
+    compare,
     curves,
     describe,
     explain,
@@ -47,7 +48,7 @@ OPTIONS = {"n_folds": "--folds", "allow_keys": "--allow-key"}
 
 ORDER = (
     "import", "train", "generate", "fit", "simulate", "validate", "describe", "query", "seal", "merge", "fit-gate",
-    "transfer", "suite", "check", "replay", "curves", "explain", "tune", "study", "export",
+    "transfer", "suite", "check", "replay", "compare", "curves", "explain", "tune", "study", "export",
 )  # fmt: skip
 
 
@@ -130,16 +131,22 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-importing = typer.Typer(help="Make a log from foreign files.", no_args_is_help=True, rich_markup_mode=None)
-_add(importing, import_.table, import_.recovery, import_.replay)
+importing = typer.Typer(
+    help=f"Make a log from foreign files. A known format is imported by its name: {', '.join(import_.FORMATS)}.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+_add(importing, import_.auto, import_.table, import_.recovery, import_.replay)
+for name in import_.FORMATS:
+    importing.command(name, hidden=True)(import_.of_format(name))
 app.add_typer(importing, name="import")
 exporting = typer.Typer(help="Write a log in a foreign format.", no_args_is_help=True, rich_markup_mode=None)
-_add(exporting, export.recovery, export.replay, export.predictions)
+_add(exporting, export.table, export.recovery, export.replay, export.predictions)
 app.add_typer(exporting, name="export")
 _add(
     app, train.train, generate.generate, fit.fit, simulate.simulate, validate.validate, describe.describe, query.query,
-    seal.seal, merge.merge, suite.suite, suite.check,
-    replay.replay, curves.curves, explain.explain, gates.fit_gate, gates.transfer, tune.tune,
+    seal.seal, merge.merge, suite.suite, suite.check, replay.replay, compare.compare, curves.curves, explain.explain,
+    gates.fit_gate, gates.transfer, tune.tune,
 )  # fmt: skip
 app.add_typer(study.study, name="study")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -214,3 +216,17 @@ def test_what_reaches_the_end_of_a_text_cut_by_its_limit_is_not_read(way: str, t
     read = read_answers(pl.Series([text] * 3), [way], r"<(\d+)", cut).to_list()
     assert read[0] == answer
     assert read[1:] == read_answers(pl.Series([text] * 2), [way], r"<(\d+)").to_list()
+
+
+PIECES = ("\\boxed", "\\fbox", "{", "}", "{", "}", " ", "$", "x", "\n", "\\frac", "\x1c", "\u2003", "####", "#", "\t")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=16).map("".join) | st.none(), max_size=8))
+def test_a_column_is_read_as_its_texts_are(texts: list[str | None]) -> None:
+    column = pl.Series(texts, dtype=pl.String)
+    assert read_answers(column, ["boxed"]).to_list() == [boxed(text) or None if text else None for text in texts]
+    hashes = re.compile(r"[\s\S]*####[ \t]*([^\n]+)")
+    found = [hashes.match(text or "") for text in texts]
+    behind = pl.Series([one and one[1] for one in found], dtype=pl.String).str.strip_chars()
+    assert read_answers(column, ["####"]).to_list() == [text or None for text in behind]

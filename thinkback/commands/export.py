@@ -10,9 +10,26 @@ from typing import Annotated
 from thinkback import options
 from thinkback.options import option
 
+OutTable = Annotated[Path, option("--out", "File to write; refused when it exists.", "FILE")]
 OutFile = Annotated[Path, option("--out", "File to write; refused when it exists.", "FILE.jsonl")]
 Base = Annotated[str | None, option("--base", "Pool of the base attempts; by default the only one.", "POOL")]
 Pool = Annotated[str | None, option("--pool", "Pool of the revisions, of an action with several.", "POOL")]
+
+
+def table(
+    log: options.Log,
+    out: OutTable,
+    to: Annotated[str | None, option("--to", "parquet, jsonl or csv; by default as the file ends.", "FORMAT")] = None,
+    force: options.Force = False,
+) -> None:
+    """Write one flat table with a row for each trace.
+
+    The columns are those of its example, its own, its scores by verifier, and its features.
+    """
+    from toolkit.exports import export_table
+    from toolkit.log import open_log
+
+    _write(out, force, log, lambda path: export_table(open_log(log), path, to or out.suffix.removeprefix(".")))
 
 
 def recovery(

@@ -15,16 +15,78 @@ if TYPE_CHECKING:
     from toolkit.imports import ImportReport, RecoveryReport
 
 
+FORMATS = (
+    "lm-eval", "inspect", "openai-batch", "vllm", "nemo-skills", "lighteval", "evalplus", "helm", "matharena",
+    "search-and-learn", "verl",
+)  # fmt: skip
+"""The formats that have a command of their own; what they are is read when one is called."""
+
+Paths = Annotated[list[str], positional("PATH…", "Files, folders, globs, archives, or any fsspec address.")]
+Settings = Annotated[list[str] | None, option("--set", "A setting that replaces the mapping's.", "KEY=VALUE")]
+Rejudge = Annotated[
+    bool, typer.Option("--rejudge", help="Judge the answers again instead of keeping the source's verdicts.")
+]
+MapsName = Annotated[str | None, option("--name", "Name of the new log; by default the map's.")]
+
+
+def auto(
+    paths: Paths,
+    out: options.OutLog,
+    name: MapsName = None,
+    rejudge: Rejudge = False,
+    settings: Settings = None,
+    force: options.Force = False,
+) -> None:
+    """Import files of a known format, which is told by what they hold.
+
+    The command says what it took them for. The format's name in the place of `auto` says it for certain.
+    """
+    _format("auto", paths, out, name, rejudge, settings, force)
+
+
+def of_format(format_name: str) -> Callable[..., None]:
+    """The command that imports a known format."""
+
+    def command(
+        paths: Paths,
+        out: options.OutLog,
+        name: MapsName = None,
+        rejudge: Rejudge = False,
+        settings: Settings = None,
+        force: options.Force = False,
+    ) -> None:
+        _format(format_name, paths, out, name, rejudge, settings, force)
+
+    command.__doc__ = f"Import files of {format_name}."
+    return command
+
+
+def _format(
+    format_name: str,
+    paths: Sequence[str],
+    out: Path,
+    name: str | None,
+    rejudge: bool,
+    settings: Sequence[str] | None,
+    force: bool,
+) -> None:
+    from toolkit.imports import import_format
+
+    def write(folder: Path) -> ImportReport:
+        return import_format(format_name, paths, folder, title=name, rejudge=rejudge, settings=settings or ())
+
+    _import(paths, out, force, write, "examples", "traces", "verifications")
+
+
 def table(
     sources: Annotated[list[str], positional("SOURCE…", "JSONL, CSV or Parquet files, folders or globs.")],
     mapping: Annotated[
         str, option("--map", "What the columns mean: a file, or the name of an included one.", "MAP.toml")
     ],
     out: options.OutLog,
-    name: Annotated[str | None, option("--name", "Name of the new log; by default the map's.")] = None,
-    rejudge: Annotated[
-        bool, typer.Option("--rejudge", help="Judge the answers again instead of keeping the source's verdicts.")
-    ] = False,
+    name: MapsName = None,
+    rejudge: Rejudge = False,
+    settings: Settings = None,
     force: options.Force = False,
 ) -> None:
     """Import JSONL, CSV or Parquet tables.
@@ -34,7 +96,7 @@ def table(
     from toolkit.imports import import_table
 
     def write(folder: Path) -> ImportReport:
-        return import_table(sources, mapping, folder, rejudge=rejudge, name=name)
+        return import_table(sources, mapping, folder, rejudge=rejudge, name=name, settings=settings or ())
 
     _import((*sources, mapping), out, force, write, "examples", "traces", "verifications")
 
@@ -115,6 +177,6 @@ def _import(
     with replacing(out, force) as folder:
         report = write(folder / "log")
         hoist(folder / "log")
-    for note in report.notes:
+    for note in report.told():
         console.say(note)
     console.say(f"wrote {out}: " + ", ".join(f"{getattr(report, rows):,} {rows}" for rows in counted))

@@ -34,6 +34,11 @@ _EXPONENT = r"([0-9.][eE])[-−]([0-9])"
 _MINUS = "\ufdd0"  # a noncharacter in the place of an exponent's minus, which is no operator
 _LAST_NUMBER = rf"[-−]?\$?(?:{_UNSIGNED})(?:[eE][-+]?[0-9]+|/(?:{_UNSIGNED}))?\s?%?{_CUT}?"
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
+_SPACES = "".join(map(chr, (*range(9, 14), *range(28, 33), 133, 160, 5760, *range(8192, 8203), 8232, 8233, 8239,
+                           8287, 12288)))  # fmt: skip
+"""What Python takes for white space."""
+_INSIDE = r"^\{((?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*)\}"  # braces up to three deep
+_BARE = rf"^([^{{{_SPACES}$][^{_SPACES}$]*)"
 _BRACE = re.compile(r"[{}]")
 _WORD = re.compile(r"[^\s$]+")
 
@@ -93,9 +98,26 @@ def _closing(text: str) -> dict[int, int]:
 
 
 def _boxes(texts: pl.Series) -> pl.Series:
-    """Only texts that hold a box are looked at one by one: balanced braces are beyond regular expressions."""
-    values = [boxed(text) if text is not None and "box" in text else None for text in texts.to_list()]
-    return pl.Series(texts.name, values, dtype=pl.String)
+    """Only texts whose last box does not close, or nests deeply, are looked at one by one."""
+    parts = texts.str.replace_all("\\fbox", "\\boxed", literal=True).str.split("\\boxed")
+    last = parts.list.last().zip_with(parts.list.len() > 1, pl.Series([None], dtype=pl.String))
+    last = last.str.strip_chars_start(_SPACES)
+    found = last.str.extract(_INSIDE, 1)
+    found = found.zip_with(found.is_not_null(), last.str.extract(_BARE, 1)).str.strip_chars(_SPACES)
+    odd = last.is_not_null() & found.is_null()
+    if not odd.any():
+        return found.alias(texts.name)
+    slowly = pl.Series([boxed(text) for text in texts.filter(odd).to_list()], dtype=pl.String)
+    return found.scatter(odd.arg_true(), slowly).alias(texts.name)
+
+
+def _behind_hashes(texts: pl.Series) -> pl.Series:
+    """Only where nothing stands behind the last of them is an earlier one sought."""
+    parts = texts.str.split("####")
+    last = parts.list.last().str.strip_chars_start("#").str.extract(r"^[ \t]*([^\n]+)", 1)
+    odd = (parts.list.len() > 1) & last.is_null()
+    last = last.zip_with(parts.list.len() > 1, pl.Series([None], dtype=pl.String))
+    return last.scatter(odd.arg_true(), texts.filter(odd).str.extract(_HASHES, 1)) if odd.any() else last
 
 
 def _last_number(texts: pl.Series) -> pl.Series:
@@ -117,7 +139,7 @@ def _by_pattern(texts: pl.Series, pattern: str | None) -> pl.Series:
 _READERS: dict[str, Callable[[pl.Series], pl.Series]] = {
     "boxed": _boxes,
     "answer is": lambda texts: texts.str.extract(_ANSWER_IS, 1),
-    "####": lambda texts: texts.str.extract(_HASHES, 1),
+    "####": _behind_hashes,
     "last number": _last_number,
     "last line": lambda texts: texts.str.strip_chars().str.extract(_LAST_LINE, 1),
 }

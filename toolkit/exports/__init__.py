@@ -1,5 +1,6 @@
-"""Logs go out again in the formats of other tools."""
+"""Logs go out again: as one flat table, and in the formats of other tools."""
 
 from toolkit.exports.recovery import export_recovery, export_replay
+from toolkit.exports.table import export_table
 
-__all__ = ["export_recovery", "export_replay"]
+__all__ = ["export_recovery", "export_replay", "export_table"]

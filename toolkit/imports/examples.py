@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from toolkit.answers import normalise
+from toolkit.answers import normalise, read_answers
 from toolkit.imports.expressions import SourceRows
 from toolkit.imports.mapping import AnswerRules, ImportMapping
 from toolkit.log import schema_of
+
+_TOLD = "__told"
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class ImportedExamples:
     ids: pl.Series
     split: int
     trusted: int  # ids with several questions of which the first was kept
+    unread_gold: int  # examples whose gold was there, and could not be read
 
 
 def make_examples(rows: SourceRows, mapping: ImportMapping) -> ImportedExamples:
@@ -35,35 +38,45 @@ def make_examples(rows: SourceRows, mapping: ImportMapping) -> ImportedExamples:
         key = f"examples.extra.{name}"
         columns[name] = rows.finite(key, rows.compute(key, value))
     frame = pl.DataFrame([series.alias(name) for name, series in columns.items()])
-    questions = frame.group_by("example_id").agg(pl.col("question").n_unique())
-    several = questions.filter(pl.col("question") > 1)["example_id"]
-    if several.len() and mapping.ids == "split":
-        frame = _split(frame, several)
-    frame = _normal_gold(frame, mapping.answers)
+    frame, unread = _normal_gold(frame, mapping.answers)
+    parts = ["question", "gold"] if mapping.ids == "gold" and "gold" in columns else ["question"]
+    questions = frame.group_by("example_id").agg(pl.struct(parts).n_unique().alias("several"))
+    several = questions.filter(pl.col("several") > 1)["example_id"]
+    if several.len() and mapping.ids != "trust":
+        frame = _split(frame, several, parts)
     trusted = ["question"] if mapping.ids == "trust" else []
     _check_agreement(rows, frame, trusted)
     firsts = [pl.col(name).drop_nulls().first() for name in frame.columns if name != "example_id"]
     table = frame.group_by("example_id", maintain_order=True).agg(firsts)
-    split = several.len() if mapping.ids == "split" else 0
-    return ImportedExamples(table, frame["example_id"], split, several.len() - split)
+    split = several.len() if mapping.ids != "trust" else 0
+    return ImportedExamples(table, frame["example_id"], split, several.len() - split, unread)
 
 
-def _split(frame: pl.DataFrame, several: pl.Series) -> pl.DataFrame:
-    """An id of its own for each question: `-` and the first 8 hex digits of the question's SHA-256 at its end."""
+def _split(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.DataFrame:
+    """An id of its own for each question (and gold): `-` and the first 8 hex digits of its SHA-256 at its end."""
     odd = pl.col("example_id").is_in(several.to_list())
-    questions = frame.filter(odd)["question"].unique().to_list()
+    told = pl.concat_str([pl.col(part).fill_null("") for part in parts], separator="\0")
+    frame = frame.with_columns(told.alias(_TOLD))
+    questions = frame.filter(odd)[_TOLD].unique().to_list()
     digests = [hashlib.sha256(question.encode()).hexdigest()[:8] for question in questions]
-    suffix = pl.col("question").replace_strict(questions, digests, default=None, return_dtype=pl.String)
-    return frame.with_columns(example_id=pl.when(odd).then(pl.col("example_id") + "-" + suffix).otherwise("example_id"))
+    suffix = pl.col(_TOLD).replace_strict(questions, digests, default=None, return_dtype=pl.String)
+    split = pl.when(odd).then(pl.col("example_id") + "-" + suffix).otherwise("example_id")
+    return frame.with_columns(example_id=split).drop(_TOLD)
 
 
-def _normal_gold(frame: pl.DataFrame, answers: AnswerRules) -> pl.DataFrame:
-    """Gold in the answers' normal form, and the label space in every row where the mapping gives one for all."""
+def _normal_gold(frame: pl.DataFrame, answers: AnswerRules) -> tuple[pl.DataFrame, int]:
+    """Gold in the answers' normal form, and the label space in every row where the mapping gives one for all.
+
+    Also how many examples have a gold in which no way of `read_gold` finds an answer.
+    """
     if answers.labels and "labels" not in frame.columns:
         frame = frame.with_columns(labels=pl.lit(pl.Series([list(answers.labels)])).first())
     if "gold" not in frame.columns:
-        return frame
-    return frame.with_columns(normalise(frame["gold"], answers.kind, answers.labels, answers.aliases).alias("gold"))
+        return frame, 0
+    gold = read_answers(frame["gold"], answers.read_gold, answers.pattern) if answers.read_gold else frame["gold"]
+    normal = normalise(gold, answers.kind, answers.labels, answers.aliases)
+    unread = frame.filter(gold.is_null() & frame["gold"].is_not_null())["example_id"].n_unique()
+    return frame.with_columns(normal.alias("gold")), unread
 
 
 def _check_agreement(rows: SourceRows, frame: pl.DataFrame, trusted: list[str]) -> None:

@@ -7,6 +7,7 @@ something in the conversion is one line that names the mapping's key, the source
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from toolkit.errors import ThinkbackError, first_line, suggest
 from toolkit.imports.literals import holds, lists
 from toolkit.imports.mapping import Value
 from toolkit.imports.passed_columns import passed_columns
+from toolkit.imports.paths import Expression, PathError, expression, follow, reduced
 from toolkit.imports.source_table import SourceTable
 from toolkit.log.contract.schema import COUNTS
 
@@ -25,15 +27,23 @@ _TRUTHS = {
 }
 _LOW, _HIGH = -(2**31), 2**31 - 1
 
+# Parts of polars' expressions that look at other rows.
+_OF_OTHERS = {"Agg", "Over", "Window", "Len", "Explode", "Implode", "Correlation", "Shift", "CumSum", "CumCount"}
+
 # Columns that an import adds: the row's number, its example's id in the log, and (a prefix) further columns.
 ROW, EXAMPLE, EXTRA = "__row", "__example", "__extra "
 
 
 @dataclass(frozen=True)
 class SourceRows(SourceTable):
-    """Rows of a source with the mapping's file, for errors. `frame` holds source_file and source_row."""
+    """Rows of a source with the mapping's file, for errors. `frame` holds source_file and source_row.
+
+    `others`: further columns that the source has, of which none is computed. `partial`: other examples' rows come.
+    """
 
     mapping: str
+    others: tuple[str, ...] = ()
+    partial: bool = False
 
     def where(self, key: str, condition: Value | None) -> SourceRows:
         """The rows for which an expression is true; null is not true."""
@@ -51,26 +61,60 @@ class SourceRows(SourceTable):
         """
         if isinstance(value, str) and value in self.frame.columns:
             return self.computable([value], texts)[value].alias(key)
+        if not isinstance(value, str):
+            return pl.repeat(value, self.frame.height, eager=True).alias(key)
+        found = expression(value)
         try:
-            expression = pl.sql_expr(value) if isinstance(value, str) else pl.lit(value)
-            names = set(expression.meta.root_names())
-            missing = [name for name in expression.meta.root_names() if name not in self.frame.columns]
+            names = found.roots()
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
             raise self.error(f"`{key} = {value!r}` is not an expression: {first_line(error)}") from None
-        if missing:
-            own = [name for name in self.frame.columns if not name.startswith(("source_", "__"))]
-            hint = f" (a constant is written \"'{value}'\")" if value == missing[0] else ""
-            raise self.error(
-                f"`{key}` needs the column `{missing[0]}`, which the source lacks{hint}; {suggest(missing[0], own)}"
-            )
+        self._check_columns(key, value, found, names)
         try:
-            return self.computable(names, texts).with_columns(expression.alias(key))[key]
-        except pl.exceptions.StructFieldNotFoundError as error:
-            raise self.error(
-                f"`{key} = {value!r}` needs the field `{first_line(error)}`, which its object lacks"
-            ) from None
-        except pl.exceptions.PolarsError as error:
-            raise self.error(f"`{key} = {value!r}` can't be computed: {first_line(error)}") from None
+            frame, whole = self._placed(found, texts, names)
+            made = pl.sql_expr(found.with_reduced(whole))
+            return frame.with_columns(made.alias(key))[key]
+        except PathError as error:
+            raise self.error(f"`{key} = {value!r}` {error}") from None
+        except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
+            told = found.readable(first_line(error))
+            raise self.error(f"`{key} = {value!r}` can't be computed: {told}") from None
+
+    def row_by_row(self, value: Value) -> bool:
+        """Whether a value is computed of each row alone; also where it can't be computed."""
+        if not isinstance(value, str) or value in self.frame.columns:
+            return True
+        found = expression(value)
+        one = replace(self, frame=self.frame.head(1))
+        try:
+            made = pl.sql_expr(found.with_reduced(one._placed(found, (), found.roots())[1]))
+        except (PathError, pl.exceptions.PolarsError, BaseExceptionGroup):
+            return True
+        return _OF_OTHERS.isdisjoint(re.findall(r'"(\w+)"', made.meta.serialize(format="json")))
+
+    def _check_columns(self, key: str, value: Value, found: Expression, names: list[str]) -> None:
+        """ThinkbackError for a column that an expression needs and the source lacks."""
+        optional = {use.path.column for use in found.places.values() if use.path.optional}
+        missing = [name for name in names if name not in self.frame.columns and name not in optional]
+        if not missing:
+            return
+        own = [name for name in (*self.frame.columns, *self.others) if not name.startswith(("source_", "__"))]
+        hint = f" (a constant is written \"'{value}'\")" if value == missing[0] else ""
+        raise self.error(
+            f"`{key}` needs the column `{missing[0]}`, which the source lacks{hint}; {suggest(missing[0], own)}"
+        )
+
+    def _placed(self, found: Expression, texts: Collection[str], names: list[str]) -> tuple[pl.DataFrame, set[str]]:
+        """The rows with what each path finds, and the places of those that stand for a reduced list."""
+        frame = self.computable(names, texts)
+        whole = set()
+        placed = []
+        for name, use in found.places.items():
+            values = follow(frame, use.path)
+            shrunk = reduced(values, use.call) if use.call else None
+            if shrunk is not None:
+                whole.add(name)
+            placed.append((values if shrunk is None else shrunk).alias(name))
+        return frame.with_columns(placed), whole
 
     def typed(self, key: str, value: Value, dtype: pl.DataType, required: bool = False) -> pl.Series:
         """`compute`, in a type of the contract; with `required`, null is an error."""
@@ -85,14 +129,20 @@ class SourceRows(SourceTable):
 
     def _texts(self, key: str, value: Value) -> pl.Series:
         """`compute` for a column of texts: numbers that an expression passes on are as the files write them."""
+        if value in self.numbers:
+            return self.compute(key, value, [str(value)])
+        found = expression(value) if isinstance(value, str) else Expression(())
         names = [name for name in roots([value], self.frame.columns) if name in self.numbers]
-        passed = set(names) if value in names or not names else passed_columns(str(value)).intersection(names)
+        if not names:
+            return self.compute(key, value)
+        passed = found.untouched(passed_columns(found.sql)).intersection(names)
         computed = self.compute(key, value) if len(passed) < len(names) else None
         if computed is not None and computed.dtype.is_numeric():
             # A number that is one of the columns' own: `NULLIF(answer, -1)`.
-            plain = self.computable(names)
-            alike = [pl.when(computed == plain[name]).then(self.frame[name]) for name in names
-                     if self.numbers[name].is_numeric()]  # fmt: skip
+            kept, plain = (self._placed(found, texts, names)[0] for texts in (names, ()))
+            own = [*names, *found.places]
+            alike = [pl.when(computed == plain[name]).then(kept[name]) for name in own
+                     if plain[name].dtype.is_numeric() and kept[name].dtype == pl.String]  # fmt: skip
             return pl.select(pl.coalesce(*alike, computed.cast(pl.String)).alias(key)).to_series()
         if passed:
             with contextlib.suppress(ThinkbackError):  # numbers are needed after all
@@ -165,7 +215,7 @@ def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
         if value not in names:
             # What is not an expression is a column's name, or an error when the value is computed.
             with contextlib.suppress(pl.exceptions.PolarsError, BaseExceptionGroup):
-                found |= dict.fromkeys(pl.sql_expr(value).meta.root_names())
+                found |= dict.fromkeys(expression(value).roots())
         found[value] = None
     return list(found)
 
@@ -188,6 +238,8 @@ def _converted(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:
         with contextlib.suppress(pl.exceptions.PolarsError):
             return listed.cast(dtype) if isinstance(listed.dtype, pl.List | pl.Array) else None
         return None
+    if isinstance(found.dtype, pl.Duration) and dtype.is_float():
+        return (found.dt.total_nanoseconds() / 1e9).cast(dtype)  # a count of seconds
     if found.dtype.is_nested() or (found.dtype.is_temporal() and dtype != pl.String):
         return None
     if dtype == pl.String:

@@ -9,25 +9,30 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from toolkit.imports.literals import EXACT, column, holds, parse
+from toolkit.imports.records import Records
 from toolkit.imports.source_table import SourceTable
 
 
-def json_lines(content: bytes, texts: Collection[str]) -> SourceTable:
-    """One row per line that is not blank. `texts`: columns of which texts are made."""
+def json_lines(content: bytes, texts: Collection[str], records: Records | None = None, line: int = 1) -> SourceTable:
+    """One row per line that is not blank, or per object of its `records`. `texts`: columns of which texts are made.
+
+    `line` is the number of the first line, for errors.
+    """
+    if records is not None:
+        return _from_objects(list(records.of(_objects(content, line))))
     try:
         frame = pl.read_ndjson(io.BytesIO(content), infer_schema_length=None)
     except pl.exceptions.PolarsError:
-        return _from_objects(list(_objects(content)))
-    rewritten = [
-        name for name, dtype in frame.schema.items()
-        if _inexact(frame[name], dtype) or (name in texts and _rewritten(content, name, dtype))
-    ]  # fmt: skip
+        return _from_objects(list(_objects(content, line)))
+    rewritten = [name for name, dtype in frame.schema.items() if _inexact(frame[name], dtype)]
+    rewritten += _rewritten(content, {name: dtype for name, dtype in frame.schema.items()
+                                      if name in texts and name not in rewritten})  # fmt: skip
     if not rewritten:
         return SourceTable(frame, {})
     values: dict[str, list[Any]] = {name: [] for name in rewritten}
@@ -52,18 +57,25 @@ def _inexact(values: pl.Series, dtype: pl.DataType) -> bool:
     return bool((values.abs() >= EXACT).any())
 
 
-def _rewritten(content: bytes, name: str, dtype: pl.DataType) -> bool:
-    """Whether a number of this column may be written differently from the file: `2.0` for `2`, `2` in a text."""
-    if dtype != pl.String:
-        return holds(dtype, pl.Float64) or (dtype.is_nested() and holds(dtype, pl.String))
-    key = json.dumps(name, ensure_ascii=False)
-    if not key.isascii():
-        return True  # it may be escaped in the file
-    return re.search(re.escape(key).encode() + rb"\s*:\s*-?[0-9]+[.eE]", content) is not None
+def _rewritten(content: bytes, columns: Mapping[str, pl.DataType]) -> list[str]:
+    """The columns of which a number may be written differently from the file: `2.0` for `2`, `2` in a text."""
+    keys = {name: json.dumps(name, ensure_ascii=False) for name, dtype in columns.items() if dtype == pl.String}
+    odd = [name for name, key in keys.items() if not key.isascii()]  # it may be escaped in the file
+    odd += [name for name, dtype in columns.items()
+            if holds(dtype, pl.Float64) or (dtype.is_nested() and holds(dtype, pl.String))]  # fmt: skip
+    sought = {name: re.escape(key).encode() for name, key in keys.items() if key.isascii()}
+    if sought and _has_number(content, sought.values()):
+        odd += [name for name, key in sought.items() if _has_number(content, [key])]
+    return odd
 
 
-def _objects(content: bytes) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(content.split(b"\n"), 1):
+def _has_number(content: bytes, keys: Iterable[bytes]) -> bool:
+    """Whether a number with a point or an exponent stands under one of the keys."""
+    return re.search(b"(?:" + b"|".join(keys) + rb")\s*:\s*-?[0-9]+[.eE]", content) is not None
+
+
+def _objects(content: bytes, first: int = 1) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(content.split(b"\n"), first):
         if not line.strip():
             continue
         try:
@@ -75,16 +87,19 @@ def _objects(content: bytes) -> Iterator[dict[str, Any]]:
         yield value
 
 
-def json_list(content: bytes, texts: Collection[str]) -> SourceTable:
-    """One row per object of a list; one object is a list of one; a file that is neither is read as JSON lines."""
+def json_list(content: bytes, texts: Collection[str], records: Records | None = None) -> SourceTable:
+    """One row per object of a list, or of the `records` of each; one object is a list of one.
+
+    A file that is neither is read as JSON lines.
+    """
     try:
         value = parse(content.decode("utf-8-sig"))
     except ValueError:
-        return json_lines(content, texts)
+        return json_lines(content, texts, records)
     rows = value if isinstance(value, list) else [value]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is not a list of objects")
-    return _from_objects(rows)
+    return _from_objects(rows if records is None else list(records.of(rows)))
 
 
 def _from_objects(rows: Sequence[dict[str, Any]]) -> SourceTable:

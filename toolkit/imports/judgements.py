@@ -64,6 +64,13 @@ def only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
     return "correct" in table.columns and not readable
 
 
+def possible_marks(mapping: ImportMapping) -> set[str]:
+    """Which marks, `opaque` and `contested`, a mapping can put on traces."""
+    told = {name for table in mapping.traces for name in ("opaque", "contested") if name in table.columns}
+    told |= {"opaque"} if any(only_verdicts(table, mapping) for table in mapping.traces) else set()
+    return told | {"opaque": {"opaque"}, "keep": {"contested"}}.get(mapping.answers.conflicts, set())
+
+
 def judge_traces(
     rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame, examples: pl.DataFrame, rejudge: bool
 ) -> JudgedTraces:
@@ -122,11 +129,11 @@ def _settle_conflicts(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFr
         return frame, 0
     held = odd.select(pl.col("right").sum() + pl.col("wrong").sum()).item()
     if mapping.answers.conflicts == "error":
-        row = odd.row(0, named=True)
+        row, count = odd.row(0, named=True), odd["example_id"].n_unique()
         raise rows.error(
             f"the source judges equal answers of one example differently: `{row['answer'][:60]}` of"
             f" `{row['example_id']}` is {row['right']} times right and {row['wrong']} times wrong, and so in"
-            f" {odd['example_id'].n_unique()} examples;"
+            f" {'at least ' if rows.partial else ''}{count} examples;"
             ' set `answers.conflicts` to "first", "majority", "opaque" or "keep", or another `answers.kind`'
         )
     if mapping.answers.conflicts == "opaque":

@@ -1,13 +1,15 @@
 """Mapping files: how the rows of a foreign table become a log. The manual's page on importing tells what they hold.
 
 TOML; every value of a column is a column's name, an expression of polars' SQL, or a constant. A value that
-is exactly a column's name is that column, however odd the name. Two columns are always there: `source_file` (the file's
-name) and `source_row` (from 1). After `explode`, `element` is the place in the list, from 0.
+is exactly a column's name is that column, however odd the name. Three columns are always there: `source_file` (the
+file's name), `source_path` (below the folder that all files share) and `source_row` (from 1). After `explode`,
+`element` is the place in the list, from 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,9 @@ from typing import Any
 from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
 from toolkit.documents import parse_toml, read_text
 from toolkit.errors import ThinkbackError, errors_begin, shown, suggest
+from toolkit.imports import file_names
+from toolkit.imports.paths import is_path
+from toolkit.imports.records import WHOLE
 from toolkit.log import schema_of
 from toolkit.settings import check, from_table, setting
 
@@ -124,6 +129,7 @@ class AnswerRules:
 
     kind: str = setting("exact", choices=KINDS)
     read: tuple[str, ...] = setting((), choices=WAYS)
+    read_gold: tuple[str, ...] = setting((), choices=WAYS)
     pattern: str | None = setting(None)
     judge: str = setting("equal", choices=(*JUDGES, "source"))
     labels: tuple[str, ...] = setting(())
@@ -134,7 +140,7 @@ class AnswerRules:
         check(self)
         if self.kind == "label" and not self.labels:
             raise ThinkbackError("`answers.kind` is `label`, so `answers.labels` must list the label space")
-        if ("pattern" in self.read) != (self.pattern is not None):
+        if ("pattern" in (*self.read, *self.read_gold)) != (self.pattern is not None):
             raise ThinkbackError("`answers.pattern` and the way `pattern` in `answers.read` go together: give both")
         if self.pattern is not None:
             check_pattern(self.pattern)
@@ -142,15 +148,83 @@ class AnswerRules:
 
 @dataclass(frozen=True)
 class JoinedFile:
-    """`join`: a file in the folder of the first source, and the columns by which its rows are found."""
+    """`join`: a file in the folder of the first source, and how its rows are found.
+
+    `on`: for each column of the file, or expression of its columns, the source's own that equals it.
+    """
 
     file: str = setting()
-    on: tuple[str, ...] = setting()
+    on: Mapping[str, str] = setting()
 
 
 def _join(given: Any, place: str) -> JoinedFile:
-    one = isinstance(given, dict) and isinstance(given.get("on"), str)
-    return from_table(JoinedFile, {**given, "on": [given["on"]]} if one else given, place)
+    table = dict(given) if isinstance(given, dict) else given
+    on = table.get("on") if isinstance(table, dict) else None
+    names = [on] if isinstance(on, str) else on
+    if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+        table["on"] = {name: name for name in names}
+    elif not isinstance(on, dict | None) or on == {}:
+        raise ThinkbackError(
+            f"`{place}.on` is {shown(on)}; it takes a column, a list of them, or a table of those of the file and the"
+            " source's own: `{ task_id = \"'HumanEval/' || number\" }`"
+        )
+    return from_table(JoinedFile, table, place)
+
+
+@dataclass(frozen=True)
+class OpenedList:
+    """A list that `explode` opens: the column that its elements become, and where it lies."""
+
+    name: str
+    path: str
+
+
+def _explode(given: Any, place: str) -> tuple[tuple[OpenedList, ...], ...]:
+    """Lists that are opened together, and those one after another.
+
+    `["a", "b"]` opens two together, `[["a"], ["b"]]` one and then the other, `{ part = "a.parts" }` gives a name. A
+    name that comes again is opened again.
+    """
+    nested = isinstance(given, list) and any(isinstance(item, list | dict) for item in given)
+    steps: list[tuple[OpenedList, ...]] = []
+    for step in given if nested else [given]:
+        together: dict[str, OpenedList] = {}
+        for one in _together([step] if nested and isinstance(step, str) else step, place):
+            if one.name in together:
+                steps.append(tuple(together.values()))
+                together = {}
+            together[one.name] = one
+        steps += [tuple(together.values())] if together else []
+    if len(steps) > _MOST_STEPS:
+        raise ThinkbackError(f"`{place}` opens {len(steps)} lists inside each other; it opens at most {_MOST_STEPS}")
+    return tuple(steps)
+
+
+_MOST_STEPS = 8
+
+
+def _together(given: Any, place: str) -> list[OpenedList]:
+    items = list(given.items()) if isinstance(given, dict) else given
+    if isinstance(given, list) and all(isinstance(name, str) for name in given):
+        items = [(name, name) for name in given]
+    if not isinstance(items, list) or not all(isinstance(item, tuple) and isinstance(item[1], str) for item in items):
+        raise ThinkbackError(
+            f"`{place}` is {shown(given)}; it takes a list of strings, or a table of names and paths, or a list of"
+            " these that are opened one after another"
+        )
+    return [OpenedList(*item) for item in items]
+
+
+def _path(given: Any, place: str) -> str:
+    if not isinstance(given, str):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes a string, such as `{{model}}/{{task}}.jsonl`")
+    return file_names.check_pattern(given, place)
+
+
+def _records(given: Any, place: str) -> str:
+    if not isinstance(given, str) or (given != WHOLE and not is_path(given)):
+        raise ThinkbackError(f"`{place}` is {shown(given)}; it takes the path of a list, such as `samples`, or `.`")
+    return given
 
 
 @dataclass(frozen=True)
@@ -171,11 +245,13 @@ class _MappingKeys:
     name: str = setting()
     license: str | None = setting(None)
     source: str | None = setting(None)
+    path: str | None = setting(None, read=_path)
+    records: str | None = setting(None, read=_records)
     where: Value | None = setting(None, read=_value)
-    explode: tuple[str, ...] = setting(())
+    explode: tuple[tuple[OpenedList, ...], ...] = setting((), read=_explode)
     join: JoinedFile | None = setting(None, read=_join)
-    ids: str = setting("split", choices=("split", "trust"))
-    duplicates: str = setting("first", choices=("first", "number"))
+    ids: str = setting("split", choices=("split", "gold", "trust"))
+    duplicates: str = setting("resumed", choices=("resumed", "first", "number"))
     finish_reasons: Mapping[str, str] = setting({})
     pools: Mapping[str, Any] = setting({}, read=_pools)
     examples: ExampleTable = setting(read=_examples)
@@ -192,13 +268,40 @@ class ImportMapping(_MappingKeys):
     file: str
 
 
+def _overrule(top: dict[str, Any], given: str) -> None:
+    """Put a setting in its place among a mapping's tables; a value that is no TOML is a text."""
+    key, equals, text = given.partition("=")
+    *tables, name = key.strip().split(".")
+    if not equals or not name or not all(tables):
+        raise ThinkbackError(f"`{given}`: write a setting as KEY=VALUE, as `answers.kind=number`")
+    table: Any = top
+    for part in tables:
+        table = table.setdefault(part, {}) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        raise ThinkbackError(f"`{key}` names no setting of a mapping, or one of a list: change a copy of the file")
+    table[name] = setting_value(text)
+
+
+def setting_value(text: str) -> Any:
+    """The value that a setting's text is in TOML; else the text, as is one in single quotes: a mapping's constant."""
+    if text.lstrip().startswith("'"):
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError, KeyError):
+        return text
+
+
 def shipped_maps() -> tuple[str, ...]:
     """Names of the mapping files that come with the product."""
     return tuple(sorted(path.stem for path in MAPS.glob("*.toml")))
 
 
-def read_mapping(mapping: str | Path) -> ImportMapping:
-    """Read a mapping file, or a shipped one by its name. ThinkbackError: one line that names file and key."""
+def read_mapping(mapping: str | Path, settings: Sequence[str] = ()) -> ImportMapping:
+    """Read a mapping file, or a shipped one by its name. ThinkbackError: one line that names file and key.
+
+    `settings` (`answers.kind=number`) replace what it says.
+    """
     path = Path(mapping)
     if not path.is_file():
         if path.suffix or path.name != str(mapping):
@@ -208,6 +311,8 @@ def read_mapping(mapping: str | Path) -> ImportMapping:
         path = MAPS / f"{path.name}.toml"
     named = f"mapping `{path.name}`"
     given = parse_toml(read_text(path, named), named)
+    for one in settings:
+        _overrule(given, one)
     with errors_begin(f"{named}: "):
         keys = from_table(_MappingKeys, {"name": path.stem, "examples": {}, "traces": [], **given})
     traces = [

@@ -16,7 +16,7 @@ from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.files import check_replaceable
 from toolkit.imports.recovery_columns import FEATURES, MOST, TEXTS, check_labels, check_verdicts, indexed, typed
 from toolkit.imports.recovery_tables import answered_by, examples_of, features_of, told_fields, traces_of
-from toolkit.imports.sources import PLACES, read_sources
+from toolkit.imports.sources import PLACES, SourceRules, read_sources
 from toolkit.log import write_log
 
 ACCEPT = "accept"
@@ -34,6 +34,10 @@ class RecoveryReport:
     examples: int
     traces: int
     notes: tuple[str, ...]
+
+    def told(self) -> tuple[str, ...]:
+        """What a user is told of the import."""
+        return self.notes
 
 
 def import_recovery(
@@ -132,7 +136,7 @@ def import_replay(
 
 
 def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
-    table = read_sources([str(source) for source in sources], frozenset(TEXTS)).table
+    table = read_sources([str(source) for source in sources], SourceRules(frozenset(TEXTS))).table
     rows = table.computable(table.frame.columns, TEXTS).drop(PLACES, strict=False)
     if rows.is_empty():
         raise ThinkbackError(f"{listed(sources)} {'is' if len(sources) == 1 else 'are'} empty: no rows to import")

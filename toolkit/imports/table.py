@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError, first_line, listed
-from toolkit.files import check_replaceable
+from toolkit.errors import ThinkbackError
+from toolkit.files import check_replaceable, replacing
 from toolkit.imports.examples import ImportedExamples, make_examples
-from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows, roots
-from toolkit.imports.judgements import JudgedTraces, judge_traces, only_verdicts, with_answers
-from toolkit.imports.literals import holds, known, lists
-from toolkit.imports.mapping import ImportMapping, JoinedFile, read_mapping
-from toolkit.imports.source_table import SourceTable
-from toolkit.imports.sources import SourceFiles, read_beside, read_sources
-from toolkit.imports.traces import Solved, behind_gaps, feature_rows, settle, trace_columns, verifier_rows
-from toolkit.log import LogError, schema_of, write_log
+from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows
+from toolkit.imports.judgements import judge_traces, only_verdicts, possible_marks, with_answers
+from toolkit.imports.mapped_columns import counted_from_zero
+from toolkit.imports.mapping import ImportMapping, read_mapping
+from toolkit.imports.parts import PreparedSources, SourceParts, source_parts
+from toolkit.imports.readings import Readings, check_readings
+from toolkit.imports.traces import behind_gaps, feature_rows, settle, trace_columns, verifier_rows
+from toolkit.log import LogError, schema_of
+from toolkit.log.write.sealing import seal_folder
+from toolkit.log.write.shard_files import write_shards
 from toolkit.log.write.writer import ROWS_PER_SHARD, sorted_blocks
+from toolkit.work_places import remove
 
+_ROWS = ".rows"
+"""A folder in the log while it is made; its name begins with a dot, so that readers pass over it."""
 WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "classed", "blind")
 
 
@@ -29,9 +35,12 @@ _NOTES = {
     "numbered": "{n} traces of a taken sample index were given further ones",
     "repeated": "{n} traces are numbered by row order, and the second half of their example's rows repeats the first:"
     " was a run appended twice?",
+    "namesakes": "{n} traces of one example and pool come from several files of one name: are these runs of their own?"
+    " Tell them apart by a column of the `path`, such as `{{model}}/*.jsonl`",
     "split": "{n} example_ids had different questions: now one id per question, by its hash",
     "gaps": "{n} traces come after a gap in their sample indices (from 0): not replayed",
     "trusted": '{n} example_ids have different questions: the first was kept (`ids = "trust"`)',
+    "unread_gold": "{n} examples have a gold in which `answers.read_gold` finds no answer: they have none",
     "nulls": "{n} traces have no readable answer (counted as wrong)",
     "null_right": "{n} of these the source calls right; map `traces.opaque` to keep its verdicts",
     "veiled": "{n} traces have a verdict and no answer: opaque, so no votes and no margins",
@@ -68,42 +77,86 @@ class ImportReport:
     ids_split: int  # example_ids of several questions
     unjudged_examples: int
     behind_gaps: int  # traces after a gap in their sample indices, which are not replayed
+    readings: Readings  # what was right, and what was wrong beside its gold
     notes: tuple[str, ...]  # one line each, for people
+
+    def told(self) -> tuple[str, ...]:
+        """What a user is told of the import: the notes, and what was right and wrong."""
+        return (*self.notes, *map(str, self.readings.notes()))
 
 
 def import_table(
-    sources: Sequence[str], mapping: str | Path, out: str | Path, *, rejudge: bool = False, name: str | None = None
+    sources: Sequence[str],
+    mapping: str | Path,
+    out: str | Path,
+    *,
+    rejudge: bool = False,
+    name: str | None = None,
+    settings: Sequence[str] = (),
+    prepared: PreparedSources | None = None,
 ) -> ImportReport:
     """Read `sources` (files, globs, folders) through `mapping` (a TOML file or a shipped map's name) into log `out`.
 
-    The source's own verdicts are kept, unless `rejudge` judges every answer against gold again. ThinkbackError, and
-    nothing is written, where the mapping or the source is wrong, or `out` exists.
+    The source's own verdicts are kept, unless `rejudge` judges every answer against gold again. `settings`
+    (`answers.kind=number`) replace the mapping's. ThinkbackError, and nothing is written, where the mapping or the
+    source is wrong, or `out` exists.
     """
     check_replaceable(out, force=False)
-    plan = read_mapping(mapping)
+    plan = read_mapping(mapping, settings)
     _check_plan(plan, rejudge)
-    given = [sources] if isinstance(sources, str | Path) else sources
-    source = read_sources([str(one) for one in given], _texts(plan))
-    rows = _rows(plan, source)
-    examples = make_examples(rows, plan)
-    number = pl.int_range(rows.frame.height, eager=True)
-    marked = replace(rows, frame=rows.frame.with_columns(number.alias(ROW), examples.ids.alias(EXAMPLE)))
-    solved = settle(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
-    if not solved.frame.height:
-        raise ThinkbackError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
-    judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
-    tables = _tables(rows, plan, examples, judged.frame)
     title = name or plan.name
-    files = [{"file": file, "sha256": digest} for file, digest in source.files]
-    told = {"from": plan.source} if plan.source else {}
-    origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **told}
-    try:
-        write_log(out, name=title, tables=tables, source=origin, license=plan.license, pools=plan.pools or None)
-    except LogError as error:
-        place = _place(error, marked, tables, judged.frame)
-        raise ThinkbackError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None
-    read = (source.table.frame.height, rows.frame.height)
-    return _report(Path(out), title, read, tables, examples, solved, judged, plan, rejudge)
+    given = [sources] if isinstance(sources, str | Path) else sources
+    counts: Counter[str] = Counter()
+    with replacing(out) as folder:
+        source = source_parts(plan, [str(one) for one in given], folder / _ROWS, prepared)
+        shards: dict[str, tuple[int, int]] = {}
+        for number in range(source.count):
+            made = _part(source, number, plan, rejudge)
+            counts.update(made.counts)
+            for table, frame in made.tables.items():
+                written = write_shards(folder, table, sorted_blocks(frame, table, ROWS_PER_SHARD))
+                shards |= {f"{table}/{path.name}": (number, block) for block, path in enumerate(written)}
+        if not counts["traces"]:
+            raise ThinkbackError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
+        files = [{"file": file, "sha256": digest} for file, digest in source.files]
+        told = {"from": plan.source} if plan.source else {}
+        origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **told}
+        pools = {**(prepared.pools if prepared is not None else {}), **plan.pools}
+        details = {"license": plan.license, "simulated": False, "source": origin, "pools": pools or None}
+        try:
+            seal_folder(folder, validate=True, name=title, **details)
+        except LogError as error:
+            place = _place(error, shards, lambda number: _part(source, number, plan, rejudge))
+            raise ThinkbackError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None
+        remove(folder / _ROWS)
+    return _report(Path(out), title, source, counts, plan, rejudge)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What becomes of some rows: the log's tables, the traces with their rows, and what is counted."""
+
+    rows: SourceRows
+    tables: dict[str, pl.DataFrame]
+    traces: pl.DataFrame
+    counts: Mapping[str, int]
+
+
+def _part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) -> _Part:
+    """The tables of the log out of all rows of some examples."""
+    rows = source.part(number)
+    examples = make_examples(rows, plan)
+    places = pl.int_range(rows.frame.height, eager=True)
+    marked = replace(rows, frame=rows.frame.with_columns(places.alias(ROW), examples.ids.alias(EXAMPLE)))
+    solved = settle(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
+    judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
+    tables = _tables(rows, plan, examples, judged.frame, source.count == 1)
+    told = {**vars(examples), **vars(solved), **vars(judged)}
+    counts = {name: count for name, count in told.items() if isinstance(count, int)}
+    counts |= {f"repeats_{name}": count for name, count in vars(solved.repeats).items()}
+    counts |= {name: table.height for name, table in tables.items()}
+    counts |= {"gaps": behind_gaps(judged.frame), "veiled": judged.opaque - judged.undecided}
+    return _Part(marked, {name: table for name, table in tables.items() if table.height}, judged.frame, counts)
 
 
 def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
@@ -129,101 +182,26 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
         )
 
 
-def _texts(plan: ImportMapping) -> frozenset[str]:
-    """The source's columns of which the mapping makes texts: their numbers are kept as they are written."""
-    made = [plan.examples.columns, *(table.columns for table in plan.traces), *(table.parent for table in plan.traces)]
-    contract = {**schema_of("verifications"), **schema_of("traces"), **schema_of("examples")}
-    found = [value for table in made for name, value in table.items() if holds(contract[name].dtype, pl.String)]
-    found += [verifier["verifier"] for table in plan.traces for verifier in table.verifiers]
-    names = roots(found)
-    return frozenset(names) | {name.removesuffix("_right") for name in names}
-
-
-def _place(error: LogError, rows: SourceRows, tables: dict[str, pl.DataFrame], traces: pl.DataFrame) -> str:
-    """A fault of a row of the log, by the row of the source that it was made of."""
+def _place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callable[[int], _Part]) -> str:
+    """A fault of a row of the log, by the row of the source that it was made of. `shards`: part and block of each."""
     fault = error.problem
-    if fault is None or fault.row is None:
+    if fault is None or fault.row is None or fault.file not in shards:
         return str(error)
-    table, _, file = fault.file.partition("/")
-    blocks = sorted_blocks(tables[table].with_row_index("__made"), table, ROWS_PER_SHARD)
-    block = next(block for number, block in enumerate(blocks) if f"{number:05d}" in file)
-    made = tables[table][int(block["__made"][fault.row])]
+    number, block = shards[fault.file]
+    table, made = fault.file.partition("/")[0], part(number)
+    blocks = sorted_blocks(made.tables[table].with_row_index("__made"), table, ROWS_PER_SHARD)
+    rows = next(rows for place, rows in enumerate(blocks) if place == block)
+    faulty = made.tables[table][int(rows["__made"][fault.row])]
     key = "example_id" if table == "examples" else "trace_id"
-    row = traces.filter(pl.col(key) == made[key][0])["row"].min()
-    place = rows.place(int(row)) if isinstance(row, int) else "in the source"
+    row = made.traces.filter(pl.col(key) == faulty[key][0])["row"].min()
+    place = made.rows.place(int(row)) if isinstance(row, int) else "in the source"
     return f"`{table}.{fault.column}` {place}: {fault.message}"
 
 
-def _rows(plan: ImportMapping, source: SourceFiles) -> SourceRows:
-    """The source's rows: joined, opened, filtered."""
-    table = source.table
-    if not table.frame.height:
-        raise ThinkbackError(f"the source holds no rows: {listed([name for name, _ in source.files[:3]])}")
-    if plan.join is not None:
-        table = _join(plan, plan.join, table, source.folder)
-    every = SourceRows(table.frame, table.numbers, plan.file)
-    if plan.explode:
-        every = _explode(every, plan.explode)
-    rows = every.where("where", plan.where)
-    if not rows.frame.height:
-        raise ThinkbackError(f"mapping `{plan.file}`: `where` takes none of the {every.frame.height} rows")
-    return rows
-
-
-def _join(plan: ImportMapping, join: JoinedFile, table: SourceTable, folder: str) -> SourceTable:
-    """Further columns for each row, from a file with one row per key."""
-    file, keys = join.file, join.on
-    other = read_beside(file, folder, _texts(plan))
-    for side, columns in ((file, other.frame.columns), ("the source", table.frame.columns)):
-        for key in keys:
-            if key not in columns:
-                raise ThinkbackError(f"mapping `{plan.file}`: `join.on` names `{key}`, which {side} lacks")
-    beside = other.computable(keys)
-    if beside.select(keys).is_duplicated().any():
-        raise ThinkbackError(
-            f"mapping `{plan.file}`: `{file}` holds several rows of one {', '.join(keys)}; one is joined"
-        )
-    names = {name: f"{name}_right" if name in table.frame.columns else name for name in beside.columns}
-    try:
-        found = table.computable(keys).select(keys).join(beside, on=keys, how="left", maintain_order="left")
-        joined = table.frame.hstack(found.drop(keys).rename(names, strict=False))
-    except pl.exceptions.PolarsError as error:
-        raise ThinkbackError(f"mapping `{plan.file}`: `{file}` can't be joined: {first_line(error)}") from None
-    numbers = {names[name]: kind for name, kind in other.numbers.items() if name not in keys}
-    return SourceTable(joined, {**table.numbers, **numbers})
-
-
-def _explode(rows: SourceRows, names: Sequence[str]) -> SourceRows:
-    """One row per element of the named list columns; rows whose lists are empty or null hold no sample."""
-    frame, numbers, opened = rows.frame, dict(rows.numbers), list(names)
-    for name in names:
-        given = rows.compute("explode", name, names)
-        column, kind = lists(given) if given.dtype == pl.String else (given, rows.numbers.get(name, given.dtype))
-        column = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
-        if not isinstance(column.dtype, pl.List) or not isinstance(kind, pl.List | pl.Array):
-            raise rows.error(f"`explode` names `{name}`, which holds {given.dtype} and no lists")
-        if column.dtype != kind:
-            numbers[name] = known(kind.inner)
-        frame = frame.with_columns(column.alias(name))
-    lengths = frame.select(pl.col(name).list.len() for name in names)
-    most, least = lengths.max_horizontal(), lengths.min_horizontal()
-    if (most != least).any():
-        row = (most != least).arg_max() or 0
-        told = ", ".join(f"`{name}` {lengths[name][row]}" for name in names)
-        raise rows.error(f"the lists to explode differ in length {rows.place(row)}: {told}")
-    if "element" not in frame.columns:
-        frame = frame.with_columns(pl.int_ranges(0, most.fill_null(0).cast(pl.Int64)).alias("element"))
-        opened.append("element")
-    frame = frame.filter(most.fill_null(0) > 0)
-    # A list that is null beside others that are not: nothing recorded for any of the samples.
-    full = [pl.col(name).fill_null(pl.lit(None).repeat_by(most.filter(most > 0))) for name in opened]
-    return replace(rows, frame=frame.with_columns(full).explode(opened), numbers=numbers)
-
-
 def _tables(
-    rows: SourceRows, plan: ImportMapping, examples: ImportedExamples, frame: pl.DataFrame
+    rows: SourceRows, plan: ImportMapping, examples: ImportedExamples, frame: pl.DataFrame, alone: bool
 ) -> dict[str, pl.DataFrame]:
-    """The log's tables; a table without rows is left out."""
+    """The log's tables; one of verifications or features without rows is left out. `alone`: no other rows come."""
     working = [name for name in WORKING if name in frame.columns]
     contract = schema_of("traces")
     tables = {"examples": examples.table, "traces": frame.drop(working).rename(lambda name: name.removeprefix(EXTRA))}
@@ -231,7 +209,8 @@ def _tables(
         name for name in tables["traces"].columns
         if name in contract and contract[name].nullable and tables["traces"][name].null_count() == frame.height
     ]  # fmt: skip
-    drop += [name for name in ("opaque", "contested") if not frame[name].any()]
+    marks = possible_marks(plan)
+    drop += [name for name in ("opaque", "contested") if not frame[name].any() and (alone or name not in marks)]
     tables["traces"] = tables["traces"].drop(drop)
     parts: dict[str, list[pl.DataFrame]] = {"verifications": [], "features": []}
     for group, table in enumerate(plan.traces):
@@ -247,40 +226,31 @@ def _tables(
 
 
 def _report(
-    out: Path,
-    title: str,
-    read: tuple[int, int],
-    tables: dict[str, pl.DataFrame],
-    examples: ImportedExamples,
-    solved: Solved,
-    judged: JudgedTraces,
-    plan: ImportMapping,
-    rejudge: bool,
+    out: Path, title: str, source: SourceParts, counts: Mapping[str, int], plan: ImportMapping, rejudge: bool
 ) -> ImportReport:
-    gaps = behind_gaps(judged.frame)
-    counts = {**vars(examples), **vars(solved), **vars(judged), "gaps": gaps}
-    counts["veiled"] = judged.opaque - judged.undecided
-    told = {words: counts[name] for name, words in _NOTES.items() if counts[name]}
-    notes = [words.format(n=f"{count:,}", how=plan.answers.conflicts) for words, count in told.items()]
-    if rejudge or judged.changed:
+    every = not counts["repeats_single"] and counts["repeats_ordered"] > 2
+    repeated = counts["repeats_unlike"] + (counts["repeats_alike"] if every else 0)
+    found = {**counts, "repeated": repeated}
+    told = {words: found.get(name, 0) for name, words in _NOTES.items()}
+    notes = [words.format(n=f"{count:,}", how=plan.answers.conflicts) for words, count in told.items() if count]
+    notes += counted_from_zero(plan)
+    if rejudge or counts["changed"]:
         by = "rejudging" if rejudge else "the log's rules"
-        notes.append(f"{judged.changed:,} of the source's judgements changed by {by}")
-    heights = {name: tables[name].height if name in tables else 0 for name in ("verifications", "features")}
+        notes.append(f"{counts['changed']:,} of the source's judgements changed by {by}")
     return ImportReport(
         log=out,
         name=title,
-        rows_read=read[0],
-        rows_used=read[1],
-        examples=examples.table.height,
-        traces=judged.frame.height,
-        **heights,
-        null_answers=judged.nulls,
-        opaque_answers=judged.opaque,
-        judgements_changed=judged.changed,
-        duplicates_dropped=solved.duplicates,
-        duplicates_numbered=solved.numbered,
-        ids_split=examples.split,
-        unjudged_examples=judged.open_examples,
-        behind_gaps=gaps,
+        rows_read=source.read,
+        rows_used=source.used,
+        **{name: counts.get(name, 0) for name in ("examples", "traces", "verifications", "features")},
+        null_answers=counts["nulls"],
+        opaque_answers=counts["opaque"],
+        judgements_changed=counts["changed"],
+        duplicates_dropped=counts["duplicates"],
+        duplicates_numbered=counts["numbered"],
+        ids_split=counts["split"],
+        unjudged_examples=counts["open_examples"],
+        behind_gaps=counts["gaps"],
+        readings=check_readings(out, plan),
         notes=tuple(notes),
     )

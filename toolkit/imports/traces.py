@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows, verdicts
+from toolkit.imports.mapped_columns import by_row_order
 from toolkit.imports.mapping import ROW_ORDER, ImportMapping, TraceTable, Values
 from toolkit.log import schema_of
 
+CONTENT = "__content"
 SLOT = ("example_id", "pool", "action", "parent_id", "sample_index")
 _RUN = SLOT[:-1]
 _LINKS = {"trace_id": pl.String(), "parent_id": pl.String(), "of_pool": pl.String(), "of_index": pl.Int32()}
@@ -28,16 +30,31 @@ _ENDINGS = {
 
 
 @dataclass(frozen=True)
+class Repeats:
+    """Traces of runs, numbered by row order, whose second half of source rows repeats the first exactly.
+
+    Samples that are all `alike` may be just that, unless no run is `single`, of several examples.
+    """
+
+    unlike: int = 0
+    alike: int = 0
+    single: int = 0  # runs that do not repeat themselves
+    ordered: int = 0  # examples with such runs
+
+
+@dataclass(frozen=True)
 class Solved:
     """Traces with ids and parents; `duplicates` were dropped, `numbered` got further indices.
 
-    `repeated` are numbered by the order of rows that come twice, as in a run that was appended to itself.
+    `repeats` are numbered by the order of rows that come twice, as in a run that was appended to itself. `namesakes`
+    are of one run, and of several files of one name.
     """
 
     frame: pl.DataFrame
     duplicates: int
     numbered: int
-    repeated: int
+    repeats: Repeats
+    namesakes: int
 
 
 def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.DataFrame:
@@ -89,28 +106,30 @@ def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) 
         if name not in frame.columns:
             frame = frame.with_columns(pl.lit(None, dtype).alias(name))
     solves = frame.filter(pl.col("action") == "solve").with_columns(parent_id=pl.lit(None, pl.String))
-    solves, dropped, numbered = _index(mapping, solves)
+    solves, dropped, numbered = _index(rows, mapping, solves)
     solves = _name(solves)
     revisions = frame.filter(pl.col("action") != "solve")
     if not revisions.height:
-        return Solved(solves, dropped, numbered, _repeated(rows, mapping, solves))
+        return Solved(solves, dropped, numbered, _repeats(rows, mapping, solves), _namesakes(rows, solves))
     revisions = _find_parents(rows, revisions, solves)
-    revisions, more_dropped, more_numbered = _index(mapping, revisions)
+    revisions, more_dropped, more_numbered = _index(rows, mapping, revisions)
     revisions, orphans = _without_dropped_parents(rows, frame, _name(revisions), solves)
     whole = pl.concat([solves, revisions], how="diagonal_relaxed")
-    repeated = _repeated(rows, mapping, whole)
-    return Solved(whole, dropped + orphans + more_dropped, numbered + more_numbered, repeated)
+    repeats, namesakes = _repeats(rows, mapping, whole), _namesakes(rows, whole)
+    return Solved(whole, dropped + orphans + more_dropped, numbered + more_numbered, repeats, namesakes)
 
 
-def _index(mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
+def _index(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
     """Sample indices from row order where they are null; then one row for each slot."""
     by_row = pl.int_range(pl.len(), dtype=pl.Int32).over(_RUN)
-    unnumbered = pl.col("group").is_in(_by_row_order(mapping))
+    unnumbered = pl.col("group").is_in(by_row_order(mapping))
     frame = frame.with_columns(sample_index=pl.when(unnumbered).then(by_row).otherwise("sample_index"))
     again = frame.select(~pl.struct(SLOT).is_first_distinct()).to_series()
     if not again.any():
         return frame, 0, 0
-    if mapping.duplicates == "first":
+    if mapping.duplicates == "resumed":
+        _check_one_file(rows, frame, again)
+    if mapping.duplicates != "number":
         return frame.filter(~again), int(again.sum()), 0
     first = frame.with_columns(again=again).with_columns(
         top=pl.col("sample_index").max().over(_RUN), turn=pl.col("again").cast(pl.Int32).cum_sum().over(_RUN)
@@ -119,30 +138,59 @@ def _index(mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, i
     return first.with_columns(sample_index=moved).drop("again", "top", "turn"), 0, int(again.sum())
 
 
-def _by_row_order(mapping: ImportMapping) -> list[int]:
-    """The `[traces]` tables whose samples have no index of their own."""
-    return [index for index, table in enumerate(mapping.traces) if table.columns["sample_index"] == ROW_ORDER]
+def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> None:
+    """Refuse samples that a file before has: it may be another run, of which half would be lost."""
+    path = rows.frame["source_path"].gather(frame["row"])
+    placed = frame.select(*SLOT, "row", path=path)
+    found = placed.with_columns(first=pl.col("path").first().over(SLOT)).filter(
+        again & (pl.col("path") != pl.col("first"))
+    )
+    if found.height:
+        row = found.row(0, named=True)
+        raise rows.error(
+            f"{found.height:,} traces have the example, pool and index of those of another file: the first is sample"
+            f" {row['sample_index']} of example `{row['example_id']}` in pool `{row['pool']}`, in `{row['first']}` and"
+            f" `{row['path']}`; tell two runs apart by a column of the `path`, such as `{{model}}/*.jsonl`, or keep one"
+            ' of each with `duplicates = "first"`'
+        )
 
 
-def _repeated(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> int:
-    """Traces of runs, numbered by row order, whose second half of source rows repeats the first exactly.
-
-    Samples that are all alike may be just that, unless it is so in every run of several examples.
-    """
-    ordered = frame.filter(pl.col("group").is_in(_by_row_order(mapping)))
-    if not ordered.height:
+def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
+    """Traces of one run that come from several files of one name."""
+    if rows.frame["source_path"].n_unique() == rows.frame["source_file"].n_unique():
         return 0
-    contents = rows.frame.drop(ROW, "source_row", "source_file", strict=False).hash_rows()
-    coded = ordered.select(*_RUN, "sample_index", code=contents.gather(ordered["row"])).sort("sample_index")
+    files = rows.frame.select("source_file", "source_path")[frame["row"]]
+    paths = frame.select(_RUN).hstack(files).group_by(*_RUN, "source_file")
+    told = paths.agg(paths=pl.col("source_path").n_unique(), traces=pl.len())
+    return int(told.filter(pl.col("paths") > 1)["traces"].sum())
+
+
+def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> Repeats:
+    """Compare the halves of the runs that are numbered by row order."""
+    ordered = frame.filter(pl.col("group").is_in(by_row_order(mapping)))
+    if not ordered.height:
+        return Repeats()
+    codes = rows.frame[CONTENT] if CONTENT in rows.frame.columns else content_hashes(rows.frame)
+    coded = ordered.select(*_RUN, "sample_index", code=codes.gather(ordered["row"])).sort("sample_index")
     half = pl.len() // 2
     runs = coded.group_by(_RUN).agg(
         size=pl.len(),
         twice=(pl.len() % 2 == 0) & (pl.col("code").head(half) == pl.col("code").tail(half)).all(),
         kinds=pl.col("code").n_unique(),
     )
-    everywhere = bool(runs["twice"].all()) and runs["example_id"].n_unique() > 2
-    found = runs.filter(pl.col("twice") & ((pl.col("kinds") > 1) | everywhere))
-    return int(found["size"].sum())
+    twice, alike = pl.col("twice"), pl.col("kinds") == 1
+    found = runs.select(
+        unlike=pl.col("size").filter(twice & ~alike).sum(),
+        alike=pl.col("size").filter(twice & alike).sum(),
+        single=(~twice).sum(),
+        ordered=pl.col("example_id").n_unique(),
+    )
+    return Repeats(**found.row(0, named=True))
+
+
+def content_hashes(frame: pl.DataFrame) -> pl.Series:
+    """A hash of each row of a source, without its place."""
+    return frame.drop(ROW, "source_row", "source_file", "source_path", strict=False).hash_rows().alias(CONTENT)
 
 
 def behind_gaps(frame: pl.DataFrame) -> int:

@@ -1,0 +1,312 @@
+"""A source that is read in blocks and imported part by part makes the log and the report of one read whole."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.imports.makers import HEAD, TRACES, Bench, sample
+from tests.imports.test_bad_input import refused
+from toolkit.errors import ThinkbackError
+from toolkit.imports import ImportReport, import_table, parts, sorted_rows, source_blocks
+from toolkit.log import Log, open_log, validate_log
+
+
+@pytest.fixture
+def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks and parts of a few rows, whatever the size of the source."""
+    monkeypatch.setattr(parts, "WHOLE_BYTES", -1)
+    monkeypatch.setattr(source_blocks, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(sorted_rows, "PART_BYTES", 900)
+
+
+def imported(bench: Bench, source: str, mapping: str, name: str, **options: Any) -> tuple[Log, ImportReport]:
+    out = bench.folder / name
+    shutil.rmtree(out, ignore_errors=True)
+    report = import_table([source], bench.mapping(mapping), out, **options)
+    return open_log(out), report
+
+
+def same(bench: Bench, source: str, mapping: str, *, shards: int = 2, **options: Any) -> Log:
+    """Import in parts and whole, and compare everything that can be seen."""
+    log, report = imported(bench, source, mapping, "parts", **options)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(parts, "WHOLE_BYTES", 2**40)
+        whole, told = imported(bench, source, mapping, "whole", **options)
+    assert replace(report, log=told.log) == told
+    assert set(log.shards) == set(whole.shards)
+    for table in whole.shards:
+        found = [one.scan(table).collect() for one in (log, whole)]
+        columns = sorted(found[1].columns)
+        order = ["trace_id"] if "trace_id" in columns else ["example_id"]
+        assert sorted(found[0].columns) == columns
+        assert found[0].select(columns).sort(order).equals(found[1].select(columns).sort(order)), table
+    assert len(log.shards["traces"]) >= shards
+    assert validate_log(log).problems == ()
+    assert log.manifest is not None
+    assert whole.manifest is not None
+    assert log.manifest.source == whole.manifest.source
+    assert not [path for path in log_folder(log).iterdir() if path.name.startswith(".")]
+    return log
+
+
+def log_folder(log: Log) -> Path:
+    return Path(log.address)
+
+
+def rows_of(examples: int = 8, samples: int = 4, seed: int = 3) -> list[dict[str, Any]]:
+    """Samples in turns, as a run makes them that asks every question once, and then again."""
+    rng = random.Random(seed)
+    rows = []
+    for turn in range(samples):
+        for number in rng.sample(range(examples), examples):
+            answer = str(rng.randint(0, 2))
+            rows.append({"id": f"e{number}", "q": f"Question {number}?", "gold": str(number % 3), "a": answer,
+                         "i": turn, "ok": answer == str(number % 3), "score": rng.random(), "n": rng.randint(1, 99),
+                         "l": [answer, "x"], "more": {"deep": [turn, number]}})  # fmt: skip
+    return rows
+
+
+def lines(bench: Bench, rows: list[dict[str, Any]], file: str = "samples.jsonl") -> str:
+    path = bench.folder / file
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    path.write_bytes(gzip.compress(text) if file.endswith(".gz") else text)
+    return str(path)
+
+
+MORE = (
+    HEAD
+    + TRACES.replace('"row order"', '"i"')
+    + """correct = "ok"
+completion_tokens = "n"
+[traces.extra]
+deep = "more.deep[1]"
+[[verifiers]]
+verifier = "'rm'"
+score = "score"
+[features]
+digits = "LENGTH(a)"
+"""
+)
+FLAT = MORE.replace('"more.deep[1]"', '"n * 2"').replace("LENGTH(a)", "n + 1")
+
+
+FLAT_ROWS = [{name: value for name, value in row.items() if name not in ("l", "more")} for row in rows_of(30)]
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("file", ["samples.jsonl", "samples.jsonl.gz"])
+def test_lines(bench: Bench, file: str) -> None:
+    same(bench, lines(bench, rows_of(), file), MORE, shards=3)
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("file", ["samples.csv", "samples.parquet"])
+def test_tables(bench: Bench, file: str) -> None:
+    same(bench, bench.rows(FLAT_ROWS, file), FLAT)
+
+
+CHANGES = {
+    "row order": ("", TRACES),
+    "lists": ('explode = ["l"]', TRACES.replace('"row order"', '"i * 2 + element"').replace('"a"', '"l"')),
+    "a condition": ("where = \"id <> 'e1'\"", TRACES),
+    "no verdict, numbers": ("", TRACES + '[answers]\nkind = "number"'),
+    "verdicts alone": ("", TRACES.replace('answer = "a"', 'correct = "ok"')),
+    "contested verdicts": ("", TRACES + 'correct = "n > 50"\n[answers]\nconflicts = "keep"'),
+    "opaque ones": ("", TRACES + 'correct = "n > 50"\n[answers]\nconflicts = "opaque"'),
+    "two tables": ("", "[" + TRACES.strip().replace("[traces]", "[traces]]") + "\n[" + TRACES.strip()
+                   .replace("[traces]", "[traces]]").replace("'p'", "'other'") + "\nwhere = \"id = 'e1'\""),
+    "ids": ('ids = "gold"', TRACES),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("case", CHANGES)
+def test_mappings(bench: Bench, case: str) -> None:
+    top, traces = CHANGES[case]
+    same(bench, lines(bench, rows_of()), f"\n{top}{HEAD}{traces}")
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_files_with_columns_of_their_path_and_a_file_beside(bench: Bench) -> None:
+    for seed in (0, 1):
+        (bench.folder / f"run{seed}").mkdir()
+        lines(bench, rows_of(seed=seed), f"run{seed}/samples.jsonl")
+    beside = [{"id": f"e{number}", "level": number * 1.5} for number in range(8)]
+    (bench.folder / "run0" / "levels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in beside))
+    mapping = MORE.replace("\"'p'\"", '"run"').replace("n * 2", "level").replace("more.deep[1]", "level")
+    top = 'path = "{run}/samples.jsonl"\njoin = { file = "levels.jsonl", on = "id" }'
+    log = same(bench, str(bench.folder / "run*" / "samples.jsonl"), f"\n{top}{mapping}")
+    assert log.scan("traces").collect()["pool"].unique().sort().to_list() == ["run0", "run1"]
+
+
+LATE = {
+    "a column": (lambda row, number: {**row, "late": "x"} if number > 20 else row, "COALESCE(late, 'none')"),
+    "a field": (lambda row, number: {**row, "more": {"deep": [1, 2], "late": number}} if number > 20 else row,
+                "CONCAT(more.late, '!')"),
+    "a fraction": (lambda row, number: {**row, "n": 1.50 if number == 25 else number}, "n"),
+    "a text": (lambda row, number: {**row, "n": "many" if number == 25 else number}, "n"),
+    "a large number": (lambda row, number: {**row, "n": 2**60 + 1 if number == 2 else number + 0.5}, "n"),
+    "a list among texts": (lambda row, number: {**row, "n": [1, 2] if number == 25 else "x"}, "n"),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("case", LATE)
+def test_a_source_whose_types_come_late(bench: Bench, case: str) -> None:
+    change, value = LATE[case]
+    rows = [change(row, number) for number, row in enumerate(rows_of())]
+    same(bench, lines(bench, rows), f'{HEAD}{TRACES}[traces.extra]\nmade = "{value}"', shards=1)
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("texts", [("1.0", "1.00", "2"), ("1", "2", "007"), ("1.5", "2", ""), ("", "", "")])
+def test_numbers_of_a_csv_file_are_those_of_the_whole_file(bench: Bench, texts: tuple[str, ...]) -> None:
+    rows = [f"e{number % 9},Q{number % 9},1,{texts[min(number // 30, 2)]}" for number in range(90)]
+    (bench.folder / "samples.csv").write_text("id,q,gold,a\n" + "\n".join(rows) + "\n")
+    log = same(bench, str(bench.folder / "samples.csv"), HEAD + TRACES + '[traces.extra]\nmade = "a"')
+    assert len(log.shards["traces"]) > 1
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_an_expression_that_looks_at_other_rows_sees_all(bench: Bench) -> None:
+    for value in ("MAX(n) OVER (PARTITION BY i)", "n - MAX(n)"):
+        log = same(bench, lines(bench, rows_of()), f'{HEAD}{TRACES}[traces.extra]\nmost = "{value}"', shards=1)
+        assert len(log.shards["traces"]) == 1
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_mistakes_are_told_as_of_a_small_source(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = [*rows_of(), sample("e9", "1", n=-5, i=0)]
+    cases = [
+        ("", TRACES + 'completion_tokens = "n"', bad),
+        ("", TRACES + 'completion_tokens = "m"', rows_of()),
+        ("", TRACES.replace('"a"', '"more.dep"'), rows_of()),
+        ("where = \"a = '7'\"", TRACES, rows_of()),
+        ("", TRACES + "where = \"a = '7'\"", rows_of()),
+        ("", TRACES + 'trace_id = "\'same\'"', rows_of()),
+        ("", TRACES + "text = \"CONCAT(a, CHR(0))\"", rows_of()),
+        ("", TRACES, [*rows_of(), {"id": "e1", "q": "Question 1?", "gold": "2", "a": "1"}]),
+        ("explode = [\"l\", \"a\"]", TRACES, rows_of()),
+    ]  # fmt: skip
+    for top, traces, rows in cases:
+        mapping = f"\n{top}{HEAD}{traces}"
+        told = [refused(bench, mapping, lines(bench, rows))]
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(parts, "WHOLE_BYTES", 2**40)
+            told.append(refused(bench, mapping, lines(bench, rows)))
+        assert told[0] == told[1]
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_a_broken_line_far_down_is_named(bench: Bench) -> None:
+    file = Path(lines(bench, rows_of()))
+    file.write_text(file.read_text() + "{\n")
+    assert "line 33" in refused(bench, HEAD + TRACES, str(file))
+    assert not list(bench.folder.glob(".*"))
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_rows_appended_twice_are_told_of(bench: Bench) -> None:
+    rows = rows_of(5, 2)
+    log = same(bench, lines(bench, rows + rows), HEAD + TRACES)
+    assert log.rows("traces") == 20
+
+
+def test_two_files_of_one_name_never_merge_in_silence(bench: Bench) -> None:
+    for folder in ("a", "b"):
+        (bench.folder / folder).mkdir()
+        lines(bench, rows_of(), f"{folder}/samples.jsonl")
+    numbered = HEAD + TRACES.replace('"row order"', '"i"')
+    source = str(bench.folder / "?" / "samples.jsonl")
+    message = refused(bench, numbered, source)
+    assert re.search(r"32 traces have the example, pool and index of those of another file: the first is sample 0 of"
+                     r" example `e\d` in pool `p`, in `a/samples.jsonl` and `b/samples.jsonl`; tell two runs apart",
+                     message), message  # fmt: skip
+    log, report = imported(bench, source, 'duplicates = "first"' + numbered, "first")
+    assert (log.rows("traces"), report.duplicates_dropped) == (32, 32)
+    log, report = imported(bench, source, HEAD + TRACES, "row-order")
+    assert log.rows("traces") == 64
+    assert any(
+        note.startswith("64 traces of one example and pool come from several files of one") for note in report.notes
+    )
+    told = 'path = "{run}/*.jsonl"\n' + numbered.replace("\"'p'\"", '"run"')
+    log, report = imported(bench, source, told, "apart")
+    assert log.rows("traces") == 64
+    assert not [note for note in report.notes if "files of one name" in note]
+
+
+def test_samples_that_one_file_repeats_are_a_resumed_run(bench: Bench) -> None:
+    rows = rows_of()
+    _, report = imported(bench, lines(bench, rows + rows[:3]), HEAD + TRACES.replace('"row order"', '"i"'), "resumed")
+    assert report.duplicates_dropped == 3
+
+
+def test_a_large_source_is_known_by_its_size(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(parts, "WHOLE_BYTES", 10)
+    monkeypatch.setattr(parts, "sort_rows", lambda *_: seen.append(1))
+    imported(bench, lines(bench, rows_of()), HEAD + TRACES, "log")
+    assert seen == [1]
+    with pytest.raises(ThinkbackError, match="no such file"):
+        import_table([str(bench.folder / "none.jsonl")], bench.mapping(HEAD + TRACES), bench.folder / "no")
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_a_contested_verdict_counts_the_examples_that_were_seen(bench: Bench) -> None:
+    rows = [{**row, "ok": number % 2 == 0, "a": "1"} for number, row in enumerate(rows_of())]
+    message = refused(bench, HEAD + TRACES + 'correct = "ok"', lines(bench, rows))
+    assert re.search(r"differently: `1` of `e\d` is \d times right and \d times wrong, and so in at least", message)
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("file", ["samples.csv", "samples.parquet"])
+def test_a_damaged_file_is_one_line(bench: Bench, file: str) -> None:
+    path = Path(bench.rows(FLAT_ROWS, file))
+    path.write_bytes(path.read_bytes()[:-60] + b"\xff" * 60)
+    assert "is not a readable" in refused(bench, FLAT, str(path))
+
+
+PIECES = (b"null", b"1.50", b'"x"', b"{}", b"[]", b"-1", b"true", b"\n", b",", b'"', b"1e400", b'{"z":1}', b"9" * 25)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("file", ["samples.csv", "samples.jsonl"])
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_a_file_holds_the_outcome_is_that_of_a_small_source(bench: Bench, file: str, seed: int) -> None:
+    rng = random.Random(seed)
+    path = Path(lines(bench, rows_of()) if file.endswith("jsonl") else bench.rows(FLAT_ROWS, file))
+    content, at = path.read_bytes(), rng.randrange(300, 3000)
+    cut = rng.randrange(20)
+    path.write_bytes(content[:at] + rng.choice(PIECES) + content[at + cut :])
+    outcomes = []
+    for limit in (-1, 2**40):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(parts, "WHOLE_BYTES", limit)
+            try:
+                log, report = imported(bench, str(path), FLAT, f"log{limit}")
+                outcomes.append((log.scan("traces").collect().sort("trace_id").to_dicts(), report.notes))
+            except ThinkbackError as error:
+                outcomes.append(str(error).partition("`: `")[0])
+    assert outcomes[0] == outcomes[1]
+    assert "\n" not in outcomes[0]
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("odd", [(3,), range(0, 32, 5)], ids=["in one part", "in several"])
+def test_contested_verdicts_are_kept_in_whatever_part_they_are(bench: Bench, odd: Sequence[int]) -> None:
+    rows = rows_of()
+    for number in odd:
+        rows[number] |= {"a": "1", "ok": not rows[number]["ok"]}
+    log = same(bench, lines(bench, rows), MORE + '[answers]\nconflicts = "keep"\n')
+    assert "contested" in log.scan("traces").collect_schema()

@@ -1,0 +1,130 @@
+"""A log as one flat table with a row for each trace, for tools that know nothing of logs.
+
+The columns are those of the trace's example, of the trace, `score.VERIFIER` for each verifier and `feature.NAME` for
+each feature. A further column of the examples that is called as one of the traces is `example.NAME`. Cells are data and
+stay as they are. The rows are made and written block by block, so memory does not grow with the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import polars as pl
+
+from toolkit.errors import ThinkbackError, argument, listed, require_known
+from toolkit.log import Log, collect
+from toolkit.log.read.example_blocks import example_blocks
+
+ROWS = 100_000
+"""Traces that are held at once; an example's are never apart."""
+_ORDER = ("example_id", "pool", "action", "parent_id", "sample_index", "trace_id")
+_KEYS = ("trace_id", "example_id")
+
+Write = Callable[[pl.DataFrame], None]
+
+
+def export_table(log: Log, out: Path, to: str) -> int:
+    """Write a row for each trace as `parquet`, `jsonl` or `csv`, sorted by example; returns the number of rows.
+
+    ThinkbackError where the log has no traces, or two columns of the table would have one name.
+    """
+    require_known(to, WRITERS, f"unknown format {argument('to')} `{to}`")
+    if not log.rows("traces"):
+        raise ThinkbackError(f"log `{log.address}` has no traces, so the table would have no rows")
+    found = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"].sort().to_list()
+    rows = 0
+    with WRITERS[to](out) as write:
+        for first, last in example_blocks(log, ["traces"], ROWS):
+            table = _flat(log, pl.col("example_id").is_between(pl.lit(first), pl.lit(last)), found)
+            write(table)
+            rows += table.height
+    return rows
+
+
+def _flat(log: Log, block: pl.Expr, verifiers: list[str]) -> pl.DataFrame:
+    """The rows of a block of examples."""
+    traces, examples = (_rows(log, table, block) for table in ("traces", "examples"))
+    shared = [name for name in examples.columns if name in traces.columns and name != "example_id"]
+    examples = examples.rename({name: f"example.{name}" for name in shared})
+    parts = [examples.columns, [name for name in traces.columns if name != "example_id"]]
+    table = traces.join(examples, on="example_id", how="left").sort(_ORDER)
+    if log.has("verifications"):
+        columns = ["trace_id", "example_id", "verifier", "score"]
+        given = collect(log.scan("verifications", columns).filter(block), log)
+        scores = given.group_by("trace_id").agg(
+            pl.col("score").filter(pl.col("verifier") == name).first().alias(f"score.{name}") for name in verifiers
+        )
+        parts.append(scores.drop("trace_id").columns)
+        table = table.join(scores, on="trace_id", how="left", maintain_order="left")
+    if log.has("features"):
+        features = _rows(log, "features", block).unique("trace_id", keep="any").drop("example_id")
+        features = features.rename({name: f"feature.{name}" for name in features.columns if name not in _KEYS})
+        parts.append(features.drop("trace_id").columns)
+        table = table.join(features, on="trace_id", how="left", maintain_order="left")
+    names = [name for part in parts for name in part]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ThinkbackError(
+            f"the log's own columns {listed(twice)} are called as columns that the table adds: rename them"
+        )
+    return table.select(names)
+
+
+def _rows(log: Log, table: str, block: pl.Expr) -> pl.DataFrame:
+    """The columns that the log holds of a table, and those that the rows are sorted by."""
+    order = _ORDER if table == "traces" else ()
+    return collect(log.scan(table, list(dict.fromkeys([*log.columns(table), *order]))).filter(block), log)
+
+
+@contextmanager
+def _parquet(out: Path) -> Iterator[Write]:
+    import pyarrow.parquet as pq
+
+    writer: pq.ParquetWriter | None = None
+
+    def write(table: pl.DataFrame) -> None:
+        nonlocal writer
+        rows = table.to_arrow(compat_level=pl.CompatLevel.oldest())
+        writer = writer or pq.ParquetWriter(out, rows.schema, compression="zstd")
+        writer.write_table(rows)
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+@contextmanager
+def _jsonl(out: Path) -> Iterator[Write]:
+    with out.open("wb") as file:
+        yield lambda table: table.write_ndjson(file)
+
+
+@contextmanager
+def _csv(out: Path) -> Iterator[Write]:
+    """Lists are cells of JSON; an empty text is `""`, and null is nothing."""
+    with out.open("wb") as file:
+
+        def write(table: pl.DataFrame) -> None:
+            lists = [name for name, dtype in table.schema.items() if dtype.is_nested()]
+            texts = table.with_columns(_json(table[name]) for name in lists)
+            texts.write_csv(file, include_header=file.tell() == 0)
+
+        yield write
+
+
+def _json(values: pl.Series) -> pl.Series:
+    """Lists or objects as JSON text."""
+    whole = pl.struct(v=pl.col(values.name)).struct.json_encode()
+    text = whole.str.strip_prefix('{"v":').str.strip_suffix("}")
+    return (
+        values.to_frame().select(pl.when(pl.col(values.name).is_not_null()).then(text).alias(values.name)).to_series()
+    )
+
+
+WRITERS: Mapping[str, Callable[[Path], AbstractContextManager[Write]]] = {
+    "parquet": _parquet, "jsonl": _jsonl, "csv": _csv
+}  # fmt: skip

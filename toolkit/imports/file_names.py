@@ -1,0 +1,67 @@
+"""What the places of files say of their rows: the columns of a pattern such as `{model}/seed{seed}.jsonl`.
+
+The pattern is compared with the end of a file's whole path, as many folders of it as the pattern has. `{name}` takes
+what stands there within one folder's or file's name and becomes a column of that name; `*` takes it and drops it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+import polars as pl
+
+from toolkit.errors import ThinkbackError
+
+_PLACE = re.compile(r"\{([^\W\d]\w*)\}|\*")
+
+
+def check_pattern(pattern: str, place: str) -> str:
+    """A mapping's `path`. ThinkbackError where it names no column, or one twice."""
+    names = columns_of(pattern)
+    if not names:
+        raise ThinkbackError(f"`{place}` is {pattern!r} and names no column: write one, as in `{{model}}/*.jsonl`")
+    for name in names:
+        if names.count(name) > 1:
+            raise ThinkbackError(f"`{place}` names `{name}` twice: give one of them another name")
+    if len(pattern) > 1000 or not pattern.isprintable() or re.search(r"[{}]", _PLACE.sub("", pattern)):
+        raise ThinkbackError(f"`{place}` is {pattern!r}: a column is written `{{name}}`, in letters, digits and `_`")
+    return pattern
+
+
+def columns_of(pattern: str) -> list[str]:
+    """The columns that a pattern names."""
+    return [name for name in _PLACE.findall(pattern) if name]
+
+
+def columns_of_path(pattern: str, path: str, endings: Sequence[str] = ()) -> dict[str, str]:
+    """What the columns of a pattern are for a file. `endings`, of compressed files, need not be in the pattern.
+
+    ThinkbackError where the path does not fit.
+    """
+    parts, at = [], 0
+    for place in _PLACE.finditer(pattern):
+        parts += [re.escape(pattern[at : place.start()]), f"(?P<{place[1]}>[^/]+)" if place[1] else "[^/]*"]
+        at = place.end()
+    parts.append(re.escape(pattern[at:]))
+    folders = pattern.count("/") + 1
+    end = "/".join(PurePosixPath(path).parts[-folders:])
+    plain = end
+    for ending in endings:
+        plain = plain.removesuffix(ending)
+    # In linear time, whatever the pattern: a mapping may be somebody else's.
+    found = pl.Series([end, plain]).str.extract_groups(f"^{''.join(parts)}$").to_list()
+    fits = [columns for columns in found if None not in columns.values()]
+    if not fits:
+        raise ThinkbackError(f"source `{path}` does not fit the mapping's `path`, `{pattern}`")
+    return fits[0]
+
+
+def relative(paths: Sequence[str]) -> list[str]:
+    """Paths below the folder that all of them share."""
+    folders = [PurePosixPath(path).parts[:-1] for path in paths]
+    shared = 0
+    while all(len(parts) > shared and parts[shared] == folders[0][shared] for parts in folders):
+        shared += 1
+    return ["/".join(PurePosixPath(path).parts[shared:]) for path in paths]

@@ -1,0 +1,188 @@
+"""Reading archives and packed files that nobody vouches for: as streams, never by their own names, and with a limit.
+
+An archive may promise a little and unpack to very much, so what comes out is counted: beyond `ROOM` bytes, no more than
+`RATIO` times the packed size, an archive's members together. Python before 3.14 reads no members packed with zstd
+(method 93), as Inspect writes them; these are unpacked by pyarrow.
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Any, BinaryIO, cast
+
+from toolkit.errors import ThinkbackError, first_line
+
+ROOM, RATIO = 2**28, 200
+"""Bytes that anything may unpack to, and how many times its size what is larger may."""
+_ZSTD, _ENCRYPTED = 93, 1
+_HEADER = struct.Struct("<4s22sHH")
+"""Of a member: its mark, what the directory says too, and the lengths of its name and of its extra field."""
+_PIECE = 2**18
+_BROKEN = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, lzma.LZMAError, zlib.error, struct.error,
+           zipfile.BadZipFile)  # fmt: skip
+
+Open = Callable[[], AbstractContextManager[BinaryIO]]
+
+
+@dataclass
+class Allowance:
+    """How many more bytes may be unpacked from something."""
+
+    what: str
+    left: int
+
+    @classmethod
+    def of(cls, what: str, packed: int) -> Allowance:
+        """For something of so many packed bytes."""
+        return cls(what, ROOM + RATIO * packed)
+
+    def take(self, count: int) -> None:
+        """Count bytes that were unpacked. ThinkbackError where they are too many."""
+        self.left -= count
+        if self.left < 0:
+            raise ThinkbackError(
+                f"`{self.what}` unpacks to more than {RATIO} times its size, as no log does: it is not read on;"
+                " unpack it yourself where you trust it"
+            )
+
+
+class _Counted(io.RawIOBase):
+    """A stream of unpacked bytes whose number and, where one is given, checksum are watched."""
+
+    def __init__(self, stream: IO[bytes], allowance: Allowance, crc: int | None = None):
+        self._stream, self._allowance, self._crc, self._seen = stream, allowance, crc, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        what = self._allowance.what
+        try:
+            piece = self._stream.read(min(len(buffer), _PIECE))
+        except _BROKEN as error:
+            raise ThinkbackError(f"`{what}` is damaged: {first_line(error)}") from None
+        self._allowance.take(len(piece))
+        if self._crc is not None:
+            self._seen = zlib.crc32(piece, self._seen)
+            if not piece and self._seen != self._crc:
+                raise ThinkbackError(f"`{what}` is damaged: a member's checksum differs")
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+class _Slice(io.RawIOBase):
+    """Some bytes of a file."""
+
+    def __init__(self, file: IO[bytes], start: int, length: int):
+        self._file, self._at, self._end = file, start, start + length
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        self._file.seek(self._at)
+        piece = self._file.read(min(len(buffer), self._end - self._at))
+        self._at += len(piece)
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An open ZIP archive."""
+
+    what: str
+    _zip: zipfile.ZipFile
+    _file: IO[bytes]
+    _allowance: Allowance
+    _members: Mapping[str, zipfile.ZipInfo] = field(repr=False)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Names of the files inside, in the archive's order."""
+        return tuple(self._members)
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """One member, unpacked as it is read."""
+        info = self._members[name]
+        if info.flag_bits & _ENCRYPTED:
+            raise ThinkbackError(f"`{self.what}` is encrypted: unpack it first")
+        with _named(self.what):
+            plain = info.compress_type != _ZSTD
+            stream = self._zip.open(info) if plain else _unpacked_zstd(self._packed(info))
+            with stream:
+                yield io.BufferedReader(_Counted(stream, self._allowance, None if plain else info.CRC), _PIECE)
+
+    def read(self, name: str) -> bytes:
+        """One member, whole."""
+        with self.open(name) as stream:
+            return stream.read()
+
+    def _packed(self, info: zipfile.ZipInfo) -> IO[bytes]:
+        self._file.seek(info.header_offset)
+        mark, _, name, extra = _HEADER.unpack(self._file.read(_HEADER.size))
+        if mark != b"PK\x03\x04":
+            raise zipfile.BadZipFile("a member's header is not where the directory says")
+        start = info.header_offset + _HEADER.size + name + extra
+        return io.BufferedReader(_Slice(self._file, start, info.compress_size))
+
+
+@contextmanager
+def open_archive(what: str, file: IO[bytes], allowance: Allowance | None = None) -> Iterator[Archive]:
+    """A ZIP archive in a file that can be sought in. ThinkbackError where it is none, or is damaged."""
+    with _named(what), zipfile.ZipFile(file) as opened:
+        allowed = allowance or Allowance.of(what, file.seek(0, io.SEEK_END))
+        members = {info.filename: info for info in opened.infolist() if not info.is_dir()}
+        yield Archive(what, opened, file, allowed, members)
+
+
+@contextmanager
+def unpacked(packed: IO[bytes], ending: str, allowance: Allowance) -> Iterator[BinaryIO]:
+    """The bytes of a file packed as its ending says: `.gz`, `.bz2`, `.xz`, `.zst`."""
+    with _named(allowance.what), UNPACKERS[ending](packed) as stream:
+        yield io.BufferedReader(_Counted(stream, allowance), _PIECE)
+
+
+def _unpacked_zstd(packed: IO[bytes]) -> IO[bytes]:
+    """All frames of a zstd stream."""
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd")
+
+
+def _unpacked_gzip(packed: IO[bytes]) -> IO[bytes]:
+    import gzip
+
+    return cast(IO[bytes], gzip.GzipFile(fileobj=packed))
+
+
+def _unpacked_bz2(packed: IO[bytes]) -> IO[bytes]:
+    import bz2
+
+    return bz2.BZ2File(packed)
+
+
+UNPACKERS: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = {
+    ".gz": _unpacked_gzip, ".bz2": _unpacked_bz2, ".xz": lzma.LZMAFile, ".zst": _unpacked_zstd
+}  # fmt: skip
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Errors of the libraries that read archives become one line."""
+    try:
+        yield
+    except ThinkbackError:
+        raise
+    except zipfile.BadZipFile as error:
+        raise ThinkbackError(f"`{what}` is no readable archive: {first_line(error)}") from None
+    except _BROKEN as error:
+        raise ThinkbackError(f"`{what}` can't be read: {first_line(error)}") from None

@@ -1,0 +1,200 @@
+"""The files that an import is given: by name, in folders and below, by globs, in archives, at any fsspec address.
+
+Each has a path, relative to what was named, which tells it from others of the same name; and it is opened as a stream
+of its unpacked bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, cast
+
+from toolkit.errors import ThinkbackError, first_line
+from toolkit.imports.file_names import relative
+from toolkit.imports.formats.archives import UNPACKERS, Allowance, Open, open_archive, unpacked
+
+ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
+_ARCHIVE = ".zip"
+_BROKEN = (OSError, EOFError, ValueError, ImportError)
+_SMALL = 2**24
+_NO_NAMES = ("", "/", ".", "..")
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """`path`: relative to what was named, without the ending of a compression. `local`: a file that is not packed."""
+
+    path: str
+    address: str
+    open: Open
+    sha256: Callable[[], str]
+    local: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return PurePosixPath(self.path).name
+
+    @property
+    def ending(self) -> str:
+        """What its name ends in, in lower case."""
+        return PurePosixPath(self.path).suffix.lower()
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder that it lies in; of the archive, where that has none."""
+        outer, inside, inner = self.address.rpartition("::")
+        folder = PurePosixPath(inner).parent.name
+        return folder or (PurePosixPath(outer).stem if inside else "")
+
+    @contextmanager
+    def seekable(self) -> Iterator[BinaryIO]:
+        """The unpacked bytes in a file that can be sought in."""
+        if self.local is not None:
+            with self.local.open("rb") as file:
+                yield file
+            return
+        with self.open() as stream, tempfile.SpooledTemporaryFile(_SMALL) as copy:
+            shutil.copyfileobj(stream, copy)
+            copy.seek(0)
+            yield cast(BinaryIO, copy)
+
+    def read(self) -> bytes:
+        """All of its bytes."""
+        with self.open() as stream:
+            return stream.read()
+
+
+def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[FoundFile]:
+    """The files that are meant, sorted; of folders and archives, those whose path `takes` wants.
+
+    ThinkbackError where a source can't be opened, or has none of them.
+    """
+    if not sources:
+        raise ThinkbackError("no source given: name one or more files, globs, folders or archives")
+    found = [file for source in sources for file in _of_source(source, takes)]
+    distinct = {file.address: file for file in found}
+    return _told_apart(list(distinct.values()))
+
+
+def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
+    import fsspec
+
+    try:
+        system, path = fsspec.core.url_to_fs(source)
+        if system.isfile(path):
+            names, root = [path], str(PurePosixPath(path).parent)
+        elif system.isdir(path):
+            names, root = system.find(path), path.rstrip("/")
+        else:
+            pattern = any(sign in path for sign in "*?[")
+            names = [name for name in system.glob(path) if system.isfile(name)] if pattern else []
+            names += [name for one in (system.glob(path) if pattern else []) if system.isdir(one)
+                      for name in system.find(one)]  # fmt: skip
+            root = path.partition("*")[0].partition("?")[0].partition("[")[0].rpartition("/")[0]
+    except _BROKEN as error:
+        raise ThinkbackError(f"source `{source}` can't be opened: {first_line(error)}") from None
+    if not names:
+        raise ThinkbackError(f"source `{source}`: there is no such file or folder, or nothing in it")
+    named = system.isfile(path)
+    _, chained, inside = source.partition("::")  # a place inside another file: zip://*.jsonl::runs.zip
+    found: list[FoundFile] = []
+    for name in sorted(set(names)):
+        address = f"{system.unstrip_protocol(name)}{chained}{inside}" if "://" in source else name
+        relative = name.removeprefix(root).lstrip("/")
+        local = Path(name) if "://" not in source else None
+        size = partial(_size, system, name)
+        found += _of_file(_opened(relative, address, local, size), takes, named)
+    if not found:
+        raise ThinkbackError(f"source `{source}`: none of its {len(names):,} files is of this format by its name")
+    return found
+
+
+def _of_file(file: FoundFile, takes: Callable[[str], bool], named: bool) -> list[FoundFile]:
+    """The file, where it is wanted or was named; what is wanted of an archive."""
+    if file.ending != _ARCHIVE:
+        return [file] if named or takes(file.path) else []
+    with file.seekable() as packed, open_archive(file.address, packed) as archive:
+        members = [name for name in archive.members if takes(_plain(name))]
+        allowance = Allowance.of(file.address, packed.seek(0, io.SEEK_END))
+    return [_member(file, name, allowance) for name in members]
+
+
+def _member(archive: FoundFile, name: str, allowance: Allowance) -> FoundFile:
+    """A file of an archive, all of whose files have one allowance."""
+    inner, packing = PurePosixPath(_plain(name)), _packing(name)
+
+    @contextmanager
+    def opened() -> Iterator[BinaryIO]:
+        with (
+            archive.seekable() as packed,
+            open_archive(archive.address, packed, allowance) as unzipped,
+            unzipped.open(name) as stream,
+        ):
+            if not packing:
+                yield stream
+                return
+            with unpacked(stream, packing, allowance) as plain:
+                yield plain
+
+    folder = PurePosixPath(archive.path).with_suffix("")
+    safe = [part for part in inner.parts if part not in _NO_NAMES]
+    return FoundFile("/".join([*folder.parts, *safe]), f"{archive.address}::{name}", opened, archive.sha256)
+
+
+def _opened(relative: str, address: str, local: Path | None, size: Callable[[], int]) -> FoundFile:
+    import fsspec
+
+    packing = _packing(relative)
+
+    @contextmanager
+    def opened() -> Iterator[BinaryIO]:
+        try:
+            handle = fsspec.open(address, "rb").open()
+        except _BROKEN as error:
+            raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
+        with handle as packed:
+            if not packing:
+                yield packed
+                return
+            with unpacked(packed, packing, Allowance.of(address, size())) as plain:
+                yield plain
+
+    def digest() -> str:
+        with fsspec.open(address, "rb").open() as packed:
+            return hashlib.file_digest(packed, "sha256").hexdigest()
+
+    return FoundFile(_plain(relative), address, opened, digest, None if packing else local)
+
+
+def _told_apart(files: Sequence[FoundFile]) -> list[FoundFile]:
+    """Where two sources have files of one path, all paths begin below the folder that the sources share."""
+    if len({file.path for file in files}) == len(files):
+        return list(files)
+    whole = [file.address.partition("://")[2] or file.address for file in files]
+    parts = [[part for part in one.replace("::", "/").split("/") if part not in _NO_NAMES] for one in whole]
+    paths = relative(["/".join(one) for one in parts])
+    return [replace(file, path=_plain(path)) for file, path in zip(files, paths, strict=True)]
+
+
+def _size(system: Any, name: str) -> int:
+    return int(system.size(name) or 0)
+
+
+def _packing(path: str) -> str:
+    ending = PurePosixPath(path).suffix.lower()
+    return ending if ending in UNPACKERS else ""
+
+
+def _plain(path: str) -> str:
+    """A path without the ending of a compression."""
+    packing = _packing(path)
+    return path[: len(path) - len(packing)]

@@ -1,0 +1,70 @@
+"""What a file begins with, which tells its format: the keys of its first object, its columns, an archive's members."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import zipfile
+from dataclasses import dataclass
+
+import polars as pl
+
+from toolkit.errors import ThinkbackError
+from toolkit.imports.formats.archives import open_archive
+from toolkit.imports.formats.found_files import FoundFile
+
+LOOKED_AT = 2**20
+"""Bytes at the beginning in which the keys must be; texts of thousands of words may stand before them."""
+_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
+
+
+@dataclass(frozen=True)
+class Head:
+    """`keys`: of the first object, or a table's columns; empty where there are none. `members`: of an archive."""
+
+    path: str
+    keys: frozenset[str]
+    members: frozenset[str] = frozenset()
+
+    def has(self, *keys: str) -> bool:
+        """Whether all these keys are there."""
+        return self.keys.issuperset(keys)
+
+
+def head_of(file: FoundFile) -> Head:
+    """Look at the beginning of a file; a file that can't be read has no keys."""
+    with contextlib.suppress(
+        ThinkbackError, OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError
+    ):
+        if file.ending in (".parquet", ".pq"):
+            with file.seekable() as opened:
+                return Head(file.path, frozenset(pl.read_parquet_schema(opened)))
+        with file.open() as stream:
+            begin = stream.read(LOOKED_AT)
+        if (begin.startswith(b"PK") and zipfile.is_zipfile(io.BytesIO(begin))) or file.ending == ".eval":
+            with file.seekable() as opened, open_archive(file.address, opened) as archive:
+                return Head(file.path, frozenset(), frozenset(archive.members))
+        return Head(file.path, first_keys(begin.decode("utf-8-sig", "ignore")))
+    return Head(file.path, frozenset())
+
+
+def first_keys(text: str) -> frozenset[str]:
+    """The keys of the first JSON object that a text begins with, or a list in it; those seen, where it is cut off."""
+    keys: list[str] = []
+    open_: list[str] = []
+    last = ""
+    for found in _TOKEN.finditer(text):
+        token = found[0]
+        objects = open_.count("{")
+        if token in "{[":
+            open_.append(token)
+        elif token in "}]":
+            if not open_ or (token == "}" and objects == 1 and open_[-1] == "{"):
+                break
+            open_.pop()
+        elif token == ":" and objects == 1 and open_[-1] == "{":
+            keys.append(last)
+        last = token[1:-1]
+    return frozenset(keys)

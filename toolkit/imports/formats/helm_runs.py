@@ -1,0 +1,141 @@
+"""HELM's runs: folders with `scenario_state.json` (requests and completions) and `per_instance_stats.json` (metrics).
+
+One row for each completion. The verdict is the first metric of `VERDICTS` that the run has, where an instance has one
+completion; of several completions HELM keeps no verdicts, and their answers are read and compared with the reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from toolkit.errors import ThinkbackError
+from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
+from toolkit.imports.formats.found_files import FoundFile
+from toolkit.imports.formats.heads import Head
+from toolkit.imports.formats.json_rows import count, dig, number, objects, parsed, parsed_object, text
+from toolkit.imports.formats.read_texts import UNREAD, with_answers
+
+STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
+VERDICTS = (
+    "math_equiv_chain_of_thought", "math_equiv", "final_number_exact_match", "exact_match_indicator",
+    "quasi_exact_match", "exact_match", "quasi_prefix_exact_match", "prefix_exact_match",
+)  # fmt: skip
+Stats = Mapping[tuple[str, int, str], Mapping[str, float]]
+
+
+def recognises(head: Head) -> bool:
+    """The keys of a scenario's state."""
+    return head.has("adapter_spec", "request_states")
+
+
+def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+    """The rows of each run; its other files lie in the same folder."""
+    by_path = {file.path: file for file in files}
+    states = [file for file in files if file.name == STATE]
+    if not states:
+        raise ThinkbackError(f"no run of HELM among the sources: none has a {STATE}; name the folders of the runs")
+    loaded = []
+    for file in states:
+        beside = {name: by_path.get(str(PurePosixPath(file.path).with_name(name))) for name in (STATS, SPEC)}
+        loaded.append((file, _dataset(file, beside[SPEC]), beside[STATS]))
+    models = [text(dig(parsed_object(file, file.read()), "adapter_spec", "model")) or "helm" for file in states]
+    named = [(model, dataset, file.path) for model, (file, dataset, _) in zip(models, loaded, strict=True)]
+    for (file, dataset, stats), model, pool in zip(loaded, models, told_apart(named), strict=True):
+        notes: list[str] = []
+        rows = _rows(file, dataset, model, pool, _stats(stats), notes)
+        yield PreparedRows(file, with_answers(rows), notes)
+
+
+def _dataset(file: FoundFile, spec: FoundFile | None) -> str:
+    """The run's name without the model: `mmlu:subject=anatomy`."""
+    name = text(dig(parsed_object(spec, spec.read()), "name")) if spec is not None else None
+    scenario, _, arguments = (name or file.folder or "helm").partition(":")
+    kept = [part for part in arguments.split(",") if part and not part.startswith("model=")]
+    return f"{scenario}:{','.join(kept)}" if kept else scenario
+
+
+def _stats(file: FoundFile | None) -> Stats:
+    """Means of the metrics of each instance, trial and perturbation."""
+    if file is None:
+        return {}
+    found: dict[tuple[str, int, str], dict[str, float]] = {}
+    for entry in objects({"items": parsed(file, file.read())}, "items"):
+        means = {text(dig(stat, "name", "name")) or "": number(stat.get("mean")) for stat in objects(entry, "stats")}
+        known = {name: mean for name, mean in means.items() if mean is not None}
+        found.setdefault(_key(entry, entry.get("instance_id")), {}).update(known)
+    return found
+
+
+def _key(entry: Mapping[str, Any], instance: Any) -> tuple[str, int, str]:
+    perturbed = dig(entry, "perturbation", "name") or dig(entry, "instance", "perturbation", "name")
+    return text(instance) or "", count(entry.get("train_trial_index")) or 0, text(perturbed) or ""
+
+
+def _rows(file: FoundFile, dataset: str, model: str, pool: str, stats: Stats, notes: list[str]) -> Iterator[Row]:
+    verdict = next((name for name in VERDICTS if any(name in means for means in stats.values())), None)
+    state = parsed_object(file, file.read())
+    for request in objects(state, "request_states"):
+        if request.get("reference_index") is not None:
+            raise ThinkbackError(
+                f"`{file.address}` asks about each choice apart (multiple_choice_separate), so no completion is an"
+                " answer: only runs that generate are imported"
+            )
+        yield from _completions(request, dataset, model, pool, stats, verdict)
+    if verdict is not None:
+        notes.append(f"HELM's verdicts are by `{verdict}`")
+
+
+def _completions(
+    request: Mapping[str, Any], dataset: str, model: str, pool: str, stats: Stats, verdict: str | None
+) -> Iterator[Row]:
+    instance, trial, perturbed = key = _key(request, dig(request, "instance", "id"))
+    means = stats.get(key, {})
+    completions = objects(request, "result", "completions")
+    single = len(completions) == 1
+    score = means.get(verdict) if verdict and single else None
+    gold = _gold(request)
+    texts = [text(completion.get("text")) for completion in completions]
+    for index, completion in enumerate(completions):
+        counted = count(means.get("num_completion_tokens")) if single else None
+        yield {
+            "dataset": dataset,
+            "model": model,
+            "pool": f"{pool} trial {trial}" if trial else pool,
+            "id": f"{instance}~{perturbed}" if perturbed else instance,
+            "split": text(dig(request, "instance", "split")) or "test",
+            "input": text(dig(request, "instance", "input", "text")),
+            "gold": gold,
+            "index": index,
+            "text": texts[index],
+            "answer": UNREAD if score is None else (texts[index] or "").strip(),
+            "correct": None if score is None else score >= 1,
+            "finish_reason": text(dig(completion, "finish_reason", "reason")),
+            "sum_logprob": number(completion.get("logprob")) or None,
+            "prompt_tokens": count(means.get("num_prompt_tokens")),
+            "completion_tokens": len(objects(completion, "tokens")) or counted or None,
+            "seconds": number(dig(request, "result", "request_time")) if single else None,
+            "temperature": number(dig(request, "request", "temperature")),
+        }
+
+
+def _gold(request: Mapping[str, Any]) -> str | None:
+    """The reference that is tagged correct; its letter, where the choices were shown with letters."""
+    right = [item for item in objects(request, "instance", "references") if "correct" in (item.get("tags") or ())]
+    found = text(dig(right, 0, "output", "text"))
+    letters = request.get("output_mapping")
+    if isinstance(letters, Mapping):
+        return next((letter for letter, shown in letters.items() if shown == found), found)
+    return found
+
+
+HELM = Format(
+    name="helm",
+    title="HELM: `scenario_state.json` and `per_instance_stats.json` of each run",
+    files=rf"(^|/)({re.escape(STATE)}|{re.escape(STATS)}|{re.escape(SPEC)})$",
+    recognises=recognises,
+    lacks="verdicts of several completions, which are read and compared with the reference; verifier scores",
+    prepare=prepare,
+)

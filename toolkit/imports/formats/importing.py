@@ -1,0 +1,180 @@
+"""`import_format`: files that a known tool wrote, by its name or by what they hold, into a sealed log.
+
+The files are found, unpacked or rewritten where a mapping can't take them as they are, and given to the mapping that is
+shipped under the format's name. What lies on this machine unpacked is read where it lies.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from toolkit.errors import ThinkbackError, counted, listed, require_known
+from toolkit.imports.file_names import relative
+from toolkit.imports.formats.format import Format, PreparedRows
+from toolkit.imports.formats.found_files import ENDINGS, FoundFile, find_files
+from toolkit.imports.formats.heads import head_of
+from toolkit.imports.formats.known import FORMATS
+from toolkit.imports.parts import PreparedSources
+from toolkit.imports.table import ImportReport, import_table
+from toolkit.work_places import scratch_folder
+
+_LONGEST = 200
+"""Characters of a folder's or a file's name."""
+
+
+@dataclass(frozen=True)
+class Detected:
+    """The format that files are of; `files` are, and `others` are not."""
+
+    format: Format
+    files: tuple[FoundFile, ...]
+    others: int
+
+    def __str__(self) -> str:
+        """What was taken, in a line."""
+        beside = f"; {counted(self.others, 'other file')} beside them left out" if self.others else ""
+        return f"taken as {self.format.name} ({self.format.title}): {counted(len(self.files), 'file')}{beside}"
+
+
+def import_format(
+    name: str,
+    sources: Sequence[str],
+    out: str | Path,
+    *,
+    title: str | None = None,
+    rejudge: bool = False,
+    settings: Sequence[str] = (),
+) -> ImportReport:
+    """Read the files of the format `name`, or of the one that they are detected to be (`auto`), into log `out`.
+
+    `sources` are files, folders, globs, archives or fsspec addresses. `settings` replace those of the shipped mapping.
+    ThinkbackError, and nothing is written, where a file is not of the format, or can't be read.
+    """
+    given = [str(source) for source in ([sources] if isinstance(sources, str | Path) else sources)]
+    notes: list[str] = []
+    if name == "auto":
+        detected = detect_format(given)
+        form, files = detected.format, detected.files
+        notes.append(str(detected))
+    else:
+        require_known(name, FORMATS, f"unknown format `{name}`")
+        form = FORMATS[name]
+        files = tuple(find_files(given, form.takes))
+    with _taken(form, files, notes) as (addresses, prepared):
+        report = import_table(
+            addresses, form.mapping, out, rejudge=rejudge, name=title, settings=settings, prepared=prepared
+        )
+    return replace(report, notes=(*notes, f"{form.name} does not record: {form.lacks}", *report.notes))
+
+
+def detect_format(sources: Sequence[str]) -> Detected:
+    """The one format that the sources' files are of, by what they begin with.
+
+    ThinkbackError where no file is of a known format, or files are of several.
+    """
+    files = find_files(sources, lambda path: path.lower().endswith(ENDINGS))
+    found: dict[str, list[FoundFile]] = {}
+    for file in files:
+        head = head_of(file)
+        form = next((form for form in FORMATS.values() if form.recognises(head)), None)
+        if form is not None:
+            found.setdefault(form.name, []).append(file)
+    if not found:
+        raise ThinkbackError(
+            f"no file of a known format among {counted(len(files), 'file')}; known are {listed(list(FORMATS))}; any"
+            " other table is imported with a mapping: `thinkback import table … --map MAP.toml`"
+        )
+    if len(found) > 1:
+        told = ", ".join(f"{len(of)} of {name}" for name, of in found.items())
+        raise ThinkbackError(f"the sources hold files of several formats ({told}): import each by its name")
+    ((name, taken),) = found.items()
+    form = FORMATS[name]
+    beside = [file for file in files if file in taken or (form.prepare is not None and form.takes(file.path))]
+    return Detected(form, tuple(beside), len(files) - len(beside))
+
+
+@contextmanager
+def _taken(form: Format, files: Sequence[FoundFile], notes: list[str]) -> Iterator[tuple[list[str], PreparedSources]]:
+    """The addresses that the format's mapping reads: of files as they are, unpacked, or made of prepared rows."""
+    folder = Path(scratch_folder())
+    try:
+        pools: dict[str, Any] = {}
+        pairs = list(_prepared(form, files, folder, notes, pools) if form.prepare else _plain(files, folder))
+        if not pairs:
+            raise ThinkbackError(f"{listed([file.address for file in files[:3]])}: no sample of {form.name} in it")
+        runs = _runs([file for file, _ in pairs], form.depth)
+        first = files[0].address.partition("::")[0].rpartition("/")[0]
+        made = PreparedSources(
+            {address: run for (_, address), run in zip(pairs, runs, strict=True)},
+            tuple((file.address.rpartition("/")[2] or file.path, file.sha256()) for file in files),
+            first,
+            pools,
+        )
+        yield [address for _, address in pairs], made
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepared(
+    form: Format, files: Sequence[FoundFile], folder: Path, notes: list[str], pools: dict[str, Any]
+) -> Iterator[tuple[FoundFile, str]]:
+    """Files of rows, each at the place of the one that they come from."""
+    if form.prepare is None:
+        return
+    for part in form.prepare(files):
+        place = _place(folder, part.file, ".jsonl")
+        if _write(part, place):
+            yield part.file, str(place)
+        notes += part.notes
+        pools |= part.pools
+
+
+def _write(part: PreparedRows, place: Path) -> int:
+    """Write rows as JSON lines; how many there were."""
+    written = 0
+    with place.open("w", encoding="utf-8", errors="surrogatepass") as out:
+        for row in part.rows:
+            out.write(json.dumps(row) + "\n")
+            written += 1
+    return written
+
+
+def _plain(files: Sequence[FoundFile], folder: Path) -> Iterator[tuple[FoundFile, str]]:
+    for file in files:
+        if file.local is not None:
+            yield file, file.address
+            continue
+        place = _place(folder, file, file.ending)
+        with file.open() as stream, place.open("wb") as out:
+            shutil.copyfileobj(stream, out)
+        yield file, str(place)
+
+
+def _place(folder: Path, file: FoundFile, ending: str) -> Path:
+    """A file of our own under the folders that the found one is in; no name of an archive leads out of `folder`."""
+    address = file.address.partition("://")[2] or file.address
+    parts = [part[:_LONGEST] for part in address.replace("::", "/").replace("\x00", "").split("/")]
+    kept = [part for part in parts if part not in ("", ".", "..")]
+    name = kept[-1].removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz").removesuffix(".zst")
+    place = folder.joinpath(*kept[:-1], name if name.lower().endswith(ending) else name + ending)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.exists():
+        raise ThinkbackError(f"two files are called `{file.address}`: unpack the archive and rename one of them")
+    return place
+
+
+def _runs(files: Sequence[FoundFile], depth: int) -> list[str]:
+    """What tells the runs that files are of apart: their folders below the shared one; empty where all share one.
+
+    `depth`: how many names at the end of a path say what a file holds, and not which run it is of.
+    """
+    folders = ["/".join(file.address.replace("::", "/").split("/")[:-depth]) for file in files]
+    if len(set(folders)) == 1:
+        return [""] * len(files)
+    return relative([f"{folder}/" for folder in folders])

@@ -1,0 +1,128 @@
+"""lighteval's details, `details/{model}/{time}/details_{task}_{time}.parquet`: one row for each question.
+
+One row for each sample. The metrics are of a whole question, so they are the verdict only where it has one sample;
+otherwise the answers are read from the samples. Where a task compares the log-probabilities of its choices, the answer
+is the number of the most likely one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from toolkit.errors import ThinkbackError
+from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
+from toolkit.imports.formats.found_files import FoundFile
+from toolkit.imports.formats.heads import Head
+from toolkit.imports.formats.json_rows import dig, number, text
+from toolkit.imports.formats.metrics import verdict, verdict_metric
+from toolkit.imports.formats.read_texts import UNREAD, read_gold, with_answers
+from toolkit.imports.formats.table_rows import table_rows
+
+_NAME = re.compile(r"details_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.(?:parquet|pq)", re.IGNORECASE)
+
+
+def recognises(head: Head) -> bool:
+    """The columns of the details."""
+    return head.has("doc", "model_response")
+
+
+def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+    """The rows of each file; the model is what the folders above it are called."""
+    tasks = [_task(file) for file in files]
+    models = [_model(file) for file in files]
+    named = [(model, task, file.path) for model, task, file in zip(models, tasks, files, strict=True)]
+    for file, task, model, pool in zip(files, tasks, models, told_apart(named), strict=True):
+        metric = verdict_metric(dig(row, "metric") or {} for row in _rows(file, task))
+        notes: list[str] = []
+        rows = with_answers(_judged(file, task, metric, notes))
+        yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in rows), notes)
+
+
+def _task(file: FoundFile) -> str:
+    found = _NAME.fullmatch(file.name)
+    return found[1] if found else file.name.rpartition(".")[0]
+
+
+def _model(file: FoundFile) -> str:
+    """The folders between `details` and that of the time; a model's name may have a slash."""
+    folders = PurePosixPath(file.address.replace("::", "/")).parts[:-2]
+    after = [place for place, folder in enumerate(folders) if folder == "details"]
+    return "/".join(folders[after[-1] + 1 :]) if after and folders[after[-1] + 1 :] else file.folder or "lighteval"
+
+
+def _rows(file: FoundFile, task: str) -> Iterator[dict[str, Any]]:
+    for place, row in enumerate(table_rows(file), 1):
+        for name in ("doc", "model_response"):
+            if not isinstance(row.get(name), dict):
+                raise ThinkbackError(
+                    f"`{file.address}`, row {place}: `{name}` is no object; lighteval writes texts where it could not"
+                    f" bring the rows of {task} into one type, and these are not read"
+                )
+        yield row
+
+
+def _judged(file: FoundFile, task: str, metric: str | None, notes: list[str]) -> Iterator[Row]:
+    judged = False
+    for row in _rows(file, task):
+        for sample in _samples(row, task, metric):
+            judged = judged or sample["correct"] is not None
+            yield sample
+    if judged:
+        notes.append(f"{task}: the verdicts are those of `{metric}`")
+
+
+def _samples(row: dict[str, Any], task: str, metric: str | None) -> Iterator[Row]:
+    doc, response = row["doc"], row["model_response"]
+    texts = response.get("text") or []
+    asked = {
+        "task": task,
+        "doc_id": text(doc.get("id")) or text(doc.get("query")),
+        "query": text(doc.get("query")),
+        "prompt_tokens": len(response.get("input_tokens") or []) or None,
+    }
+    verdict_ = verdict(dig(row, "metric", metric)) if metric is not None else None
+    gold = _gold(doc)
+    if not texts:
+        likely = [number(value) for value in response.get("logprobs") or []]
+        known = [value for value in likely if value is not None]
+        best = likely.index(max(known)) if known else None
+        indices = _indices(doc)
+        yield {**asked, "index": 0, "gold": str(indices[0]) if indices else None,
+               "answer": None if best is None else str(best), "correct": verdict_,
+               "sum_logprob": None if best is None else likely[best]}  # fmt: skip
+        return
+    for index, sample in enumerate(texts):
+        tokens = dig(response.get("output_tokens"), index)
+        yield {
+            **asked,
+            "index": index,
+            "gold": gold,
+            "text": text(sample),
+            "answer": UNREAD,
+            "correct": verdict_ if len(texts) == 1 else None,
+            "completion_tokens": len(tokens) if isinstance(tokens, list) else None,
+        }
+
+
+def _indices(doc: dict[str, Any]) -> list[int]:
+    given = doc.get("gold_index")
+    return [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, int)]
+
+
+def _gold(doc: dict[str, Any]) -> str | None:
+    """The first right choice."""
+    indices = _indices(doc)
+    return read_gold(text(dig(doc.get("choices"), indices[0]))) if indices else None
+
+
+LIGHTEVAL = Format(
+    name="lighteval",
+    title="lighteval's details: `details_{task}_{time}.parquet`",
+    files=r"(^|/)details_[^/]*\.(parquet|pq)$",
+    recognises=recognises,
+    lacks="verdicts of repeats, whose answers are read and compared with the gold choice; seconds; verifier scores",
+    prepare=prepare,
+)

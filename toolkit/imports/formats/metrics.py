@@ -1,0 +1,30 @@
+"""Which of a format's metrics says whether a sample is right: one that is 0 or 1 in every sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+KNOWN = (
+    "exact_match", "extractive_match", "math_verify", "acc", "pass@1", "em", "quasi_exact_match", "qem",
+    "prefix_exact_match",
+)  # fmt: skip
+
+
+def verdict_metric(samples: Iterable[Mapping[str, Any]]) -> str | None:
+    """The metric that is a verdict, by each sample's metrics: a known name, else the first that came.
+
+    None where none is 0 or 1 throughout. A metric that is null in a sample says nothing of it.
+    """
+    verdicts: dict[str, bool] = {}
+    for sample in samples:
+        for name, value in sample.items():
+            if value is not None:
+                verdicts[name] = verdicts.get(name, True) and verdict(value) is not None
+    found = [name for name, whole in verdicts.items() if whole]
+    return next((name for name in KNOWN if name in found), found[0] if found else None)
+
+
+def verdict(value: Any) -> bool | None:
+    """A metric's value as right or wrong; None where it is neither 0 nor 1."""
+    return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None

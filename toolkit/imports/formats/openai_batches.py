@@ -1,0 +1,123 @@
+"""Batches of OpenAI's API, and of those that write its files, such as `vllm run-batch`: one line for each request.
+
+One row for each choice, of chat completions, completions and responses alike. The files of requests may be given beside
+those of results: they have the questions. Tokens are known for a whole request, so for a choice only where it is the
+request's only one, or has its log-probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from toolkit.errors import ThinkbackError, counted
+from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
+from toolkit.imports.formats.found_files import FoundFile
+from toolkit.imports.formats.heads import Head, head_of
+from toolkit.imports.formats.json_rows import count, dig, json_objects, number, objects, text
+
+_DONE = 200
+Requests = dict[str, dict[str, Any]]
+
+
+def recognises(head: Head) -> bool:
+    """The keys of a result or a request."""
+    return head.has("custom_id") and (head.has("response") or head.has("method", "body"))
+
+
+def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+    """The rows of each file of results, with the questions of the files of requests."""
+    results = [file for file in files if not _asks(head_of(file))]
+    if not results:
+        raise ThinkbackError("no file of results among the sources: these hold requests alone")
+    requests: Requests = {}
+    for file in files:
+        if file not in results:
+            requests |= {text(line.get("custom_id")) or "": line for line in json_objects(file)}
+    marks = told_apart([("", "", file.path) for file in results]) if len(results) > 1 else [""]
+    for file, mark in zip(results, marks, strict=True):
+        notes: list[str] = []
+        yield PreparedRows(file, _rows(file, mark, requests, notes), notes)
+
+
+def _asks(head: Head) -> bool:
+    return head.has("method", "body")
+
+
+def _rows(file: FoundFile, mark: str, requests: Requests, notes: list[str]) -> Iterator[Row]:
+    failed = 0
+    for number_, line in enumerate(json_objects(file), 1):
+        body = dig(line, "response", "body")
+        if body is None and dig(line, "response", "choices") is not None:
+            body = line["response"]
+        name = text(line.get("custom_id"))
+        if name is None:
+            raise ThinkbackError(f"`{file.address}`, line {number_}: no custom_id, so no result of a batch")
+        if not isinstance(body, dict) or (dig(line, "response", "status_code") or _DONE) != _DONE:
+            failed += 1
+            continue
+        request = requests.get(name, {})
+        model = text(body.get("model")) or "openai"
+        row = {"custom_id": name, "model": model, "pool": model + mark, "question": _question(request),
+               "temperature": number(dig(request, "body", "temperature"))}  # fmt: skip
+        yield from ({**row, **choice} for choice in _choices(body))
+    if failed:
+        notes.append(f"`{file.path}`: {counted(failed, 'request')} failed and left no trace")
+
+
+def _choices(body: dict[str, Any]) -> Iterator[Row]:
+    """The choices of a completion of any kind."""
+    usage = body.get("usage")
+    prompt = count(dig(usage, "prompt_tokens")) or count(dig(usage, "input_tokens"))
+    spent = count(dig(usage, "completion_tokens")) or count(dig(usage, "output_tokens"))
+    if isinstance(body.get("output"), list):
+        reason = dig(body, "incomplete_details", "reason") or text(body.get("status"))
+        yield {"index": 0, "text": _output(body), "finish_reason": reason, "prompt_tokens": prompt,
+               "completion_tokens": spent}  # fmt: skip
+        return
+    choices = objects(body, "choices")
+    for place, choice in enumerate(choices):
+        logged = objects(choice, "logprobs", "content")
+        content = dig(choice, "message", "content")
+        yield {
+            "index": count(choice.get("index")) if len(choices) > 1 else place,
+            "text": text(content if content is not None else choice.get("text")),
+            "finish_reason": text(choice.get("finish_reason")),
+            "prompt_tokens": prompt,
+            "completion_tokens": spent if len(choices) == 1 else len(logged) or None,
+            "sum_logprob": _sum(logged),
+        }
+
+
+def _sum(logged: list[dict[str, Any]]) -> float | None:
+    values = [number(token.get("logprob")) for token in logged]
+    known = [value for value in values if value is not None]
+    return sum(known) if values and len(known) == len(values) else None
+
+
+def _output(body: dict[str, Any]) -> str | None:
+    """The text of a response, beside which there may be reasoning and calls."""
+    parts = (part for item in objects(body, "output") if item.get("type") == "message"
+             for part in objects(item, "content"))  # fmt: skip
+    return text("".join(part["text"] for part in parts if isinstance(part.get("text"), str)))
+
+
+def _question(request: dict[str, Any]) -> str | None:
+    """What a request asked last."""
+    body = request.get("body")
+    messages = objects(body, "messages") or objects(body, "input")
+    asked = [message for message in messages if message.get("role") == "user"] or messages
+    content = asked[-1].get("content") if asked else dig(body, "prompt") or dig(body, "input")
+    if isinstance(content, list):
+        return text("\n".join(part["text"] for part in content if isinstance(dig(part, "text"), str)))
+    return text(content)
+
+
+OPENAI_BATCH = Format(
+    name="openai-batch",
+    title="OpenAI's Batch API and `vllm run-batch`: files of results, and of requests beside them",
+    files=r"\.(jsonl|ndjson)$",
+    recognises=recognises,
+    lacks="reference answers and verdicts (add a file with `--set join…`); seconds; tokens of one choice of several",
+    prepare=prepare,
+)

@@ -1,0 +1,42 @@
+"""Reading answers from texts for which a format has no verdict and names no way to read: by what the reference is."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+import polars as pl
+
+from toolkit.answers import number_form, read_answers
+from toolkit.imports.formats.format import Row
+
+NUMBERS = ("boxed", "####", "answer is", "last number")
+TEXTS = ("boxed", "####", "answer is")
+UNREAD = object()
+"""Stands for an answer that is yet to be read."""
+_TOGETHER = 2_000
+
+
+def with_answers(rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows whose `answer` is UNREAD get one from their `text`, as their `gold` is.
+
+    Where that is a number: what is marked as the answer, else the last number; else what is marked, else all the text.
+    """
+    source = iter(rows)
+    while block := list(itertools.islice(source, _TOGETHER)):
+        due = [row for row in block if row["answer"] is UNREAD]
+        texts = pl.Series("text", [row["text"] for row in due], dtype=pl.String)
+        numeric = pl.Series([row["gold"] is not None and number_form(row["gold"]) is not None for row in due],
+                            dtype=pl.Boolean)  # fmt: skip
+        marked = read_answers(texts, TEXTS)
+        whole = marked.zip_with(marked.is_not_null(), texts.str.strip_chars().replace("", None))
+        for row, answer in zip(due, read_answers(texts, NUMBERS).zip_with(numeric, whole), strict=True):
+            row["answer"] = answer
+        yield from block
+
+
+def read_gold(gold: str | None) -> str | None:
+    """A reference without the solution before it: what follows `####`; else the whole."""
+    if gold is None or "####" not in gold:
+        return gold
+    return gold.rpartition("####")[2].strip() or gold

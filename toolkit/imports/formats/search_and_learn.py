@@ -1,0 +1,85 @@
+"""search-and-learn's data sets: MATH-500's columns, and lists of completions with the scores of their steps.
+
+One row for each completion. The columns are those of the data sets on the Hub and of `{approach}_completions.jsonl`.
+Tokens are a list, or -1 where the search did not count them (DVTS). What a beam search kept is whole or not at all, so
+pools of `beam_search` and `dvts` have no prefixes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from toolkit.errors import ThinkbackError
+from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
+from toolkit.imports.formats.found_files import FoundFile
+from toolkit.imports.formats.heads import Head
+from toolkit.imports.formats.json_rows import count, dig, number, text
+from toolkit.imports.formats.read_texts import UNREAD, with_answers
+from toolkit.imports.formats.table_rows import table_rows
+
+_BEAMS = ("beam_search", "dvts")
+_SEARCHES = (*_BEAMS, "best_of_n")
+
+
+def recognises(head: Head) -> bool:
+    """The columns of the data set and the search's own."""
+    return head.has("completions", "problem", "answer")
+
+
+def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+    """The rows of each file; a pool is an approach, as the path names it, and a folder: its files are one run."""
+    runs = {(_approach(file), str(PurePosixPath(file.path).parent)): None for file in files}
+    pools = dict(zip(runs, told_apart([(approach, "", f"{folder}/") for approach, folder in runs]), strict=True))
+    for file in files:
+        approach = _approach(file)
+        pool = pools[approach, str(PurePosixPath(file.path).parent)]
+        rows = ({**row, "pool": pool} for row in with_answers(_rows(file)))
+        yield PreparedRows(file, rows, pools={pool: {"prefix": False}} if approach in _BEAMS else {})
+
+
+def _approach(file: FoundFile) -> str:
+    path = file.address.lower().replace("-", "_")
+    return next((name for name in _SEARCHES if name in path), "search-and-learn")
+
+
+def _rows(file: FoundFile) -> Iterator[Row]:
+    for place, row in enumerate(table_rows(file), 1):
+        completions, scores, tokens = row.get("completions"), row.get("scores"), row.get("completion_tokens")
+        if not isinstance(completions, list):
+            raise ThinkbackError(f"`{file.address}`, row {place}: `completions` is no list")
+        if isinstance(scores, list) and len(scores) != len(completions):
+            raise ThinkbackError(
+                f"`{file.address}`, row {place}: {len(completions)} completions and {len(scores)} lists of scores"
+            )
+        for index, completion in enumerate(completions):
+            yield {
+                "unique_id": text(row.get("unique_id")) or text(row.get("problem")),
+                "problem": text(row.get("problem")),
+                "gold": text(row.get("answer")),
+                "subject": text(row.get("subject")),
+                "level": text(row.get("level")),
+                "index": index,
+                "text": text(completion),
+                "answer": UNREAD,
+                "completion_tokens": count(dig(tokens, index)),
+                "scores": _steps(dig(scores, index)),
+            }
+
+
+def _steps(given: Any) -> list[float] | None:
+    """The scores of a completion's steps; one number is that of the whole."""
+    values = given if isinstance(given, list) else [given]
+    known = [float(value) for value in values if number(value) is not None]
+    return known or None
+
+
+SEARCH_AND_LEARN = Format(
+    name="search-and-learn",
+    title="search-and-learn's data sets: lists of completions and step scores",
+    files=r"\.(jsonl|ndjson|json|parquet|pq)$",
+    recognises=recognises,
+    lacks="verdicts (the boxed answer is compared with the reference); the model's name; prompt tokens; seconds",
+    prepare=prepare,
+)
