@@ -97,7 +97,8 @@ def _notes(
     points: Sequence[FrontierPoint], barred: Sequence[FrontierPoint], seen: View, level: float, omitted: int
 ) -> tuple[str, str]:
     """What stands below the figure: whose intervals the bars are, and what is not in it."""
-    of = " of front and baseline" if len(barred) < sum(p.labelled for p in points) else ""
+    whose = " of front and baseline" if any(p.baseline for p in points) else " of the front"
+    of = whose if len(barred) < sum(p.labelled for p in points) else ""
     bars = f"bars: {100 * level:g} % intervals{of}" if any(p.low is not None for p in barred) else ""
     beyond = sum(not p.labelled and bool(seen.beyond(p.cost, 100 * p.accuracy)) for p in points)
     lines = [bars, f"{counted(beyond, 'setting')} of sweeps beyond the axes" if beyond else ""]
@@ -272,8 +273,8 @@ def _draw_points(axes: Axes, points: Sequence[FrontierPoint], seen: View) -> Non
 def _labels(points: Sequence[FrontierPoint], seen: View, width: float) -> list[Label]:
     """Names of the points that stand for themselves.
 
-    First the baseline, diagnostics and what lies beyond an edge; then the front, what adds most to it first; and the
-    best of the others.
+    First the baseline, diagnostics and what lies beyond an edge; then the front, the best policy before what adds most
+    to it; and the best of the others.
     """
     gains = _gains(points, seen)
     room, edges = (1.7, 6) if width > 5 else (1.15, 3)
@@ -293,7 +294,15 @@ def _labels(points: Sequence[FrontierPoint], seen: View, width: float) -> list[L
                 x=x,
                 y=y,
                 color=LAYERS[_layer(p)].color if p.diagnostic or p.baseline else INK,
-                urgency=(not p.baseline, p.name not in first, -gains.get(p.name, 0), -p.accuracy, p.cost, p.name),
+                urgency=(
+                    not p.baseline,
+                    p.name != best,
+                    p.name not in first,
+                    -gains.get(p.name, 0),
+                    -p.accuracy,
+                    p.cost,
+                    p.name,
+                ),
                 reach=DISTANCES[-1] if needed else NEAR,
                 modest=not (needed or p.on_front),
             )

@@ -137,7 +137,7 @@ def _best_place(at: np.ndarray, size: np.ndarray, label: Label, space: _Space, p
     penalty = (
         3.0 * _overlaps(boxes, space.scene.bars, 0.0).sum(axis=1)
         + 4.0 * across
-        + 4.0 * crossed
+        + 8.0 * crossed
         + 2.0 * _unclear(at, boxes, others)
         + 0.22 * distance / pixel
         + 0.1 * order

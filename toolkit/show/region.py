@@ -12,7 +12,7 @@ FEW = 8
 """Values from which on some may be far from the rest."""
 WORTH = 0.75
 """Far values are left out where the rest spans less than this share of the whole."""
-_EDGE = 0.03  # of the axis: how far within its end a far value is drawn
+_EDGE = 0.045  # of the axis: how far within its end a far value is drawn
 
 
 def view(values: Sequence[float] | np.ndarray, kept: Sequence[bool]) -> list[bool]:
