@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note, note, warning
 from toolkit.show import PolicyRow, RankedInput, frontier_figure, frontier_points, pareto_front, rank, ranked_table
+from toolkit.show.takeaway import takeaway
 from toolkit.stats import OutcomeBlock, Settings, summarise
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -180,7 +181,7 @@ def test_warnings_stand_above_and_notes_below(results: RankedInput) -> None:
     notes = (note("told", "a note"), warning("gone", "half is gone"))
     table = ranked_table(replace(results, simulated=True, notes=notes))
     assert table.above == ("Simulated log: these numbers describe a model, not a system.", "WARNING: half is gone")
-    assert table.below[-1] == "a note"
+    assert table.below[-2] == "a note"  # the sentence that says what the table says comes last
 
 
 def test_few_events_are_marked(results: RankedInput) -> None:
@@ -335,12 +336,25 @@ def test_a_note_on_a_column_that_is_not_shown_is_not_shown(results: RankedInput)
     both = note("few", "€/1,000 and queries: few", metrics=["queries", "cost_eur"])
     gone = warning("gone", "device_s: half is gone", metrics=["device_s"])
     table = ranked_table(replace(results, notes=(price, queue, both, gone)))
-    assert table.below[-2:] == (str(price), str(both))
+    assert table.below[-3:-1] == (str(price), str(both))
     assert table.above == ()
     wide, narrow = (" ".join(table.terminal(width).split()) for width in (200, 100))
     assert str(price) in wide
     assert str(price) not in narrow  # the column is dropped for want of width
     assert "Δ points: difference" in narrow  # of its two columns one is left
+
+
+def test_the_last_line_says_what_the_table_says(results: RankedInput) -> None:
+    """Two others tie with the leader; the cheaper of them takes 1,100 tokens."""
+    leads = "`stop[margin=0.2]` has the best accuracy, 70.5 % [67.5, 73.5]"
+    tie = "2 other policies tie with it; the cheapest, `stop[margin=0.1]`, takes 1,100 tokens instead of 1,500."
+    against = "; +0.5 [−0.9, +2.0] points against `best of 4`"
+    assert ranked_table(results).below[-1] == f"{leads}{against}. {tie}"
+    assert takeaway(replace(results, baseline=None)) == f"{leads}. {tie}"
+    alone = results.ranks.with_columns(ties=pl.when(pl.col("ties").is_not_null()).then(pl.lit(value=False)))
+    assert takeaway(replace(results, ranks=alone)) == f"{leads}{against}. No other policy ties with it."
+    assert takeaway(replace(results, leader=None)) is None
+    assert "corrected for having been chosen" in str(takeaway(corrected(results)))
 
 
 def test_sentences_are_for_people_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from toolkit.show.table_content import (
     Tick,
     Words,
 )
+from toolkit.show.takeaway import takeaway
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +49,12 @@ def ranked_table(results: RankedInput, limit: int | None = None) -> Table:
         columns=columns,
         rows=tuple(tuple(cell(row) for _, cell in parts) for row in shown),
         above=(*[SIMULATED] * results.simulated, *_said(results, Severity.WARNING, columns)),
-        below=(*below, *_explanations(results, ranked, columns), *_said(results, Severity.NOTE, columns)),
+        below=(
+            *below,
+            *_explanations(results, ranked, columns),
+            *_said(results, Severity.NOTE, columns),
+            *filter(None, [takeaway(results)]),
+        ),
         strong=frozenset(i for i, row in enumerate(shown) if row.leads),
         faint=frozenset(i for i, row in enumerate(shown) if row.policy.diagnostic),
         marks=(("simulated", "true"),) if results.simulated else (),

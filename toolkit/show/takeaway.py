@@ -1,0 +1,54 @@
+"""What a ranked table says, in one sentence of plain words."""
+
+from __future__ import annotations
+
+from toolkit.errors import counted
+from toolkit.show.ranking import Ranked, RankedInput, rank
+from toolkit.show.table_content import NumberWithInterval, ShownInterval
+
+
+def takeaway(results: RankedInput) -> str | None:
+    """Who is best, who ties with it, the cheapest of these, and how far the best is from the baseline.
+
+    None where nothing ranks.
+    """
+    ranked = [row for row in rank(results) if not row.policy.diagnostic and row.quality is not None]
+    leader = next((row for row in ranked if row.leads), None)
+    if leader is None or leader.quality is None:
+        return None
+    best = "lowest" if results.quality.cost else "best"
+    said = f"`{leader.policy.name}` has the {best} {results.quality.label}, {_quality(results, leader.quality)}"
+    if leader.corrected is not None:
+        said += f" ({_quality(results, ShownInterval(leader.corrected.estimate))} corrected for having been chosen)"
+    if leader.baseline:
+        said += "; it is the baseline"
+    elif leader.difference is not None:
+        points = " points" if results.quality.share else ""
+        said += f"; {_quality(results, leader.difference, signed=True)}{points} against `{results.baseline}`"
+    return f"{said}. {_tied(results, leader, [row for row in ranked if row.ties and not row.leads])}"
+
+
+def _tied(results: RankedInput, leader: Ranked, tied: list[Ranked]) -> str:
+    if not tied:
+        return "No other policy ties with it." if len(results.policies) > 1 else ""
+    said = f"{counted(len(tied), 'other policy ties', 'other policies tie')} with it"
+    priced = [(row.cost.estimate, place, row) for place, row in enumerate([leader, *tied]) if row.cost is not None]
+    if leader.cost is None or not priced:
+        return f"{said}."
+    cost, _, cheapest = min(priced)
+    if cheapest is leader:
+        return f"{said}, and none is cheaper."
+    whose = "it takes" if len(tied) == 1 else f"the cheapest, `{cheapest.policy.name}`, takes"
+    less = f"{_cost(results, cost)} {results.cost.called} instead of {_cost(results, leader.cost.estimate)}"
+    return f"{said}; {whose} {less}."
+
+
+def _quality(results: RankedInput, value: ShownInterval, signed: bool = False) -> str:
+    quality = results.quality
+    decimals, scale = (1, 100.0) if quality.share else (quality.decimals, quality.scale)
+    said = NumberWithInterval(decimals, scale, signed=signed).show(value)
+    return said if signed or not quality.share else said.replace(" [", " % [") if "[" in said else f"{said} %"
+
+
+def _cost(results: RankedInput, value: float) -> str:
+    return NumberWithInterval(results.cost.decimals, results.cost.scale).show(ShownInterval(value))
