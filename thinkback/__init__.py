@@ -12,8 +12,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # importing `typing` takes long enough to be interrupted
 if TYPE_CHECKING:
-    from typing import Any
-
     from replay import (
         Act,
         Agreement,
@@ -54,6 +52,9 @@ if TYPE_CHECKING:
     from toolkit.errors import ThinkbackError
     from toolkit.log import Log, describe_log, open_log, query_log, validate_log, write_log
     from toolkit.stats import Settings
+
+if TYPE_CHECKING:  # not a name of the door
+    from typing import Any
 
 __all__ = [
     "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "Margin", "Metric",

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from thinkback.commands import (
+    compare,
     curves,
     describe,
     explain,
@@ -46,7 +47,7 @@ OPTIONS = {"n_folds": "--folds", "allow_keys": "--allow-key"}
 
 ORDER = (
     "import", "train", "generate", "fit", "simulate", "validate", "describe", "query", "seal", "merge", "fit-gate",
-    "transfer", "replay", "curves", "explain", "tune", "study", "export",
+    "transfer", "replay", "compare", "curves", "explain", "tune", "study", "export",
 )  # fmt: skip
 
 
@@ -143,7 +144,8 @@ _add(exporting, export.table, export.recovery, export.replay, export.predictions
 app.add_typer(exporting, name="export")
 _add(
     app, train.train, generate.generate, fit.fit, simulate.simulate, validate.validate, describe.describe, query.query,
-    seal.seal, merge.merge, replay.replay, curves.curves, explain.explain, gates.fit_gate, gates.transfer, tune.tune,
+    seal.seal, merge.merge, replay.replay, compare.compare, curves.curves, explain.explain, gates.fit_gate,
+    gates.transfer, tune.tune,
 )  # fmt: skip
 app.add_typer(study.study, name="study")
 

@@ -25,7 +25,6 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, shown
 from toolkit.log import TAKES, AnyLog
 from toolkit.settings import from_table
-from toolkit.stats.intervals import ResampledValues
 
 METRICS = ("macro_f1", "accuracy")
 BEST = "best of N"
@@ -148,28 +147,18 @@ def _by_k(result: Result, orders: Mapping[str, Sequence[Sample]], ks: list[int])
 
 
 def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
-    """Paired differences of every two orders at the same k, from the run's own resamples."""
-    place = {policy.name: i for i, policy in enumerate(result.policies)}
+    """Paired differences of every two orders at the same k, with the intervals of the run's own comparisons."""
+    known = {policy.name for policy in result.policies}
+    served = [[name for order in orders if (name := f"{order}, k = {k}") in known] for k in ks]
     rows: list[tuple[Any, ...]] = []
     for metric in _metrics(result):
-        drawn = result.summariser.draws(metric)
-        value = dict(result.summary.filter(pl.col("metric") == metric).select("policy", "estimate").iter_rows())
+        made = result.summariser.differences(metric, [names for names in served if len(names) > 1])
+        made = made.filter(metric=metric).select("policy", "baseline", "difference", "low", "high", "p_value")
+        found = {(policy, reference): ends for policy, reference, *ends in made.iter_rows()}
         for first, second in combinations(orders, 2):
-            names = {k: (f"{first}, k = {k}", f"{second}, k = {k}") for k in ks}
-            served = [k for k in ks if all(name in place for name in names[k])]
-            rows += [(k, metric, first, second, *[None] * 4) for k in ks if k not in served]
-            if not served:
-                continue
-            one, two = (drawn[[place[names[k][i]] for k in served]] for i in (0, 1))
-            ordered = ResampledValues.of(one - two)
-            low, high = ordered.percentile(result.provenance["level"])
-            p_values = ordered.p_values()
-            for i, k in enumerate(served):
-                both = value[names[k][0]], value[names[k][1]]
-                difference = None if None in both else both[0] - both[1]
-                sure = bool(ordered.enough[i]) and difference is not None
-                ends = (float(low[i]), float(high[i]), float(p_values[i])) if sure else (None, None, None)
-                rows.append((k, metric, first, second, difference, *ends))
+            for k in ks:
+                ends = found.get((f"{first}, k = {k}", f"{second}, k = {k}"), [None] * 4)
+                rows.append((k, metric, first, second, *ends))
     schema = {"k": pl.Int64, "metric": pl.String, "order": pl.String, "against": pl.String}
     schema |= dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64)
     return pl.DataFrame(rows, schema=schema, orient="row")

@@ -5,7 +5,8 @@ base attempt, and costs fewer tokens than the intervention. *Intervene* when a s
 accuracy, or halves its flips at no loss. *Disable* when an action's flips exceed its fixes. *Undecided* otherwise, with
 about how many examples would decide. They are asked in this order, because the initial budget comes first. Where
 several policies could decide for a verdict, the limits are those that hold for all of them at once, so that looking at
-more policies finds no more by chance.
+more policies finds no more by chance. Outcomes that are counted in examples also need McNemar's exact p-value to
+intervene or to disable: the limits of a handful of fixes and flips claim a little too much.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.log import TAKES, AnyLog, open_log
 from toolkit.show import NumberWithInterval, ShownInterval
 from toolkit.stats import PairedInterval, Settings, check_margin, paired_interval, simultaneous_level
+from toolkit.stats.discordant import FEW_PAIRS, exact_p, fewest_examples
 
 Outcomes = Mapping[str, np.ndarray]
 """Columns of one policy's outcomes (N,), on the same examples for all: correct, fix, flip, total_tokens."""
@@ -39,6 +41,8 @@ TUNE, INTERVENE, DISABLE, UNDECIDED = "tune the budget", "intervene", "disable",
 MOST_EXAMPLES = 10_000_000
 UNSHOWN = "flips are not shown to exceed its fixes"
 NO_BUDGET = "No longer pool is compared, so no budget could be judged."
+HALVED = 1 / 3
+"""Of the examples that only one of two policies flips, those of the one that flips half as often."""
 POWER = 0.8
 """Chance of a decision at the number of examples that is said to be needed."""
 
@@ -167,6 +171,7 @@ def weigh(
     open_ = sorted((e for e in evidence if e.needed is not None), key=lambda e: e.needed or 0)
     sentences = [*(e.sentence for e in evidence), *unjudged]
     needed = open_[0].needed if open_ else None
+    sentences += judge.too_few(len(base[1]["correct"])) if budgets or selective else ()
     n = len(base[1]["correct"])
     do = "example does" if n == 1 else "examples do"
     if needed is not None:
@@ -203,11 +208,41 @@ class _Judge:
         half = found.difference - found.low if above else found.high - found.difference
         if distance <= 0:
             return None
-        normal = NormalDist()
-        critical = normal.inv_cdf((1 + self.settings.level) / 2)
-        powered = (critical + normal.inv_cdf(POWER)) / critical
-        needed = math.ceil(found.n * (powered * max(half, 0.0) / distance) ** 2)
+        if found.gained == 0 and found.lost == 0:  # the interval narrows with the examples, not with their root
+            needed = math.floor(found.n * half / (1 - half) * (1 / distance - 1)) + 1
+        else:
+            normal = NormalDist()
+            critical = normal.inv_cdf((1 + self.settings.level) / 2)
+            powered = (critical + normal.inv_cdf(POWER)) / critical
+            needed = math.ceil(found.n * (powered * max(half, 0.0) / distance) ** 2)
         return max(needed, 1) if needed <= MOST_EXAMPLES else None
+
+    def too_few(self, examples: int) -> tuple[str, ...]:
+        """A sentence where even policies that agree everywhere are not shown to differ by less than the margin."""
+        clusters = examples if self.cluster is None else len(np.unique(self.cluster))
+        fewest = fewest_examples(self.margin, self.settings.level)
+        if fewest is None or clusters >= fewest:
+            return ()
+        what = ("cluster" if clusters < examples else "example") + "s" * (clusters > 1)
+        return (
+            f"{clusters:,} {what} cannot rule out a loss of {self._margin()}, even of policies that agree on all: that "
+            f"takes {fewest:,}.",
+        )
+
+    def certain(self, found: PairedInterval) -> bool:
+        """Whether the exact p-value, where examples can be counted, agrees with a claim."""
+        return found.exact_p is None or found.exact_p < 1 - self.settings.level
+
+    def needed_to_claim(self, found: PairedInterval, above: bool, share: float = 0.5) -> int | None:
+        """Examples at which the interval leaves out 0 and the exact p-value is small, too."""
+        needed = self.needed(found, 0.0, above)
+        if needed is None or found.gained is None or found.lost is None or self.certain(found):
+            return needed
+        pairs = found.gained + found.lost
+        many = np.arange(pairs, 20 * (pairs + 1))
+        gained = np.rint(found.gained * many / pairs)
+        small = np.flatnonzero(exact_p(gained, many - gained, share) < 1 - self.settings.level)
+        return max(needed, math.ceil(found.n * many[small[0]] / pairs)) if len(small) else None
 
     def tuning(
         self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes
@@ -252,15 +287,22 @@ class _Judge:
         found = iter(self.differences(pairs, alone=False))  # either of the two decides
         for name, policy in selective.items():
             gained = next(found)
-            beats = gained.low is not None and gained.low > 0
-            sentence = f"`{name}` against {rival}, `{name_of}`: accuracy {_points(gained)}"
-            needs, fewer, kept = [self.needed(gained, 0.0, above=True)], False, self._not_worse(gained)
+            beats = gained.low is not None and gained.low > 0 and self.certain(gained)
+            sentence = f"`{name}` against {rival}, `{name_of}`: accuracy {_points(gained, exact=True)}"
+            needs, fewer, kept = [self.needed_to_claim(gained, above=True)], False, self._not_worse(gained)
             if flipping:
                 flips = next(found)
-                fewer = flips.high is not None and flips.high < 0
+                if flips.gained is not None and flips.lost is not None:
+                    flips = replace(flips, exact_p=float(exact_p(flips.gained, flips.lost, HALVED)))
+                fewer = flips.high is not None and flips.high < 0 and self.certain(flips)
                 own, its = (100 * float(np.nanmean(one["flip"])) for one in (policy, pool))
-                sentence += f"; flips {own:.2f} % to {whose} {its:.2f} %, {_points(flips)} from half of these"
-                both = [self.needed(flips, 0.0, above=False), self.needed(gained, -self.margin, above=True)]
+                sentence += (
+                    f"; flips {own:.2f} % to {whose} {its:.2f} %, {_points(flips, exact=True)} from half of these"
+                )
+                both = [
+                    self.needed_to_claim(flips, above=False, share=HALVED),
+                    self.needed(gained, -self.margin, above=True),
+                ]
                 needs.append(_all_of(both))
             told = self._halving(beats, fewer, kept, flipping)
             known = [n for n in needs if n is not None]
@@ -283,15 +325,16 @@ class _Judge:
     def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[ComparisonEvidence]:
         found = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
         for (name, policy), worse in zip(actions.items(), found, strict=True):
-            holds = worse.low is not None and worse.low > 0
-            helps = worse.high is not None and worse.high < 0
+            certain = self.certain(worse)
+            holds = worse.low is not None and worse.low > 0 and certain
+            helps = worse.high is not None and worse.high < 0 and certain
             told = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
             fix, flip = (100 * float(np.nanmean(policy[key])) for key in ("fix", "flip"))
             sentence = (
-                f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse)}: its {told}"
-                f"{_together(len(actions))}."
+                f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse, exact=True)}: "
+                f"its {told}{_together(len(actions))}."
             )
-            yield ComparisonEvidence(DISABLE, name, sentence, holds, self.needed(worse, 0.0, above=True))
+            yield ComparisonEvidence(DISABLE, name, sentence, holds, self.needed_to_claim(worse, above=True))
 
     def _margin(self) -> str:
         shown = f"{100 * self.margin:g}"
@@ -317,9 +360,12 @@ def _all_of(needs: Sequence[int | None]) -> int | None:
     return max(known) if len(known) == len(needs) else None
 
 
-def _points(found: PairedInterval) -> str:
-    """A difference of shares in points, with its interval and p-value."""
-    return _shown(found, 100.0, 2) + " points" + (f" (p {found.p_value:.4f})" if found.p_value is not None else "")
+def _points(found: PairedInterval, exact: bool = False) -> str:
+    """A difference of shares in points, with its interval and p-value, and the exact one where a claim rests on few."""
+    p_value = "" if found.p_value is None else f"p {found.p_value:.4f}"
+    if exact and p_value and found.exact_p is not None and (found.gained or 0) + (found.lost or 0) < FEW_PAIRS:
+        p_value += f", exact {found.exact_p:.4f}"
+    return _shown(found, 100.0, 2) + " points" + (f" ({p_value})" if p_value else "")
 
 
 def _shown(found: PairedInterval, scale: float, decimals: int) -> str:

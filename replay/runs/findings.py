@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from replay.runs.saved_folder import SavedFolder
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note
-from toolkit.stats import Settings, Summary, draws, summarise
+from toolkit.stats import Settings, Summary, differences, draws, summarise
 from toolkit.stats.outcomes import Store
 from toolkit.work_places import scratch_folder
 
@@ -125,6 +125,13 @@ class Summariser:
             sweeps=[policy.sweep or policy.name for policy in self.policies],
             columns=self.columns,
             settings=self.settings,
+        )
+
+    def differences(self, metric: str, groups: Sequence[Sequence[str]]) -> pl.DataFrame:
+        """Every policy of a group (names) compared with every other of it: rows as of `comparisons`."""
+        outcomes, labels = self.outcomes.statistics(), self.outcomes.labels
+        return differences(
+            outcomes, self.names, metric, groups, labels=labels, columns=self.columns, settings=self.settings
         )
 
     def draws(self, metric: str) -> np.ndarray:

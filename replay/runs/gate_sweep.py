@@ -20,7 +20,8 @@ from replay.runs.passes import ReplayPlan, blocks, chunk_size, widest
 from toolkit.columns import COLUMNS, find
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, unit_numbers
-from toolkit.stats.bands import GateSteps, MetricBand, bands, means
+from toolkit.stats.bands import MetricBand, bands
+from toolkit.stats.gate_steps import GateSteps, means
 
 MOST_POINTS = 200
 """Thresholds with intervals, evenly spread over those that there are; never and always among them."""

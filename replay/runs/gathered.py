@@ -27,8 +27,9 @@ from replay.runs.versions import Versions
 from replay.sampling.unscored import Unscored
 from toolkit.errors import ThinkbackError
 from toolkit.stats.kept import Floats, Ints, Keeper, Slab
+from toolkit.stats.outcomes import ANSWER
 
-REASON, ENDING, WORD = "reason", "ending", "word"
+REASON, ENDING, WORD = "reason", "ending", ANSWER
 """Columns beside the numeric ones: why the log cannot serve an example (0: it can), how a policy ended on it, and the
 answer that it predicts (null where there is none, or where the outcome is a mean over several)."""
 

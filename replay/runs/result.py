@@ -7,14 +7,18 @@ import re
 import shutil
 import zipfile
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from replay.runs.compared import Compared
+from replay.runs.comparing import compare
 from replay.runs.curves import curves
 from replay.runs.explain import Explanation, explain_fitted
 from replay.runs.findings import OUTCOMES, Findings, RunSource, Scratch
+from replay.runs.headroom import GAPS, Headroom, gap_frame, headroom
 from replay.runs.paid_traces import ORDERS, PARTS, SCORES, STOPS, TRACES, write_traces
 from replay.runs.provenance import PolicyRecord
 from replay.runs.retold import retell
@@ -132,6 +136,42 @@ class Result(Findings):
             raise ThinkbackError(f"policy `{name}` was dropped: {self.dropped[name]}")
         require_known(name, self.summariser.names, f"no policy is named `{name}`")
 
+    @checks_arguments(first="a policy's name", second="a policy's name", metric="the name of a metric")
+    def compare(
+        self,
+        first: str | None = None,
+        second: str | None = None,
+        *,
+        other: Result | None = None,
+        metric: str | None = None,
+    ) -> Compared:
+        """All pairs of policies by `metric`, by default the one that ranks: differences whose intervals hold at once,
+        and on how many examples which of the two is right. Of two named policies also every metric, and the examples on
+        which they differ. With an `other` result, policies of this one against those of the other.
+
+        Raises ThinkbackError for unknown names, for more than 1,000 policies without names, and for results whose
+        examples are not the same.
+        """
+        return compare(self, first, second, other, metric)
+
+    @checks_arguments(oracle="a policy's name", baseline="a policy's name")
+    def headroom(self, *, oracle: str | None = None, baseline: str | None = None) -> Headroom:
+        """Each policy's share of what lies between a baseline and an oracle, its regret, and the parts of its gap to
+        being always right: generation, stopping and selection. By default the best diagnostic policy and the baseline
+        of the result; the log is read once more.
+
+        Raises ThinkbackError where there is no oracle. A loaded result has the parts that it was saved with.
+        """
+        return headroom(self, self._gaps, oracle, baseline)
+
+    @cached_property
+    def _gaps(self) -> pl.DataFrame | None:
+        """The parts of every policy's gap; None where a loaded result was saved without."""
+        if self.source is not None:
+            return gap_frame(self._source(), self.summariser.names, self.summariser.settings)
+        there = self.folder is not None and self.folder.has(GAPS)
+        return pl.read_parquet(self.folder.file(GAPS)) if self.folder is not None and there else None
+
     @checks_arguments(sql="one SELECT")
     def query(self, sql: str) -> pl.DataFrame:
         """Answer one SELECT over `outcomes`, `summary`, `comparisons`, with the part by trace also `paid_traces`,
@@ -188,13 +228,22 @@ class Result(Findings):
         return self.source
 
     @checks_arguments()
-    def save(self, directory: str | Path, *, traces: bool = False, texts: bool = False, curves: bool = False) -> None:
+    def save(
+        self,
+        directory: str | Path,
+        *,
+        traces: bool = False,
+        texts: bool = False,
+        curves: bool = False,
+        headroom: bool = False,
+    ) -> None:
         """Write the result as a folder, for `load`, whole or not at all; docs/results.md describes its files.
 
         `traces`: with what policies paid trace by trace, in which orders, and where each stopped, for which the log is
         read once more; `texts`: with questions and what the model wrote, too; `curves`: with those of every pool on the
-        examples that were asked for. A saved result that is there is replaced. Raises ThinkbackError where the folder
-        holds something else or can't be written, or a loaded result has no such part.
+        examples that were asked for; `headroom`: with the parts of every policy's gap. A saved result that is there is
+        replaced. Raises ThinkbackError where the folder holds something else or can't be written, or a loaded result
+        has no such part.
         """
         target = Path(directory).expanduser()
         if target.exists() and not target.is_dir():
@@ -203,13 +252,15 @@ class Result(Findings):
             raise ThinkbackError(f"`{directory}` holds something else than a saved result: name another folder")
         try:
             with replacing(target, force=True) as folder:
-                self.write(folder, traces=traces, texts=texts, curves=curves)
+                self.write(folder, traces=traces, texts=texts, curves=curves, headroom=headroom)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise ThinkbackError(f"cannot write `{directory}`: {first_line(error)}") from None
 
-    def write(self, folder: Path, *, traces: bool = False, texts: bool = False, curves: bool = False) -> None:
+    def write(
+        self, folder: Path, *, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False
+    ) -> None:
         """Write the files of a saved result into a folder that may hold others, as `save` does into one of its own."""
-        saved = None if self.source is not None else self._saved(traces, texts, curves)
+        saved = None if self.source is not None else self._saved(traces, texts, curves, headroom)
         write_found(self, folder, self._saved_examples(texts))
         if self.source is not None and (traces or texts):
             source = self._source()
@@ -222,6 +273,8 @@ class Result(Findings):
                 plain.write_parquet(folder / f"{TRACES}.parquet")
         if curves:
             self.curves().write_parquet(folder / f"{CURVES}.parquet")
+        if headroom and self._gaps is not None:
+            self._gaps.write_parquet(folder / GAPS)
         seal_found(self, folder)
 
     def curves(self) -> pl.DataFrame:
@@ -233,7 +286,9 @@ class Result(Findings):
             return pl.read_parquet(self._saved(curves=True).file(f"{CURVES}.parquet"))
         return curves(self._source().plan.log, where=self.provenance["where"], settings=self.summariser.settings)
 
-    def _saved(self, traces: bool = False, texts: bool = False, curves: bool = False) -> SavedFolder:
+    def _saved(
+        self, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False
+    ) -> SavedFolder:
         """The folder of a loaded result. Raises where it lacks a part."""
         folder = self.folder
         if folder is None:
@@ -244,6 +299,7 @@ class Result(Findings):
             "traces": by_trace or not (traces or texts),
             "texts": written or not texts,
             "curves": folder.has(f"{CURVES}.parquet") or not curves,
+            "headroom": folder.has(GAPS) or not headroom,
         }
         for part in (part for part, there in has.items() if not there):
             how = f"replay again, and save it with `{part}=True`"

@@ -22,7 +22,7 @@ from toolkit.errors import ThinkbackError, first_line
 from toolkit.notes import Note, Severity
 from toolkit.stats import Settings, Summary, unit_numbers
 from toolkit.stats.kept import Floats, Ints, Keeper, Slab
-from toolkit.stats.outcomes import Key, Piece, Store
+from toolkit.stats.outcomes import ANSWER, Key, Piece, Store
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -128,7 +128,8 @@ class SavedOutcomes:
             mine = mine[: len(mine) // len(self.policies)]
             chosen = np.arange(len(mine)) if ids is None else np.flatnonzero(mine.is_in(ids.implode()).to_numpy())
             if len(chosen):
-                yield SavedPiece(file, group, len(self.policies), names, self.labels or (), chosen, keeper, {})
+                keys = [*names, ANSWER]
+                yield SavedPiece(file, group, len(self.policies), keys, self.labels or (), chosen, keeper, {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +153,10 @@ class SavedPiece:
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
         """A column, or a label's predicted shares, of some policies and examples, (policies, E)."""
         if key not in self.slabs:
-            if isinstance(key, str):
+            if key == ANSWER:
+                words = self._read(["answer"])["answer"].cast(pl.Categorical).to_physical()
+                self._keep(key, words.cast(pl.Float64).fill_null(np.nan).to_numpy())
+            elif isinstance(key, str):
                 self._keep(key, self._read([key])[key].fill_null(np.nan).to_numpy())
             else:
                 shares = _label_shares(self._read(["answer", "answers"]), self.labels)

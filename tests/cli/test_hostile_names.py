@@ -29,6 +29,8 @@ def test_no_command_prints_or_writes_them_raw(thinkback: Callable, tmp_path: Pat
         ("replay", "log", *asked, "--out", "out", "--baseline", FORMULA),
         ("query", "log", f"select '{NAME}' as x", "--format", "table"),
         ("query", "log", f"select '{NAME}' as x", "--format", "markdown"),
+        ("compare", "out"),
+        ("compare", "out", NAME, FORMULA, "--out", "pair"),
         ("explain", "log", "--policies", "p.toml", "--policy", NAME, "--example", "e0"),
         ("replay", "log", *asked, "--out", "o", "--baseline", NAME + "?"),
         ("query", "log", f"select x from '{NAME}'"),
@@ -36,10 +38,10 @@ def test_no_command_prints_or_writes_them_raw(thinkback: Callable, tmp_path: Pat
         ("describe", "log", f"--{NAME}"),
     )
     outputs = [thinkback(*command) for command in commands]
-    assert [found.exit_code for found in outputs[:4]] == [0] * 4
+    assert [found.exit_code for found in outputs[:6]] == [0] * 6
     for found in outputs:
         assert harmless(found.output), found.output
-    for path in (tmp_path / "out").glob("table.*"):
+    for path in [*(tmp_path / "out").glob("table.*"), *(tmp_path / "pair").iterdir()]:
         assert harmless(path.read_text("utf-8"))
     with (tmp_path / "out" / "table.csv").open(newline="", encoding="utf-8") as file:
         names = {row["policy"] for row in csv.DictReader(file)}

@@ -29,7 +29,7 @@ class DamagedResults:
         """A saved result with every part, and what it says."""
         simulate(folder / "log", examples=12, traces=4, labels=3, seed=3, name="log")
         result = replay.run(folder / "log", POLICIES, resamples=20, by="split")
-        result.save(folder / "saved", traces=True, texts=True, curves=True)
+        result.save(folder / "saved", traces=True, texts=True, curves=True, headroom=True)
         self.base, self.sound = folder / "saved", said(folder / "saved")
 
     def run(self, case: Case) -> None:
@@ -79,6 +79,8 @@ def said(folder: Path) -> list[Any]:
         [statistics.summary.rows() for statistics in result.groups.values()],
         result.seconds.rows(),
         result.curves().rows(),
+        result.compare().pairs.rows(),
+        result.headroom(oracle=result.leader).frame.rows(),
         result.query(QUESTION).rows(),
         [told.header, told.ending, told.steps.rows(), pl.DataFrame(told.texts).rows()],
     ]

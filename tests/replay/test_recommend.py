@@ -209,16 +209,65 @@ def test_the_examples_that_are_said_to_be_needed_decide_in_four_of_five_worlds()
     assert 0.64 <= np.mean(held) <= 0.96
 
 
-def test_a_margin_of_zero_allows_the_same_and_one_unjudged_example_changes_no_rule() -> None:
-    base, long = flat(0.8, 0.0, 0.0, 100.0), flat(0.8, 0.2, 0.3, 300.0)
-    gated = flat(0.8, 0.02, 0.12, 200.0)
+def test_one_unjudged_example_changes_no_rule() -> None:
+    base, long = flat(0.8, 0.0, 0.0, 100.0, 800), flat(0.8, 0.2, 0.3, 300.0, 800)
+    gated = flat(0.8, 0.02, 0.12, 200.0, 800)
     for one in (base, long, gated):
         for key in ("correct", "flip", "fix"):
             one[key][7] = np.nan
-    settings = Settings(resamples=500)
-    found = weigh(("base", base), {"long": long}, {"gated": gated}, {}, settings=settings, margin=0.0)
+    found = weigh(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
     assert found.verdict == INTERVENE
-    assert "it halves flips at no loss (of more than 0 points)" in found.sentences[0]
+    assert "it halves flips at no loss (of more than 1 point)" in found.sentences[0]
+
+
+def test_examples_that_agree_do_not_show_that_nothing_is_lost() -> None:
+    """Four examples on which all are right: they rule out no loss of a point, nor do 400 one of none at all."""
+    for n, margin in ((4, 0.01), (400, 0.0)):
+        base, long, always = (flat(1.0, 0.0, 0.0, tokens, n) for tokens in (100.0, 200.0, 900.0))
+        found = weigh(
+            ("base", base), {"long": long}, {}, {"always": always}, margin=margin, settings=Settings(resamples=200)
+        )
+        assert found.verdict == UNDECIDED
+        assert "it may be worse by more than" in found.sentences[0]
+        assert found.examples_needed == (381 if margin else None)
+
+
+def test_too_few_examples_are_said_to_be() -> None:
+    base, long, always = (flat(1.0, 0.0, 0.0, tokens, 4) for tokens in (100.0, 200.0, 900.0))
+    settings = Settings(resamples=200)
+    found = weigh(("base", base), {"long": long}, {}, {"always": always}, settings=settings)
+    told = "4 examples cannot rule out a loss of 1 point, even of policies that agree on all: that takes 381."
+    assert told in found.sentences
+    clustered = weigh(
+        ("base", base), {"long": long}, {}, {"always": always}, settings=settings, cluster=np.array([0, 0, 1, 2])
+    )
+    assert any(sentence.startswith("3 clusters cannot rule out a loss of 1 point") for sentence in clustered.sentences)
+
+
+def test_five_flips_are_no_reason_to_disable() -> None:
+    """Five flips of 500: Tango's limits are above 0, but a coin falls so in one of 16 tries. Six would do."""
+    five = flat(0.5, 0.01, 0.0, 100.0, 500)
+    base = flat(0.5, 0.0, 0.0, 100.0, 500)
+    found = weigh(("base", base), {}, {}, {"act": five}, settings=Settings(resamples=200))
+    assert found.verdict == UNDECIDED
+    assert "(p 0.0312, exact 0.0625): its flips are not shown to exceed its fixes." in found.sentences[0]
+    assert found.examples_needed == pytest.approx(600, rel=0.02)
+    six = flat(0.5, 0.012, 0.0, 100.0, 500)
+    assert weigh(("base", base), {}, {}, {"act": six}, settings=Settings(resamples=200)).verdict == DISABLE
+
+
+def test_five_fixes_are_no_reason_to_intervene_and_five_flips_are_not_seen_to_be_halved() -> None:
+    base = flat(0.5, 0.0, 0.0, 100.0, 500)
+    gated = flat(0.51, 0.0, 0.01, 100.0, 500)
+    found = weigh(("base", base), {}, {"gated": gated}, {}, settings=Settings(resamples=200))
+    assert found.verdict == UNDECIDED
+    assert "(p 0.0312, exact 0.0625): it is not shown to be more accurate." in found.sentences[0]
+    long = flat(0.51, 0.01, 0.02, 300.0, 500)
+    found = weigh(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=200))
+    halving = next(e for e in found.evidence if e.verdict == INTERVENE)
+    assert not halving.holds
+    assert "neither more accuracy nor half the flips is shown" in halving.sentence
+    assert "exact 0.2634" in halving.sentence  # 2 · (2/3)^5
 
 
 def test_nothing_to_decide_by() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 from toolkit.stats import OutcomeBlock, Settings, summarise
-from toolkit.stats.bands import GateSteps, bands, means
+from toolkit.stats.bands import bands
+from toolkit.stats.gate_steps import GateSteps, means
 
 RATES = frozenset({"correct", "flip", "on"})
 GRID = np.round(np.arange(5, 96) / 100, 2)
@@ -60,6 +62,28 @@ def test_pointwise_limits_are_those_of_summarise() -> None:
         assert (found.low[point], found.high[point]) == pytest.approx((row["low"], row["high"]))
 
 
+@pytest.mark.parametrize("cluster", [1, 5])
+def test_every_point_has_the_limits_that_its_policy_has_in_the_tables(cluster: int) -> None:
+    """Rates with none, few and many events, and costs with a tail; alone and in clusters."""
+    settings = Settings(resamples=300, seed=3)
+    steps = replace(world(np.random.default_rng(1), 300, rollouts=1, flip=0.02, cluster=cluster), among={})
+    steps.fired["tokens"][:] = np.random.default_rng(2).lognormal(5, 1.5, 300) + steps.kept["tokens"]
+    found, columns = bands(steps, settings), {"correct": "correct", "flip": "flip", "tokens": "total_tokens"}
+    methods = set()
+    for point in (10, 30, 60, steps.points):
+        on = steps.group <= point
+        values = {new: np.where(on, steps.fired[old], steps.kept[old])[None] for old, new in columns.items()}
+        block = OutcomeBlock(np.array([""] * 300, object), steps.unit, {**values, "fix": values["flip"]})
+        table = summarise(lambda b=block: iter([b]), ["x"], settings=settings).summary
+        for name, metric in (("correct", "accuracy"), ("flip", "flip_rate"), ("tokens", "total_tokens")):
+            row = table.row(by_predicate=pl.col("metric") == metric, named=True)
+            mine = found[name].low[point], found[name].high[point]
+            assert mine == pytest.approx((row["low"], row["high"]), rel=1e-6), (metric, point)
+            methods.add(row["method"])
+    alone = {"percentile", "wilson", "studentised_few"}
+    assert methods == (alone if cluster == 1 else {"korn-graubard", "t"})
+
+
 def test_nobody_flips_and_the_band_is_still_open_above() -> None:
     steps = world(np.random.default_rng(2), 50)
     none = GateSteps(steps.group, steps.unit, {"flip": np.zeros(50)}, {"flip": np.zeros(50)}, RATES)
@@ -96,10 +120,10 @@ def test_only_judged_examples_are_evidence() -> None:
     np.testing.assert_allclose(found["flip"].band_high, 1 - 0.025 ** (1 / 10))
     np.testing.assert_allclose(found["share"].band_high[1:], 1 - 0.025 ** (1 / np.array([5, 10])))
     assert {band.n for band in found.values()} == {10}
-    clustered = bands(replace(steps, unit=np.arange(100) // 5), Settings(resamples=300))["flip"]
-    np.testing.assert_allclose(clustered.band_high, 1 - 0.025 ** (1 / 2))
-    one = bands(replace(steps, unit=np.arange(100) // 10), Settings(resamples=300))["flip"]
-    assert np.isnan(one.band_high).all()  # ten units, of which one has a judged example
+    clustered = bands(replace(steps, unit=np.arange(100) // 2), Settings(resamples=300))["flip"]
+    np.testing.assert_allclose(clustered.band_high, 1 - 0.025 ** (1 / 5))
+    two = bands(replace(steps, unit=np.arange(100) // 5), Settings(resamples=300))["flip"]
+    assert np.isnan(two.band_high).all()  # twenty units, of which two have a judged example
 
 
 def test_a_band_of_costs_holds_the_limits_of_every_point() -> None:

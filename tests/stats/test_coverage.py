@@ -1,5 +1,10 @@
 """Nominal 95 % intervals must cover 93 to 97 % of the time, with 200 examples and ten expected events."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -73,3 +78,15 @@ def test_marked_rates_cover_on_average(rate):
         both += rows["b-a", "accuracy"][1] <= 0 <= rows["b-a", "accuracy"][2]
     assert alone / RUNS >= 0.92
     assert both / RUNS >= 0.93
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("only", ["accuracy", "f1", "latency_s", "tokens_per_right"])
+def test_what_the_manual_says_of_coverage(only):
+    """A part of the manual's table, with fewer runs: no promise is broken."""
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "benchmarks/coverage.py", "--only", only, "--runs", "12", "--sizes", "30", "500"]
+    done = subprocess.run(
+        command, cwd=root, env=os.environ | {"PYTHONPATH": str(root)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

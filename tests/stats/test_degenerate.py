@@ -1,16 +1,20 @@
 """Degenerate data: each case has one decided answer."""
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note
 from toolkit.stats import Settings, draws, interval, newcombe, paired_interval, summarise, wilson
+from toolkit.stats.discordant import tango
 from toolkit.stats.intervals import ResampledValues
 from toolkit.stats.resamples import Resamples
 from toolkit.stats.scan import significant
 
 QUICK = Settings(resamples=1000)
+Z = NormalDist().inv_cdf(0.975)
 METHODS = ["percentile", "bca"]
 
 
@@ -29,9 +33,20 @@ def test_identical_policies_differ_by_nothing(random_run, made, factory, method)
     table = summarise(factory(twice), ["a", "b"], labels=["x", "y", "z"], baseline="b", settings=settings).comparisons
     table = table.filter(policy="a", baseline="b")
     assert len(table) == 6 + 4 + 4  # quality; traces, tokens, seconds, euros; their reductions
-    for column in ("difference", "low", "high"):
-        assert (table[column] == 0).all()
+    assert (table["difference"] == 0).all()
     assert (table["p_value"] == 1).all()
+    assert table["identical"].all()
+    f1s = table["method"] == "delta"  # one more example could have told them apart
+    assert table.filter(f1s)["metric"].str.contains("f1").all()
+    assert f1s.sum() == 5
+    assert (table.filter(f1s)["low"] == -table.filter(f1s)["high"]).all()
+    assert (table.filter(f1s)["low"] < 0).all()
+    rates = table["metric"] == "accuracy"
+    for column in ("low", "high"):
+        assert (table.filter(~f1s & ~rates)[column] == 0).all()
+    row = table.filter(rates).row(0, named=True)
+    half = Z * Z / (row["n"] + Z * Z)
+    assert (row["low"], row["high"]) == pytest.approx((-half, half))
 
 
 def test_identical_policies_with_few_events_differ_by_nothing(made, factory):
@@ -39,8 +54,9 @@ def test_identical_policies_with_few_events_differ_by_nothing(made, factory):
     right[:3] = 0
     result = summarise(factory(made({"correct": [right, right]})), ["a", "b"], baseline="b", settings=QUICK)
     row = only(result.comparisons, policy="a", metric="accuracy")
-    low, high, p_value = row["low"], row["high"], row["p_value"]
-    assert (low, high, p_value) == (0, 0, 1)
+    half = Z * Z / (200 + Z * Z)
+    assert (row["low"], row["high"]) == pytest.approx((-half, half))
+    assert (row["difference"], row["p_value"], row["identical"]) == (0, 1, True)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -69,7 +85,7 @@ def test_one_judged_example_among_many_has_no_interval(made, factory):
     result = summarise(factory(made({"correct": [correct], "traces": [np.arange(50)]})), ["a"], settings=QUICK)
     row = only(result.summary, metric="accuracy")
     assert (row["estimate"], row["low"], row["high"], row["n"], row["method"]) == (1.0, None, None, 1, None)
-    assert only(result.summary, metric="traces")["method"] == "percentile"
+    assert only(result.summary, metric="traces")["method"] == "studentised_few"
 
 
 @pytest.mark.parametrize("right", [0.0, 1.0])
@@ -97,19 +113,18 @@ def test_counts_are_no_rates(made, factory):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_two_marked_rates_get_newcombe_and_keep_their_p_value(made, factory, method):
+def test_rates_that_differ_on_few_examples_get_tango_and_the_mid_p(made, factory, method):
     # 400 examples: both right 391, only a 5, only b 2, neither 2.
     first = np.r_[np.ones(391), np.ones(5), np.zeros(2), np.zeros(2)]
     second = np.r_[np.ones(391), np.zeros(5), np.ones(2), np.zeros(2)]
     one = made({"correct": [first, second]})
     settings = Settings(resamples=1000, method=method)
     row = only(summarise(factory(one), ["a", "b"], baseline="b", settings=settings).comparisons, policy="a")
-    assert (row["low"], row["high"]) == pytest.approx(newcombe(391, 5, 2, 2))
-    assert row["method"] == "newcombe"
-    values = draws(factory(one), ["a", "b"], "accuracy", settings=settings)
-    pair = values[0] - values[1]
-    count = min((pair < 1e-12).sum(), (pair > -1e-12).sum())
-    assert row["p_value"] == min(1, 2 * (1 + count) / 1001)
+    assert np.array((row["low"], row["high"])) == pytest.approx(np.array(tango(5, 2, 400)))
+    assert row["method"] == "tango"
+    # Seven pairs, at most two of a kind: 2 (1 + 7 + 21) / 128, of which half of the last counts in the mid-p.
+    assert row["exact_p"] == pytest.approx(58 / 128)
+    assert row["p_value"] == pytest.approx((58 - 21) / 128)
 
 
 def test_one_marked_rate_of_two_keeps_the_bootstrap():
@@ -119,10 +134,12 @@ def test_one_marked_rate_of_two_keeps_the_bootstrap():
 
 def test_all_right_against_all_wrong():
     got = paired_interval(np.ones(50), np.zeros(50))
-    assert got.method == "newcombe"
-    assert (got.difference, got.high) == (1, 1)
-    assert 0.8 < got.low < 1
-    assert got.p_value == pytest.approx(2 / 10_001)
+    assert got.method == "percentile"  # fifty discordant pairs
+    few = paired_interval(np.ones(19), np.zeros(19))
+    assert few.method == "tango"
+    assert (few.difference, few.high) == (1, 1)
+    assert 0.6 < few.low < 1
+    assert few.p_value == pytest.approx(0.5**19)
 
 
 def test_nothing_judged(made, factory):
@@ -155,15 +172,18 @@ def test_five_per_cent_dropped_is_the_limit():
 
 
 def test_a_note_names_the_reduction_that_has_no_interval(made, factory):
-    # The baseline verifies in 2 of 400 examples: 13 % of the resamples have none, and no reduction.
+    # The baseline verifies in 2 of 400 examples, 1.4 standard errors from none; 13 % of the resamples have none.
     base = np.r_[np.ones(2), np.zeros(398)]
     one = made({"correct": [np.tile([0, 1], 200)] * 2, "verifications": [np.full(400, 3.0), base]})
-    result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
-    assert only(result.comparisons, policy="a", metric="verifications")["method"] == "percentile"
-    assert only(result.comparisons, policy="a", metric="reduction:verifications")["method"] is None
-    note = next(note for note in result.notes if "5 %" in note.text)
-    assert note.text.startswith("no interval for some of `reduction:verifications`: ")
-    assert (note.code, note.metrics) == ("too_few_resamples", ("reduction:verifications",))
+    for method, code, own in (
+        ("percentile", "weak_denominator", "studentised_few"), ("bca", "too_few_resamples", "bca"),
+    ):  # fmt: skip
+        result = summarise(factory(one), ["a", "b"], baseline="b", settings=Settings(resamples=1000, method=method))
+        assert only(result.comparisons, policy="a", metric="verifications")["method"] == own
+        assert only(result.comparisons, policy="a", metric="reduction:verifications")["method"] is None
+        note = next(note for note in result.notes if note.code == code)
+        assert note.text.startswith("no interval for some of `reduction:verifications`: ")
+        assert note.metrics == ("reduction:verifications",)
 
 
 def test_events_among_the_counts_are_rates(made, factory):
@@ -176,10 +196,10 @@ def test_events_among_the_counts_are_rates(made, factory):
     result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
     methods = {(r["policy"], r["metric"]): r["method"] for r in result.summary.iter_rows(named=True)}
     assert methods["a", "truncated"] == methods["b", "truncated"] == methods["a", "finalizers"] == "wilson"
-    assert methods["a", "traces"] == methods["b", "finalizers"] == "percentile"
+    assert (methods["a", "traces"], methods["b", "finalizers"]) == ("studentised_few", "percentile")
     row = only(result.comparisons, policy="a", metric="truncated")
-    assert (row["low"], row["high"]) == pytest.approx(newcombe(0, 3, 3, 394))
-    assert only(result.comparisons, policy="a", metric="reduction:truncated")["method"] != "newcombe"
+    assert np.array((row["low"], row["high"])) == pytest.approx(np.array(tango(3, 3, 400)))
+    assert only(result.comparisons, policy="a", metric="reduction:truncated")["method"] != "tango"
     note = "truncated: fewer than ten examples of a kind for `a`, `b`: Wilson's interval"
     assert Note("few_events", note, policies=("a", "b"), metrics=("truncated",)) in result.notes
 
@@ -187,7 +207,7 @@ def test_events_among_the_counts_are_rates(made, factory):
 def test_the_note_for_clusters_that_agree(made, factory):
     one = made({"correct": [np.ones(100)]}, unit=np.arange(100) // 4)
     notes = summarise(factory(one), ["a"], settings=QUICK).notes
-    note = "accuracy: all examples alike for `a`: Wilson's interval, a cluster as one trial"
+    note = "accuracy: all examples alike for `a`: exact limits, a cluster as one trial"
     assert Note("clusters_agree", note, policies=("a",), metrics=("accuracy",)) in notes
 
 
@@ -233,20 +253,13 @@ def test_doors(call, names):
     assert "\n" not in str(error.value)
 
 
-def test_few_events_in_clusters_keep_the_bootstrap():
-    values = np.zeros(100)
-    values[:8] = 1
-    got = interval(values, cluster=np.arange(100) // 4)
-    assert got.method == "percentile"
-    assert got.n == 100
-
-
 @pytest.mark.parametrize("right", [0.0, 1.0])
 def test_no_event_in_clusters_counts_clusters(right):
-    # Resamples never differ; 25 clusters that agree within bound the rate as 25 examples would.
+    # 25 clusters that agree within bound the rate as 25 examples would: by Clopper and Pearson 1 − .025^(1/25).
     got = interval(np.full(100, right), cluster=np.arange(100) // 4)
-    assert (got.low, got.high) == wilson(25 * right, 25)
-    assert got.method == "wilson"
+    far = 1 - 0.025 ** (1 / 25)
+    assert (got.low, got.high) == pytest.approx((0, far) if right == 0 else (1 - far, 1))
+    assert got.method == "korn-graubard"
     assert got.n == 100
 
 

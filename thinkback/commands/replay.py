@@ -63,6 +63,9 @@ def replay(
     with_curves: Annotated[
         bool, typer.Option("--curves", help="Save pass@k, majority@k and best-of-k of every pool, too.")
     ] = False,
+    headroom: Annotated[
+        bool, typer.Option("--headroom", help="Show and save what lies between the policies and the oracle, too.")
+    ] = False,
     kw: options.Kilowatts = 0.25,
     eur_per_kwh: options.EnergyPrice = 0.25,
     force: options.Force = False,
@@ -100,7 +103,7 @@ def replay(
         kw=kw,
         eur_per_kwh=eur_per_kwh,
     )
-    parts = {"traces": traces, "texts": texts, "curves": with_curves}
+    parts = {"traces": traces, "texts": texts, "curves": with_curves, "headroom": headroom}
     _write_and_show(result, margin, parts, out, force)
 
 
@@ -112,14 +115,21 @@ def _write_and_show(result: Result, margin: float | None, parts: dict[str, bool]
     from toolkit.show import ranked_table
 
     ranked = ranked_input(result, margin)
+    room = result.headroom() if parts["headroom"] else None
     with replacing(out, force) as folder:
         groups = write_shown(result, ranked, folder)
         result.write(folder, **parts)
+        if room is not None:
+            (folder / "headroom.md").write_text(room.table(ROWS).markdown(), encoding="utf-8")
+            (folder / "headroom.csv").write_text(room.table().csv(), encoding="utf-8")
         files = sorted(path.name for path in folder.iterdir())
     console.show(ranked_table(ranked, ROWS))
     for table in groups if len(groups) <= GROUPS else ():
         console.say()
         console.show(table)
+    if room is not None:
+        console.say()
+        console.show(room.table(ROWS))
     if len(groups) > GROUPS:
         console.say(f"{len(groups)} groups: table_by.md ranks the policies in each.")
     console.say()

@@ -1,8 +1,8 @@
 """From the result frames of a run to its policies in their order, with all that is said about each.
 
 `summary` (policy, metric, estimate, low, high, n, method?) and `comparisons` (policy, baseline, metric,
-difference, low, high, p_value, n, method?) are the frames that a replay saves, and `ranks` (toolkit.stats.ranks), which
-an older result lacks; nothing else of it is needed.
+difference, low, high, p_value, n, method?, exact_p?, identical?) are the frames that a replay saves, and `ranks`
+(toolkit.stats.ranks), which an older result lacks; nothing else of it is needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,18 @@ from toolkit.show.table_content import ShownInterval
 from toolkit.stats.order import cost_column, rank_key
 from toolkit.stats.ranks import NO_RANKS
 
-FEW_EVENTS = {"wilson", "newcombe"}  # methods of intervals over columns with fewer than ten events of a kind
+MARKED = {
+    "wilson": "fewer than ten examples of a kind: Wilson's interval",
+    "tango": "fewer than twenty examples on which the two differ: Tango's interval and McNemar's mid-p",
+    "newcombe": "few events, of policies that answer different examples: Newcombe's interval",
+    "jaccard_few": "fewer than ten examples of the class",
+    "delta": "few wrong answers, or few examples of a class: the delta method with one pseudo-error",
+    "studentised_few": "a mean of fewer than 500 examples, whose tail they may not have seen",
+    "fieller_few": "a quotient of means of fewer than 500 examples",
+}
+"""Method of an interval -> why it is marked; the manual says what such intervals cover."""
+
+OF_CLUSTERS = {"korn-graubard", "t"}
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,11 @@ class RankedInput:
         """What is known of the metric that ranks."""
         return metric_column(self.metric, self.columns)
 
+    @property
+    def clustered(self) -> bool:
+        """Whether the intervals are over clusters of examples."""
+        return "method" in self.summary.columns and self.summary["method"].is_in(list(OF_CLUSTERS)).any()
+
     @cached_property
     def ranked(self) -> tuple[Ranked, ...]:
         """Every policy with all that is said about it, the best first."""
@@ -102,6 +118,7 @@ class Ranked:
     ranks: tuple[int, int] | None = None  # from and to which it may have, all policies' at once
     leads: bool = False
     ties: bool | None = None  # not told apart from the leader by what holds for all pairs at once
+    same_as: frozenset[str] = frozenset()  # the baseline, the leader, where it makes their calls on every example
     not_worse: bool | None = None  # than the baseline by more than the margin
     chosen: bool = False  # the best of its sweep, on the rows that are reported
     corrected: ShownInterval | None = None  # `quality`, corrected for having been chosen
@@ -147,6 +164,7 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
             if not policy.diagnostic and math.isfinite(negative) and math.isfinite(paid)
         }
     )
+    exact, same = _of_pairs(results.comparisons, metric)
     chosen = _chosen(best_first, summary, metric)
     tried = sum((policy.name, metric) in summary and not policy.diagnostic for policy in best_first)
     ranked, place = [], 0
@@ -164,12 +182,13 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
                 cost=price,
                 means={m: _estimate(summary.get((policy.name, m))) for m in metrics},
                 difference=difference,
-                p_value=own.get("p_baseline"),
+                p_value=_at_least(own.get("p_baseline"), exact.get((policy.name, results.baseline))),
                 on_front=policy.name in front if counts and price is not None else None,
                 front_share=told.get((policy.name, cost), {}).get("front_share"),
                 ranks=None if own.get("rank_low") is None else (own["rank_low"], own["rank_high"]),
                 leads=policy.name == results.leader,
-                ties=own.get("ties"),
+                ties=_ties(own.get("ties"), exact.get((policy.name, results.leader)), 1 - results.level),
+                same_as=same.get(policy.name, frozenset()),
                 not_worse=_not_worse(difference, results.margin, results.quality.cost),
                 chosen=policy.name in chosen,
                 corrected=ShownInterval.of([own.get(f"corrected{end}") for end in ("", "_low", "_high")]),
@@ -198,7 +217,7 @@ def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple
     marked = "method" in frame.columns
     return {
         tuple(row[key] for key in keys): ShownInterval(
-            row[value], row["low"], row["high"], "†" if marked and row["method"] in FEW_EVENTS else ""
+            row[value], row["low"], row["high"], "†" if marked and row["method"] in MARKED else ""
         )
         for row in frame.filter(pl.col(value).is_not_null()).iter_rows(named=True)
     }
@@ -217,6 +236,31 @@ def _chosen(
         if policy.sweep_size > 1 and not policy.diagnostic and (policy.name, metric) in summary:
             first.setdefault(policy.sweep, policy.name)
     return frozenset(first.values())
+
+
+def _of_pairs(
+    comparisons: pl.DataFrame, metric: str
+) -> tuple[dict[tuple[str, str | None], float], dict[str, frozenset[str]]]:
+    """(policy, reference) -> exact p-value where few examples differ; policy -> references that make its calls."""
+    exact, same = dict[tuple[str, str | None], float](), dict[str, frozenset[str]]()
+    if not {"exact_p", "identical"} <= set(comparisons.columns):
+        return {}, {}
+    rows = comparisons.filter(metric=metric).select("policy", "baseline", "exact_p", "identical")
+    for policy, reference, p_value, identical in rows.iter_rows():
+        if p_value is not None:
+            exact[policy, reference] = p_value
+        if identical:
+            same[policy] = same.get(policy, frozenset()) | {reference}
+    return exact, same
+
+
+def _ties(ties: bool | None, exact: float | None, tail: float) -> bool | None:
+    """Where few examples differ, telling apart takes the exact p-value, too."""
+    return ties if ties is None or exact is None else ties or exact >= tail
+
+
+def _at_least(p_value: float | None, exact: float | None) -> float | None:
+    return p_value if p_value is None or exact is None else max(p_value, exact)
 
 
 def _not_worse(difference: ShownInterval | None, margin: float | None, falling: bool) -> bool | None:

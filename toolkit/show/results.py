@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolkit.columns import OutcomeColumn
 from toolkit.notes import Severity
 from toolkit.show.figure import FrontierPoint, frontier
-from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, rank
+from toolkit.show.ranking import MARKED, PolicyRow, Ranked, RankedInput, rank
 from toolkit.show.table import Table
 from toolkit.show.table_content import (
     ColumnNote,
@@ -23,6 +24,9 @@ from toolkit.show.table_content import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+IDENTICAL = "identical"
+"""What stands in place of a comparison of policies that made the same calls on every example."""
 
 SIMULATED = "Simulated log: these numbers describe a model, not a system."
 
@@ -131,11 +135,11 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]
     parts += [_mean(column, results) for column in means if not column.cost]
     if results.margin is not None:
         tick = Tick("yes", "no")
-        parts.append((TableColumn("not worse", tick, "not_worse"), lambda r: r.not_worse))
+        parts.append((TableColumn("not worse", tick, "not_worse"), partial(_not_worse, baseline=results.baseline)))
     parts.append((TableColumn("Pareto", FrontMark(), "on_front", drop=3), _on_front))
     if any(row.ranks for row in ranked):
         parts.append((TableColumn("rank", RankSet(), "rank", drop=4), lambda r: r.ranks))
-    parts.append((TableColumn("leader", Words(), "leader", drop=4), _standing))
+    parts.append((TableColumn("leader", Words(), "leader", drop=4), partial(_standing, leader=results.leader)))
     parts.append((TableColumn("remark", Words(), "remark", beneath=True), lambda r: r.remark))
     return parts
 
@@ -175,9 +179,15 @@ def _on_front(row: Ranked) -> tuple[bool, float | None] | None:
     return None if row.on_front is None else (row.on_front, row.front_share)
 
 
-def _standing(row: Ranked) -> str | None:
+def _not_worse(row: Ranked, baseline: str | None) -> bool | str | None:
+    return IDENTICAL if baseline in row.same_as else row.not_worse
+
+
+def _standing(row: Ranked, leader: str | None) -> str | None:
     if row.leads:
         return "leads"
+    if leader in row.same_as:
+        return IDENTICAL
     if row.ties is None:
         return None
     return "ties" if row.ties else ""
@@ -197,9 +207,11 @@ def _explanations(
     results: RankedInput, ranked: Sequence[Ranked], columns: Sequence[TableColumn]
 ) -> Iterator[ColumnNote]:
     """What the table's own columns and marks mean, in order."""
+    how = f"{results.method}, {results.resamples:,} resamples paired by example, seed {results.seed}"
+    if results.clustered:
+        how = "exact limits of rates and Student's t, over clusters"
     yield ColumnNote(
-        f"{results.n:,} examples; means per example. In brackets {100 * results.level:g} % intervals: "
-        f"{results.method}, {results.resamples:,} resamples paired by example, seed {results.seed}."
+        f"{results.n:,} examples; means per example. In brackets {100 * results.level:g} % intervals: {how}."
     )
     share, falling = results.quality.share, results.quality.cost
     if results.baseline is not None:
@@ -235,10 +247,20 @@ def _explanations(
     if any(row.ties is not None for row in ranked):
         text = "leader: `ties` where a policy is not told apart from the leader; this holds for all pairs at once."
         yield ColumnNote(text, ("leader",))
+    references = {results.leader, results.baseline if results.margin is not None else results.leader}
+    if any(references & row.same_as for row in ranked):
+        text = "identical: the same traces, costs and answers on every example; other examples may tell them apart."
+        yield ColumnNote(text, ("leader", "not_worse"))
     if any(row.corrected for row in ranked):
         text = "corrected: of what was chosen on these rows, by choosing on one half of them and scoring on the other"
         text += "; from its lower limit to the plain upper one."
         yield ColumnNote(text, ("corrected",))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
-        text = "†: fewer than ten examples of a kind, so Wilson's or Newcombe's interval."
-        yield ColumnNote(text, (results.metric, "difference"))
+        yield ColumnNote(f"†: {'; '.join(_marked(results))}.", (results.metric, "difference"))
+
+
+def _marked(results: RankedInput) -> list[str]:
+    """Why intervals of the metric that ranks are marked."""
+    pairs = results.comparisons.filter(metric=results.metric, baseline=results.baseline or "")
+    found = {*results.summary.filter(metric=results.metric)["method"], *pairs["method"]}
+    return [why for method, why in MARKED.items() if method in found]

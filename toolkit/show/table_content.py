@@ -124,20 +124,21 @@ class NumberWithInterval(Number):
 
 @dataclass(frozen=True)
 class Tick(Form):
-    """A cell of type bool: `●` or nothing, or the two words given."""
+    """A cell of type bool: `●` or nothing, or the two words given; or a word that takes their place."""
 
     align = "center"
 
     yes: str = "●"
     no: str = ""
 
-    def show(self, value: bool) -> str:
-        """One of the two words."""
-        return self.yes if value else self.no
+    def show(self, value: bool | str) -> str:
+        """One of the two words, or the third."""
+        words: dict[bool | str, str] = {True: self.yes, False: self.no}
+        return words.get(value, str(value))
 
     def values(self, value: Any) -> tuple[Any, ...]:
-        """`true`, `false` or empty."""
-        return ("" if value is None else "true" if value else "false",)
+        """`true`, `false`, empty, or the third word."""
+        return ({None: "", True: "true", False: "false"}.get(value, value),)
 
 
 @dataclass(frozen=True)

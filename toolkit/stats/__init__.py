@@ -9,7 +9,7 @@ from toolkit.stats.arrays import (
     simultaneous_level,
     unit_numbers,
 )
-from toolkit.stats.compare import Summary, draws, summarise
+from toolkit.stats.compare import Summary, differences, draws, summarise
 from toolkit.stats.intervals import newcombe, wilson
 from toolkit.stats.outcomes import OutcomeBlock
 from toolkit.stats.resamples import Settings, check_margin, settings_of
@@ -17,6 +17,6 @@ from toolkit.stats.roc import AucIntervals, auc, auc_intervals, auc_within, aucs
 
 __all__ = [
     "AucIntervals", "Interval", "OutcomeBlock", "PairedInterval", "Settings", "Summary", "auc", "auc_intervals",
-    "auc_within", "aucs_by_group", "check_margin", "draws", "interval", "newcombe", "paired_interval",
+    "auc_within", "aucs_by_group", "check_margin", "differences", "draws", "interval", "newcombe", "paired_interval",
     "paired_reduction", "settings_of", "simultaneous_level", "summarise", "unit_numbers", "wilson",
 ]  # fmt: skip

@@ -12,6 +12,8 @@ from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import ThinkbackError
 from toolkit.stats.bootstrap import add_products, product_threads
 from toolkit.stats.compare import Summary, summarise
+from toolkit.stats.discordant import exact_p
+from toolkit.stats.intervals import ZERO
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.outcomes import CHUNK, OutcomeBlock
 from toolkit.stats.resamples import MOST_RESAMPLES, Resamples, Settings
@@ -19,7 +21,8 @@ from toolkit.stats.resamples import MOST_RESAMPLES, Resamples, Settings
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its interval; None: no value, or no interval. `method`: percentile, bca, wilson or None."""
+    """A mean with its interval; None: no value, or no interval. `method`: percentile, bca, wilson,
+    korn-graubard, t or None."""
 
     estimate: float | None
     low: float | None
@@ -30,7 +33,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class PairedInterval:
-    """A paired difference of means; `method`: percentile, bca, newcombe or None."""
+    """A paired difference of means; `method`: percentile, bca, tango, newcombe, t or None.
+
+    `gained`, `lost`: examples, where these are not clustered, on which the first is more, on which the second is, of
+    values from 0 to 1; `exact_p`: how likely a fair coin parts them so unevenly, McNemar's exact p-value of 0 and 1.
+    """
 
     difference: float | None
     low: float | None
@@ -38,6 +45,14 @@ class PairedInterval:
     p_value: float | None
     n: int
     method: str | None
+    gained: int | None = None
+    lost: int | None = None
+    exact_p: float | None = None
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
 def unit_numbers(cluster: ArrayLike) -> Ints:
@@ -84,7 +99,12 @@ def paired_interval(
         raise ThinkbackError(f"`first` has {len(one)} values and `second` {len(two)}: give one pair an example")
     missing = np.isnan(one) | np.isnan(two)
     columns = {"first": np.where(missing, np.nan, one), "second": np.where(missing, np.nan, two)}
-    return _paired(_summarised(columns, cluster, settings, OutcomeColumn("value", rate=True)), "value")
+    found = _paired(_summarised(columns, cluster, settings, OutcomeColumn("value", rate=True)), "value")
+    unclustered = cluster is None or len(np.unique(np.asarray(cluster))) == len(one)
+    if not unclustered or missing.all() or np.abs(np.stack([one, two])[:, ~missing]).max() > 1:
+        return found
+    gained, lost = int((one - two > ZERO).sum()), int((two - one > ZERO).sum())
+    return replace(found, gained=gained, lost=lost, exact_p=float(exact_p(gained, lost)))
 
 
 def paired_reduction(

@@ -8,42 +8,20 @@ The band is the sup-t band: the critical value is the quantile of the largest st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from toolkit.stats.clusters import FEWEST_CLUSTERS
+from toolkit.stats.gate_steps import GateSteps, means, ratio
+from toolkit.stats.intervals import clopper_pearson
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.outcomes import CHUNK
+from toolkit.stats.point_limits import point_limits
 from toolkit.stats.resamples import Resamples, Settings
 
 RESAMPLES_AT_ONCE = 64
 """So few that a chunk's counts stay in a processor's cache; only speed depends on it."""
-
-
-@dataclass(frozen=True, eq=False)
-class GateSteps:
-    """N examples that a gate lets through group by group.
-
-    `group` (N,): the point (1 to P) from which an example is let through. `kept` and `fired` (metrics, N): values
-    before and after. `unit` (N,): resampling unit, numbered from 0. `rate` names the metrics that are shares of
-    examples, within 0 and 1. An unjudged example has NaN in both and is left out of that metric. `among` names ratios
-    of two of them, such as flips among those acted on; they are NaN where the second is 0.
-    """
-
-    group: Ints
-    unit: Ints
-    kept: Mapping[str, Floats]
-    fired: Mapping[str, Floats]
-    rate: frozenset[str]
-    least: int = 0  # points there are at least, where the last ones let no further example through
-    among: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-
-    @property
-    def points(self) -> int:
-        """The last point, at which all examples are through."""
-        return max(int(self.group.max(initial=0)), self.least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,60 +39,37 @@ class MetricBand:
     band_high: Floats
 
 
-def means(steps: GateSteps, metric: str) -> Floats:
-    """Mean of a metric at every point, 0 (nothing let through) to P: (P + 1,), NaN where none is known."""
-    if metric in steps.among:
-        return _ratio(*(means(steps, name) for name in steps.among[metric]))
-    kept, fired = steps.kept[metric], steps.fired[metric]
-    known = _known(steps, metric)
-    gained = np.bincount(steps.group[known], weights=(fired - kept)[known], minlength=steps.points + 1)
-    count = known.sum()
-    if not count:
-        return np.full(steps.points + 1, np.nan)
-    return (kept[known].sum() + np.cumsum(gained)) / count
-
-
 def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
     """Intervals of every metric at every point, from one set of resamples: those of `summarise` with these settings.
 
     Rates get exact binomial limits with the bootstrap's dispersion and critical value, so that the band holds where
     events are few or none; other metrics the estimate and so many bootstrap standard errors. Only units with a judged
-    example are evidence. Where fewer than two have one the limits are NaN.
+    example are evidence. Where fewer than two examples, or three clusters, have one the limits are NaN.
     """
     names = list(steps.kept)
     estimates = {name: means(steps, name) for name in (*names, *steps.among)}
-    known = {name: _known(steps, name) for name in estimates}
+    known = {name: steps.known(name) for name in estimates}
     units = {name: len(np.unique(steps.unit[on])) for name, on in known.items()}
     drawn = int(steps.unit.max(initial=-1)) + 1
     draws = _draws(steps, names, drawn, settings) if drawn > 1 else {}
-    made = {}
+    made, fewest = {}, 2 if steps.independent else FEWEST_CLUSTERS
     for name, estimate in estimates.items():
         n = int(known[name].sum())
-        if units[name] < 2:
+        if units[name] < fewest:
             made[name] = MetricBand(estimate, n, *np.full((4, len(estimate)), np.nan))
             continue
         top, of = steps.among.get(name, (name, None))
         trials = np.full(len(estimate), float(units[name])) if of is None else units[name] * estimates[of]
-        values = draws[name] if of is None else _ratio(draws[top], draws[of])
-        limits = _limits(values, estimate, trials if top in steps.rate else None, units[name], settings.level)
+        values = draws[name] if of is None else ratio(draws[top], draws[of])
+        limits = _limits(steps, name, values, estimate, trials if top in steps.rate else None, units[name], settings)
         made[name] = MetricBand(estimate, n, *limits)
     return made
 
 
-def _known(steps: GateSteps, metric: str) -> NDArray[np.bool_]:
-    """Examples (N,) with a value of a metric both before and after; of both metrics of a ratio."""
-    if metric in steps.among:
-        top, of = steps.among[metric]
-        return _known(steps, top) & _known(steps, of)
-    return ~np.isnan(steps.kept[metric]) & ~np.isnan(steps.fired[metric])
-
-
-def _ratio(top: Floats, of: Floats) -> Floats:
-    """One over the other, NaN where that is 0."""
-    return np.divide(top, of, out=np.full(top.shape, np.nan), where=of > 0)
-
-
-def _limits(values: Floats, estimate: Floats, trials: Floats | None, units: int, level: float) -> Floats:
+def _limits(
+    steps: GateSteps, name: str, values: Floats, estimate: Floats, trials: Floats | None, units: int,
+    settings: Settings,
+) -> Floats:  # fmt: skip
     """Pointwise limits and those of the whole curve (4, P + 1) from draws (B, P + 1), NaN where there is no estimate.
 
     `trials` (P + 1,) is what a rate is a share of. Other metrics' bands take in the pointwise limits; a rate's exact
@@ -123,10 +78,11 @@ def _limits(values: Floats, estimate: Floats, trials: Floats | None, units: int,
     limits = np.full((4, len(estimate)), np.nan)
     on = np.isfinite(estimate) & np.isfinite(values).any(axis=0)
     if on.any():
-        tail = (1 - level) / 2
-        low, high = np.nanquantile(values[:, on], [tail, 1 - tail], axis=0)
-        whole = _band(values[:, on], estimate[on], None if trials is None else trials[on], units, level)
-        limits[:2, on] = low, high
+        tail = (1 - settings.level) / 2
+        limits[:2, on] = np.nanquantile(values[:, on], [tail, 1 - tail], axis=0)
+        limits[:2] = point_limits(steps, name, estimate, limits[0], limits[1], settings.level)
+        low, high = limits[:2, on]
+        whole = _band(values[:, on], estimate[on], None if trials is None else trials[on], units, settings.level)
         limits[2:, on] = whole if trials is not None else (np.fmin(low, whole[0]), np.fmax(high, whole[1]))
     return limits
 
@@ -138,7 +94,7 @@ def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -
     zero = np.zeros(len(steps.unit), dtype=np.int64)
     columns: list[tuple[Ints, Floats]] = []  # of each metric: what is gained at every point, what is kept, examples
     for name in names:
-        on, kept = _known(steps, name), steps.kept[name]
+        on, kept = steps.known(name), steps.kept[name]
         columns.append((steps.group, np.where(on, steps.fired[name] - kept, 0.0)))
         columns += [(zero, np.where(on, kept, 0.0)), (zero, on.astype(float))]
     start = np.cumsum([0, *[steps.points + 1, 1, 1] * len(names)])
@@ -188,16 +144,4 @@ def _band(values: Floats, estimate: Floats, trials: Floats | None, units: int, l
     known = moves & np.isfinite(dispersion) & (dispersion > 0)
     most = float(dispersion[known].max()) if known.any() else 1.0  # where nothing has happened, none is seen
     trials = trials / np.where(known, dispersion, most)
-    return _exact(np.clip(estimate, 0.0, 1.0) * trials, trials, critical)
-
-
-def _exact(events: Floats, trials: Floats, critical: float) -> tuple[Floats, Floats]:
-    """Clopper and Pearson's limits (1934) at the level that `critical` normal standard errors have."""
-    from scipy.special import betaincinv, ndtr
-
-    tail = float(ndtr(-critical))
-    low, high = np.zeros(len(events)), np.ones(len(events))
-    some, room = events > 1e-9, trials - events > 1e-9
-    low[some] = betaincinv(events[some], trials[some] - events[some] + 1, tail)
-    high[room] = betaincinv(events[room] + 1, trials[room] - events[room], 1 - tail)
-    return low, high
+    return clopper_pearson(np.clip(estimate, 0.0, 1.0) * trials, trials, float(ndtr(-critical)))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.notes import Note
-from toolkit.stats.intervals import newcombe, wilson
+from toolkit.stats.discordant import EXACT_PAIRS, exact_p
+from toolkit.stats.f1_errors import f1_intervals
 from toolkit.stats.kept import Floats
 from toolkit.stats.outcomes import Blocks, Store
+from toolkit.stats.pairs import Pairs, count_pairs, same_calls
+from toolkit.stats.quotients import quotients
 from toolkit.stats.ranks import NO_RANKS, Ranking, ranks_of
+from toolkit.stats.replaced import replace_intervals
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample, read_sample
 from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, resample, resampled_values
@@ -28,7 +32,8 @@ SUMMARY_SCHEMA = {
 }  # fmt: skip
 COMPARISONS_SCHEMA = {
     "policy": pl.String, "baseline": pl.String, "metric": pl.String, "difference": pl.Float64, "low": pl.Float64,
-    "high": pl.Float64, "p_value": pl.Float64, "n": pl.Int64, "method": pl.String,
+    "high": pl.Float64, "p_value": pl.Float64, "n": pl.Int64, "method": pl.String, "exact_p": pl.Float64,
+    "identical": pl.Boolean,
 }  # fmt: skip
 
 ACCURACY = "accuracy"
@@ -39,9 +44,9 @@ ACCURACY = "accuracy"
 class Summary:
     """Result tables of a run.
 
-    `summary`: policy, metric, estimate, low, high, n, method (percentile, bca, wilson, or null without interval).
-    `comparisons`: policy, baseline, metric, difference, low, high, p_value, n, method (percentile, bca, newcombe,
-    or null without interval).
+    `summary`: policy, metric, estimate, low, high, n, method (of METHOD_NAMES; null without interval).
+    `comparisons`: policy, baseline, metric, difference, low, high, p_value, n, method, exact_p (McNemar's,
+    where fewer than ten examples differ, else null), identical (whether both made the same calls on every example).
     `metric`: what the policies are ranked by; `leader`: the best by it; `n`, `judged`: examples; `seconds`: the column
     that euros come from; `notes`: what must be said beside the tables; `ranks`: what is told of all policies at once
     (`toolkit.stats.ranks`), without rows where nothing is ranked.
@@ -93,18 +98,15 @@ def summarise(
     number, paid = names.index(metric) if metric in names else None, sample.cost(among, columns, cost)
     leader = None if number is None else sample.best(number, paid, among)
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader])]))
-    plan = sample.plan(references)
-    results = SeriesResults.of(plan)
-    if sample.units.count > 1:
-        resample(sample.units, plan, settings, results)
-        _score_intervals(sample, plan, results, settings)
+    pairs, same = count_pairs(sample, references), same_calls(sample, references)
+    results = _results(sample, references, pairs, settings)
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:
         standing = Standing(among, leader, base[0] if base else None)
         ranks = ranks_of(sample, Ranking(number, paid, standing, sweeps or policies), results, settings)
     return Summary(
         _summary(sample, results),
-        _comparisons(sample, references, results),
+        _comparisons(sample, references, results, pairs, same),
         metric,
         None if leader is None else policies[leader],
         sample.units.examples,
@@ -113,6 +115,53 @@ def summarise(
         tuple(notes_of(sample, results, references, settings)),
         ranks,
     )
+
+
+def differences(
+    outcomes: Blocks | Store,
+    policies: Sequence[str],
+    metric: str,
+    groups: Sequence[Sequence[str]],
+    *,
+    labels: Sequence[str] | None = None,
+    columns: Sequence[OutcomeColumn] = COLUMNS,
+    settings: Settings = Settings(),  # noqa: B008 -- frozen
+) -> pl.DataFrame:
+    """Every policy of a group compared with every other of it by one metric: rows as of `Summary.comparisons`."""
+    sample = read_sample(outcomes, policies, labels, settings, columns, metric)
+    m, found = _metric(sample, metric), [pl.DataFrame(schema=COMPARISONS_SCHEMA)]
+    for group in groups:
+        some = _numbers(policies, group)
+        rows = np.zeros((1, len(policies)), bool)
+        rows[0, some] = sample.rows[m, some]
+        of_group = replace(
+            sample, metrics=(sample.metrics[m],), rows=rows, estimates=sample.estimates[[m]], counts=sample.counts[[m]]
+        )
+        pairs = count_pairs(of_group, some)
+        results = _results(of_group, some, pairs, settings)
+        found.append(_comparisons(of_group, some, results, pairs, same_calls(sample, some)))
+    return pl.concat(found)
+
+
+def _results(sample: WholeSample, references: Sequence[int], pairs: Pairs, settings: Settings) -> SeriesResults:
+    """The interval of every value, and of its differences to the references."""
+    plan = sample.plan(references)
+    results = SeriesResults.of(plan)
+    if sample.units.count > 1:
+        moments = plan.moments(sample.units) if sample.independent and settings.method == "percentile" else None
+        resample(sample.units, plan, settings, results, moments)
+        replace_intervals(sample, plan, pairs, results, settings)
+        if moments is not None:
+            quotients(sample.units, plan, moments, results, settings)
+        f1_intervals(sample, plan, results, settings)
+    return results
+
+
+def _metric(sample: WholeSample, metric: str) -> int:
+    names = [one.name for one in sample.metrics]
+    if metric not in names:
+        raise ThinkbackError(f"unknown {argument('metric')} {metric!r}: {suggest(metric, names)}")
+    return names.index(metric)
 
 
 def draws(
@@ -129,10 +178,7 @@ def draws(
     The resamples are those of `summarise` with the same settings: columns belong together across policies and metrics.
     """
     sample = read_sample(outcomes, policies, labels, settings, columns, metric)
-    names = [m.name for m in sample.metrics]
-    if metric not in names:
-        raise ThinkbackError(f"unknown {argument('metric')} {metric!r}: {suggest(metric, names)}")
-    number = names.index(metric)
+    number = _metric(sample, metric)
     only = SeriesPlan([sample.metrics[number]], sample.plan([]).valued[[number]], [], sample.scan)
     out = np.full((len(policies), settings.resamples), np.nan)
     if sample.units.count > 1:
@@ -147,29 +193,6 @@ def _numbers(policies: Sequence[str], names: Sequence[str]) -> list[int]:
         if name not in policies:
             raise ThinkbackError(f"no policy is called `{name}`: {suggest(name, policies)}")
     return [list(policies).index(name) for name in names]
-
-
-def _score_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, settings: Settings) -> None:
-    """Wilson's and Newcombe's intervals in place of the bootstrap's; p-values stay."""
-    value = (SeriesKind.VALUE, 0)
-    for m in range(len(sample.metrics)):
-        few = {p: found for p in range(len(sample.policies)) if (found := sample.few_events(m, p))}
-        for p, (events, trials) in few.items():
-            if trials > 1:
-                results.put(value, m, p, *wilson(events, trials, settings.level), math.nan, "wilson")
-            else:
-                results.put(value, m, p, math.nan, math.nan, math.nan, None)
-                results.kept[(*value, m, p)] = math.nan
-        if not sample.independent:
-            continue
-        for number, reference in plan.compared(m):
-            others = [p for p in few if p != reference] if reference in few else []
-            for p, table in sample.pair_tables(m, others, reference):
-                # Where the two never differ the bootstrap's [0, 0] is kept.
-                if sum(table) > 1 and table[1] + table[2] > 0:
-                    slot = (SeriesKind.DIFFERENCE, number)
-                    p_value = float(results.p_value[(*slot, m, p)])
-                    results.put(slot, m, p, *newcombe(*table, settings.level), p_value, "newcombe")
 
 
 def _names(names: Sequence[str], index: np.ndarray) -> pl.Series:
@@ -199,7 +222,9 @@ def _summary(sample: WholeSample, results: SeriesResults) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=SUMMARY_SCHEMA)
 
 
-def _comparisons(sample: WholeSample, references: Sequence[int], results: SeriesResults) -> pl.DataFrame:
+def _comparisons(
+    sample: WholeSample, references: Sequence[int], results: SeriesResults, pairs: Pairs, same: NDArray[np.bool_]
+) -> pl.DataFrame:
     """Policy after policy, reference after reference; differences, then reductions, metric after metric."""
     size = len(sample.policies)
     against = np.array(references, np.int64)
@@ -225,5 +250,17 @@ def _comparisons(sample: WholeSample, references: Sequence[int], results: Series
         "p_value": column(results.p_value),
         "n": pl.Series(np.minimum(sample.counts[m, p], sample.counts[m, against[r]])),
         "method": _methods(np.where(gone, 0, results.method[series])),
+        "exact_p": _numbers_or_null(
+            np.where(reduced | np.isnan(results.p_value[series]), np.nan, _exact(pairs)[r, m, p])
+        ),
+        "identical": pl.Series(same[r, p]),
     }
     return pl.DataFrame(columns, schema=COMPARISONS_SCHEMA)
+
+
+def _exact(pairs: Pairs) -> Floats:
+    """McNemar's exact p-values where a claim needs one: below ten discordant pairs. Else NaN."""
+    found = np.full(pairs.discordant.shape, np.nan)
+    few = pairs.discordant < EXACT_PAIRS
+    found[few] = exact_p(pairs.up[few], pairs.down[few])
+    return found

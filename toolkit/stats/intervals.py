@@ -64,14 +64,14 @@ class ResampledValues:
         # Equal neighbours are returned as they are: a sum of weights could miss them by one rounding.
         return np.where(low == high, low, low + (high - low) * weight)
 
-    def p_values(self) -> Floats:
+    def p_values(self, null: Floats | float = 0.0) -> Floats:
         """Two-sided p-values of "no difference", (S,): 2·(1 + c)/(B + 1), at most 1.
 
-        c: the smaller of the numbers of values <= 0 and >= 0, B: resamples with a value.
+        c: the smaller of the numbers of values <= `null` and >= `null`, B: resamples with a value.
         """
-        zero = np.full(len(self.draws), ZERO)
-        not_above = self.below(zero)
-        not_below = self.kept - self.below(-zero, "right")
+        at = np.zeros(len(self.draws)) + null
+        not_above = self.below(at + ZERO)
+        not_below = self.kept - self.below(at - ZERO, "right")
         return np.minimum(1.0, 2 * (1 + np.minimum(not_above, not_below)) / (self.kept + 1))
 
     def percentile(self, level: float) -> tuple[Floats, Floats]:
@@ -134,6 +134,35 @@ def wilson(events: float, n: float, level: float = 0.95) -> tuple[float, float]:
     low = 0.0 if events == 0 else max(0.0, middle - half)
     high = 1.0 if events == n else min(1.0, middle + half)
     return low, high
+
+
+def clopper_pearson(events: Floats, n: Floats, tail: float) -> tuple[Floats, Floats]:
+    """Exact binomial limits of rates (arrays), each end with a probability of `tail`; trials may be fractions.
+
+    C. J. Clopper and E. S. Pearson, Biometrika 26 (1934) 404.
+    """
+    from scipy.special import betaincinv
+
+    events, n = np.broadcast_arrays(np.asarray(events, np.float64), np.asarray(n, np.float64))
+    low, high = np.zeros(events.shape), np.ones(events.shape)
+    some, room = events > 1e-9, n - events > 1e-9
+    low[some] = betaincinv(events[some], n[some] - events[some] + 1, tail)
+    high[room] = betaincinv(events[room] + 1, n[room] - events[room], 1 - tail)
+    return low, high
+
+
+def hybrid(one: tuple[float, float], two: tuple[float, float], level: float) -> tuple[float, float]:
+    """Newcombe's hybrid score interval for a difference of two rates, (events, trials) each, as if independent.
+
+    R. G. Newcombe, Statistics in Medicine 17 (1998) 873, method 10. Of policies that answer different examples; pairs
+    that go together only make it wider than need be.
+    """
+    (low1, high1), (low2, high2) = wilson(*one, level), wilson(*two, level)
+    rate1, rate2 = one[0] / one[1], two[0] / two[1]
+    difference = rate1 - rate2
+    return difference - _hybrid(rate1 - low1, high2 - rate2, 0.0), difference + _hybrid(
+        high1 - rate1, rate2 - low2, 0.0
+    )
 
 
 def newcombe(both: float, first: float, second: float, neither: float, level: float = 0.95) -> tuple[float, float]:

@@ -96,6 +96,21 @@ class _Named:
         """The metrics that it is made of: itself alone."""
         return (self,)
 
+    @property
+    def of_cost(self) -> bool:
+        """Whether it is the mean of a cost, times a number."""
+        return False
+
+    @property
+    def long_tail(self) -> bool:
+        """Whether it is the mean of a cost that is no rate, so that few examples may carry much of the sum."""
+        return self.of_cost and not self.column.rate
+
+    @property
+    def over_mean(self) -> tuple[Any, Any] | None:
+        """The mean of a cost and the mean that it is divided by, where it is such a quotient."""
+        return None
+
 
 @dataclass(frozen=True)
 class Mean(_Named):
@@ -103,6 +118,11 @@ class Mean(_Named):
 
     key: str
     factor: float
+
+    @property
+    def of_cost(self) -> bool:
+        """Means of costs."""
+        return self.column.cost
 
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
         """Sum and weight."""
@@ -168,6 +188,18 @@ class Ratio(_Named):
     def parts(self) -> tuple[Metric, ...]:
         """The metrics that it is made of."""
         return (self.over,) if self.under is None else (self.over, self.under)
+
+    @property
+    def of_cost(self) -> bool:
+        """A cost times a number; a quotient is none."""
+        return self.under is None and self.over.of_cost
+
+    @property
+    def over_mean(self) -> tuple[Metric, Metric] | None:
+        """The two, unless the second is no plain mean."""
+        if self.under is None or not self.over.of_cost or len(self.under.statistics(0)) != 2:
+            return None
+        return self.over, self.under
 
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
         """Those of its parts."""

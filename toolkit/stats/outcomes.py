@@ -19,6 +19,9 @@ CHUNK = 4096
 PIECE_BYTES = 64 * 2**20
 """Outcomes (as float64) that are put together before they are kept; only memory and speed depend on it."""
 
+ANSWER = "word"
+"""The column of answers, as numbers that stand for the same answer under every policy of an example."""
+
 Key = str | int
 """A column of outcomes, or the number of a label whose predicted share is meant."""
 
@@ -183,6 +186,7 @@ class Store:
         self, pieces: Sequence[Piece], unit: Ints, gold: NDArray[np.int64] | None, policies: int, keys: Sequence[str]
     ) -> None:
         self.policies, self.keys, self.unit, self.chunks = policies, tuple(keys), unit, list[Chunk]()
+        self._pieces, self._gold = pieces, gold
         ends = np.cumsum([0, *(piece.size for piece in pieces)])
         for first in range(0, len(unit), CHUNK):
             last = min(first + CHUNK, len(unit))
@@ -192,6 +196,10 @@ class Store:
             )
             own = None if gold is None else gold[first:last]
             self.chunks.append(Chunk(unit[first:last], own, policies, parts))
+
+    def only(self, keys: Sequence[str]) -> Store:
+        """The same with some of its numeric columns."""
+        return Store(self._pieces, self.unit, self._gold, self.policies, keys)
 
     @classmethod
     def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None) -> Store:

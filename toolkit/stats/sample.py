@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError
 from toolkit.stats.intervals import MIN_EVENTS
-from toolkit.stats.kept import Floats
+from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.metrics import Metric, Statistic, catalogue
 from toolkit.stats.order import cost_column, rank_key
 from toolkit.stats.outcomes import Blocks, Store
@@ -49,20 +49,51 @@ class WholeSample:
     def few_events(self, metric: int, policy: int) -> tuple[float, int] | None:
         """Events and trials for the score interval of a rate that needs one, else None.
 
-        Of independent examples: a column of 0 and 1 only with fewer than ten of either. In clusters examples are not
-        independent trials, so the bootstrap stays, unless all examples agree: then no resample differs and the
-        bootstrap would claim certainty; only as many trials as clusters are certain.
+        A column of 0 and 1 only, with fewer than ten of either, of independent examples.
         """
         one = self.metrics[metric]
-        if not one.column.rate or not self.rows[metric, policy]:
+        if not (one.column.rate and self.independent and self.rows[metric, policy]):
             return None
         number = self.scan.index[one.statistics(policy)[0]]
-        events, count = float(self.scan.total[number]), int(self.counts[metric, policy])
-        rarer = min(events, count - events)
-        if self.independent:
-            return (events, count) if self.scan.binary[number] and rarer < MIN_EVENTS else None
-        units = min(self.units.count, count)
-        return (events / count * units, units) if count and rarer == 0 else None
+        events, count = self.rate(metric, policy)
+        few = self.scan.binary[number] and min(events, count - events) < MIN_EVENTS
+        return (events, count) if few else None
+
+    def rate(self, metric: int, policy: int) -> tuple[float, int]:
+        """Events and trials of a rate."""
+        number = self.scan.index[self.metrics[metric].statistics(policy)[0]]
+        return float(self.scan.total[number]), int(self.counts[metric, policy])
+
+    def is_rate(self, metric: int) -> bool:
+        """Whether values are shares; counts such as second calls are, as long as no unit has more than its examples."""
+        one = self.metrics[metric]
+        if not one.column.rate:
+            return False
+        on = np.flatnonzero(self.rows[metric])
+        value, weight = np.array([[self.scan.index[s] for s in one.statistics(p)] for p in on.tolist()]).T
+        return bool((self.scan.reach[value] <= self.scan.reach[weight]).all())
+
+    def most_trials(self, metric: int, policies: Ints) -> Floats:
+        """What a rate over clusters can be worth at most: its examples, where these are 0 or 1."""
+        value = [self.scan.index[self.metrics[metric].statistics(p)[0]] for p in policies.tolist()]
+        return np.where(self.scan.integer[value], self.counts[metric, policies], np.inf)
+
+    def known_units(self) -> Ints:
+        """Resampling units with a value of each metric of each policy, (metrics, policies)."""
+        counted = {
+            (m, p): self.scan.index[one.counted(p)[0]]
+            for m, one in enumerate(self.metrics)
+            for p in np.flatnonzero(self.rows[m]).tolist()
+        }
+        numbers = np.unique(list(counted.values())).astype(np.int64)
+        found = np.zeros(len(self.scan.statistics), np.int64)
+        statistics = [self.scan.statistics[i] for i in numbers]
+        for _, part, rows in self.units.parts(statistics, min(SCAN_ROWS, self.units.most_statistics)):
+            found[numbers[part]] += (rows > 0).sum(axis=1)
+        known = np.zeros(self.rows.shape, np.int64)
+        for place, number in counted.items():
+            known[place] = found[number]
+        return known
 
     def cost(self, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None) -> int | None:
         """The number of the metric that is the cost, by name or the first that is known; None where it is no metric."""
@@ -93,26 +124,6 @@ class WholeSample:
             if self.has[metric, p]
         ]
         return min(ranked)[2] if ranked else None
-
-    def pair_tables(
-        self, metric: int, policies: Sequence[int], reference: int
-    ) -> Iterator[tuple[int, tuple[float, float, float, float]]]:
-        """2 × 2 tables (both, only the policy, only the reference, neither) of 0/1 columns of policies and another."""
-        one = self.metrics[metric]
-        for start in range(0, len(policies), SCAN_ROWS):
-            some = policies[start : start + SCAN_ROWS]
-            pairs = [one.statistics(p) for p in (*some, reference)]
-            statistics = list(dict.fromkeys(statistic for pair in pairs for statistic in pair))
-            place = {statistic: row for row, statistic in enumerate(statistics)}
-            values, weights = ([place[pair[i]] for pair in pairs] for i in (0, 1))
-            tables = np.zeros((4, len(some)))
-            for rows in self.units.example_rows(statistics):
-                known = rows[weights[:-1]] * rows[weights[-1]]
-                first, second = known * rows[values[:-1]], rows[values[-1]]
-                none = known - first
-                tables += [first @ second, first @ (1 - second), none @ second, none @ (1 - second)]
-            for p, table in zip(some, tables.T, strict=True):
-                yield p, (float(table[0]), float(table[1]), float(table[2]), float(table[3]))
 
 
 def read_sample(

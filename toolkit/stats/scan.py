@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.kept import Floats
+from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.metrics import Statistic, statistic_rows
-from toolkit.stats.outcomes import CHUNK, Store
+from toolkit.stats.outcomes import CHUNK, Key, Store
 
 SCAN_ROWS = 256
 """Statistics built at once in the first pass; only memory depends on it."""
@@ -68,6 +68,17 @@ class Units:
         """Rows of the statistics (statistics, examples), chunk after chunk, never added into clusters."""
         for chunk in self._store.chunks:
             yield statistic_rows(chunk, statistics)
+
+    def same_rows(self, keys: Sequence[Key], policies: Ints, reference: int) -> NDArray[np.bool_]:
+        """Whether some policies (P,) have a reference's columns on every example; columns that are not kept count as
+        equal.
+        """
+        same = np.ones(len(policies), bool)
+        for chunk in self._store.chunks:
+            for key in (key for key in keys if chunk.has(key)):
+                mine, theirs = chunk.values(key, policies), chunk.values(key, np.array([reference]))
+                same &= ((mine == theirs) | (np.isnan(mine) & np.isnan(theirs))).all(axis=1)
+        return same
 
     def _added(self, statistics: Sequence[Statistic]) -> Floats:
         """Sums of the statistics over each cluster (statistics, units); fixed chunks fix the order of addition."""

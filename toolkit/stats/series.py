@@ -16,11 +16,14 @@ import numpy as np
 
 from toolkit.progress import progress
 from toolkit.stats.bootstrap import ResampledSums, resampled_sums
+from toolkit.stats.cost_moments import CostMoments, cost_moments
 from toolkit.stats.intervals import ResampledValues, acceleration
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.metrics import Metric
+from toolkit.stats.outcomes import CHUNK
 from toolkit.stats.resamples import THREADS, Resamples, Settings
 from toolkit.stats.scan import SUM_BITS, Scan, Units, significant
+from toolkit.stats.studentised import FEW_UNITS, studentised_limits, studentised_null
 
 SUMS_BYTES = 128 * 2**20
 """Resampled sums held at once."""
@@ -29,7 +32,10 @@ BATCH_BYTES = 12 * 2**20
 """Resampled sums gathered for one batch of series; small arrays are reused by the allocator, large ones are not."""
 
 
-METHOD_NAMES = (None, "percentile", "bca", "wilson", "newcombe")
+METHOD_NAMES = (
+    None, "percentile", "bca", "wilson", "newcombe", "tango", "korn-graubard", "t",
+    "studentised", "studentised_few", "fieller", "fieller_few", "jaccard", "jaccard_few", "delta",
+)  # fmt: skip
 """What `SeriesResults.method` numbers."""
 
 
@@ -72,10 +78,10 @@ class SeriesResults:
         return cls(value, low, high, p_value, np.zeros(shape, np.uint8), np.full(shape, np.nan, np.float32))
 
     def put(
-        self, slot: Slot, metric: int, policies: int | Sequence[int],
-        low: float, high: float, p_value: float, method: str | None,
+        self, slot: Slot, metric: int, policies: int | Sequence[int] | Ints,
+        low: float | Floats, high: float | Floats, p_value: float | Floats, method: str | None,
     ) -> None:  # fmt: skip
-        """Set the interval of a series."""
+        """Set the interval of a series, or those of several policies."""
         at = (*slot, metric, policies)
         self.low[at], self.high[at], self.p_value[at] = low, high, p_value
         self.method[at] = METHOD_NAMES.index(method)
@@ -98,6 +104,10 @@ class SeriesPlan:
             self._indices[key] = tuple(self.scan.index[s] for s in self.metrics[metric].statistics(policy))
         return self._indices[key]
 
+    def moments(self, units: Units) -> CostMoments:
+        """How the plan's costs spread over the units."""
+        return cost_moments(units, self.scan, self.metrics, self.valued, self.references)
+
     def compared(self, metric: int) -> list[tuple[int, int]]:
         """(number of the reference, its policy) of the references that have a value of this metric."""
         return [(number, policy) for number, policy in enumerate(self.references) if self.valued[metric, policy]]
@@ -112,7 +122,7 @@ class SeriesBatch:
     series: tuple[tuple[int, ...], ...]
     owners: tuple[tuple[int, ...], ...]
 
-    def values(self, sums: Floats, row: Ints) -> Iterator[tuple[Slot, Floats]]:
+    def values(self, sums: Floats, row: Ints, reductions: bool = True) -> Iterator[tuple[Slot, Floats]]:
         """(slot, values (series, N)) from sums (statistics, N); `row`: number in the scan -> row of the sums."""
         metric = self.plan.metrics[self.metric]
         rows = row[np.array(self.series, np.int64)]  # (series, statistics)
@@ -123,13 +133,18 @@ class SeriesBatch:
         for number, policy in self.plan.compared(self.metric):
             other = metric.value([sums[[row[i]]] for i in self.plan.indices(self.metric, policy)])
             yield (SeriesKind.DIFFERENCE, number), value - other
-            if metric.column.cost:
+            if metric.column.cost and reductions:
                 with np.errstate(invalid="ignore", divide="ignore"):
                     yield (SeriesKind.REDUCTION, number), 1 - value / np.where(other == 0, np.nan, other)
 
 
-def resample(units: Units, plan: SeriesPlan, settings: Settings, results: SeriesResults) -> None:
-    """Interval and p-value of every series, by percentile or BCa, into `results`."""
+def resample(
+    units: Units, plan: SeriesPlan, settings: Settings, results: SeriesResults, moments: CostMoments | None = None
+) -> None:
+    """Interval and p-value of every series, by percentile or BCa, into `results`.
+
+    With `moments` means of costs with long tails are studentised, and their differences; reductions are left out.
+    """
     resamples = Resamples(units.count, settings.resamples, settings.seed)
     groups = list(_groups(units, plan, settings.resamples))
     space = None
@@ -138,7 +153,9 @@ def resample(units: Units, plan: SeriesPlan, settings: Settings, results: Series
             sums = resampled_sums(units, plan.scan, _wanted(plan, group), resamples, space)
             batches = _batches(plan, group, settings.resamples)
             corrections = _corrections(units, plan, sums, batches) if settings.method == "bca" else None
-            work = partial(_sum_up, sums=sums, corrections=corrections, settings=settings, results=results)
+            work = partial(
+                _sum_up, sums=sums, corrections=corrections, moments=moments, settings=settings, results=results
+            )
             with ThreadPoolExecutor(THREADS) as pool:  # each batch writes series of its own
                 list(pool.map(work, batches))
             space = sums.values
@@ -207,35 +224,81 @@ Corrections = Mapping[tuple[int, Slot], tuple[Floats, Floats]]
 
 def _corrections(units: Units, plan: SeriesPlan, sums: ResampledSums, batches: Sequence[SeriesBatch]) -> Corrections:
     """What BCa corrects with. The acceleration is the jackknife's: each unit is taken from the totals in turn."""
-    whole = plan.scan.total[sums.index]
-    totals = np.where(plan.scan.constant[sums.index], whole, significant(whole, SUM_BITS))[:, None]  # as `sums`
-    points = {(id(b), slot): values for b in batches for slot, values in b.values(totals, sums.row)}
+    points, moments = _jackknife(units, plan.scan, sums.index, sums.row, batches)
+    return {key: (points[key], acceleration(units.count, *three)) for key, three in moments.items()}
+
+
+def _jackknife(
+    units: Units, scan: Scan, index: Ints, row: Ints, batches: Sequence[SeriesBatch]
+) -> tuple[dict[tuple[int, Slot], Floats], dict[tuple[int, Slot], Floats]]:
+    """By (batch by identity, slot): values in the whole sample (series,), and sums over the units of d, d² and d³
+    (3, series), d being what the value becomes without the unit, less that.
+
+    `index`: the statistics of the scan that are needed; `row`: their places in it.
+    """
+    whole = scan.total[index]
+    totals = np.where(scan.constant[index], whole, significant(whole, SUM_BITS))[:, None]  # as resampled sums
+    points = {(id(b), slot): values for b in batches for slot, values in b.values(totals, row)}
     moments = {key: np.zeros((3, len(values))) for key, values in points.items()}
-    for rows in units.chunks([plan.scan.statistics[i] for i in sums.index]):
+    for rows in units.chunks([scan.statistics[i] for i in index]):
         left = totals - rows  # (statistics, units of the chunk): sums without each unit
         for batch in batches:
-            for slot, values in batch.values(left, sums.row):
+            for slot, values in batch.values(left, row):
                 moved = values - points[id(batch), slot]
                 moments[id(batch), slot] += [moved.sum(axis=1), (moved**2).sum(axis=1), (moved**3).sum(axis=1)]
-    return {key: (points[key][:, 0], acceleration(units.count, *three)) for key, three in moments.items()}
+    return {key: values[:, 0] for key, values in points.items()}, moments
+
+
+def jackknife_moments(units: Units, plan: SeriesPlan, settings: Settings) -> tuple[Floats, Floats]:
+    """Sums of d and of d² over the units of every series, (kinds, references, metrics, policies) each, d being what its
+    value becomes without the unit, less the value; NaN where one has no value.
+    """
+    shape = (len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
+    first, second = np.full(shape, np.nan), np.full(shape, np.nan)
+    for group in _groups(units, plan, settings.resamples):
+        index = np.array(sorted(_wanted(plan, group)), np.int64)
+        row = np.full(len(plan.scan.statistics), -1)
+        row[index] = np.arange(len(index))
+        batches = _batches(plan, group, CHUNK)
+        owners = {id(batch): batch for batch in batches}
+        for (batch, slot), (one, two, _) in _jackknife(units, plan.scan, index, row, batches)[1].items():
+            for number, policies in enumerate(owners[batch].owners):
+                at = (*slot, owners[batch].metric, policies)
+                first[at], second[at] = one[number], two[number]
+    return first, second
 
 
 def _sum_up(
-    batch: SeriesBatch, sums: ResampledSums, corrections: Corrections | None, settings: Settings,
-    results: SeriesResults,
+    batch: SeriesBatch, sums: ResampledSums, corrections: Corrections | None, moments: CostMoments | None,
+    settings: Settings, results: SeriesResults,
 ) -> None:  # fmt: skip
     """Results of one batch."""
-    for slot, values in batch.values(sums.values, sums.row):
-        drawn = ResampledValues.of(values)
+    metric = batch.plan.metrics[batch.metric]
+    studentised = moments if metric.long_tail else None
+    for slot, values in batch.values(sums.values, sums.row, reductions=moments is None or not metric.of_cost):
+        drawn, null = ResampledValues.of(values), np.zeros(len(values))
         if corrections is None:
             low, high = drawn.percentile(settings.level)
-            corrected = np.zeros(len(values), bool)
+            methods = np.full(len(values), "percentile", object)
         else:
             low, high, corrected = drawn.bca(settings.level, *corrections[id(batch), slot])
+            methods = np.where(corrected, "bca", "percentile").astype(object)
+        if studentised is not None:
+            first = [owners[0] for owners in batch.owners]
+            spread = studentised.spread(slot[1] + slot[0], batch.metric, first)  # values, then differences in turn
+            estimate, moves = results.value[(*slot, batch.metric, first)], spread.second > 0
+            limits = studentised_limits(estimate, low, high, spread)
+            low, high = (np.where(moves, one, other) for one, other in zip(limits, (low, high), strict=True))
+            null = np.where(moves, studentised_null(estimate, spread), null)
+            methods[moves] = few_or("studentised", studentised.units)
         enough = drawn.enough
-        p_values = np.full(len(values), np.nan) if slot[0] is SeriesKind.VALUE else drawn.p_values()
+        p_values = np.full(len(values), np.nan) if slot[0] is SeriesKind.VALUE else drawn.p_values(null)
         for i, owners in enumerate(batch.owners):
             results.kept[(*slot, batch.metric, owners)] = drawn.kept[i] / settings.resamples
             if enough[i]:
-                method = "bca" if corrected[i] else "percentile"
-                results.put(slot, batch.metric, owners, low[i], high[i], p_values[i], method)
+                results.put(slot, batch.metric, owners, low[i], high[i], p_values[i], methods[i])
+
+
+def few_or(method: str, units: int) -> str:
+    """The method's name, and that of its marked intervals where there are few units."""
+    return f"{method}_few" if units < FEW_UNITS else method

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap import product_threads
+from toolkit.stats.discordant import EXACT_PAIRS, exact_p
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.resamples import Settings
 
@@ -43,17 +44,7 @@ NO_VARIANCE = 1e-13
 
 MOST_STEPS = 20
 
-EXACT_PAIRS = 10
-"""Below so many examples on which two policies differ the exact test must tell them apart too."""
-
 NORMAL = NormalDist()
-
-_SIGN_TEST = np.array(
-    [
-        [min(1.0, 2 * sum(math.comb(m, i) for i in range(fewer + 1)) / 2**m) for fewer in range(EXACT_PAIRS)]
-        for m in range(EXACT_PAIRS)
-    ]
-)  # two-sided p-values: of m examples, `fewer` on the side with fewer
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +90,10 @@ class JointEstimates:
             return found
         more = np.rint((self.value[first] - self.value[second]) * self.trials)
         spread, _ = self._variance(first, second)
-        differ = np.rint(spread * self.trials**2 + more**2 / self.trials)
+        differ = np.clip(np.rint(spread * self.trials**2 + more**2 / self.trials), 0, None)
         few = differ < EXACT_PAIRS
-        fewer = (differ[few] - np.abs(more[few])) / 2
-        found[few] = _SIGN_TEST[np.clip(differ[few], 0, None).astype(int), np.clip(fewer, 0, None).astype(int)]
+        fewer = np.clip((differ[few] - np.abs(more[few])) // 2, 0, None)
+        found[few] = exact_p(fewer, differ[few] - fewer)
         return found
 
     def _variance(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:

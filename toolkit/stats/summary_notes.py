@@ -7,10 +7,18 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from toolkit.errors import listed
-from toolkit.notes import Note, note
+from toolkit.notes import Note, note, warning
+from toolkit.stats.clusters import FEW_CLUSTERS, FEWEST_CLUSTERS
+from toolkit.stats.f1_intervals import FEWEST_GOLD
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
 from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesResults
+
+BATCHED = 1.5
+"""Seconds of waiting over seconds of the device, above which calls have shared a batch."""
+BATCHED_SECONDS = "batched_seconds"
+WAITING, DEVICE = "latency_s", "device_s"
+SECONDS = (WAITING, "generation_s", "verification_s")
 
 
 def notes_of(
@@ -19,6 +27,7 @@ def notes_of(
     """The notes of a summary, in the order in which they are printed."""
     yield from _on_examples(sample)
     yield from _on_metrics(sample, results, settings)
+    yield from _on_seconds(sample)
     yield from _on_intervals(sample, results, references, settings)
 
 
@@ -27,10 +36,16 @@ def _on_examples(sample: WholeSample) -> Iterator[Note]:
     if sample.judged < n:
         left_out = "left out of the metrics that need verdicts; their costs stay"
         yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
+    clusters = f"{units} clusters of {n} examples"
     if units == 1:
         yield note("one_unit", "one resampling unit: no intervals and no p-values")
+    elif units < min(n, FEWEST_CLUSTERS):
+        yield warning("few_clusters", f"{clusters}: below three there are no intervals and no p-values")
     elif units < n:
-        yield note("clusters", f"resampled by cluster: {units} clusters of {n} examples")
+        if units < FEW_CLUSTERS:
+            yield warning("few_clusters", f"only {clusters}: intervals rest on how so few of them differ")
+        how = f"exact limits for rates, Student's t with {units - 1} degrees of freedom for all else"
+        yield note("clusters", f"{clusters}, which count as the trials: {how}")
 
 
 def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings) -> Iterator[Note]:
@@ -49,20 +64,38 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
             paid = f"{sample.seconds} / 3600 · {settings.kw:g} kW · {settings.eur_per_kwh:g} € per kWh"
             paid += f" · {metric.column.scale:,g}" if metric.column.scale != 1 else ""
             yield note("euros", f"{metric.column.label}: {paid}", metrics=[metric.name])
-    wilson = results.method[SeriesKind.VALUE, 0] == METHOD_NAMES.index("wilson")  # (metrics, policies)
     for m, metric in enumerate(sample.metrics):
-        few = [sample.policies[p] for p in np.flatnonzero(wilson[m])]
-        if few and sample.independent:
+        method, estimates = results.method[SeriesKind.VALUE, 0, m], sample.estimates[m]
+        few = [sample.policies[p] for p in np.flatnonzero(method == METHOD_NAMES.index("wilson"))]
+        if few:
             text = f"{metric.column.label}: fewer than ten examples of a kind for {_named(few)}: Wilson's interval"
             yield note("few_events", text, few, [metric.name])
-        elif few:
-            text = f"all examples alike for {_named(few)}: Wilson's interval, a cluster as one trial"
-            yield note("clusters_agree", f"{metric.column.label}: {text}", few, [metric.name])
+        exact = method == METHOD_NAMES.index("korn-graubard")
+        alike = [sample.policies[p] for p in np.flatnonzero(exact & ((estimates == 0) | (estimates == 1)))]
+        if alike:
+            text = f"all examples alike for {_named(alike)}: exact limits, a cluster as one trial"
+            yield note("clusters_agree", f"{metric.column.label}: {text}", alike, [metric.name])
+
+
+def _on_seconds(sample: WholeSample) -> Iterator[Note]:
+    """Seconds that were measured while other calls ran on the same device add up to no user's wait."""
+    means = {metric.name: sample.estimates[m] for m, metric in enumerate(sample.metrics)}
+    if WAITING not in means or DEVICE not in means:
+        return
+    waiting, device = means[WAITING], means[DEVICE]
+    with np.errstate(invalid="ignore"):
+        shared = np.flatnonzero((device > 0) & (waiting > BATCHED * device))
+    if len(shared):
+        most = int(shared[np.argmax(waiting[shared] / device[shared])])
+        seen = f"`{sample.policies[most]}`: {waiting[most]:.3g} s of waiting, {device[most]:.3g} s of the device"
+        text = f"seconds were measured while calls shared batches ({seen}): their sum is not what one user would wait"
+        yield note(BATCHED_SECONDS, text, [sample.policies[p] for p in shared], SECONDS)
 
 
 def _on_intervals(
     sample: WholeSample, results: SeriesResults, references: Sequence[int], settings: Settings
 ) -> Iterator[Note]:
+    yield from _on_withheld(sample, results)
     dropped = (results.method == 0) & (results.kept > 0)
     if dropped.any():
         metrics = _metrics(sample, dropped)
@@ -74,6 +107,27 @@ def _on_intervals(
     if settings.method == "bca" and fallen.any():
         text = f"BCa is undefined for {int(fallen.sum())} intervals: percentile limits there"
         yield note("bca_undefined", text, metrics=_metrics(sample, fallen))
+
+
+def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
+    """Of values that have no interval, though resamples have values."""
+    if sample.units.count < 2 or not sample.independent:
+        return
+    bare = (results.method == 0) & np.isfinite(results.value) & ~(results.kept > 0)
+    rare = [
+        metric.name
+        for metric, on in zip(sample.metrics, bare[SeriesKind.VALUE, 0].any(axis=1), strict=True)
+        if on and metric.column.computed == "labels"
+    ]
+    if rare:
+        few = f"fewer than {('no', 'one', 'two', 'three', 'four', 'five')[FEWEST_GOLD]} examples have a class as gold"
+        yield note("few_gold", f"no interval for {_named(rare)}: {few}", metrics=rare)
+    divided = np.array([metric.over_mean is not None for metric in sample.metrics])
+    bare[: SeriesKind.REDUCTION] &= divided[:, None]
+    if bare.any():
+        metrics = _metrics(sample, bare)
+        why = "what is divided by is not significantly different from 0"
+        yield note("weak_denominator", f"no interval for some of {_named(metrics)}: {why}", metrics=metrics)
 
 
 def _metrics(sample: WholeSample, series: np.ndarray) -> list[str]:

@@ -52,7 +52,7 @@ def told_apart(
     worth = -series.value if falling else series.value
     found = np.full((7, len(series)), np.nan)
     if covariance is not None:
-        estimates = JointEstimates(worth, covariance, sample.units.count, _trials(sample, series))
+        estimates = JointEstimates(worth, covariance, sample.units.count, trials_of(sample, series))
         if leader >= 0:
             found[:4] = _paired(estimates, copies, leader, settings)
         if base >= 0:
@@ -101,13 +101,13 @@ def _possible(
         rest = replace(settings, level=1 - (1 - SCREENING) * (1 - settings.level))
         few = series.some(left)
         covariance = covariance_of(influences(sample, [few]))
-        estimates = JointEstimates(worth[left], covariance, sample.units.count, _trials(sample, few))
+        estimates = JointEstimates(worth[left], covariance, sample.units.count, trials_of(sample, few))
         _, _, ties, p_value = _paired(estimates, np.ones(len(left), np.int64), int(np.searchsorted(left, leader)), rest)
         out[:, left] = ties, np.minimum(1.0, p_value / (1 - SCREENING))
     return out
 
 
-def _trials(sample: WholeSample, series: Series) -> int | None:
+def trials_of(sample: WholeSample, series: Series) -> int | None:
     """How many examples the values are shares of, where each is a unit of 0 or 1 and all are over the same."""
     if not (sample.independent and series.metric.column.rate and series.statistics.shape[1] == 2):
         return None

@@ -49,7 +49,7 @@ def _bucket(methods: Methods, method: str, first: int, last: int, ids: pl.Series
     if result is None or ids.is_empty():
         return Bucket(method, first, last, len(ids), share, None, None, None)
     part = result.summariser.summary(ids)
-    made = compared(part, method, BEST, "macro_f1")
+    made = compared(part.comparisons, method, BEST, "macro_f1")
     difference = None if made is None else ShownInterval.of(made[:3], 100)
     own, exhaustive = (cell(part, name, "macro_f1", 100) for name in (method, BEST))
     return Bucket(method, first, last, len(ids), share, own, exhaustive, difference)

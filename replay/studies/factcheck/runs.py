@@ -180,18 +180,16 @@ class Methods:
     ) -> tuple[ShownInterval | None, float | None]:
         """Paired difference of a metric to another method's, times `scale`, and its p-value.
 
-        Of the run's own comparison where it made one, else from the same resamples.
+        Of the run's own comparison where it made one, else of one more from the same resamples.
         """
         one, two = self._estimate(method, metric), self._estimate(against, metric)
         if self.result is None or one is None or two is None:
             return None, None
-        if (made := compared(self.result.statistics, method, against, metric)) is not None:
-            _, low, high, p_value = made
-        else:
-            ordered = ResampledValues.of((self._draws(method, metric) - self._draws(against, metric))[None])
-            sure = bool(ordered.enough[0])
-            low, high = (float(end[0]) if sure else None for end in ordered.percentile(self.result.provenance["level"]))
-            p_value = float(ordered.p_values()[0]) if sure else None
+        made = compared(self.result.statistics.comparisons, method, against, metric)
+        if made is None:
+            names = [method, against]
+            made = compared(self.result.summariser.differences(metric, [names]), method, against, metric)
+        _, low, high, p_value = made or (None,) * 4
         return ShownInterval(one - two, low, high).times(scale), p_value
 
     def sum_of(self, method: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
@@ -243,9 +241,9 @@ def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> S
     return ShownInterval.of(rows[0], scale) if rows else None
 
 
-def compared(statistics: Summary, method: str, against: str, metric: str) -> tuple[float | None, ...] | None:
-    """Difference, its ends and p-value, where the run compares the two methods."""
-    found = statistics.comparisons.filter(policy=method, baseline=against, metric=metric)
+def compared(comparisons: pl.DataFrame, method: str, against: str, metric: str) -> tuple[float | None, ...] | None:
+    """Difference, its ends and p-value, where the two methods are compared."""
+    found = comparisons.filter(policy=method, baseline=against, metric=metric)
     return next(found.select("difference", "low", "high", "p_value").iter_rows(), None)
 
 

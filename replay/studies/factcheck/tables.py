@@ -8,6 +8,7 @@ from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, TOP
 from replay.studies.factcheck.sheets import Measure, SheetRow, ValueOf, sheet
 from replay.studies.factcheck.study import Study
 from toolkit.show import ShownInterval, Table
+from toolkit.stats.summary_notes import BATCHED_SECONDS
 
 GENERATED, BOTH = "prompt_tokens+completion_tokens", "generation_s+verification_s"
 CUT = "all caps are cut from one pool, so rows differ by their cap and not by their traces"
@@ -185,7 +186,9 @@ def price_note(study: Study, *runs: Methods) -> str:
     if not any(methods.priced_by == "device_s" for methods in runs):
         return f"cost: hours · {rate}"
     hours = "hours: summed latency of the calls, as in the thesis"
-    return f"{hours}; cost: of the device's own seconds, fewer where calls ran in parallel · {rate}"
+    found = [one for methods in runs if methods.result is not None for one in methods.result.notes]
+    batched = next((f"; {one.text}" for one in found if one.code == BATCHED_SECONDS), "")
+    return f"{hours}; cost: of the device's own seconds, fewer where calls ran in parallel · {rate}{batched}"
 
 
 def seconds(study: Study, number: str, title: str, methods: Methods, names: Sequence[str]) -> Table:

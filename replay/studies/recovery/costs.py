@@ -13,6 +13,7 @@ from replay.studies.recovery.policies import COMPLETED, EXPECTED_ACTION, NEAR, N
 from replay.studies.recovery.study import HEURISTICS, DatasetStudy
 from replay.studies.recovery.tables import headline, layout, limit, means, number, paired_cell, picked
 from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.stats.summary_notes import BATCHED_SECONDS
 
 RULES = {
     TRUNCATION: "where the base attempt was cut off",
@@ -246,6 +247,7 @@ def seconds(studies: tables.Studies) -> Table:
         "Seconds of the whole path", columns, rows, studies,
         "One call after the other, finalizers included; samples of a vote as many at a time as `width` says. "
         "A mean over rollouts is one request.",
+        *(f"{study.dataset}: {one.text}" for study in studies for one in study.notes if one.code == BATCHED_SECONDS),
     )  # fmt: skip
 
 

@@ -8,16 +8,19 @@ import polars as pl
 
 from toolkit.arguments import checks_arguments
 from toolkit.log.contract.problems import UNFINISHED, LogError
-from toolkit.log.describe import caps
+from toolkit.log.describe import assumptions, caps
 from toolkit.log.describe.description import Description
 from toolkit.log.read.example_blocks import BLOCK_ROWS, example_blocks
 from toolkit.log.read.log import OPEN, Log, collect
 
 _TRACES = (
     "example_id", "trace_id", "pool", "action", "parent_id", "sample_index", "answer", "correct",
-    "opaque", "prompt_tokens", "completion_tokens",
+    "opaque", "prompt_tokens", "completion_tokens", *assumptions.COLUMNS,
 )  # fmt: skip
 _SCORES = ("example_id", "trace_id", "verifier", "score", "candidates", "prompt_tokens", "completion_tokens")
+
+MOST_TEXTS = 50_000
+"""Traces, the first by example, whose texts are compared."""
 
 
 @dataclass
@@ -32,6 +35,12 @@ class _Sums:
     scores: list[pl.DataFrame] = field(default_factory=list)  # group code, score, correct, example number
     groups: dict[tuple[str, str, str], int] = field(default_factory=dict)  # (verifier, pool, action): its code
     limits: list[pl.DataFrame] = field(default_factory=list)
+    orders: list[pl.DataFrame] = field(default_factory=list)
+    group_sizes: list[pl.DataFrame] = field(default_factory=list)
+    settings: list[pl.DataFrame] = field(default_factory=list)
+    measured: list[pl.DataFrame] = field(default_factory=list)
+    repeats: list[pl.DataFrame] = field(default_factory=list)
+    texts: int = 0
 
 
 @checks_arguments(log=OPEN)
@@ -50,6 +59,8 @@ def describe_log(log: Log) -> Description:
         _add_block(sums, log, pl.lit(False))
     shards = [{"table": t, "shards": len(log.shards[t]), "rows": log.rows(t)} for t in log.shards]
     schema = {"table": pl.String, "shards": pl.Int64, "rows": pl.Int64}
+    order = assumptions.order_frame(pl.concat(sums.orders))
+    settings = _settings(sums, log)
     return Description(
         name=log.name,
         sealed=log.sealed,
@@ -60,7 +71,10 @@ def describe_log(log: Log) -> Description:
         pools=_pools(pl.concat(sums.sizes)),
         verifiers=_verifiers(sums),
         caps=caps.caps_frame(_of_scored(pl.concat(sums.limits), pl.concat(sums.verified)), sums.examples),
+        order=order,
+        settings=settings,
         notes=log.warnings,
+        remarks=assumptions.remarks(order, settings),
     )
 
 
@@ -79,6 +93,12 @@ def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
     traces = traces.with_columns(valid=valid).drop("labels").with_row_index("at")
     sums.judged += traces.filter(pl.col("correct").is_not_null())["example_id"].n_unique()
     sums.sizes.append(_sizes(traces))
+    sums.orders.append(assumptions.order_sums(traces))
+    sums.group_sizes.append(assumptions.size_counts(traces))
+    distinct, measured = assumptions.setting_sums(traces)
+    sums.settings.append(distinct)
+    sums.measured.append(measured)
+    sums.repeats.append(_repeats(sums, log, traces, scores))
     marked = scores.join(
         traces.select("example_id", "trace_id", "at", "pool", "action", "valid", "correct"),
         on=["example_id", "trace_id"],
@@ -97,6 +117,29 @@ def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
         caps.limits_of_checks(ids, examples, checks),
     ]
     sums.examples += ids.height  # so that the next block numbers its examples from here
+
+
+def _repeats(sums: _Sums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+    """Readings of the same text, among the first traces of the log: texts are much larger than all else."""
+    left = MOST_TEXTS - sums.texts
+    sizes = traces.group_by("example_id").len().sort("example_id").filter(pl.col("len").cum_sum() <= max(left, 0))
+    if scores.is_empty() or sizes.is_empty():
+        none = traces.clear().with_columns(text=pl.lit(None, pl.UInt64))
+        return assumptions.repeat_sums(none, scores.clear())
+    sums.texts += int(sizes["len"].sum())
+    here = pl.col("example_id").is_between(pl.lit(sizes["example_id"][0]), pl.lit(sizes["example_id"][-1]))
+    texts = log.scan("traces", ("example_id", "trace_id", "text")).filter(here)
+    hashed = collect(texts.with_columns(pl.col("text").hash()), log)
+    told = traces.join(hashed, on=["example_id", "trace_id"])
+    return assumptions.repeat_sums(told, scores)
+
+
+def _settings(sums: _Sums, log: Log) -> pl.DataFrame:
+    made = assumptions.setting_frame(
+        pl.concat(sums.settings), pl.concat(sums.measured), sorted(log.pools_without_prefix())
+    )
+    sizes = assumptions.size_frame(pl.concat(sums.group_sizes))
+    return made.join(sizes, on=["pool", "action"], how="left", maintain_order="left")
 
 
 def _of_scored(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
@@ -189,6 +232,8 @@ def _verifiers(sums: _Sums) -> pl.DataFrame:
         part = split.get((sums.groups.get(key),), scores.clear())
         aucs.append(auc(part["score"], part["correct"]))
         within.append(auc_within(part["score"], part["correct"], part["group"]))
+    noise = assumptions.noise_frame(pl.concat(sums.repeats))
+    frame = frame.join(noise, on=by, how="left", maintain_order="left")
     coverage = pl.when(pl.col("all_valid") > 0).then(pl.col("valid_scores") / pl.col("all_valid"))
     logged = pl.col("missing") == 0
     return frame.select(
@@ -197,6 +242,8 @@ def _verifiers(sums: _Sums) -> pl.DataFrame:
         coverage=coverage,
         auc=pl.Series(aucs, dtype=pl.Float64).fill_nan(None),
         auc_within=pl.Series(within, dtype=pl.Float64).fill_nan(None),
+        repeats=pl.col("repeats").fill_null(0),
+        noise="noise",
         prompt_tokens=pl.when(logged).then("prompt_tokens"),
         completion_tokens=pl.when(logged).then("completion_tokens"),
     )

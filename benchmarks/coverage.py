@@ -1,0 +1,191 @@
+"""How often nominal 95 % intervals hold the truth, by the product's own functions: the table of the manual.
+
+    python benchmarks/coverage.py [--runs 50] [--resamples 1000] [--sizes 30 100 500 2500] [--only TEXT] [--write]
+
+Accuracies and their differences are enumerated, with 10,000 resamples: every outcome counts with its probability. All
+else is simulated, several policies a run. `--only` takes the designs whose metric or name holds a text, `--write` puts
+the table into `docs/coverage.md`. The exit code is 1 where a promise of the manual is broken by more than two and a
+half standard errors of the simulation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from coverage_designs import DESIGNS, LOSSES, PER_RIGHT, SIZES, Design
+
+from toolkit.columns import COLUMNS
+from toolkit.show.ranking import MARKED
+from toolkit.stats import Settings, summarise
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
+BEGIN, END = "<!-- what `benchmarks/coverage.py` measured -->", "<!-- end -->"
+
+LEAST, LEAST_MARKED, MOST = 0.93, 0.85, 0.975
+MOST_MARKED, MOST_FALSE = 0.01, 0.03
+MOST_WITHHELD = 0.02
+"""Of costs: the sum of what a quotient is divided by may be that of a single example."""
+
+ENUMERATED = 10_000
+"""Resamples of designs of which there is one run."""
+
+PAIRED_RUNS = 4
+"""Runs of a design of pairs for one of the others: fewer are compared in each."""
+
+SLACK = 2.5
+"""Standard errors of the simulation by which a promise may be missed."""
+
+ENOUGH_PAIRS, ENOUGH_ERRORS, ENOUGH_GOLD, FEW_CLUSTERS = 30, 60, 20, 50
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Of one design and number of examples: shares of intervals that hold the truth (`error`: its standard error), are
+    marked, or are withheld; the share that excludes the margin where one is lost.
+    """
+
+    design: Design
+    n: int
+    covered: float
+    error: float
+    marked: float
+    withheld: float
+    not_worse: float
+
+    @property
+    def text(self) -> str:
+        """Per cent; † where most are marked, a dash where most are withheld."""
+        if self.withheld > 0.5:
+            return "–"
+        share = self.covered if self.design.margin is None else self.not_worse
+        return f"{100 * share:.1f}{'†' if self.marked > 0.5 else ''}"
+
+    def broken(self) -> Iterator[str]:
+        """Promises that it breaks."""
+        design, slack = self.design, SLACK * self.error
+        if self.withheld > 0.5:
+            return
+        events = self.n * design.rate
+        if design.margin is not None:
+            if self.not_worse > MOST_FALSE:
+                yield f"false `not worse` in {100 * self.not_worse:.2f} %"
+            return
+        weak = self.marked > 0.5 or 0 < design.clusters < FEW_CLUSTERS
+        least = LEAST_MARKED if weak else LEAST
+        if self.covered < least - slack:
+            yield f"covers {100 * self.covered:.1f} %, below {100 * least:g} %"
+        if design.paired and events >= ENOUGH_PAIRS and math.isfinite(events) and self.covered > MOST + slack:
+            yield f"covers {100 * self.covered:.1f} %: too wide"
+        plenty = self.n >= 500 and events >= ENOUGH_ERRORS and self.n * design.gold >= ENOUGH_GOLD
+        withheld = self.withheld > (0 if math.isfinite(events) else MOST_WITHHELD)
+        if plenty and not 0 < design.clusters < FEW_CLUSTERS and (self.marked > MOST_MARKED or withheld):
+            yield f"{100 * self.marked:.1f} % marked, {100 * self.withheld:.1f} % withheld"
+
+
+def measured(design: Design, n: int, runs: int, resamples: int) -> Cell:
+    """One cell of the table."""
+    shares = []
+    for run in range(runs * (PAIRED_RUNS if design.paired else 1)):
+        outcomes, probability = design.draw(np.random.default_rng([1, n, run]), n)
+        drawn = resamples if probability is None else max(resamples, ENUMERATED)
+        low, high, method = intervals(design, outcomes, Settings(resamples=drawn, seed=run))
+        weight = np.ones(len(low)) if probability is None else probability
+        weight, known = weight / weight.sum(), ~np.isnan(low)
+        rounding = 1e-12
+        holds = known & (low <= design.truth + rounding) & (high >= design.truth - rounding)
+        parts = (holds, known, np.isin(method, list(MARKED)), ~known, low > -(design.margin or math.inf))
+        shares.append([weight @ part for part in parts])
+        if probability is not None:
+            break
+    found = np.array(shares)
+    held, known_share, *rest = found.mean(axis=0).tolist()
+    covered = held / known_share if known_share else math.nan
+    apart = found[:, 0] - covered * found[:, 1]
+    error = (
+        float(np.std(apart, ddof=1) / math.sqrt(len(apart)) / known_share) if len(apart) > 1 and known_share else 0.0
+    )
+    return Cell(design, n, covered, error, *rest)
+
+
+def intervals(design: Design, outcomes: object, settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Limits and methods of the policies that are counted."""
+    size = len(outcomes.values[next(iter(outcomes.values))])
+    names = [f"p{i}" for i in range(size)]
+    labels = [str(i) for i in range(design.labels)] if design.labels else None
+    found = summarise(
+        lambda: iter([outcomes]), names, labels=labels, baseline=names[0] if design.paired else None,
+        leaders=names[:1], columns=[*COLUMNS, PER_RIGHT], ranked=False, settings=settings,
+    )  # fmt: skip
+    rows = found.summary.filter(metric=design.metric)
+    if design.paired:
+        rows = found.comparisons.filter(metric=design.metric, baseline=names[0])
+    order = {name: place for place, name in enumerate(rows["policy"])}
+    rows = rows[[order[name] for name in names[design.paired :]]]
+    low, high = (rows[end].fill_null(np.nan).to_numpy() for end in ("low", "high"))
+    return low, high, rows["method"].fill_null("").to_numpy()
+
+
+def table(cells: Sequence[Cell], sizes: Sequence[int]) -> str:
+    """Markdown."""
+    lines = [
+        "| what | outcomes | " + " | ".join(f"n = {n:,}" for n in sizes) + " |",
+        "| :-- | :-- |" + " --: |" * len(sizes),
+    ]
+    by_design: dict[tuple[str, str], dict[int, str]] = {}
+    for cell in cells:
+        design = cell.design
+        difference = design.paired and not design.metric.startswith("reduction:")
+        what = f"`{design.metric.replace('f1:0', 'f1:LABEL')}`{', difference' * difference}"
+        what = f"false `not worse`, margin {100 * design.margin:g} point" if design.margin is not None else what
+        by_design.setdefault((what, design.what), {})[cell.n] = cell.text
+    for (what, outcomes), row in by_design.items():
+        lines.append(f"| {what} | {outcomes} | " + " | ".join(row.get(n, "") for n in sizes) + " |")
+    return "\n".join(lines)
+
+
+def put(text: str) -> None:
+    """Between the marks of the manual's page."""
+    page = PAGE.read_text(encoding="utf-8")
+    head, rest = page.split(BEGIN)
+    PAGE.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--resamples", type=int, default=1000)
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--only", default="")
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    cells, broken = [], 0
+    for design in (*DESIGNS, *LOSSES):
+        kind = "difference" if design.paired else "value"
+        if given.only not in f"{design.metric} {kind}, {design.what}":
+            continue
+        for n in (n for n in design.sizes if n in given.sizes):
+            started = time.perf_counter()
+            cell = measured(design, n, given.runs, given.resamples)
+            cells.append(cell)
+            told = [f"{100 * part:.1f}" for part in (cell.covered, cell.error, cell.marked, cell.withheld)]
+            line = f"{design.metric} {kind}, {design.what}, n {n}: {cell.text} (covered, error, marked, withheld: "
+            print(f"{line}{', '.join(told)}; {time.perf_counter() - started:.1f} s)", flush=True)
+            for promise in cell.broken():
+                broken += 1
+                print(f"  BROKEN: {promise}", flush=True)
+    text = table(cells, given.sizes)
+    print(f"\n{text}\n\n{broken} promises broken of {len(cells)} cells")
+    if given.write:
+        put(text)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,240 @@
+"""Designs with a known truth, for `coverage.py`: outcomes of policies that are all drawn in the same way.
+
+An enumerated design has a policy for each outcome that there can be, with its probability; a simulated one has a few
+policies that are drawn anew in each run. Of pairs the first policy is the one that the others are compared with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolkit.columns import OutcomeColumn
+from toolkit.stats import OutcomeBlock
+
+SIZES = (30, 100, 500, 2500)
+POLICIES, COMPARED = 20, 4
+"""Policies of a simulated run, which share the resamples; those that are compared share the baseline's outcomes too."""
+
+LEFT_OUT = 2e-4
+"""Probability of the rarest outcomes, which an enumeration leaves out."""
+
+Array = np.ndarray
+Generator = np.random.Generator
+
+PER_RIGHT = OutcomeColumn("tokens_per_right", computed="ratio", ratio=("total_tokens", "accuracy"), cost=True)
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is drawn, and what is true of it.
+
+    `metric`: the row whose intervals are counted, of the differences where `paired`. `draw`: a run of n examples, and
+    the probabilities of its policies where they are enumerated. `events`: of n examples, how many errors, or examples
+    on which the two differ, are expected; infinite where the metric counts none. `gold`: share of the rarest class.
+    `clusters`: 0 where examples are independent. `margin`: what is lost where the false "not worse" are counted.
+    """
+
+    metric: str
+    what: str
+    truth: float
+    draw: Callable[[Generator, int], tuple[OutcomeBlock, Array | None]]
+    paired: bool = False
+    labels: int = 0
+    rate: float = math.inf
+    gold: float = math.inf
+    clusters: int = 0
+    margin: float | None = None
+    sizes: Sequence[int] = SIZES
+
+
+def block(
+    values: dict[str, Array], unit: Array | None = None, gold: Array | None = None, answers: Array | None = None,
+    labels: int = 0,
+) -> OutcomeBlock:  # fmt: skip
+    n = next(iter(values.values())).shape[1]
+    predicted = None if answers is None else (answers[..., None] == np.arange(labels)).astype(np.float64)
+    units = np.arange(n) if unit is None else unit
+    return OutcomeBlock(np.array([f"e{i:06d}" for i in range(n)], object), units, values, gold, predicted)
+
+
+# ---- rates and their differences, by enumeration ----
+
+
+def likeliest(log_probability: Array) -> Array:
+    """The outcomes (indices) that have all but LEFT_OUT of the probability."""
+    order = np.argsort(-log_probability.ravel())
+    held = np.cumsum(np.exp(log_probability.ravel()[order]))
+    return order[: int(np.searchsorted(held, 1 - LEFT_OUT)) + 1]
+
+
+def log_factorials(n: int) -> Array:
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
+
+
+def accuracies(p: float) -> Design:
+    def draw(_: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        k, factorial = np.arange(n + 1), log_factorials(n)
+        log = factorial[n] - factorial[k] - factorial[n - k] + k * math.log(p) + (n - k) * math.log(1 - p)
+        some = likeliest(log)
+        return block({"correct": (np.arange(n) < some[:, None]) * 1.0}), np.exp(log[some])
+
+    return Design("accuracy", f"{100 * p:g} % right", p, draw, rate=min(p, 1 - p))
+
+
+def pairs(fixed: float, broken: float, what: str, margin: float | None = None) -> Design:
+    """Policies that fix and break so many examples of a baseline that is right on every second one."""
+
+    def draw(_: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        factorial, most = log_factorials(n), n // 2
+        a, b = (one.ravel() for one in np.meshgrid(np.arange(most + 1), np.arange(most + 1), indexing="ij"))
+        log = factorial[n] - factorial[a] - factorial[b] - factorial[n - a - b]
+        for count, rate in ((a, fixed), (b, broken), (n - a - b, 1 - fixed - broken)):
+            log = log + (count * math.log(rate) if rate else np.where(count > 0, -np.inf, 0.0))
+        some = likeliest(log)
+        wrong, right = np.arange(n) // 2, np.arange(n) // 2  # place among the wrong, or the right, of the baseline
+        base = np.arange(n) % 2 == 1
+        mine = np.where(base, right >= b[some, None], wrong < a[some, None])
+        return block({"correct": np.concatenate([base[None], mine]) * 1.0}), np.exp(log[some])
+
+    return Design("accuracy", what, fixed - broken, draw, paired=True, rate=fixed + broken, margin=margin)
+
+
+# ---- F1 ----
+
+
+def right_or_other(rng: Generator, gold: Array, accuracy: float, policies: int, labels: int) -> Array:
+    """Answers (policies, n): the gold, or any other label alike."""
+    hard = rng.random(len(gold)) < 0.5  # where policies that are compared err more often
+    wrong = rng.random((policies, len(gold))) < np.where(hard, 1.5, 0.5) * (1 - accuracy)
+    return np.where(wrong, (gold + rng.integers(1, labels, (policies, len(gold)))) % labels, gold)
+
+
+def true_f1(shares: Array, accuracy: float, label: int) -> float:
+    missed = (1 - accuracy) / (len(shares) - 1)
+    named = shares[label] * accuracy + (1 - shares[label]) * missed
+    return float(2 * shares[label] * accuracy / (shares[label] + named))
+
+
+def f1(accuracy: float, shares: Sequence[float], label: int | None = None, paired: bool = False) -> Design:
+    share = np.array(shares)
+    labels = len(share)
+    truths = [true_f1(share, accuracy, one) for one in range(labels)]
+    truth = float(np.mean(truths)) if label is None else truths[label]
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        gold = rng.choice(labels, n, p=share).astype(np.int32)
+        answers = right_or_other(rng, gold, accuracy, 1 + COMPARED if paired else POLICIES, labels)
+        return block({"correct": (answers == gold) * 1.0}, gold=gold, answers=answers, labels=labels), None
+
+    told = f"{100 * accuracy:g} % right, {labels} classes"
+    if label is not None:
+        told = f"{100 * accuracy:g} % right, class of {100 * share[label]:g} %"
+    wrong = 1 - accuracy
+    rate = sum(share * (1 - share) for share in (1.5 * wrong, 0.5 * wrong)) if paired else wrong
+    metric = "macro_f1" if label is None else f"f1:{label}"
+    gold = float(share.min() if label is None else share[label])
+    return Design(metric, told, 0.0 if paired else truth, draw, paired, labels, rate, gold)
+
+
+# ---- costs ----
+
+Costs = Callable[[Generator, tuple[int, int]], Array]
+
+LIGHT: Costs = lambda rng, shape: rng.gamma(2.0, 0.5, shape)  # noqa: E731 -- a table of draws
+TAILS: dict[str, tuple[Costs, float]] = {
+    "gamma, shape 2": (LIGHT, 1.0),
+    "lognormal, σ 1": (lambda rng, shape: rng.lognormal(0, 1, shape), math.exp(0.5)),
+    "lognormal, σ 1.5": (lambda rng, shape: rng.lognormal(0, 1.5, shape), math.exp(1.125)),
+    "Pareto, 2.2": (lambda rng, shape: 1 + rng.pareto(2.2, shape), 2.2 / 1.2),
+}
+
+
+def means(tail: str) -> Design:
+    drawn, truth = TAILS[tail]
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        return block({"latency_s": drawn(rng, (POLICIES, n))}), None
+
+    return Design("latency_s", tail, truth, draw)
+
+
+def cost_pairs(tail: str, against: str, reduction: bool = False) -> Design:
+    """Costs against those of a baseline; half of what makes them long is the example's."""
+    (one, mean), (two, base) = TAILS[tail], TAILS[against]
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        shared = rng.gamma(4.0, 0.25, n)
+        return block({"latency_s": shared * np.concatenate([two(rng, (1, n)), one(rng, (COMPARED, n))])}), None
+
+    truth = 1 - mean / base if reduction else mean - base
+    return Design("reduction:latency_s" if reduction else "latency_s", f"{tail} – {against}", truth, draw, paired=True)
+
+
+def per_right(tail: str, accuracy: float) -> Design:
+    drawn, mean = TAILS[tail]
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        right = rng.random((POLICIES, n)) < accuracy
+        return block({"correct": right * 1.0, "total_tokens": drawn(rng, (POLICIES, n))}), None
+
+    return Design("tokens_per_right", f"{tail}; {100 * accuracy:g} % right", mean / accuracy, draw)
+
+
+# ---- clusters ----
+
+
+def clustered(accuracy: float, clusters: int, paired: bool = False) -> Design:
+    """Clusters of equal size with an intraclass correlation of 0.2; a pair's two share the cluster's part."""
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        unit, rows = np.arange(n) * clusters // n, 1 + COMPARED if paired else POLICIES
+        chance = rng.beta(4 * accuracy, 4 * (1 - accuracy), (1 if paired else rows, clusters))
+        return block({"correct": (rng.random((rows, n)) < chance[:, unit]) * 1.0}, unit), None
+
+    sizes = [n for n in SIZES if n >= 10 * clusters] or [10 * clusters]
+    truth, what = 0.0 if paired else accuracy, f"{clusters} clusters, {100 * accuracy:g} % right"
+    return Design("accuracy", what, truth, draw, paired, clusters=clusters, sizes=sizes[:2])
+
+
+THREE, TEN = (0.5, 0.3, 0.2), (0.1,) * 10
+RARE = (0.1, 0.3, 0.6)
+
+DESIGNS: tuple[Design, ...] = (
+    *(accuracies(p) for p in (0.7, 0.97, 0.995)),
+    pairs(0.01, 0.01, "1 % fixed, 1 % broken"),
+    pairs(0.05, 0.05, "5 % fixed, 5 % broken"),
+    pairs(0.01, 0.0, "1 % fixed, none broken"),
+    *(f1(accuracy, RARE, 0) for accuracy in (0.7, 0.97, 0.995)),
+    *(f1(accuracy, THREE) for accuracy in (0.7, 0.97, 0.995)),
+    *(f1(accuracy, TEN) for accuracy in (0.7, 0.97)),
+    *(f1(accuracy, RARE, 0, paired=True) for accuracy in (0.7, 0.97)),
+    *(f1(accuracy, THREE, paired=True) for accuracy in (0.7, 0.97, 0.995)),
+    *(means(tail) for tail in TAILS),
+    cost_pairs("lognormal, σ 1", "lognormal, σ 1"),
+    cost_pairs("Pareto, 2.2", "lognormal, σ 1"),
+    cost_pairs("lognormal, σ 1", "lognormal, σ 1.5", reduction=True),
+    cost_pairs("Pareto, 2.2", "gamma, shape 2", reduction=True),
+    per_right("lognormal, σ 1", 0.7),
+    *(clustered(accuracy, clusters) for accuracy in (0.7, 0.97) for clusters in (5, 10, 50)),
+    *(clustered(0.7, clusters, paired=True) for clusters in (5, 10, 50)),
+)
+
+LOSSES: tuple[Design, ...] = (
+    pairs(0.0, 0.01, "1 % broken, none fixed", margin=0.01),
+    pairs(0.01, 0.02, "2 % broken, 1 % fixed", margin=0.01),
+    pairs(0.05, 0.06, "6 % broken, 5 % fixed", margin=0.01),
+)
+
+
+def main() -> None:
+    """Every design on a line."""
+    for design in (*DESIGNS, *LOSSES):
+        print(f"{design.metric}{', difference' * design.paired}: {design.what}; in truth {design.truth:.4g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""Policies of saved results against each other: all pairs, two in detail, and those of two results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import replay
+from generate.simulation.grid import simulate
+from replay import Result
+from replay.runs import comparing
+from replay.runs.compared import FIX, FLIP, OTHER
+from toolkit.errors import ThinkbackError
+from toolkit.log import open_log, write_log
+
+POLICIES = """
+[[policy]]
+name = "first"
+kind = "sample"
+pool = "probe"
+max_traces = 1
+select = "first"
+
+[[policy]]
+name = "vote"
+kind = "sample"
+pool = "n6"
+max_traces = [3, 6]
+select = "majority"
+
+[[policy]]
+name = "best"
+kind = "sample"
+pool = "n6"
+max_traces = 6
+verifier = "strong"
+
+[[policy]]
+name = "orders"
+kind = "sample"
+pool = "n6"
+max_traces = 3
+select = "majority"
+orders = 3
+
+[[policy]]
+name = "any"
+kind = "oracle"
+rule = "any"
+of = ["n6"]
+"""
+REAL = {"first", "vote[max_traces=3]", "vote[max_traces=6]", "best", "orders"}
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compared") / "log"
+    simulate(folder, examples=240, traces=6, labels=3, seed=5)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def result(log: Path) -> Result:
+    return replay.run(log, POLICIES, baseline="first", resamples=200)
+
+
+@pytest.fixture(scope="module")
+def part(log: Path) -> Result:
+    """Some of the policies, on some of the examples."""
+    only = "\n\n".join(POLICIES.strip().split("\n\n")[:3])
+    return replay.run(log, only, where="example_id < 'sim5-000000200'", resamples=200)
+
+
+def test_all_pairs(result: Result) -> None:
+    """Ten pairs of five policies, the better first; their p-values to the leader are those of the ranked table."""
+    made = result.compare()
+    assert (made.compared, made.n, made.diagnostics, made.names) == (10, 240, True, ())
+    assert set(made.pairs["first"]) | set(made.pairs["second"]) == REAL
+    assert (made.pairs["difference"] >= 0).all()
+    accuracy = dict(result.summary.filter(metric="accuracy").select("policy", "estimate").rows())
+    for row in made.pairs.iter_rows(named=True):
+        assert row["difference"] == pytest.approx(accuracy[row["first"]] - accuracy[row["second"]])
+        assert row["low"] <= row["difference"] <= row["high"]
+    ranks = dict(result.ranks.filter(metric="accuracy").drop_nulls("p_leader").select("policy", "p_leader").rows())
+    led = made.pairs.filter(first=result.leader)
+    assert {row["second"]: pytest.approx(row["p_value"]) for row in led.iter_rows(named=True)} == ranks
+    outcomes = result.outcomes.collect()
+    one, other = (outcomes.filter(policy=made.pairs[name][0])["correct"] for name in ("first", "second"))
+    assert made.pairs.row(0, named=True)["fixes"] == (one > other).sum()
+    assert made.pairs.row(0, named=True)["flips"] == (one < other).sum()
+
+
+def test_a_metric_that_costs(result: Result) -> None:
+    """The cheaper of two is the first, so that differences are not above 0."""
+    pairs = result.compare(metric="total_tokens").pairs
+    assert (pairs["difference"] <= 0).all()
+    assert pairs["metric"].unique().to_list() == ["total_tokens"]
+    assert set(pairs["method"]) == {"max-t_few"}
+    assert "means of fewer than 500 examples" in result.compare(metric="total_tokens").table().markdown()
+    assert result.compare(metric="macro_f1").pairs["difference"].null_count() == 0
+    with pytest.raises(ThinkbackError, match="policies cannot be compared by `acuracy`: did you mean `accuracy`"):
+        result.compare(metric="acuracy")
+
+
+def test_two_policies(result: Result) -> None:
+    made = result.compare("first", "best")
+    assert made.names == ("first", "best")
+    plain = replay.run(
+        result.provenance["log"]["address"], POLICIES, baseline="best", resamples=200
+    ).comparisons.filter(policy="first", baseline="best")
+    assert made.metrics is not None
+    for row in made.metrics.iter_rows(named=True):
+        told = plain.filter(metric=row["metric"]).row(0, named=True)
+        assert {key: row[key] for key in ("difference", "low", "high", "p_value", "n", "method")} == {
+            key: told[key] for key in ("difference", "low", "high", "p_value", "n", "method")
+        }
+        if row["first"] is not None and row["second"] is not None:
+            assert row["difference"] == pytest.approx(row["first"] - row["second"])
+    one, other = (result.policy(name).outcomes.collect() for name in made.names)
+    assert made.examples is not None
+    counts = {change: made.examples.filter(change=change).height for change in (FIX, FLIP, OTHER)}
+    assert counts[FIX] == (one["correct"] > other["correct"]).sum() == made.pairs["fixes"].item()
+    assert counts[FLIP] == (one["correct"] < other["correct"]).sum() == made.pairs["flips"].item()
+    unlike = one["answer"].ne_missing(other["answer"]) & (one["correct"] == other["correct"])
+    assert counts[OTHER] == unlike.sum()
+
+
+def test_two_policies_the_other_way_round(result: Result) -> None:
+    """All is turned over, the limits among all pairs too; p-values and limits are those of the frame of all pairs."""
+    one, other = result.compare("first", "best").pairs, result.compare("best", "first").pairs
+    for here, there in (("difference", "difference"), ("low", "high"), ("high", "low")):
+        assert one[here].item() == pytest.approx(-other[there].item())
+    assert (one["fixes"].item(), one["flips"].item()) == (other["flips"].item(), other["fixes"].item())
+    assert one["p_value"].item() == other["p_value"].item()
+    every = result.compare().pairs
+    listed = every.filter(pl.col("first").is_in(["first", "best"]) & pl.col("second").is_in(["first", "best"]))
+    assert_frame_equal(listed, one if listed["first"].item() == "first" else other)
+
+
+def test_a_policy_that_sees_gold_is_in_no_family(result: Result) -> None:
+    made = result.compare("any", "best")
+    assert made.pairs.is_empty()
+    assert made.metrics is not None
+    assert made.metrics.filter(metric="accuracy")["difference"].item() > 0
+    assert "Among all" not in made.table().markdown()
+
+
+def test_a_loaded_result_compares_as_well(result: Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "kept")
+    again = replay.load(tmp_path / "kept")
+    assert_frame_equal(again.compare().pairs, result.compare().pairs)
+    one, other = again.compare("vote[max_traces=3]", "orders"), result.compare("vote[max_traces=3]", "orders")
+    assert_frame_equal(one.metrics, other.metrics)
+    assert_frame_equal(one.examples, other.examples)
+    assert one.table().markdown() == other.table().markdown()
+
+
+def test_two_results(result: Result, part: Result, tmp_path: Path) -> None:
+    """On the 200 examples that both have: as one run of both has it, and nothing where they did the same."""
+    part.save(tmp_path / "part")
+    made = replay.load(tmp_path / "part").compare(other=result)
+    assert (made.n, made.left_out, made.compared) == (200, 40, 4 * 5)
+    same = made.pairs.filter(pl.col("first") == pl.col("second"))
+    assert same.height == 4
+    assert same["difference"].to_list() == [0.0] * 4
+    assert (same["high"] > 0).all()
+    whole = replay.run(
+        result.provenance["log"]["address"], POLICIES, where="example_id < 'sim5-000000200'", resamples=200
+    )
+    one = made.pairs.filter(first="first", second="best").row(0, named=True)
+    told = whole.compare("first", "best").pairs.row(0, named=True)
+    assert {key: one[key] for key in ("difference", "fixes", "flips", "n")} == {
+        key: told[key] for key in ("difference", "fixes", "flips", "n")
+    }
+
+
+def test_one_policy_in_two_results(result: Result, part: Result) -> None:
+    made = part.compare("best", other=result)
+    assert made.names == ("best (first)", "best (second)")
+    assert made.metrics is not None
+    assert made.metrics["difference"].to_list() == [0.0] * made.metrics.height
+    assert made.examples is not None
+    assert made.examples.is_empty()
+    assert made.identical
+    shown = made.table().markdown()
+    assert "best (first)" in shown
+    assert "40 examples that only one of the results has are left out." in shown
+
+
+def test_results_on_other_examples_are_refused(log: Path, result: Result, tmp_path: Path) -> None:
+    source = open_log(log)
+    tables = {name: source.scan(name).collect() for name in ("examples", "traces", "verifications")}
+    turned = pl.col("gold").shift(1).fill_null(pl.col("gold").last())
+    changed = tables["examples"].with_columns(gold=turned, labels=pl.lit(None, pl.List(pl.String)))
+    other = write_log(tmp_path / "other", name="other", tables={**tables, "examples": changed})
+    first = POLICIES.split("\n\n")[0]
+    with pytest.raises(ThinkbackError, match="not made on the same examples: `sim5-.*` has another gold answer"):
+        result.compare(other=replay.run(other, first, resamples=20))
+    moved = {
+        name: frame.with_columns(pl.col("example_id") + "x") if "example_id" in frame.columns else frame
+        for name, frame in tables.items()
+    }
+    apart = write_log(tmp_path / "apart", name="apart", tables=moved)
+    with pytest.raises(ThinkbackError, match="no example in common"):
+        result.compare(other=replay.run(apart, first, resamples=20))
+
+
+def test_what_is_named_wrongly(result: Result) -> None:
+    for given, told in {
+        ("first",): "name two policies to compare them, or none for all pairs",
+        ("first", "first"): "`first` would be compared with itself",
+        ("frist", "best"): "no policy of the result is named `frist`; did you mean `first`",
+    }.items():
+        with pytest.raises(ThinkbackError, match=told):
+            result.compare(*given)
+    with pytest.raises(ThinkbackError, match="no policy of the second result is named `bset`; did you mean `best`"):
+        result.compare("first", "bset", other=result)
+
+
+def test_more_policies_than_can_be_paired(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing, "MOST_PAIRED", 4)
+    with pytest.raises(ThinkbackError, match="6 policies make more pairs than are compared at once .*: name two"):
+        result.compare()
+    made = result.compare("first", "best")
+    assert made.pairs.is_empty()
+    assert made.metrics is not None
+
+
+def test_tables(result: Result) -> None:
+    made = result.compare()
+    text = made.table(limit=3).markdown()
+    assert "7 more pairs: `--out DIR`, or `.pairs` in Python, has all." in text
+    assert "hold at once" in text
+    assert "Policies that see gold are in no pair." in text
+    assert repr(made) == str(made.table(limit=10))
+    assert made._repr_html_().startswith("<div>")
+    assert made.examples_table() is None
+    two = result.compare("first", "best")
+    assert not two.identical
+    shown = two.table().markdown()
+    assert "| metric | first | best | Δ | p | n |" in shown
+    assert "Among all 10 pairs at once: accuracy % " in shown
+    listed = two.examples_table(2)
+    assert listed is not None
+    assert "more examples: `--out DIR`, or `.examples` in Python, has all." in listed.markdown()

@@ -1,0 +1,154 @@
+"""Tango's interval and McNemar's p-values: their definitions, hand-worked tables, other implementations."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.stats import binomtest
+
+from toolkit.errors import ThinkbackError
+from toolkit.stats import Settings, differences, interval, paired_interval, summarise
+from toolkit.stats.discordant import exact_p, fewest_examples, mid_p, score_p, tango
+
+Z = NormalDist().inv_cdf(0.975)
+
+
+def score(first: int, second: int, n: int, difference: float) -> float:
+    """The score statistic of a difference, with the likelihood maximised numerically."""
+
+    def loss(rate: float) -> float:  # of `second` alone
+        shares = (rate + difference, rate, 1 - 2 * rate - difference)
+        counts = (first, second, n - first - second)
+        return -sum(k * math.log(max(share, 1e-300)) for k, share in zip(counts, shares, strict=True) if k)
+
+    found = minimize_scalar(
+        loss, bounds=(max(0.0, -difference), (1 - difference) / 2), method="bounded", options={"xatol": 1e-12}
+    )
+    return (first - second - n * difference) / math.sqrt(n * (2 * found.x + difference * (1 - difference)))
+
+
+@pytest.mark.parametrize(("first", "second", "n"), [(9, 3, 40), (5, 1, 500), (7, 7, 100), (2, 10, 30), (12, 1, 13)])
+def test_tangos_limits_are_where_the_score_test_turns(first: int, second: int, n: int) -> None:
+    low, high = (float(end) for end in tango(first, second, n))
+    assert score(first, second, n, low) == pytest.approx(Z, abs=1e-3)
+    assert score(first, second, n, high) == pytest.approx(-Z, abs=1e-3)
+
+
+def test_policies_that_agree_differ_by_at_most_what_so_many_examples_show() -> None:
+    n = np.array([20, 50, 100, 200, 500, 2500])
+    low, high = tango(0, 0, n)
+    np.testing.assert_allclose(100 * high, [16.1, 7.1, 3.7, 1.9, 0.76, 0.153], rtol=0.02)
+    np.testing.assert_array_equal(low, -high)
+
+
+def test_tango_turns_with_its_counts_and_stays_within_one() -> None:
+    counts = np.array([(a, b) for a, b in product(range(20), repeat=2) if a + b < 20])
+    for n in (19, 100, 2500):
+        low, high = tango(counts[:, 0], counts[:, 1], n)
+        other_low, other_high = tango(counts[:, 1], counts[:, 0], n)
+        np.testing.assert_allclose(low, -other_high, atol=1e-12)
+        np.testing.assert_allclose(high, -other_low, atol=1e-12)
+        estimate = (counts[:, 0] - counts[:, 1]) / n
+        assert ((low >= -1) & (low <= estimate) & (estimate <= high) & (high <= 1)).all()
+
+
+def test_a_false_claim_of_no_loss_is_rare() -> None:
+    """A true loss of exactly one point, by flips alone: the chance that a sample rules it out, by enumeration."""
+    for n in (20, 100, 381, 500, 1000):
+        flips = np.arange(20)
+        chance = np.array([math.comb(n, k) * 0.01**k * 0.99 ** (n - k) for k in flips])
+        assert chance[tango(0, flips, n)[0] > -0.01].sum() <= 0.026
+
+
+def test_exact_and_mid_p() -> None:
+    assert exact_p([4, 5, 6, 0, 3], [0, 0, 0, 0, 3]).tolist() == [0.125, 0.0625, 0.03125, 1, 1]
+    assert mid_p([4, 5, 6, 0, 3], [0, 0, 0, 0, 3]).tolist() == pytest.approx([0.0625, 0.03125, 0.015625, 1, 1])
+    # Seven pairs, two against five: 2 (1 + 7 + 21) / 128; half of the last counts in the mid-p.
+    assert (float(exact_p(5, 2)), float(mid_p(5, 2))) == pytest.approx((58 / 128, (58 - 21) / 128))
+    for one, two in product(range(0, 40, 3), range(0, 40, 7)):
+        if one + two:
+            assert float(exact_p(one, two)) == pytest.approx(binomtest(one, one + two).pvalue)
+    assert float(exact_p(0, 5, share=1 / 3)) == pytest.approx(2 * (2 / 3) ** 5)
+
+
+def test_statsmodels_agrees() -> None:
+    tables = pytest.importorskip("statsmodels.stats.contingency_tables")
+    for one, two in ((5, 2), (0, 7), (12, 30), (4, 4)):
+        table = [[100, one], [two, 50]]
+        assert float(exact_p(one, two)) == pytest.approx(tables.mcnemar(table, exact=True).pvalue)
+        chi = tables.mcnemar(table, exact=False, correction=False)
+        assert float(score_p(one, two)) == pytest.approx(chi.pvalue)
+
+
+@pytest.mark.parametrize("margin", [0.005, 0.01, 0.05])
+def test_the_fewest_examples_that_rule_out_a_loss(margin: float) -> None:
+    fewest = fewest_examples(margin)
+    assert fewest is not None
+    assert tango(0, 0, fewest)[1] < margin <= tango(0, 0, fewest - 1)[1]
+    assert fewest_examples(0.01) == 381
+    assert fewest_examples(0.0) is None
+
+
+@pytest.mark.parametrize("call", [lambda: tango(-1, 0, 5), lambda: tango(3, 3, 5), lambda: exact_p(0.5, 1)])
+def test_doors(call) -> None:
+    with pytest.raises(ThinkbackError, match="discordant pairs") as error:
+        call()
+    assert "\n" not in str(error.value)
+
+
+def test_twenty_discordant_pairs_keep_the_bootstrap() -> None:
+    def pairs(gained: int, lost: int, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+        one, two = np.ones(n), np.ones(n)
+        two[:gained], one[gained : gained + lost] = 0, 0
+        return one, two
+
+    few, many = paired_interval(*pairs(12, 7)), paired_interval(*pairs(12, 8))
+    assert (few.method, many.method) == ("tango", "percentile")
+    assert np.array((few.low, few.high)) == pytest.approx(np.array(tango(12, 7, 400)))
+    assert few.p_value == pytest.approx(float(mid_p(12, 7)))
+    assert (few.gained, few.lost, few.exact_p) == (12, 7, pytest.approx(float(exact_p(12, 7))))
+    clustered = paired_interval(*pairs(12, 7), cluster=np.arange(400) // 2)
+    assert (clustered.gained, clustered.exact_p) == (None, None)
+
+
+def test_parts_of_an_example_count_as_parts() -> None:
+    """Means of two orders: one gains half on three examples, loses half on one, of 60; elsewhere both have a half."""
+    one = np.full(60, 0.5)
+    two = one.copy()
+    two[:3], two[3] = 0.0, 1.0
+    found = paired_interval(one, two)
+    assert found.method == "tango"
+    assert np.array((found.low, found.high)) == pytest.approx(np.array(tango(1.5, 0.5, 60)))
+    assert found.p_value == pytest.approx(float(score_p(1.5, 0.5)))
+    assert (found.gained, found.lost) == (3, 1)
+    same = paired_interval(one, one)
+    assert (same.low, same.high) == pytest.approx((-Z * Z / (60 + Z * Z), Z * Z / (60 + Z * Z)))
+
+
+def test_costs_that_agree_do_not_differ() -> None:
+    tokens = np.full(30, 120.0)
+    found = paired_interval(tokens, tokens)
+    assert (found.low, found.high, found.exact_p) == (0, 0, None)
+    assert interval(tokens).method == "percentile"
+
+
+def test_groups_of_policies_are_compared_as_a_run_compares_them(made, factory) -> None:
+    rng = np.random.default_rng(4)
+    right = (rng.random((4, 80)) < 0.7).astype(float)
+    right[1] = right[0]
+    right[1, :3] = 1 - right[0, :3]
+    settings, names = Settings(resamples=200), ["a", "b", "c", "d"]
+    one = factory(made({"correct": right, "total_tokens": rng.random((4, 80))}))
+    found = differences(one, names, "accuracy", [["a", "b"], ["d", "c"]], settings=settings)
+    assert found.select("policy", "baseline").rows() == [("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")]
+    assert found["method"].to_list() == ["tango", "tango", "percentile", "percentile"]
+    for first, second in (("a", "b"), ("c", "d")):
+        run = summarise(one, names, baseline=second, settings=settings).comparisons
+        assert found.filter(policy=first).rows() == run.filter(policy=first, baseline=second, metric="accuracy").rows()
+    with pytest.raises(ThinkbackError, match="unknown `metric` 'acuracy'"):
+        differences(one, names, "acuracy", [["a", "b"]], settings=settings)

@@ -1,0 +1,76 @@
+"""Shares of the headroom: by hand, and where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from tests.stats.test_pair_differences import store_of
+from toolkit.stats.headroom import captured
+
+
+def plain_fieller(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Roots of (x̄ − R·ȳ)² = t² · variance of the mean of x − R·y, found on a grid."""
+    grid = np.linspace(-3, 4, 70_001)
+    size = len(x)
+    covariance = np.cov(x, y) / size
+    variance = covariance[0, 0] - 2 * grid * covariance[0, 1] + grid**2 * covariance[1, 1]
+    kept = (x.mean() - grid * y.mean()) ** 2 <= t.ppf(0.975, size - 1) ** 2 * variance
+    return float(grid[kept].min()), float(grid[kept].max())
+
+
+def test_shares_by_hand() -> None:
+    """400 examples: the baseline is right on 200, the policy on 240 of which 20 are others', the oracle on 320."""
+    base, policy, oracle = np.zeros((3, 400))
+    base[:200] = 1
+    policy[20:260] = 1
+    oracle[:320] = 1
+    found = captured(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, 0.95)
+    assert found.room == pytest.approx(120 / 400)
+    assert found.share.tolist() == pytest.approx([0, 40 / 120, 1])
+    assert np.isnan(found.low[[0, 2]]).all()
+    low, high = plain_fieller(policy - base, oracle - base)
+    # never inside Student's limits, and hardly outside where nothing is skew
+    assert low - 0.02 <= found.low[1] <= low + 1e-3
+    assert high - 1e-3 <= found.high[1] <= high + 0.02
+
+
+def test_a_policy_worse_than_the_baseline_has_a_negative_share() -> None:
+    base, policy, oracle = np.zeros((3, 400))
+    base[:200], policy[:150], oracle[:300] = 1, 1, 1
+    found = captured(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, 0.95)
+    assert found.share[1] == pytest.approx(-0.5)
+    assert found.high[1] < 0
+
+
+def test_no_share_where_the_headroom_is_not_told_from_none() -> None:
+    base, oracle = np.zeros((2, 400))
+    base[:200], oracle[:202] = 1, 1
+    found = captured(store_of(np.stack([base, base, oracle])), "correct", 0, 2, 0.95)
+    assert np.isnan(found.share).all()
+    none = captured(store_of(np.stack([oracle, base, base])), "correct", 0, 2, 0.95)
+    assert none.room < 0
+    assert np.isnan(none.share).all()
+
+
+def test_clusters_are_the_units() -> None:
+    """Ten copies of each example in a cluster say no more than the examples."""
+    rng = np.random.default_rng(1)
+    correct = (rng.random((3, 60)) < [[0.4], [0.6], [0.95]]).astype(float)
+    correct[2] = correct.max(axis=0)
+    plain = captured(store_of(correct), "correct", 0, 2, 0.95)
+    copied = captured(store_of(np.repeat(correct, 10, axis=1), np.repeat(np.arange(60), 10)), "correct", 0, 2, 0.95)
+    assert copied.low[1] == pytest.approx(plain.low[1])
+    assert copied.high[1] == pytest.approx(plain.high[1])
+
+
+def test_unjudged_examples_count_for_nobody() -> None:
+    rng = np.random.default_rng(2)
+    correct = (rng.random((3, 80)) < [[0.4], [0.6], [0.95]]).astype(float)
+    correct[2] = correct.max(axis=0)
+    some = correct.copy()
+    some[:, 60:] = np.nan
+    plain, less = (captured(store_of(one), "correct", 0, 2, 0.95) for one in (correct[:, :60], some))
+    assert less.share.tolist() == pytest.approx(plain.share.tolist())
+    assert less.low[1] == pytest.approx(plain.low[1], abs=0.01)  # 79 degrees of freedom in place of 59

@@ -1,0 +1,74 @@
+"""`thinkback compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thinkback import options
+from thinkback.options import option
+
+if TYPE_CHECKING:
+    from replay.runs.compared import Compared
+
+
+def compare(
+    result: Annotated[Path, options.positional("RESULT", "The folder of a saved result.")],
+    first: Annotated[
+        str | None, typer.Argument(metavar="A", help="A policy; without any, all pairs.", show_default=False)
+    ] = None,
+    second: Annotated[
+        str | None, typer.Argument(metavar="B", help="The policy that A is compared with.", show_default=False)
+    ] = None,
+    other: Annotated[
+        Path | None, option("--with", "A saved result on the same examples; its policies are second.", "RESULT")
+    ] = None,
+    metric: Annotated[
+        str | None, option("--metric", "Metric of all pairs; by default the one that ranks the result.", "NAME")
+    ] = None,
+    out: Annotated[Path | None, option("--out", "Folder to write; refused when it exists.", "DIR")] = None,
+    force: options.Force = False,
+) -> None:
+    """Compare the policies of a saved result pair by pair.
+
+    Without names all pairs, with intervals that hold for all of them at once. With two names every metric of both, and
+    the examples on which they differ. With --with, those of one result against those of another.
+    """
+    from replay import load
+    from replay.runs.shown import ROWS
+    from thinkback import console
+    from toolkit.files import check_replaceable
+
+    if out is not None:
+        check_replaceable(out, force, inputs=(result, other))
+    compared = load(result).compare(first, second, other=None if other is None else load(other), metric=metric)
+    files = None if out is None else _write(compared, out, force)
+    console.show(compared.table(ROWS))
+    examples = compared.examples_table(ROWS)
+    if examples is not None:
+        console.say()
+        console.show(examples)
+    if files is not None:
+        console.say()
+        console.say(f"{out}/: {', '.join(files)}")
+
+
+def _write(compared: Compared, out: Path, force: bool) -> list[str]:
+    """Write the tables, and all rows as CSV, to the folder; the names of the files."""
+    from replay.runs.shown import ROWS
+    from toolkit.files import replacing
+    from toolkit.show import table_of
+
+    marks = {"simulated": "true"} if compared.simulated else {}
+    frames = {"pairs": compared.pairs, "metrics": compared.metrics, "examples": compared.examples}
+    tables = [compared.table(ROWS), compared.examples_table(ROWS)]
+    with replacing(out, force) as folder:
+        (folder / "table.md").write_text(
+            "\n".join(table.markdown() for table in tables if table is not None), encoding="utf-8"
+        )
+        for name, frame in frames.items():
+            if frame is not None:
+                (folder / f"{name}.csv").write_text(table_of(frame).csv(marks), encoding="utf-8")
+        return sorted(path.name for path in folder.iterdir())

@@ -1,0 +1,262 @@
+"""What replays assume of a pool's traces, and how far a log bears it out: order, spread, sizes, settings, seconds.
+
+Traces are compared within one group: the attempts at an example, or the revisions of one trace. What blocks of examples
+give are sums, so that no log has to fit in memory. docs/assumptions.md says what each number means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from toolkit.errors import listed
+from toolkit.stats.summary_notes import BATCHED
+
+POOL = ("pool", "action")
+GROUP = (*POOL, "example_id", "parent_id")
+SETTINGS = ("model", "temperature", "max_tokens")
+COLUMNS = (*SETTINGS, "finish_reason", "finalizer_used", "latency_s", "device_s")
+"""Columns of traces that these checks read beside those of every description."""
+ADDED = ("square", "slope", "spread", "chance", "lag", "lag_chance", "lag_full")
+SURE = 3.0
+"""A deviation of so many standard errors is remarked on: a dozen pools should not raise an alarm by luck."""
+AT_LIMIT = "length"
+
+
+def order_sums(traces: pl.DataFrame) -> pl.DataFrame:
+    """Sums by pool and action over groups of judged traces, for `order_frame`.
+
+    With c = correct − the group's mean, i the sample index, N traces: `slope` Σ(i − ī)c, `spread` Σ(i − ī)²,
+    `chance` the variance of `slope` over all orders of the group; `lag` Σ c·c' over neighbours c, c' and `lag_chance`
+    its mean over all orders, −Σc²/N.
+    """
+    y, i = pl.col("correct").cast(pl.Float64), pl.col("sample_index").cast(pl.Float64)
+    c, here = y - y.mean(), i - i.mean()
+    judged = traces.filter(pl.col("correct").is_not_null()).sort("sample_index")
+    groups = judged.group_by(GROUP).agg(
+        n=pl.len().cast(pl.Float64),
+        mean=y.mean(),
+        square=(c**2).sum(),
+        slope=(here * c).sum(),
+        spread=(here**2).sum(),
+        lag=(c * c.shift(-1)).sum(),
+    )
+    n, square, beyond = pl.col("n"), pl.col("square"), pl.col("n") - 1
+    groups = groups.with_columns(
+        chance=pl.when(n > 1).then(pl.col("spread") * square / beyond).otherwise(0.0),
+        lag_chance=-square / n,
+        lag_full=beyond * square / n,
+    )
+    return groups.group_by(POOL).agg(
+        groups=(n > 1).sum(),
+        all_groups=pl.len(),
+        traces=n.sum(),
+        traces_squared=(n**2).sum(),
+        right=(n * pl.col("mean")).sum(),
+        right_squared=(n * pl.col("mean") ** 2).sum(),
+        lag_error=((pl.col("lag") - pl.col("lag_chance")) ** 2).sum(),
+        **{
+            name: pl.col(name).sum()
+            for name in ("square", "slope", "spread", "chance", "lag", "lag_chance", "lag_full")
+        },
+    )
+
+
+def order_frame(sums: pl.DataFrame) -> pl.DataFrame:
+    """pool, action, groups; trend, trend_z; lag, lag_expected, lag_z; between, sampling, share_between.
+
+    Of the pools where some group has two judged traces. `trend`: the change of the share right from one sample index
+    to the next. `lag`: the correlation of neighbouring traces within their group, and what it is on average over all
+    orders, −1/(N − 1). `between`, `sampling`: the variance of the groups' true means and that around them (one-way
+    analysis of variance).
+    """
+    added = sums.group_by(POOL).agg(pl.all().sum()).filter(pl.col("groups") > 0)
+    count, traces = pl.col("all_groups").cast(pl.Float64), pl.col("traces")
+    sampling = pl.col("square") / (traces - count)
+    around = (pl.col("right_squared") - pl.col("right") ** 2 / traces) / (count - 1)
+    size = (traces - pl.col("traces_squared") / traces) / (count - 1)
+    between = pl.when(count > 1).then((around - sampling) / size)
+    told = pl.max_horizontal(between, 0.0)
+    return added.sort(pl.col("action") != "solve", *POOL).select(
+        *POOL,
+        "groups",
+        trend=_ratio(pl.col("slope"), pl.col("spread")),
+        trend_z=_ratio(pl.col("slope"), pl.col("chance").sqrt()),
+        lag=_ratio(pl.col("lag"), pl.col("lag_full")),
+        lag_expected=_ratio(pl.col("lag_chance"), pl.col("lag_full")),
+        lag_z=_ratio(pl.col("lag") - pl.col("lag_chance"), _unless_tiny(pl.col("lag_error")).sqrt()),
+        between=told,
+        sampling=sampling,
+        share_between=_ratio(told, told + sampling),
+    )
+
+
+def _ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    return pl.when(whole > 0).then(part / whole)
+
+
+def _unless_tiny(value: pl.Expr) -> pl.Expr:
+    """Null where a sum of squares is but rounding, as of pairs, whose only neighbours are each other."""
+    return pl.when(value > 1e-18).then(value)
+
+
+def size_counts(traces: pl.DataFrame) -> pl.DataFrame:
+    """How many groups have so many traces, judged and right ones, and pairs of traces that agree."""
+    answers = traces.group_by(*GROUP, "answer").len("same")
+    same = pl.col("same").cast(pl.Int64)
+    pairs = answers.group_by(GROUP).agg(agreeing=(same * (same - 1)).filter(pl.col("answer").is_not_null()).sum())
+    groups = traces.group_by(GROUP).agg(
+        size=pl.len().cast(pl.Int64),
+        judged=pl.col("correct").count().cast(pl.Int64),
+        right=pl.col("correct").cast(pl.Int64).sum(),
+    )
+    whole = groups.join(pairs, on=GROUP, nulls_equal=True)
+    return whole.group_by(*POOL, "size", "judged", "right", "agreeing").len("groups").cast({"groups": pl.Int64})
+
+
+def size_frame(counts: pl.DataFrame) -> pl.DataFrame:
+    """pool, action, size_right, size_right_z, size_agreement, size_agreement_z: correlation of a group's number of
+    traces with its share right, and with the share of its pairs of traces that agree.
+
+    Neither depends on the number where the run asked for as many whatever it saw. Null where all groups are equal. The
+    z is robust: groups with few traces have more variable shares.
+    """
+    size, pairs = pl.col("size").cast(pl.Float64), (pl.col("size") * (pl.col("size") - 1)).cast(pl.Float64)
+    seen = counts.with_columns(
+        share_right=_ratio(pl.col("right").cast(pl.Float64), pl.col("judged").cast(pl.Float64)),
+        share_agreement=_ratio(pl.col("agreeing").cast(pl.Float64), pairs),
+    )
+    made = seen.select(POOL).unique()
+    for name in ("right", "agreement"):
+        known = seen.filter(pl.col(f"share_{name}").is_not_null())
+        weight, value = pl.col("groups").cast(pl.Float64), pl.col(f"share_{name}")
+        x, y = (one - (weight * one).sum() / weight.sum() for one in (size, value))
+        found = known.group_by(POOL).agg(
+            together=(weight * x * y).sum(),
+            error=(weight * (x * y) ** 2).sum().sqrt(),
+            widths=((weight * x**2).sum() * (weight * y**2).sum()).sqrt(),
+        )
+        together = pl.col("together")
+        told = {f"size_{name}": _ratio(together, pl.col("widths")), f"size_{name}_z": _ratio(together, pl.col("error"))}
+        made = made.join(found.select(*POOL, **told), on=POOL, how="left")
+    return made
+
+
+def setting_sums(traces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The distinct settings of each pool; and sums by pool and action over its traces, for `setting_frame`."""
+    several = pl.struct(SETTINGS).n_unique() > 1
+    mixed = traces.group_by(GROUP).agg(mixed=several).group_by(POOL).agg(pl.col("mixed").sum().cast(pl.Int64))
+    both = pl.col("latency_s").is_not_null() & pl.col("device_s").is_not_null()
+    sums = traces.group_by(POOL).agg(
+        traces=pl.len().cast(pl.Int64),
+        ended=pl.col("finish_reason").count().cast(pl.Int64),
+        cut=(pl.col("finish_reason") == AT_LIMIT).sum().cast(pl.Int64),
+        asked=pl.col("finalizer_used").count().cast(pl.Int64),
+        finalized=pl.col("finalizer_used").sum().cast(pl.Int64),
+        timed=both.sum().cast(pl.Int64),
+        latency=pl.col("latency_s").filter(both).cast(pl.Float64).sum(),
+        device=pl.col("device_s").filter(both).cast(pl.Float64).sum(),
+    )
+    return traces.select(*POOL, *SETTINGS).unique(), sums.join(mixed, on=POOL)
+
+
+def setting_frame(settings: pl.DataFrame, sums: pl.DataFrame, without_prefix: Sequence[str]) -> pl.DataFrame:
+    """pool, action, settings, mixed, prefix, at_limit, finalized, latency_s, device_s, batched.
+
+    `settings`: distinct models, temperatures and limits together; `mixed`: groups that have several; `prefix`: whether
+    fewer traces are the first ones of more; `at_limit`, `finalized`: shares of traces that their limit cut off, and
+    that a second call gave an answer; `latency_s`, `device_s`: means; `batched`: the one over the other.
+    """
+    kinds = settings.unique().group_by(POOL).len("settings").cast({"settings": pl.Int64})
+    added = sums.group_by(POOL).agg(pl.all().sum()).join(kinds, on=POOL)
+    timed = pl.col("timed")
+    return added.sort(pl.col("action") != "solve", *POOL).select(
+        *POOL,
+        "settings",
+        "mixed",
+        prefix=~pl.col("pool").is_in(list(without_prefix)),
+        at_limit=_ratio(pl.col("cut"), pl.col("ended")),
+        finalized=_ratio(pl.col("finalized"), pl.col("asked")),
+        latency_s=_ratio(pl.col("latency"), timed),
+        device_s=_ratio(pl.col("device"), timed),
+        batched=_ratio(pl.col("latency"), pl.col("device")),
+    )
+
+
+def repeat_sums(traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+    """Sums by verifier, pool and action over readings of the same text, for `noise_frame`.
+
+    `traces` has a column `text` (or a hash of it); `scores` are the verifications of these traces.
+    """
+    told = traces.filter(pl.col("text").is_not_null())
+    by = ("verifier", *GROUP, "text", "answer")
+    alone = scores.filter(pl.col("candidates").is_null()).select("trace_id", "example_id", "verifier", "score")
+    read = alone.join(told.select("trace_id", *GROUP, "text", "answer"), on=["trace_id", "example_id"])
+    score = pl.col("score")
+    whole = read.group_by("verifier", *POOL).agg(
+        scored=pl.len().cast(pl.Int64), score=score.sum(), score_squared=(score**2).sum()
+    )
+    texts = read.group_by(by).agg(again=pl.len().cast(pl.Int64) - 1, noise=((score - score.mean()) ** 2).sum())
+    repeated = texts.group_by("verifier", *POOL).agg(pl.col("again", "noise").sum())
+    return whole.join(repeated, on=["verifier", *POOL])
+
+
+def noise_frame(sums: pl.DataFrame) -> pl.DataFrame:
+    """verifier, pool, action, repeats, noise: how often it read a text again, and the standard deviation of its scores
+    of one text as a share of that of all its scores; null where it read none twice.
+    """
+    key = ("verifier", *POOL)
+    added = sums.group_by(key).agg(pl.all().sum())
+    around = (pl.col("score_squared") - pl.col("score") ** 2 / pl.col("scored")) / (pl.col("scored") - 1)
+    again = pl.col("again")
+    noise = pl.when((again > 0) & (around > 0)).then((pl.col("noise") / again / around).sqrt())
+    return added.select(*key, repeats="again", noise=noise)
+
+
+def remarks(order: pl.DataFrame, settings: pl.DataFrame) -> tuple[str, ...]:
+    """What of it must be said in words; `settings` with the columns of `size_frame`."""
+    told = []
+    for row in order.iter_rows(named=True):
+        name = _name(row)
+        if abs(row["trend_z"] or 0) > SURE:
+            told.append(
+                f"{name}: the share right changes by {100 * row['trend']:+.2f} points from one sample index to the "
+                f"next (z {row['trend_z']:.1f}): its traces are not exchangeable"
+            )
+        if abs(row["lag_z"] or 0) > SURE:
+            told.append(
+                f"{name}: neighbouring traces correlate by {row['lag']:.3f}, not {row['lag_expected']:.3f} "
+                f"(z {row['lag_z']:.1f}): its traces are not exchangeable"
+            )
+    for row in settings.iter_rows(named=True):
+        name = _name(row)
+        if row["mixed"]:
+            told.append(f"{name}: {_mix(row['mixed'])} settings: give each setting a pool of its own")
+        for what, key in (("right", "size_right"), ("in agreement", "size_agreement")):
+            if abs(row[f"{key}_z"] or 0) > SURE:
+                more = "more" if row[key] > 0 else "less"
+                told.append(
+                    f"{name}: examples with more traces are {more} often {what} (z {row[f'{key}_z']:.1f}): its run may "
+                    "have stopped by a rule of its own"
+                )
+    several = [_name(row) for row in settings.filter(mixed=0).iter_rows(named=True) if row["settings"] > 1]
+    if several:
+        told.append(f"{listed(several)}: several settings, each example in one of them alone")
+    shared = [row for row in settings.iter_rows(named=True) if (row["batched"] or 0) > BATCHED]
+    if shared:
+        most = max(shared, key=lambda row: float(row["batched"]))
+        told.append(
+            f"seconds: calls of {len(shared)} of {settings.height} pools and actions were measured in batches "
+            f"({_name(most)}: {most['latency_s']:.3g} s of waiting, {most['device_s']:.3g} s of the device): a sum of "
+            "their `latency_s` is not what one user would wait for them one after the other"
+        )
+    return tuple(told)
+
+
+def _name(row: dict[str, object]) -> str:
+    return f"`{row['pool']}`" if row["action"] == "solve" else f"`{row['pool']}` ({row['action']})"
+
+
+def _mix(groups: int) -> str:
+    return "1 group mixes" if groups == 1 else f"{groups:,} groups mix"

@@ -1,0 +1,67 @@
+"""How far each policy goes from a baseline to an oracle: the share of the headroom, with Fieller's interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolkit.stats.fieller import PairMoments, fieller_limits
+from toolkit.stats.kept import Floats
+from toolkit.stats.metrics import Statistic
+from toolkit.stats.outcomes import Store
+from toolkit.stats.scan import Units, scan_statistics
+
+
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """Shares of the headroom (P,) with limits; NaN where there is none. `room`: the headroom itself."""
+
+    share: Floats
+    low: Floats
+    high: Floats
+    room: float
+
+
+def captured(store: Store, column: str, baseline: int, oracle: int, level: float) -> Captured:
+    """(mean of the policy − mean of the baseline) / (mean of the oracle − mean of the baseline), of each policy.
+
+    `column` is null on the same examples for the baseline, the oracle and each policy; another policy has no share. The
+    share of the baseline is 0 and that of the oracle 1, both without limits. A headroom that is not above 0 with limits
+    at `level` (Student's t over the resampling units) is divided by for nobody.
+    """
+    units, everyone = Units(store), range(store.policies)
+    sums, has = ([Statistic(kind, column, p) for p in everyone] for kind in ("sum", "has"))
+    scan = scan_statistics(units, [*sums, *has])
+    rows, weights = (np.array([scan.index[one] for one in some]) for some in (sums, has))
+    alike, count = weights == weights[baseline], scan.total[weights[baseline]]
+    none = np.full(store.policies, np.nan)
+    if units.count < 2 or not count:
+        return Captured(none, none, none, np.nan)
+    means = scan.total[rows] / count
+    gain, room = means - means[baseline], float(means[oracle] - means[baseline])
+    if room <= 0 or not alike[oracle]:
+        return Captured(none, none, none, room)
+    moments = np.zeros((7, store.policies))
+    wanted = np.unique(np.append(rows, weights[baseline]))
+    place, weight = np.searchsorted(wanted, rows), int(np.searchsorted(wanted, weights[baseline]))
+    for block in units.chunks([scan.statistics[i] for i in wanted]):
+        moved = (block[place] - means[:, None] * block[weight]) * (units.count / count)
+        x, y = moved - moved[baseline], (moved[oracle] - moved[baseline])[None]
+        xx, yy = x * x, y * y
+        moments += [one.sum(axis=1) for one in (xx, x * y, yy + 0 * x, xx * x, xx * y, x * yy, yy * y + 0 * x)]
+    pairs = PairMoments(units.count, gain, np.full(len(gain), room), *(moments / units.count))
+    low, high = fieller_limits(pairs, level)
+    told = alike & _sure(pairs, level)
+    ends = np.isin(np.arange(len(gain)), [baseline, oracle])
+    share = np.where(told, gain / room, np.nan)
+    low, high = (np.where(told & ~ends, limit, np.nan) for limit in (low, high))
+    return Captured(share, low, high, room)
+
+
+def _sure(pairs: PairMoments, level: float) -> np.ndarray:
+    """Whether mean y differs from 0."""
+    from scipy.special import stdtrit
+
+    critical = float(stdtrit(pairs.units - 1, (1 + level) / 2))
+    return np.asarray(pairs.y**2 * (pairs.units - 1) > critical**2 * pairs.yy)

@@ -1,0 +1,150 @@
+"""Differences between pairs of policies by one metric: limits that hold for all pairs at once, and fixes and flips."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.stats.bootstrap import product_threads
+from toolkit.stats.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
+from toolkit.stats.f1_intervals import FEW_ERRORS
+from toolkit.stats.influence import Series, influences
+from toolkit.stats.kept import Floats, Ints
+from toolkit.stats.outcomes import Store
+from toolkit.stats.resamples import Settings
+from toolkit.stats.sample import WholeSample
+from toolkit.stats.simultaneous import JointEstimates, claims, covariance_of
+from toolkit.stats.studentised import FEW_UNITS
+from toolkit.stats.told_apart import trials_of
+
+MAX_T, MAX_T_FEW, TANGO = "max-t", "max-t_few", "tango"
+FEWEST_UNITS = 3
+"""With fewer resampling units there are no limits."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairDifferences:
+    """What is said of pairs of policies, all of it at once, each (pairs,).
+
+    `first`, `second`: numbers of the policies; `difference`: first minus second; `low`, `high`; `p_value`: adjusted for
+    all pairs; `differs`: told apart; `method`: of the limits; `fixes`, `flips`: examples on which only the first, only
+    the second is right (of means over several rows: more right, less right); `n`: examples.
+    """
+
+    first: Ints
+    second: Ints
+    difference: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+    differs: NDArray[np.bool_]
+    method: NDArray[np.str_]
+    fixes: Floats
+    flips: Floats
+    n: Ints
+
+
+def pair_differences(
+    sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], settings: Settings
+) -> PairDifferences:
+    """Differences of the pairs (numbers of policies, all of which have a value), with max-t limits.
+
+    An unclustered difference of outcomes of 0 and 1 with few discordant pairs gets Tango's limits at the level of the
+    shared critical value, and with fewer than ten its p-value is at least McNemar's exact one. So does one of clusters
+    that never differ, with as many trials as clusters. F1s of which fewer than 30 examples tell two apart have no
+    limits here; means of costs of fewer than 500 units are marked.
+    """
+    first, second = pairs
+    policies = np.unique(np.concatenate([first, second]))
+    series = Series.of(sample, metric, policies.tolist())
+    column, units = series.metric.column, sample.units.count
+    worth = -series.value if column.cost else series.value
+    covariance = covariance_of(influences(sample, [series]))
+    estimates = JointEstimates(worth, covariance, units, trials_of(sample, series))
+    one, other = series.owner[first], series.owner[second]
+    # Policies that do the same are one: what is said of a pair is said of its copies.
+    distinct, place = np.unique(np.stack([one, other]), axis=1, return_inverse=True)
+    told = claims(estimates, distinct[0], distinct[1], settings)
+    place = place.ravel()
+    sign = -1.0 if column.cost else 1.0
+    difference = sign * told.difference[place]
+    half = told.critical * told.error[place]
+    low, high, p_value = difference - half, difference + half, told.p_value[place]
+    method = np.full(len(first), MAX_T_FEW if column.cost and units < FEW_UNITS else MAX_T, dtype="U12")
+    fixes, flips = fixes_and_flips(store, first, second)
+    counted = sample.counts[metric]
+    n = np.minimum(counted[first], counted[second])
+    withheld = np.full(len(first), units < FEWEST_UNITS)
+    if column.share and not column.rate:
+        withheld |= fixes + flips < FEW_ERRORS
+    if column.rate:
+        more, less, trials = _tables(sample, store, metric, pairs, n)
+        few = more + less < FEW_PAIRS
+        if few.any():
+            low[few], high[few] = tango(more[few], less[few], trials[few], _shared_level(told.critical, units))
+            method[few] = TANGO
+        rare = more + less < EXACT_PAIRS
+        p_value[rare] = np.maximum(p_value[rare], exact_p(more[rare], less[rare]))
+    for values in (low, high, p_value):
+        values[withheld] = np.nan
+    method[withheld] = ""
+    differs = told.differs[place] & (p_value <= 1 - settings.level + 1e-12)
+    return PairDifferences(
+        first, second, difference, low, high, p_value, differs, method, fixes, flips, n.astype(np.int64)
+    )
+
+
+def _shared_level(critical: float, units: int) -> float:
+    """Level of a single interval with the shared critical value."""
+    from scipy.special import stdtr
+
+    return float(1 - 2 * stdtr(max(units - 1, 1), -critical))
+
+
+def _tables(
+    sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], n: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """Discordant pairs each way, and trials (pairs,); NaN where outcomes are no pairs of 0 and 1 on the same examples,
+    or clustered and different.
+    """
+    index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
+    value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
+    first, second = pairs
+    same = value[first] == value[second]
+    alike = weight[first] == weight[second]
+    if not sample.independent:
+        none = np.where(same & alike, 0.0, np.nan)
+        return none, none, np.full(len(first), float(sample.units.count))
+    # Means over several rows are pairs only where they agree on every example.
+    once = same & (scan.reach[value[first]] <= 1)
+    plain = alike & (once | (scan.binary[value[first]] & scan.binary[value[second]]))
+    more, less = fixes_and_flips(store, first[plain], second[plain], one.statistics(0)[0].key)
+    tables = [np.full(len(first), np.nan) for _ in range(2)]
+    tables[0][plain], tables[1][plain] = more, less
+    return tables[0], tables[1], n.astype(np.float64)
+
+
+def fixes_and_flips(store: Store, first: Ints, second: Ints, key: str = "correct") -> tuple[Floats, Floats]:
+    """Examples (pairs,), (pairs,) on which the first of two policies has more in a column, and less; NaN without it."""
+    if key not in store.keys:
+        return np.full(len(first), np.nan), np.full(len(first), np.nan)
+    found = np.zeros((2, len(first)))
+    policies = np.unique(np.concatenate([first, second]))
+    one, other = np.searchsorted(policies, first), np.searchsorted(policies, second)
+    for chunk in store.chunks:
+        rows = chunk.values(key, policies).astype(np.float32)  # equal means of several rows stay equal
+        known = ~np.isnan(rows)
+        plain = ((rows == 0) | (rows == 1) | ~known).all(axis=1)
+        products = plain[one] & plain[other]
+        right = np.where(plain[:, None] & known, rows, 0.0)
+        with product_threads():
+            alone = right @ (known - right).T  # of two policies, the first is right and the second known and wrong
+        found[0, products] += alone[one[products], other[products]]
+        found[1, products] += alone[other[products], one[products]]
+        for policy in np.unique(one[~products]):
+            mine = np.flatnonzero(~products & (one == policy))
+            found[0, mine] += np.count_nonzero(rows[policy] > rows[other[mine]], axis=1)
+            found[1, mine] += np.count_nonzero(rows[policy] < rows[other[mine]], axis=1)
+    return found[0], found[1]

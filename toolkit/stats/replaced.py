@@ -1,0 +1,125 @@
+"""Intervals in place of the bootstrap's: of few events, of few discordant pairs, and of clustered examples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from toolkit.stats.clusters import FEWEST_CLUSTERS, NOTHING, jackknife_variance, korn_graubard, student
+from toolkit.stats.discordant import FEW_PAIRS, mid_p, score_p, tango
+from toolkit.stats.intervals import clopper_pearson, hybrid, wilson
+from toolkit.stats.kept import Floats, Ints
+from toolkit.stats.pairs import Pairs
+from toolkit.stats.resamples import Settings
+from toolkit.stats.sample import WholeSample
+from toolkit.stats.series import SeriesKind, SeriesPlan, SeriesResults, Slot, jackknife_moments
+
+
+def replace_intervals(
+    sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: SeriesResults, settings: Settings
+) -> None:
+    """Put better intervals where the bootstrap covers too little."""
+    if sample.independent:
+        _few_events(sample, results, settings)
+        _few_pairs(sample, plan, pairs, results, settings)
+    else:
+        _clustered(sample, plan, results, settings)
+
+
+def _few_events(sample: WholeSample, results: SeriesResults, settings: Settings) -> None:
+    """Wilson's interval for rates with fewer than ten events of a kind."""
+    value = (SeriesKind.VALUE, 0)
+    for m in range(len(sample.metrics)):
+        for p in range(len(sample.policies)):
+            found = sample.few_events(m, p)
+            if found and found[1] > 1:
+                results.put(value, m, p, *wilson(*found, settings.level), math.nan, "wilson")
+            elif found:
+                results.put(value, m, p, math.nan, math.nan, math.nan, None)
+                results.kept[(*value, m, p)] = math.nan
+
+
+def _few_pairs(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: SeriesResults, settings: Settings) -> None:
+    """Tango's interval and the mid-p below twenty discordant pairs.
+
+    Of means of several outcomes an example, which differ by parts of 1, Tango's interval is wider than need be:
+    outcomes of 0 and 1 with these gains and losses would vary most. Its own test gives the p-value. Where policies are
+    known of different examples, Newcombe's interval where both have few events or nearly all examples are the same.
+    """
+    for m, metric in enumerate(sample.metrics):
+        for number, reference in plan.compared(m) if metric.column.rate else ():
+            slot = (SeriesKind.DIFFERENCE, number)
+            few = (pairs.discordant[number, m] < FEW_PAIRS) & (sample.counts[m] > 1) & plan.valued[m]
+            on = np.flatnonzero(few)
+            if len(on):
+                one, two = pairs.first[number, m, on], pairs.second[number, m, on]
+                tables, place = np.unique(np.stack([one, two, sample.counts[m, on]]), axis=1, return_inverse=True)
+                low, high = tango(tables[0], tables[1], tables[2], settings.level)
+                counted = mid_p(pairs.up[number, m, on], pairs.down[number, m, on])
+                p_values = np.where(pairs.parted[number, m, on], score_p(one, two), counted)
+                results.put(slot, m, on, low[place], high[place], p_values, "tango")
+            theirs = sample.few_events(m, reference)
+            for p in np.flatnonzero(~np.isnan(pairs.unlike[number, m]) & plan.valued[m]).tolist():
+                mine = sample.few_events(m, p)
+                if (mine and theirs) or pairs.unlike[number, m, p] < FEW_PAIRS:
+                    limits = hybrid(sample.rate(m, p), sample.rate(m, reference), settings.level)
+                    results.put(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
+
+
+def _clustered(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, settings: Settings) -> None:
+    """Korn and Graubard's limits for rates, Student's for all else; none where fewer than three clusters are known."""
+    first, second = jackknife_moments(sample.units, plan, settings)
+    units = sample.known_units()
+    for m, metric in enumerate(sample.metrics):
+        on = np.flatnonzero(plan.valued[m])
+        if not len(on):
+            continue
+        series = [((SeriesKind.VALUE, 0), units[m, on])]
+        for number, reference in plan.compared(m):
+            both = np.minimum(units[m, on], units[m, reference])
+            kinds = (SeriesKind.DIFFERENCE, SeriesKind.REDUCTION)[: 1 + metric.column.cost]
+            series += [((kind, number), both) for kind in kinds]
+        for slot, clusters in series:
+            at = (*slot, m, on)
+            variance = jackknife_variance(first[at], second[at], clusters)
+            if slot[0] is SeriesKind.VALUE and sample.is_rate(m):
+                low, high = korn_graubard(
+                    results.value[at], variance, sample.most_trials(m, on), clusters, settings.level
+                )
+                results.put(slot, m, on, low, high, math.nan, "korn-graubard")
+            else:
+                _student(sample, results, slot, m, on, variance, clusters, settings.level)
+            few = on[clusters < FEWEST_CLUSTERS]
+            results.put(slot, m, few, math.nan, math.nan, math.nan, None)
+            results.kept[(*slot, m, few)] = math.nan
+
+
+def _student(
+    sample: WholeSample, results: SeriesResults, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Ints,
+    level: float,
+) -> None:  # fmt: skip
+    """Student's limits of some policies; where the clusters do not differ, of shares exact limits or, of differences,
+    Tango's with them as trials.
+
+    Costs that do not differ keep the bootstrap's limits, without width.
+    """
+    value = results.value[(*slot, m, on)]
+    still = variance <= NOTHING * np.maximum(1.0, value**2)
+    low, high, p_value = (ends[~still] for ends in student(value, variance, clusters, level))
+    share = sample.metrics[m].column.share or sample.is_rate(m)
+    if share and slot[0] is not SeriesKind.REDUCTION:
+        low, high = np.maximum(low, -1.0 if slot[0] is SeriesKind.DIFFERENCE else 0.0), np.minimum(high, 1.0)
+    bad = np.isnan(low)
+    results.put(slot, m, on[~still], low, high, p_value, "t")
+    results.put(slot, m, on[~still][bad], math.nan, math.nan, math.nan, None)
+    if not still.any() or not share or slot[0] is SeriesKind.REDUCTION:
+        return
+    trials = np.maximum(clusters[still].astype(np.float64), 1)
+    if slot[0] is SeriesKind.VALUE:
+        limits = clopper_pearson(np.clip(value[still], 0.0, 1.0) * trials, trials, (1 - level) / 2)
+        results.put(slot, m, on[still], *limits, math.nan, "korn-graubard")
+        return
+    moved = np.clip(value[still], -1.0, 1.0)
+    low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
+    results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
