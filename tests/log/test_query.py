@@ -197,5 +197,5 @@ def test_a_querys_memory_is_limited_for_as_long_as_it_runs() -> None:
     before = resource.getrlimit(resource.RLIMIT_DATA)
     with limited_memory():
         soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
-        assert 0 < soft <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+        assert 0 < soft <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert resource.getrlimit(resource.RLIMIT_DATA) == before

@@ -30,6 +30,9 @@ _DUCK = {
 }  # fmt: skip
 
 
+BESIDES = 2**30
+"""Bytes that threads and libraries may take beside a query."""
+
 ENDS_S = 8.0
 """Seconds that an interrupted query is waited for: some steps of DuckDB look up late."""
 
@@ -79,17 +82,18 @@ def _answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path
 
 @contextmanager
 def limited_memory() -> Iterator[None]:
-    """Within it, the process has no more memory than a query may take: DuckDB's own limit does not hold for all that
-    its functions take.
+    """Within it, the process takes no more memory beyond what it has than a query may: DuckDB's own limit does not hold
+    for all that its functions take. Where the system does not tell what the process has, there is no such limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = _memory() >> 1
-    with suppress(ValueError, OSError):  # some systems have no such limit
+    with suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text().split()[5])
+        most = pages * os.sysconf("SC_PAGE_SIZE") + (_memory() >> 1) + BESIDES
         resource.setrlimit(resource.RLIMIT_DATA, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
     try:
         yield
     finally:
-        with suppress(ValueError, OSError):
+        with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
