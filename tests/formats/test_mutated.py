@@ -17,8 +17,8 @@ from toolkit.errors import ThinkbackError
 from toolkit.imports import import_format
 
 ODD: tuple[Any, ...] = (
-    None, True, 0, -1, 2**70, 1e308, float("nan"), "", "x", "é\ud800", "9" * 400, [], [[]], [None], {}, {"": None},
-    {"a": [1, "b"]},
+    None, True, 0, -1, 2**70, 10**400, 1e308, float("nan"), float("inf"), "", "x", "é\ud800", "9" * 400, [], [[]],
+    [None], {}, {"": None}, {"a": [1, "b"]},
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import Head
-from toolkit.imports.formats.json_rows import count, dig, number, objects, parsed, parsed_object, text
+from toolkit.imports.formats.json_rows import count, dig, items, number, objects, parsed, parsed_object, text
 from toolkit.imports.formats.read_texts import UNREAD, with_answers
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
@@ -123,7 +123,7 @@ def _completions(
 
 def _gold(request: Mapping[str, Any]) -> str | None:
     """The reference that is tagged correct; its letter, where the choices were shown with letters."""
-    right = [item for item in objects(request, "instance", "references") if "correct" in (item.get("tags") or ())]
+    right = [item for item in objects(request, "instance", "references") if "correct" in items(item, "tags")]
     found = text(dig(right, 0, "output", "text"))
     letters = request.get("output_mapping")
     if isinstance(letters, Mapping):

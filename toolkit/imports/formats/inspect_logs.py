@@ -18,7 +18,7 @@ from toolkit.imports.formats.archives import Archive, open_archive
 from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import Head
-from toolkit.imports.formats.json_rows import count, dig, number, objects, parsed_object, text
+from toolkit.imports.formats.json_rows import count, dig, members, number, objects, parsed_object, text
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _SHELL = "/sample.json"
@@ -89,7 +89,7 @@ def _rows(file: FoundFile, run: _Run, pool: str, notes: list[str]) -> Iterator[R
 
 def _answer(sample: Mapping[str, Any]) -> str | None:
     """What the first scorer took for the answer."""
-    scores = dig(sample, "scores") or {}
+    scores = members(sample, "scores")
     return text(dig(scores, next(iter(scores), ""), "answer"))
 
 
@@ -98,15 +98,15 @@ def _samples(file: FoundFile) -> Iterator[tuple[dict[str, Any], Mapping[str, Any
     with file.seekable() as opened:
         if not _is_archive(file):
             for sample in objects(parsed_object(file, opened.read()), "samples"):
-                yield sample, dig(sample, "attachments") or {}
+                yield sample, members(sample, "attachments")
             return
         with open_archive(file.address, opened) as archive:
             for name in archive.members:
                 whole = name.startswith("samples/") and re.search(r"_epoch_\d+\.json$", name)
                 if whole or (name.startswith("samples/") and name.endswith(_SHELL)):
                     sample = parsed_object(file, archive.read(name), f", `{name}`")
-                    attached = dig(sample, "attachments") if whole else _chunks(file, archive, name)
-                    yield sample, attached or {}
+                    attached = members(sample, "attachments") if whole else _chunks(file, archive, name)
+                    yield sample, attached
 
 
 def _chunks(file: FoundFile, archive: Archive, shell: str) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _chunks(file: FoundFile, archive: Archive, shell: str) -> dict[str, Any]:
 
 
 def _row(run: _Run, pool: str, sample: Mapping[str, Any], attached: Mapping[str, Any]) -> Row:
-    scores = {name: _value(dig(score, "value")) for name, score in (dig(sample, "scores") or {}).items()}
+    scores = {name: _value(dig(score, "value")) for name, score in members(sample, "scores").items()}
     first = next(iter(scores), None)
     usage = _usage(sample, run.model)
     target = dig(sample, "target")
@@ -160,9 +160,7 @@ def _value(value: Any) -> float | None:
 
 def _usage(sample: Mapping[str, Any], model: str) -> Mapping[str, Any]:
     """The tokens of the model that is evaluated; scorers and others have their own entries."""
-    usage = dig(sample, "model_usage") or {}
-    own = usage.get(model) if isinstance(usage, Mapping) else None
-    return own if isinstance(own, Mapping) else {}
+    return members(sample, "model_usage", model)
 
 
 def _message(given: Any) -> str | None:

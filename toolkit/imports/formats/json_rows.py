@@ -9,6 +9,9 @@ from typing import Any
 from toolkit.errors import ThinkbackError
 from toolkit.imports.formats.found_files import FoundFile
 
+_LARGEST = 1e300
+"""Beyond it a number of others is no measurement; nor is it, as an integer, a float."""
+
 
 def json_objects(file: FoundFile) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines, or of a JSON list; blank lines are passed over."""
@@ -68,6 +71,18 @@ def objects(value: Any, *steps: str | int) -> list[dict[str, Any]]:
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
+def members(value: Any, *steps: str | int) -> dict[str, Any]:
+    """The object at the end of such a way; an empty one where there is none."""
+    found = dig(value, *steps)
+    return found if isinstance(found, dict) else {}
+
+
+def items(value: Any, *steps: str | int) -> list[Any]:
+    """The list at the end of such a way; an empty one where there is none."""
+    found = dig(value, *steps)
+    return found if isinstance(found, list) else []
+
+
 def text(value: Any) -> str | None:
     """A value as text: numbers as JSON writes them, lists and objects as JSON; half a surrogate becomes `?`."""
     if value is None:
@@ -77,8 +92,9 @@ def text(value: Any) -> str | None:
 
 
 def number(value: Any) -> float | None:
-    """A number; None for NaN, which means that nothing was measured, and for what is none."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and value == value else None
+    """A number; None for NaN, which means that nothing was measured, for infinities, and for what is none."""
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if plain and -_LARGEST <= value <= _LARGEST else None
 
 
 def count(value: Any) -> int | None:

@@ -16,7 +16,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import Head
-from toolkit.imports.formats.json_rows import dig, number, text
+from toolkit.imports.formats.json_rows import dig, items, members, number, text
 from toolkit.imports.formats.metrics import verdict, verdict_metric
 from toolkit.imports.formats.read_texts import UNREAD, read_gold, with_answers
 from toolkit.imports.formats.table_rows import table_rows
@@ -35,7 +35,7 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     models = [_model(file) for file in files]
     named = [(model, task, file.path) for model, task, file in zip(models, tasks, files, strict=True)]
     for file, task, model, pool in zip(files, tasks, models, told_apart(named), strict=True):
-        metric = verdict_metric(dig(row, "metric") or {} for row in _rows(file, task))
+        metric = verdict_metric(members(row, "metric") for row in _rows(file, task))
         notes: list[str] = []
         rows = with_answers(_judged(file, task, metric, notes))
         yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in rows), notes)
@@ -76,17 +76,17 @@ def _judged(file: FoundFile, task: str, metric: str | None, notes: list[str]) ->
 
 def _samples(row: dict[str, Any], task: str, metric: str | None) -> Iterator[Row]:
     doc, response = row["doc"], row["model_response"]
-    texts = response.get("text") or []
+    texts = items(response, "text")
     asked = {
         "task": task,
         "doc_id": text(doc.get("id")) or text(doc.get("query")),
         "query": text(doc.get("query")),
-        "prompt_tokens": len(response.get("input_tokens") or []) or None,
+        "prompt_tokens": len(items(response, "input_tokens")) or None,
     }
     verdict_ = verdict(dig(row, "metric", metric)) if metric is not None else None
     gold = _gold(doc)
     if not texts:
-        likely = [number(value) for value in response.get("logprobs") or []]
+        likely = [number(value) for value in items(response, "logprobs")]
         known = [value for value in likely if value is not None]
         best = likely.index(max(known)) if known else None
         indices = _indices(doc)
