@@ -25,7 +25,7 @@ MARK = ".thinkback-scratch"
 WAS = "was"
 """What was set aside, within a folder `.NAME-DRAWN.old`."""
 _DRAWN = "[a-z0-9_]{8}"
-"""What `tempfile` and `beside` put into names."""
+"""What is drawn for names, today and by earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,12 @@ def _own_scratch() -> Path:
     """The folder of this process's temporary folders: one lock for all of them."""
     clear_scratch()
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=SCRATCH))
+        folder = Path(tempfile.gettempdir()) / f"{SCRATCH}{secrets.token_hex(4)}"
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # first: an interrupt leaves nothing
+        folder.mkdir(mode=0o700)
         mark = folder / MARK
         mark.touch()
         if _lock(mark, wait=True) is not None:  # held until the process ends
-            atexit.register(shutil.rmtree, folder, ignore_errors=True)
             return folder
 
 
