@@ -38,6 +38,8 @@ class Format:
     prepare: Callable[[Sequence[FoundFile]], Iterator[PreparedRows]] | None = None
     depth: int = 1
     """How many names at the end of a path say what a file holds; those before them, which run it is of."""
+    companions: tuple[str, ...] = ()
+    """Names of files that belong to one of the format and are read with it, though it alone was named."""
 
     @property
     def mapping(self) -> Path:

@@ -1,7 +1,8 @@
 """HELM's runs: folders with `scenario_state.json` (requests and completions) and `per_instance_stats.json` (metrics).
 
 One row for each completion. The verdict is the first metric of `VERDICTS` that the run has, where an instance has one
-completion; of several completions HELM keeps no verdicts, and their answers are read and compared with the reference.
+completion; of several completions HELM keeps no verdicts, and their answers are compared with the reference. HELM keeps
+no answers: they are read from the completions, whose whole text is one where it has none that is marked.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+import polars as pl
+
+from toolkit.answers import read_answers
 from toolkit.errors import ThinkbackError
 from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
@@ -45,8 +49,17 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     named = [(model, dataset, file.path) for model, (file, dataset, _) in zip(models, loaded, strict=True)]
     for (file, dataset, stats), model, pool in zip(loaded, models, told_apart(named), strict=True):
         notes: list[str] = []
+        if stats is None:
+            notes.append(f"`{file.path}`: no {STATS} beside it, so HELM's verdicts and counts of tokens are missing")
         rows = _rows(file, dataset, model, pool, _stats(stats), notes)
-        yield PreparedRows(file, with_answers(rows), notes)
+        yield PreparedRows(file, map(_answered, with_answers(rows)), notes)
+
+
+def _answered(row: Row) -> Row:
+    """A completion that HELM judged has an answer, if only its text: without one it would count as wrong."""
+    if row["answer"] is not None or row["correct"] is None:
+        return row
+    return {**row, "answer": (row["text"] or "").strip() or None}
 
 
 def _dataset(file: FoundFile, spec: FoundFile | None) -> str:
@@ -110,7 +123,7 @@ def _completions(
             "gold": gold,
             "index": index,
             "text": texts[index],
-            "answer": UNREAD if score is None else (texts[index] or "").strip(),
+            "answer": UNREAD,
             "correct": None if score is None else score >= 1,
             "finish_reason": text(dig(completion, "finish_reason", "reason")),
             "sum_logprob": number(completion.get("logprob")) or None,
@@ -122,13 +135,14 @@ def _completions(
 
 
 def _gold(request: Mapping[str, Any]) -> str | None:
-    """The reference that is tagged correct; its letter, where the choices were shown with letters."""
+    """The reference that is tagged correct, without its solution; its letter, where choices were shown with letters."""
     right = [item for item in objects(request, "instance", "references") if "correct" in items(item, "tags")]
     found = text(dig(right, 0, "output", "text"))
     letters = request.get("output_mapping")
     if isinstance(letters, Mapping):
         return next((letter for letter, shown in letters.items() if shown == found), found)
-    return found
+    marked = None if found is None else read_answers(pl.Series([found]), ["boxed", "####", "answer is"])[0]
+    return marked or found
 
 
 HELM = Format(
@@ -138,4 +152,5 @@ HELM = Format(
     recognises=recognises,
     lacks="verdicts of several completions, which are read and compared with the reference; verifier scores",
     prepare=prepare,
+    companions=(STATS, SPEC),
 )

@@ -17,7 +17,7 @@ from typing import Any
 from toolkit.errors import ThinkbackError, counted, listed, require_known
 from toolkit.imports.file_names import relative
 from toolkit.imports.formats.format import Format, PreparedRows
-from toolkit.imports.formats.found_files import ENDINGS, FoundFile, find_files
+from toolkit.imports.formats.found_files import ENDINGS, FoundFile, find_files, with_companions
 from toolkit.imports.formats.heads import head_of
 from toolkit.imports.formats.known import FORMATS
 from toolkit.imports.parts import PreparedSources
@@ -66,6 +66,7 @@ def import_format(
         require_known(name, FORMATS, f"unknown format `{name}`")
         form = FORMATS[name]
         files = tuple(find_files(given, form.takes))
+    files = tuple(with_companions(files, form.companions))
     with _taken(form, files, notes) as (addresses, prepared):
         report = import_table(
             addresses, form.mapping, out, rejudge=rejudge, name=title, settings=settings, prepared=prepared
@@ -80,11 +81,14 @@ def detect_format(sources: Sequence[str]) -> Detected:
     """
     files = find_files(sources, lambda path: path.lower().endswith(ENDINGS))
     found: dict[str, list[FoundFile]] = {}
-    for file in files:
-        head = head_of(file)
+    heads = [head_of(file) for file in files]
+    for file, head in zip(files, heads, strict=True):
         form = next((form for form in FORMATS.values() if form.recognises(head)), None)
         if form is not None:
             found.setdefault(form.name, []).append(file)
+    fault = next((head.fault for head in heads if head.fault is not None), None)
+    if not found and fault is not None:
+        raise ThinkbackError(fault)
     if not found:
         raise ThinkbackError(
             f"no file of a known format among {counted(len(files), 'file')}; known are {listed(list(FORMATS))}; any"
@@ -109,7 +113,7 @@ def _taken(form: Format, files: Sequence[FoundFile], notes: list[str]) -> Iterat
         if not pairs:
             raise ThinkbackError(f"{listed([file.address for file in files[:3]])}: no sample of {form.name} in it")
         runs = _runs([file for file, _ in pairs], form.depth)
-        first = files[0].address.partition("::")[0].rpartition("/")[0]
+        first = files[0].beside
         made = PreparedSources(
             {address: run for (_, address), run in zip(pairs, runs, strict=True)},
             tuple((file.address.rpartition("/")[2] or file.path, file.sha256()) for file in files),
@@ -158,8 +162,7 @@ def _plain(files: Sequence[FoundFile], folder: Path) -> Iterator[tuple[FoundFile
 
 def _place(folder: Path, file: FoundFile, ending: str) -> Path:
     """A file of our own under the folders that the found one is in; no name of an archive leads out of `folder`."""
-    address = file.address.partition("://")[2] or file.address
-    parts = [part[:_LONGEST] for part in address.replace("::", "/").replace("\x00", "").split("/")]
+    parts = [part[:_LONGEST] for part in file.place.replace("\x00", "").split("/")]
     kept = [part for part in parts if part not in ("", ".", "..")]
     name = kept[-1].removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz").removesuffix(".zst")
     place = folder.joinpath(*kept[:-1], name if name.lower().endswith(ending) else name + ending)
@@ -174,7 +177,7 @@ def _runs(files: Sequence[FoundFile], depth: int) -> list[str]:
 
     `depth`: how many names at the end of a path say what a file holds, and not which run it is of.
     """
-    folders = ["/".join(file.address.replace("::", "/").split("/")[:-depth]) for file in files]
+    folders = ["/".join(file.place.split("/")[:-depth]) for file in files]
     if len(set(folders)) == 1:
         return [""] * len(files)
     return relative([f"{folder}/" for folder in folders])

@@ -48,7 +48,7 @@ def _task(file: FoundFile) -> str:
 
 def _model(file: FoundFile) -> str:
     """The folders between `details` and that of the time; a model's name may have a slash."""
-    folders = PurePosixPath(file.address.replace("::", "/")).parts[:-2]
+    folders = PurePosixPath(file.place).parts[:-2]
     after = [place for place, folder in enumerate(folders) if folder == "details"]
     return "/".join(folders[after[-1] + 1 :]) if after and folders[after[-1] + 1 :] else file.folder or "lighteval"
 
