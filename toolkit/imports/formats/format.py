@@ -35,7 +35,10 @@ class Format:
     """A regular expression that the paths of its files match, in a folder or an archive."""
     recognises: Callable[[Head], bool]
     lacks: str
-    prepare: Callable[[Sequence[FoundFile]], Iterator[PreparedRows]] | None = None
+    prepare: Callable[..., Iterator[PreparedRows]] | None = None
+    """Of the files, and of the settings `options` by their names."""
+    options: tuple[str, ...] = ()
+    """Settings that are its own, beside those of its mapping."""
     depth: int = 1
     """How many names at the end of a path say what a file holds; those before them, which run it is of."""
     companions: tuple[str, ...] = ()

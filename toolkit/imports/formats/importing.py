@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,8 +53,8 @@ def import_format(
 ) -> ImportReport:
     """Read the files of the format `name`, or of the one that they are detected to be (`auto`), into log `out`.
 
-    `sources` are files, folders, globs, archives or fsspec addresses. `settings` replace those of the shipped mapping.
-    ThinkbackError, and nothing is written, where a file is not of the format, or can't be read.
+    `sources` are files, folders, globs, archives or fsspec addresses. `settings` replace the shipped mapping's, or are
+    the format's own. ThinkbackError, and nothing is written, where a file is not of the format, or can't be read.
     """
     given = [str(source) for source in ([sources] if isinstance(sources, str | Path) else sources)]
     notes: list[str] = []
@@ -67,9 +67,12 @@ def import_format(
         form = FORMATS[name]
         files = tuple(find_files(given, form.takes))
     files = tuple(with_companions(files, form.companions))
-    with _taken(form, files, notes) as (addresses, prepared):
+    own = [one for one in settings if one.partition("=")[0].strip() in form.options]
+    options = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in own)}
+    others = [one for one in settings if one not in own]
+    with _taken(form, files, options, notes) as (addresses, prepared):
         report = import_table(
-            addresses, form.mapping, out, rejudge=rejudge, name=title, settings=settings, prepared=prepared
+            addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
         )
     return replace(report, notes=(*notes, f"{form.name} does not record: {form.lacks}", *report.notes))
 
@@ -104,12 +107,15 @@ def detect_format(sources: Sequence[str]) -> Detected:
 
 
 @contextmanager
-def _taken(form: Format, files: Sequence[FoundFile], notes: list[str]) -> Iterator[tuple[list[str], PreparedSources]]:
+def _taken(
+    form: Format, files: Sequence[FoundFile], options: Mapping[str, str], notes: list[str]
+) -> Iterator[tuple[list[str], PreparedSources]]:
     """The addresses that the format's mapping reads: of files as they are, unpacked, or made of prepared rows."""
     folder = Path(scratch_folder())
     try:
         pools: dict[str, Any] = {}
-        pairs = list(_prepared(form, files, folder, notes, pools) if form.prepare else _plain(files, folder))
+        prepared = form.prepare(files, **options) if form.prepare is not None else None
+        pairs = list(_plain(files, folder) if prepared is None else _prepared(prepared, folder, notes, pools))
         if not pairs:
             raise ThinkbackError(f"{listed([file.address for file in files[:3]])}: no sample of {form.name} in it")
         runs = _runs([file for file, _ in pairs], form.depth)
@@ -126,12 +132,10 @@ def _taken(form: Format, files: Sequence[FoundFile], notes: list[str]) -> Iterat
 
 
 def _prepared(
-    form: Format, files: Sequence[FoundFile], folder: Path, notes: list[str], pools: dict[str, Any]
+    parts: Iterator[PreparedRows], folder: Path, notes: list[str], pools: dict[str, Any]
 ) -> Iterator[tuple[FoundFile, str]]:
     """Files of rows, each at the place of the one that they come from."""
-    if form.prepare is None:
-        return
-    for part in form.prepare(files):
+    for part in parts:
         place = _place(folder, part.file, ".jsonl")
         if _write(part, place):
             yield part.file, str(place)
