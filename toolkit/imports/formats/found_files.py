@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import shutil
 import tempfile
 import zipfile
@@ -25,6 +26,7 @@ from toolkit.imports.formats.archives import UNPACKERS, Allowance, Open, open_ar
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
 _ARCHIVE = ".zip"
+_OTHER_ARCHIVE = re.compile(r"\.(tar|tgz|tbz2?|txz|7z|rar)(\.\w+)?$", re.IGNORECASE)
 _BROKEN = (OSError, EOFError, ValueError, ImportError, RuntimeError, KeyError, zipfile.BadZipFile, zlib.error)
 _SMALL = 2**24
 _NO_NAMES = ("", "/", ".", "..")
@@ -93,16 +95,16 @@ def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[Fou
 
 def with_companions(files: Sequence[FoundFile], names: Sequence[str]) -> list[FoundFile]:
     """Files, and those of certain names in the same folders, packed or not, where these are not among them."""
-    found = {file.path: file for file in files}
+    found, given = dict[str, FoundFile](), {file.path for file in files}
     for file in files if names else ():
         for name in names:
             path = str(PurePosixPath(file.path).with_name(name))
-            if path not in found and "::" not in file.address and file.name not in names:
+            if path not in {*found, *given} and "::" not in file.address and file.name not in names:
                 folder = file.address.rpartition("/")[0]
                 near = (_if_there(f"{folder}/{name}{packing}") for packing in ("", *UNPACKERS))
                 there = next(filter(None, near), None)
                 found |= {path: replace(there, path=path)} if there is not None else {}
-    return list(found.values())
+    return [*files, *found.values()]
 
 
 def _if_there(address: str) -> FoundFile | None:
@@ -147,10 +149,15 @@ def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
 
 def _of_file(file: FoundFile, takes: Callable[[str], bool], named: bool) -> list[FoundFile]:
     """The file, where it is wanted or was named; what is wanted of an archive."""
+    if _OTHER_ARCHIVE.search(file.place) and (named or takes(file.path)):
+        raise ThinkbackError(f"`{file.address}`: of archives only `.zip` is read: unpack it, and name the folder")
     if file.ending != _ARCHIVE:
         return [file] if named or takes(file.path) else []
     with file.seekable() as packed, open_archive(file.address, packed) as archive:
         members = [name for name in archive.members if takes(_plain(name))]
+        inner = next((name for name in archive.members if name.lower().endswith(_ARCHIVE)), None)
+        if not members and inner is not None:
+            raise ThinkbackError(f"`{file.address}` holds the archive `{inner}`, which is not read: unpack it first")
         allowance = Allowance.of(file.address, packed.seek(0, io.SEEK_END))
     return [_member(file, name, allowance) for name in members]
 
@@ -243,8 +250,13 @@ def _told_apart(files: Sequence[FoundFile]) -> list[FoundFile]:
     if len({file.path for file in files}) == len(files):
         return list(files)
     parts = [[part for part in file.place.split("/") if part not in _NO_NAMES] for file in files]
-    paths = relative(["/".join(one) for one in parts])
-    return [replace(file, path=_plain(path)) for file, path in zip(files, paths, strict=True)]
+    paths = [_plain(path) for path in relative(["/".join(one) for one in parts])]
+    seen: dict[str, FoundFile] = {}
+    for path, file in zip(paths, files, strict=True):
+        if seen.setdefault(path, file) is not file:
+            both = f"`{seen[path].address}` and `{file.address}`"
+            raise ThinkbackError(f"{both} are one file, packed and unpacked: name the one that counts")
+    return [replace(file, path=path) for file, path in zip(files, paths, strict=True)]
 
 
 def _size(system: Any, name: str) -> int:

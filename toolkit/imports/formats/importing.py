@@ -57,16 +57,39 @@ def import_format(
     the format's own. ThinkbackError, and nothing is written, where a file is not of the format, or can't be read.
     """
     given = [str(source) for source in ([sources] if isinstance(sources, str | Path) else sources)]
-    notes: list[str] = []
     if name == "auto":
         detected = detect_format(given)
-        form, files = detected.format, detected.files
-        notes.append(str(detected))
-    else:
-        require_known(name, FORMATS, f"unknown format `{name}`")
-        form = FORMATS[name]
-        files = tuple(find_files(given, form.takes))
-    files = tuple(with_companions(files, form.companions))
+        return _imported(detected.format, detected.files, out, title, rejudge, settings, [str(detected)])
+    require_known(name, FORMATS, f"unknown format `{name}`")
+    form = FORMATS[name]
+    try:
+        return _imported(form, find_files(given, form.takes), out, title, rejudge, settings, [])
+    except ThinkbackError as error:
+        other = _other_format(given, form)
+        if other is None:
+            raise
+        raise ThinkbackError(f"{error}; it looks like {other}: `thinkback import {other}`") from None
+
+
+def _other_format(sources: Sequence[str], form: Format) -> str | None:
+    """The format that sources are of, where it is another one."""
+    try:
+        found = detect_format(sources).format.name
+    except ThinkbackError:
+        return None
+    return found if found != form.name else None
+
+
+def _imported(
+    form: Format,
+    files: Sequence[FoundFile],
+    out: str | Path,
+    title: str | None,
+    rejudge: bool,
+    settings: Sequence[str],
+    notes: list[str],
+) -> ImportReport:
+    files = with_companions(files, form.companions)
     own = [one for one in settings if one.partition("=")[0].strip() in form.options]
     options = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in own)}
     others = [one for one in settings if one not in own]
@@ -144,11 +167,11 @@ def _prepared(
 
 
 def _write(part: PreparedRows, place: Path) -> int:
-    """Write rows as JSON lines; how many there were."""
+    """Write rows as JSON lines, which say what file they are made of; how many there were."""
     written = 0
     with place.open("w", encoding="utf-8", errors="surrogatepass") as out:
         for row in part.rows:
-            out.write(json.dumps(row) + "\n")
+            out.write(json.dumps({"source_file": part.file.name, **row}) + "\n")
             written += 1
     return written
 
@@ -172,7 +195,7 @@ def _place(folder: Path, file: FoundFile, ending: str) -> Path:
     place = folder.joinpath(*kept[:-1], name if name.lower().endswith(ending) else name + ending)
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.exists():
-        raise ThinkbackError(f"two files are called `{file.address}`: unpack the archive and rename one of them")
+        raise ThinkbackError(f"two files are called `{file.address}`: rename one of them")
     return place
 
 
