@@ -89,38 +89,36 @@ def _key(entry: Mapping[str, Any], instance: Any) -> tuple[str, int, str]:
 
 def _rows(file: FoundFile, dataset: str, model: str, pool: str, stats: Stats, notes: list[str]) -> Iterator[Row]:
     verdict = next((name for name in VERDICTS if any(name in means for means in stats.values())), None)
-    state = parsed_object(file, file.read())
-    for request in objects(state, "request_states"):
+    requests = objects(parsed_object(file, file.read()), "request_states")
+    references = pl.Series([_gold(request) for request in requests], dtype=pl.String)
+    marked = read_answers(references, ["boxed", "####", "answer is"])
+    for request, gold in zip(requests, marked.zip_with(marked.is_not_null(), references), strict=True):
         if request.get("reference_index") is not None:
             raise ThinkbackError(
                 f"`{file.address}` asks about each choice apart (multiple_choice_separate), so no completion is an"
                 " answer: only runs that generate are imported"
             )
-        yield from _completions(request, dataset, model, pool, stats, verdict)
+        about = {"dataset": dataset, "model": model, "pool": pool, "gold": gold}
+        yield from _completions(request, about, stats, verdict)
     if verdict is not None:
         notes.append(f"HELM's verdicts are by `{verdict}`")
 
 
-def _completions(
-    request: Mapping[str, Any], dataset: str, model: str, pool: str, stats: Stats, verdict: str | None
-) -> Iterator[Row]:
+def _completions(request: Mapping[str, Any], about: Row, stats: Stats, verdict: str | None) -> Iterator[Row]:
     instance, trial, perturbed = key = _key(request, dig(request, "instance", "id"))
     means = stats.get(key, {})
     completions = objects(request, "result", "completions")
     single = len(completions) == 1
     score = means.get(verdict) if verdict and single else None
-    gold = _gold(request)
     texts = [text(completion.get("text")) for completion in completions]
     for index, completion in enumerate(completions):
         counted = count(means.get("num_completion_tokens")) if single else None
         yield {
-            "dataset": dataset,
-            "model": model,
-            "pool": f"{pool} trial {trial}" if trial else pool,
+            **about,
+            "pool": f"{about['pool']} trial {trial}" if trial else about["pool"],
             "id": f"{instance}~{perturbed}" if perturbed else instance,
             "split": text(dig(request, "instance", "split")) or "test",
             "input": text(dig(request, "instance", "input", "text")),
-            "gold": gold,
             "index": index,
             "text": texts[index],
             "answer": UNREAD,
@@ -135,14 +133,13 @@ def _completions(
 
 
 def _gold(request: Mapping[str, Any]) -> str | None:
-    """The reference that is tagged correct, without its solution; its letter, where choices were shown with letters."""
+    """The reference that is tagged correct; its letter, where the choices were shown with letters."""
     right = [item for item in objects(request, "instance", "references") if "correct" in items(item, "tags")]
     found = text(dig(right, 0, "output", "text"))
     letters = request.get("output_mapping")
     if isinstance(letters, Mapping):
         return next((letter for letter, shown in letters.items() if shown == found), found)
-    marked = None if found is None else read_answers(pl.Series([found]), ["boxed", "####", "answer is"])[0]
-    return marked or found
+    return found
 
 
 HELM = Format(
