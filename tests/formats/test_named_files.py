@@ -108,6 +108,28 @@ def test_errors_name_the_file_that_was_named(tmp_path: Path) -> None:
         import_format("helm", [str(named)], tmp_path / "log", settings=settings)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "pools"),
+    [
+        ("m/t1/details_x_t1", "m/t2/details_x_t2", ["m (t1)", "m (t2)"]),
+        ("m/t/details_x|0_2025-01-01T00-00-00", "m/t/details_x|0_2025-01-02T00-00-00",
+         ["m (details_x|0_2025-01-01T00-00-00.parquet)", "m (details_x|0_2025-01-02T00-00-00.parquet)"]),
+    ],
+)  # fmt: skip
+def test_runs_of_lighteval_are_told_apart_by_their_time(
+    first: str, second: str, pools: list[str], tmp_path: Path
+) -> None:
+    source = next(published("lighteval", tmp_path).rglob("details_single*.parquet"))
+    for name in (first, second):
+        path = tmp_path / "details" / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(source.read_bytes())
+        if "|" not in name:
+            path.rename(path.with_name(f"details_x|0_2025-01-0{name[-1]}T00-00-00.parquet"))
+    report = import_format("lighteval", [str(tmp_path / "details")], tmp_path / "log")
+    assert pools_of(report.log) == pools
+
+
 STATE = "scenario_state.json"
 
 
