@@ -41,7 +41,7 @@ def test_rates_have_as_many_trials_as_their_variance_is_worth() -> None:
 def test_differences_have_students_t_and_the_jackknife_variance() -> None:
     rng = np.random.default_rng(1)
     unit = np.repeat(np.arange(7), [3, 9, 4, 4, 5, 2, 3])
-    one, two = ((rng.random(30) < 0.6).astype(float) for _ in range(2))
+    one, two = (rng.integers(0, 9, 30).astype(float) for _ in range(2))  # no rates, which may reach further
     estimate, (_, variance) = (one - two).mean(), leave_one_out(unit, one, two)
     half = t.ppf(0.975, 6) * np.sqrt(variance)
     found = paired_interval(one, two, cluster=unit, settings=QUICK)
@@ -58,6 +58,67 @@ def test_clusters_that_never_differ_are_trials_of_tangos() -> None:
     worse = paired_interval(np.ones(12), np.zeros(12), cluster=np.arange(12) // 3, settings=QUICK)
     assert np.array((worse.low, worse.high)) == pytest.approx(np.array(tango(4, 0, 4)))
     assert worse.p_value == pytest.approx(0.0625)  # four clusters, and half of 2/16
+
+
+def test_a_few_discordant_examples_never_say_more_than_none() -> None:
+    """One or two losses in 250 clusters of two: Tango's interval with the clusters as trials, as without a loss."""
+    unit, base, ends = np.arange(500) // 2, np.ones(500), []
+    for lost in range(3):
+        right = base.copy()
+        right[[10, 21][:lost]] = 0
+        found = paired_interval(right, base, cluster=unit, settings=QUICK)
+        assert (found.low, found.high) == pytest.approx(tuple(float(end) for end in tango(0, lost / 2, 250)))
+        assert (found.method, found.gained, found.lost) == ("tango", 0, lost)
+        assert found.exact_p == found.p_value * 2 ** (lost > 0)
+        ends.append(found.low)
+    assert ends == sorted(ends, reverse=True)
+
+
+def test_clusters_of_unequal_size_are_worth_fewer_trials() -> None:
+    """Of 100 and 50 clusters of one and of six examples: 400²/(100 + 50 · 36) = 84.2, Kish's effective number."""
+    unit = np.concatenate([np.arange(100), np.repeat(np.arange(100, 150), 6)])
+    base, right = np.ones(400), np.ones(400)
+    right[[3, 120]] = 0
+    found = paired_interval(right, base, cluster=unit, settings=QUICK)
+    trials = 400**2 / 1900
+    assert (found.low, found.high) == pytest.approx(tuple(float(end) for end in tango(0, 2 / 400 * trials, trials)))
+
+
+def test_few_clusters_that_differ_are_few_pairs_too() -> None:
+    """Five clusters of five that lose everything are five trials, however many examples they have."""
+    unit, base = np.arange(1000) // 5, np.ones(1000)
+    right = base.copy()
+    right[:25] = 0
+    found = paired_interval(right, base, cluster=unit, settings=QUICK)
+    assert (found.low, found.high) == pytest.approx(tuple(float(end) for end in tango(0, 5, 200)))
+    assert found.exact_p == 0.0625
+
+
+def test_students_limits_of_rates_reach_as_far_as_tangos_on_the_side_of_the_losses() -> None:
+    unit, base, right = np.arange(1000) // 5, np.ones(1000), np.ones(1000)
+    right[np.arange(40) * 25] = 0
+    found = paired_interval(right, base, cluster=unit, settings=QUICK)
+    _, variance = leave_one_out(unit, right, base)
+    ratio = t.ppf(0.975, 199) / 1.959963984540054
+    trials = min(0.04 * 0.96 / variance, 1000) / ratio**2
+    half = t.ppf(0.975, 199) * np.sqrt(variance)
+    assert found.method == "t"
+    assert found.low == pytest.approx(float(tango(0, 0.04 * trials, trials)[0]))
+    assert found.low < -0.04 - half
+    assert found.high == pytest.approx(-0.04 + half)
+
+
+@pytest.mark.parametrize(("clusters", "loss"), [(250, 0.01), (100, 0.01), (500, 0.01), (30, 0.05), (8, 0.05)])
+def test_a_loss_of_the_margin_is_rarely_called_not_worse(made, factory, clusters: int, loss: float) -> None:
+    rng, n = np.random.default_rng(clusters), 1000
+    unit = np.arange(n) * clusters // n
+    chance = rng.beta(4 * loss, 4 * (1 - loss), (400, clusters))
+    rows = np.concatenate([np.ones((1, n)), (rng.random((400, n)) >= chance[:, unit]) * 1.0])
+    names = [f"p{i}" for i in range(401)]
+    settings = replace(QUICK, resamples=20)
+    found = summarise(factory(made({"correct": rows}, unit)), names, baseline="p0", ranked=False, settings=settings)
+    low = found.comparisons.filter(metric="accuracy", baseline="p0")["low"].to_numpy()
+    assert np.mean(low > -loss) <= 0.03
 
 
 @pytest.mark.parametrize(("size", "severities"), [(25, ["few_clusters"]), (20, ["few_clusters"]), (2, [])])

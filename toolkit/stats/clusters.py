@@ -29,15 +29,22 @@ def korn_graubard(
     (z/t)², t with clusters − 1 degrees of freedom; at most `most` (the examples of a column of 0 and 1, else infinite).
     Where clusters do not differ they are the trials: nothing is then known of how alike their examples are.
     """
+    trials = worth_in_trials(rate * (1 - rate), variance, most, clusters, level)
+    return clopper_pearson(np.clip(rate, 0.0, 1.0) * trials, trials, (1 - level) / 2)
+
+
+def worth_in_trials(
+    single: Floats, variance: Floats, most: Floats | Ints, clusters: Ints | Floats, level: float
+) -> Floats:
+    """As how many trials, of the variance `single` each, clusters count whose mean has the `variance`; see above."""
     from scipy.special import stdtrit
 
     z, size = NORMAL.inv_cdf((1 + level) / 2), np.asarray(clusters, np.float64)
     t = stdtrit(np.maximum(size - 1, 1), (1 + level) / 2)
     alike = variance <= NOTHING
     with np.errstate(invalid="ignore", divide="ignore"):
-        trials = np.minimum(rate * (1 - rate) / np.where(alike, np.nan, variance), most) * (z / t) ** 2
-    trials = np.where(alike | ~(trials > 0), size, trials)
-    return clopper_pearson(np.clip(rate, 0.0, 1.0) * trials, trials, (1 - level) / 2)
+        trials = np.minimum(single / np.where(alike, np.nan, variance), most) * (z / t) ** 2
+    return np.where(alike | ~(trials > 0), size, trials)
 
 
 def student(estimate: Floats, variance: Floats, clusters: Ints | Floats, level: float) -> tuple[Floats, Floats, Floats]:

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from toolkit.stats.clusters import FEWEST_CLUSTERS, NOTHING, jackknife_variance, korn_graubard, student
+from toolkit.stats.clusters import FEWEST_CLUSTERS, NOTHING, jackknife_variance, korn_graubard, student, worth_in_trials
 from toolkit.stats.discordant import FEW_PAIRS, mid_p, score_p, tango
 from toolkit.stats.intervals import clopper_pearson, hybrid, wilson
 from toolkit.stats.kept import Floats, Ints
-from toolkit.stats.pairs import Pairs
+from toolkit.stats.pairs import Pairs, few_clusters_differ
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
 from toolkit.stats.series import SeriesKind, SeriesPlan, SeriesResults, Slot, jackknife_moments
@@ -24,7 +24,7 @@ def replace_intervals(
         _few_events(sample, results, settings)
         _few_pairs(sample, plan, pairs, results, settings)
     else:
-        _clustered(sample, plan, results, settings)
+        _clustered(sample, plan, pairs, results, settings)
 
 
 def _few_events(sample: WholeSample, results: SeriesResults, settings: Settings) -> None:
@@ -67,7 +67,7 @@ def _few_pairs(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: Ser
                     results.put(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
 
 
-def _clustered(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, settings: Settings) -> None:
+def _clustered(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: SeriesResults, settings: Settings) -> None:
     """Korn and Graubard's limits for rates, Student's for all else; none where fewer than three clusters are known."""
     first, second = jackknife_moments(sample.units, plan, settings)
     units = sample.known_units()
@@ -90,6 +90,8 @@ def _clustered(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, se
                 results.put(slot, m, on, low, high, math.nan, "korn-graubard")
             else:
                 _student(sample, results, slot, m, on, variance, clusters, settings.level)
+            if slot[0] is SeriesKind.DIFFERENCE:
+                _pairs_of_clusters(sample, pairs, results, slot, m, on, variance, clusters, settings.level)
             few = on[clusters < FEWEST_CLUSTERS]
             results.put(slot, m, few, math.nan, math.nan, math.nan, None)
             results.kept[(*slot, m, few)] = math.nan
@@ -123,3 +125,31 @@ def _student(
     moved = np.clip(value[still], -1.0, 1.0)
     low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
     results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
+
+
+def _pairs_of_clusters(
+    sample: WholeSample, pairs: Pairs, results: SeriesResults, slot: Slot, m: int, on: Ints, variance: Floats,
+    clusters: Ints, level: float,
+) -> None:  # fmt: skip
+    """Differences of rates: Tango's interval with clusters as trials where few of them, or few examples, differ.
+
+    A cluster's share of gains and losses varies at most as much as a trial with these probabilities. Elsewhere
+    Student's limits reach, on the side of the more frequent of gains and losses, as far as Tango's with as many trials
+    as the variance over clusters is worth: there Student's end too soon.
+    """
+    number, value = slot[1], results.value[(*slot, m, on)]
+    one, two, trials = (part[number, m, on] for part in (pairs.first, pairs.second, pairs.trials))
+    few = few_clusters_differ(pairs.examples[number, m, on], pairs.discordant[number, m, on], clusters)
+    few &= (one + two > 0) & (clusters > 1)
+    if few.any():
+        p_values = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
+        results.put(slot, m, on[few], *tango(one[few], two[few], trials[few], level), p_values, "tango")
+    parted = np.abs(one - two) > 0  # not where they are unknown
+    rest = np.flatnonzero(~few & parted & (variance > NOTHING * np.maximum(1.0, value**2)) & (clusters > 1))
+    if len(rest):
+        moved = one[rest] + two[rest] - (one[rest] - two[rest]) ** 2 / trials[rest]
+        worth = worth_in_trials(moved / trials[rest], variance[rest], sample.counts[m, on[rest]], clusters[rest], level)
+        low, high = tango(one[rest] / trials[rest] * worth, two[rest] / trials[rest] * worth, worth, level)
+        at, losing = (*slot, m, on[rest]), one[rest] < two[rest]
+        results.low[at] = np.where(losing, np.fmin(results.low[at], low), results.low[at])
+        results.high[at] = np.where(losing, results.high[at], np.fmax(results.high[at], high))
