@@ -36,6 +36,11 @@ def _on_examples(sample: WholeSample) -> Iterator[Note]:
     if sample.judged < n:
         left_out = "left out of the metrics that need verdicts; their costs stay"
         yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
+    yield from notes_on_units(n, units)
+
+
+def notes_on_units(n: int, units: int) -> Iterator[Note]:
+    """What is said of n examples in so many resampling units; warnings where these are few clusters."""
     clusters = f"{units} clusters of {n} examples"
     if units == 1:
         yield note("one_unit", "one resampling unit: no intervals and no p-values")
