@@ -121,6 +121,33 @@ def test_a_loss_of_the_margin_is_rarely_called_not_worse(made, factory, clusters
     assert np.mean(low > -loss) <= 0.03
 
 
+def test_reductions_of_clusters_are_fiellers(made, factory) -> None:
+    """Of clusters of equal size by hand: the quotients R for which the mean of x − R·y over them is not far from 0."""
+    rng = np.random.default_rng(4)
+    unit, cost = np.repeat(np.arange(600), 2), rng.gamma(8.0, 10.0, (2, 1200))
+    result = summarise(factory(made({"total_tokens": cost, "correct": np.ones((2, 1200))}, unit)), ["a", "b"],
+                       baseline="b", settings=QUICK)  # fmt: skip
+    row = result.comparisons.filter(metric="reduction:total_tokens").row(0, named=True)
+    x, y = cost.reshape(2, 600, 2).mean(axis=2)
+    for ratio, side in ((1 - row["low"], -1), (1 - row["high"], 1)):
+        apart = x - ratio * y
+        size = side * apart.mean() / (apart.std(ddof=1) / np.sqrt(600))
+        assert size == pytest.approx(t.ppf(0.975, 599), rel=0.02)  # raised by what little skewness there is
+    assert row["method"] == "fieller"
+
+
+def test_a_reduction_of_next_to_nothing_has_a_dash(made, factory) -> None:
+    """Two of twelve clusters pay anything at all: what is divided by does not differ from 0."""
+    cost = np.zeros((2, 120))
+    cost[0, [5, 60]], cost[1, [0, 30]] = (100, 30), (500, 100)
+    values = {"correct": np.ones((2, 120)), "verification_tokens": cost}
+    result = summarise(factory(made(values, np.arange(120) // 10)), ["a", "b"], baseline="b", settings=QUICK)
+    row = result.comparisons.filter(metric="reduction:verification_tokens").row(0, named=True)
+    assert (row["low"], row["high"], row["p_value"], row["method"]) == (None, None, None, None)
+    assert row["difference"] == pytest.approx(1 - 130 / 600)
+    assert "weak_denominator" in [note.code for note in result.notes]
+
+
 @pytest.mark.parametrize(("size", "severities"), [(25, ["few_clusters"]), (20, ["few_clusters"]), (2, [])])
 def test_few_clusters_are_warned_of(made, factory, size: int, severities: list[str]) -> None:
     """Of fifty examples two clusters have no intervals, three stand under a warning, twenty-five do not."""

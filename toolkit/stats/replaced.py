@@ -78,8 +78,13 @@ def _clustered(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: Ser
         series = [((SeriesKind.VALUE, 0), units[m, on])]
         for number, reference in plan.compared(m):
             both = np.minimum(units[m, on], units[m, reference])
-            kinds = (SeriesKind.DIFFERENCE, SeriesKind.REDUCTION)[: 1 + metric.column.cost]
-            series += [((kind, number), both) for kind in kinds]
+            series.append(((SeriesKind.DIFFERENCE, number), both))
+            if metric.of_cost:  # Fieller's will follow
+                slot = SeriesKind.REDUCTION, number
+                results.put(slot, m, on, math.nan, math.nan, math.nan, None)
+                results.kept[(*slot, m, on)] = math.nan
+            elif metric.column.cost:
+                series.append(((SeriesKind.REDUCTION, number), both))
         for slot, clusters in series:
             at = (*slot, m, on)
             variance = jackknife_variance(first[at], second[at], clusters)

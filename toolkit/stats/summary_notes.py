@@ -116,13 +116,13 @@ def _on_intervals(
 
 def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
     """Of values that have no interval, though resamples have values."""
-    if sample.units.count < 2 or not sample.independent:
+    if sample.units.count < (2 if sample.independent else FEWEST_CLUSTERS):
         return
     bare = (results.method == 0) & np.isfinite(results.value) & ~(results.kept > 0)
     rare = [
         metric.name
         for metric, on in zip(sample.metrics, bare[SeriesKind.VALUE, 0].any(axis=1), strict=True)
-        if on and metric.column.computed == "labels"
+        if on and metric.column.computed == "labels" and sample.independent
     ]
     if rare:
         few = f"fewer than {('no', 'one', 'two', 'three', 'four', 'five')[FEWEST_GOLD]} examples have a class as gold"
