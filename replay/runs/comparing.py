@@ -166,6 +166,7 @@ def _compared(
         level=whole.settings.level,
         simulated=any(side.found.simulated for side in sides),
         notes=_warnings(whole) if made is None else made.notes,
+        clustered=len(np.unique(whole.store.unit)) < len(whole.ids),
     )
 
 

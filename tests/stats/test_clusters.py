@@ -47,7 +47,7 @@ def test_differences_have_students_t_and_the_jackknife_variance() -> None:
     found = paired_interval(one, two, cluster=unit, settings=QUICK)
     assert (found.low, found.high) == pytest.approx((estimate - half, estimate + half))
     assert found.p_value == pytest.approx(2 * t.sf(abs(estimate) / np.sqrt(variance), 6))
-    assert found.method == "t"
+    assert found.method == "t_few"  # of fewer than ten clusters
 
 
 def test_clusters_that_never_differ_are_trials_of_tangos() -> None:
@@ -185,3 +185,37 @@ def test_limits_of_few_clusters_cover(clusters: int, least: float) -> None:
         rate += alone.low is not None and alone.high is not None and alone.low <= 0.7 <= alone.high
         pair += both.low is not None and both.high is not None and both.low <= 0 <= both.high
     assert min(rate, pair) / runs >= least - 3 * (0.95 * 0.05 / runs) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("right", "clusters", "size", "method"),
+    [(0.7, 100, 5, "korn-graubard"), (0.99, 100, 5, "korn-graubard_few"), (0.7, 9, 50, "korn-graubard_few")],
+)
+def test_rates_of_few_events_or_clusters_are_marked(right: float, clusters: int, size: int, method: str) -> None:
+    values = (np.random.default_rng(5).random(clusters * size) < right).astype(float)
+    assert interval(values, cluster=np.arange(clusters * size) // size, settings=QUICK).method == method
+
+
+@pytest.mark.parametrize(("clusters", "method"), [(499, "t_few"), (500, "t")])
+def test_costs_of_fewer_than_500_clusters_are_marked(made, factory, clusters: int, method: str) -> None:
+    cost = np.random.default_rng(6).gamma(2.0, 50.0, (2, 2 * clusters))
+    one = made({"total_tokens": cost, "correct": np.ones(cost.shape)}, np.arange(2 * clusters) // 2)
+    result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
+    assert set(result.summary.filter(metric="total_tokens")["method"]) == {method}
+    assert set(result.comparisons.filter(metric="total_tokens")["method"]) == {method}
+
+
+def test_f1s_of_few_errors_are_marked_and_as_wide_as_without_a_difference(made, factory) -> None:
+    gold = np.tile([0, 1, 2], 100)
+    answers = np.stack([gold, gold, gold])
+    answers[1, 0], answers[2, :120] = 1, (gold[:120] + 1) % 3
+    values = {"correct": (answers == gold) * 1.0}
+    one = made(values, np.arange(300) // 3, gold.astype(np.int32), np.eye(3)[answers])
+    result = summarise(factory(one), ["a", "b", "c"], baseline="a", labels=["x", "y", "z"], settings=QUICK)
+    methods = dict(result.summary.filter(metric="macro_f1").select("policy", "method").iter_rows())
+    assert (methods["b"], methods["c"]) == ("t_few", "t")
+    row = result.comparisons.filter(metric="macro_f1", policy="b").row(0, named=True)
+    low, high = (float(end) for end in tango(0, 0, 100))
+    assert row["method"] == "t_few"
+    assert row["low"] <= low
+    assert row["high"] >= high

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap import product_threads
+from toolkit.stats.clusters import FEW_CLUSTERS
 from toolkit.stats.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
 from toolkit.stats.f1_intervals import FEW_ERRORS
 from toolkit.stats.influence import Series, influences
@@ -55,7 +56,8 @@ def pair_differences(
     A difference of outcomes of 0 and 1 with few discordant pairs gets Tango's limits at the level of the shared
     critical value, and with fewer than ten its p-value is at least McNemar's exact one. So does one that few examples
     or clusters tell apart, with clusters as the trials. F1s of which fewer than 30 examples tell two apart have no
-    limits here; means of costs of fewer than 500 units are marked.
+    limits here; means of costs of fewer than 500 units are marked, and all of
+    fewer than ten clusters.
     """
     first, second = pairs
     policies = np.unique(np.concatenate([first, second]))
@@ -73,7 +75,8 @@ def pair_differences(
     difference = sign * told.difference[place]
     half = told.critical * told.error[place]
     low, high, p_value = difference - half, difference + half, told.p_value[place]
-    method = np.full(len(first), MAX_T_FEW if column.cost and units < FEW_UNITS else MAX_T, dtype="U12")
+    marked = (column.cost and units < FEW_UNITS) or (not sample.independent and units < FEW_CLUSTERS)
+    method = np.full(len(first), MAX_T_FEW if marked else MAX_T, dtype="U12")
     fixes, flips = fixes_and_flips(store, first, second)
     counted = sample.counts[metric]
     n = np.minimum(counted[first], counted[second])

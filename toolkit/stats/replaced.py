@@ -5,15 +5,31 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
-from toolkit.stats.clusters import FEWEST_CLUSTERS, NOTHING, jackknife_variance, korn_graubard, student, worth_in_trials
+from toolkit.stats.clusters import (
+    FEW_CLUSTERS,
+    FEWEST_CLUSTERS,
+    NOTHING,
+    few_events,
+    jackknife_variance,
+    korn_graubard,
+    student,
+    worth_in_trials,
+)
 from toolkit.stats.discordant import FEW_PAIRS, mid_p, score_p, tango
+from toolkit.stats.f1_errors import few_wrong
+from toolkit.stats.f1_intervals import FEW_ERRORS
 from toolkit.stats.intervals import clopper_pearson, hybrid, wilson
 from toolkit.stats.kept import Floats, Ints
+from toolkit.stats.metrics import F1
 from toolkit.stats.pairs import Pairs, few_clusters_differ
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
-from toolkit.stats.series import SeriesKind, SeriesPlan, SeriesResults, Slot, jackknife_moments
+from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, Slot, jackknife_moments
+from toolkit.stats.studentised import FEW_UNITS
+
+STUDENT, STUDENT_FEW = METHOD_NAMES.index("t"), METHOD_NAMES.index("t_few")
 
 
 def replace_intervals(
@@ -89,14 +105,16 @@ def _clustered(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: Ser
             at = (*slot, m, on)
             variance = jackknife_variance(first[at], second[at], clusters)
             if slot[0] is SeriesKind.VALUE and sample.is_rate(m):
-                low, high = korn_graubard(
-                    results.value[at], variance, sample.most_trials(m, on), clusters, settings.level
-                )
+                rate, most = results.value[at], sample.most_trials(m, on)
+                low, high = korn_graubard(rate, variance, most, clusters, settings.level)
                 results.put(slot, m, on, low, high, math.nan, "korn-graubard")
+                rare = few_events(rate, variance, most, clusters)
+                results.put(slot, m, on[rare], low[rare], high[rare], math.nan, "korn-graubard_few")
             else:
                 _student(sample, results, slot, m, on, variance, clusters, settings.level)
             if slot[0] is SeriesKind.DIFFERENCE:
                 _pairs_of_clusters(sample, pairs, results, slot, m, on, variance, clusters, settings.level)
+            _mark(sample, pairs, results, slot, m, on, clusters, settings.level)
             few = on[clusters < FEWEST_CLUSTERS]
             results.put(slot, m, few, math.nan, math.nan, math.nan, None)
             results.kept[(*slot, m, few)] = math.nan
@@ -125,7 +143,7 @@ def _student(
     trials = np.maximum(clusters[still].astype(np.float64), 1)
     if slot[0] is SeriesKind.VALUE:
         limits = clopper_pearson(np.clip(value[still], 0.0, 1.0) * trials, trials, (1 - level) / 2)
-        results.put(slot, m, on[still], *limits, math.nan, "korn-graubard")
+        results.put(slot, m, on[still], *limits, math.nan, "korn-graubard_few")
         return
     moved = np.clip(value[still], -1.0, 1.0)
     low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
@@ -158,3 +176,36 @@ def _pairs_of_clusters(
         at, losing = (*slot, m, on[rest]), one[rest] < two[rest]
         results.low[at] = np.where(losing, np.fmin(results.low[at], low), results.low[at])
         results.high[at] = np.where(losing, results.high[at], np.fmax(results.high[at], high))
+
+
+def _mark(
+    sample: WholeSample, pairs: Pairs, results: SeriesResults, slot: Slot, m: int, on: Ints, clusters: Ints,
+    level: float,
+) -> None:  # fmt: skip
+    """Mark Student's limits that cover too little: of few clusters, of costs of fewer than 500, of F1s with few errors,
+    and of differences of rates of other examples with few events.
+    """
+    metric, kind = sample.metrics[m], slot[0]
+    few = clusters < FEW_CLUSTERS
+    if metric.column.cost and not metric.column.rate:
+        few |= clusters < FEW_UNITS
+    elif isinstance(metric, F1):
+        few |= few_wrong(sample, metric, on) if kind is SeriesKind.VALUE else _few_right_alone(sample, pairs, slot, on)
+        if kind is SeriesKind.DIFFERENCE:  # not narrower than without an example that differs
+            some, held = (*slot, m, on[few]), results.method[(*slot, m, on[few])] == STUDENT
+            low, high = tango(0, 0, np.maximum(clusters[few], 1), level)
+            results.low[some] = np.where(held, np.fmin(results.low[some], low), results.low[some])
+            results.high[some] = np.where(held, np.fmax(results.high[some], high), results.high[some])
+    elif kind is SeriesKind.DIFFERENCE:
+        rare = np.isnan(pairs.examples[slot[1], m, on])
+        few |= rare & [min(events, n - events) < FEW_PAIRS for events, n in (sample.rate(m, p) for p in on.tolist())]
+    at = (*slot, m, on)
+    results.method[at] = np.where(few & (results.method[at] == STUDENT), STUDENT_FEW, results.method[at])
+
+
+def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) -> NDArray[np.bool_]:
+    """Whether exactly one of two policies is right on fewer than 30 examples, as far as is known."""
+    right = [m for m, metric in enumerate(sample.metrics) if metric.name == "accuracy"]
+    if not right:
+        return np.ones(len(on), bool)
+    return ~(pairs.examples[slot[1], right[0], on] >= FEW_ERRORS)

@@ -75,7 +75,7 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
         if few:
             text = f"{metric.column.label}: fewer than ten examples of a kind for {_named(few)}: Wilson's interval"
             yield note("few_events", text, few, [metric.name])
-        exact = method == METHOD_NAMES.index("korn-graubard")
+        exact = np.isin(method, [METHOD_NAMES.index(f"korn-graubard{few}") for few in ("", "_few")])
         alike = [sample.policies[p] for p in np.flatnonzero(exact & ((estimates == 0) | (estimates == 1)))]
         if alike:
             text = f"all examples alike for {_named(alike)}: exact limits, a cluster as one trial"
