@@ -17,7 +17,7 @@ from toolkit.stats.outcomes import Store
 from toolkit.stats.pairs import cluster_moves, few_clusters_differ
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
-from toolkit.stats.simultaneous import PAIRS_AT_ONCE, claims, covariance_of
+from toolkit.stats.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, may_differ_in_fewer
 from toolkit.stats.studentised import FEW_UNITS
 from toolkit.stats.told_apart import joint_estimates
 
@@ -131,7 +131,7 @@ def _tables_of_clusters(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]
 ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_], Floats, Floats]:
     """Of clusters as trials: gains, losses and trials, whether few differ, and in how many there is more, and less
-    (pairs,); NaN where the two are no rates of the same examples.
+    (pairs,); NaN where the two are no rates of the same examples, or many clusters differ.
     """
     index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
     value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
@@ -146,11 +146,11 @@ def _tables_of_clusters(
     rows, others = np.searchsorted(wanted, value[first[alike]]), np.searchsorted(wanted, value[second[alike]])
     size = scan.total[weight[first[alike]]]
     square = np.einsum("ij,ij->i", sums, sums)[np.searchsorted(wanted, weight[first[alike]])]
-    step = max(1, PAIRS_AT_ONCE // sums.shape[1])
-    for start in range(0, len(alike), step):
-        here = slice(start, start + step)
-        found[:, alike[here]] = cluster_moves(sums[rows[here]] - sums[others[here]])
     examples = np.add(*fixes_and_flips(store, first, second, one.statistics(0)[0].key))
+    near = np.flatnonzero((examples[alike] < FEW_PAIRS) | may_differ_in_fewer(FEW_PAIRS, sums, rows, others))
+    step = max(1, PAIRS_AT_ONCE // sums.shape[1])
+    for some in (near[start : start + step] for start in range(0, len(near), step)):
+        found[:, alike[some]] = cluster_moves(sums[rows[some]] - sums[others[some]])
     few[alike] = few_clusters_differ(examples, found[2] + found[3], sample.units.count)[alike]
     agree = found[0] + found[1] == 0
     found[:2, alike] *= size / square

@@ -102,9 +102,10 @@ class JointEstimates:
         """
         found = np.zeros(len(first))
         if self.sums is not None:
-            up, down = clusters_apart(self.sums, first, second)
+            near = np.flatnonzero(may_differ_in_fewer(EXACT_PAIRS, self.sums, first, second))
+            up, down = clusters_apart(self.sums, first[near], second[near])
             few = up + down < EXACT_PAIRS
-            found[few] = exact_p(up[few], down[few])
+            found[near[few]] = exact_p(up[few], down[few])
             return found
         if self.trials is None:
             return found
@@ -129,6 +130,18 @@ def error_of(difference: Floats, variance: Floats, both: Floats, units: int) -> 
     spread = np.where(constant, 0.0, variance * (units / max(units - 1, 1)))
     differs = np.abs(difference) > NO_VARIANCE**0.5 * np.sqrt(both)
     return np.sqrt(np.where(constant & differs, difference**2 / units, spread))
+
+
+def may_differ_in_fewer(clusters: int, sums: Floats, first: Ints, second: Ints) -> NDArray[np.bool_]:
+    """Pairs (pairs,) that may differ in fewer clusters: so many, each by the largest sum, have larger squares.
+
+    It takes one product of matrices, and leaves few pairs to count.
+    """
+    with product_threads():
+        products = sums @ sums.T
+    own = np.diag(products)
+    square = own[first] + own[second] - 2 * products[first, second]
+    return np.asarray(square <= clusters * np.abs(sums).max(initial=0.0) ** 2 * (1 + 1e-9))
 
 
 def clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
