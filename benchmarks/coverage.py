@@ -42,7 +42,7 @@ PAIRED_RUNS = 4
 SLACK = 2.5
 """Standard errors of the simulation by which a promise may be missed."""
 
-ENOUGH_PAIRS, ENOUGH_ERRORS, ENOUGH_GOLD, FEW_CLUSTERS = 30, 60, 20, 50
+ENOUGH_PAIRS, ENOUGH_ERRORS, ENOUGH_GOLD, FEW_CLUSTERS = 30, 60, 20, 100
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,10 @@ class Cell:
             return
         events = self.n * design.rate
         if design.margin is not None:
-            if self.not_worse > MOST_FALSE:
+            if self.not_worse > MOST_FALSE + slack:
                 yield f"false `not worse` in {100 * self.not_worse:.2f} %"
             return
-        weak = self.marked > 0.5 or 0 < design.clusters < FEW_CLUSTERS
-        least = LEAST_MARKED if weak else LEAST
+        least = LEAST_MARKED if self.marked > 0.5 else LEAST
         if self.covered < least - slack:
             yield f"covers {100 * self.covered:.1f} %, below {100 * least:g} %"
         if design.paired and events >= ENOUGH_PAIRS and math.isfinite(events) and self.covered > MOST + slack:

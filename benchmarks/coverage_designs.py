@@ -200,6 +200,19 @@ def clustered(accuracy: float, clusters: int, paired: bool = False) -> Design:
     return Design("accuracy", what, truth, draw, paired, clusters=clusters, sizes=sizes[:2])
 
 
+def clustered_losses(clusters: int, lost: float, margin: float, correlation: float = 0.2) -> Design:
+    """Policies that break so many examples of a baseline that is always right, some clusters more than others."""
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        unit, rows, spread = np.arange(n) * clusters // n, POLICIES, 1 / correlation - 1
+        chance = rng.beta(spread * lost, spread * (1 - lost), (rows, clusters))
+        right = rng.random((rows, n)) >= chance[:, unit]
+        return block({"correct": np.concatenate([np.ones((1, n)), right])}, unit), None
+
+    what = f"{100 * lost:g} % broken, none fixed, {clusters} clusters"
+    return Design("accuracy", what, -lost, draw, True, rate=lost, clusters=clusters, margin=margin, sizes=SIZES[2:])
+
+
 THREE, TEN = (0.5, 0.3, 0.2), (0.1,) * 10
 RARE = (0.1, 0.3, 0.6)
 
@@ -227,6 +240,8 @@ LOSSES: tuple[Design, ...] = (
     pairs(0.0, 0.01, "1 % broken, none fixed", margin=0.01),
     pairs(0.01, 0.02, "2 % broken, 1 % fixed", margin=0.01),
     pairs(0.05, 0.06, "6 % broken, 5 % fixed", margin=0.01),
+    *(clustered_losses(clusters, 0.01, 0.01) for clusters in (10, 100, 250)),
+    clustered_losses(20, 0.05, 0.05),
 )
 
 

@@ -5,8 +5,8 @@ base attempt, and costs fewer tokens than the intervention. *Intervene* when a s
 accuracy, or halves its flips at no loss. *Disable* when an action's flips exceed its fixes. *Undecided* otherwise, with
 about how many examples would decide. They are asked in this order, because the initial budget comes first. Where
 several policies could decide for a verdict, the limits are those that hold for all of them at once, so that looking at
-more policies finds no more by chance. Outcomes that are counted in examples also need McNemar's exact p-value to
-intervene or to disable: the limits of a handful of fixes and flips claim a little too much.
+more policies finds no more by chance. Outcomes that are counted in examples, or in clusters of them, also need
+McNemar's exact p-value to intervene or to disable: the limits of a handful of fixes and flips claim a little too much.
 """
 
 from __future__ import annotations
@@ -208,8 +208,10 @@ class _Judge:
         half = found.difference - found.low if above else found.high - found.difference
         if distance <= 0:
             return None
-        if found.gained == 0 and found.lost == 0:  # the interval narrows with the examples, not with their root
-            needed = math.floor(found.n * half / (1 - half) * (1 / distance - 1)) + 1
+        if found.gained == 0 and found.lost == 0:  # the interval narrows with the trials, not with their root
+            units = self.units(found.n)
+            trials = math.floor(units * half / (1 - half) * (1 / distance - 1)) + 1
+            needed = math.ceil(trials * found.n / units)
         else:
             normal = NormalDist()
             critical = normal.inv_cdf((1 + self.settings.level) / 2)
@@ -217,9 +219,13 @@ class _Judge:
             needed = math.ceil(found.n * (powered * max(half, 0.0) / distance) ** 2)
         return max(needed, 1) if needed <= MOST_EXAMPLES else None
 
+    def units(self, examples: int) -> int:
+        """Clusters, or examples where these are not clustered."""
+        return examples if self.cluster is None else len(np.unique(self.cluster))
+
     def too_few(self, examples: int) -> tuple[str, ...]:
         """A sentence where even policies that agree everywhere are not shown to differ by less than the margin."""
-        clusters = examples if self.cluster is None else len(np.unique(self.cluster))
+        clusters = self.units(examples)
         fewest = fewest_examples(self.margin, self.settings.level)
         if fewest is None or clusters >= fewest:
             return ()
@@ -230,7 +236,7 @@ class _Judge:
         )
 
     def certain(self, found: PairedInterval) -> bool:
-        """Whether the exact p-value, where examples can be counted, agrees with a claim."""
+        """Whether the exact p-value, where examples or clusters can be counted, agrees with a claim."""
         return found.exact_p is None or found.exact_p < 1 - self.settings.level
 
     def needed_to_claim(self, found: PairedInterval, above: bool, share: float = 0.5) -> int | None:

@@ -21,7 +21,7 @@ from toolkit.show import (
     Words,
     table_of,
 )
-from toolkit.show.ranking import MARKED
+from toolkit.show.ranking import MARKED, reasons
 
 FIX, FLIP, OTHER = "fix", "flip", "other answer"
 PAIRS = {
@@ -36,6 +36,11 @@ FEW = {
     "max-t_few": "†: means of fewer than 500 examples, whose tail they may not have seen.",
 }
 """Methods of the limits of all pairs that are marked."""
+FEW_CLUSTERS = {
+    "tango": "†: few clusters or examples on which the two differ, so Tango's interval with the clusters as trials.",
+    "max-t_few": "†: fewer than ten clusters, or means of costs of fewer than 500.",
+}
+"""The same where the examples are clustered."""
 IDENTICAL = "Identical: the same traces, costs and answers on every example; other examples may tell them apart."
 
 
@@ -66,6 +71,7 @@ class Compared:
     level: float
     simulated: bool
     notes: tuple[Note, ...]
+    clustered: bool = False
 
     def __repr__(self) -> str:
         return str(self.table(limit=10))
@@ -117,7 +123,7 @@ class Compared:
                        ("p_adjusted",)),
             ColumnNote("fixes, flips: examples on which only the first, only the second is right.", ("fixes", "flips")),
         ]  # fmt: skip
-        below += [why for method, why in FEW.items() if method in set(rows["method"])]
+        below += [why for method, why in self._few().items() if method in set(rows["method"])]
         if rows["low"].null_count():
             below.append("No interval: fewer than three clusters, or of an F1 fewer than thirty fixes and flips.")
         below += ["Policies that see gold are in no pair."] if self.diagnostics else []
@@ -148,7 +154,7 @@ class Compared:
             f"{self.n:,} examples. Δ: {first} minus {second}, with {100 * self.level:g} % intervals for this pair "
             "alone, as if it had been named before the data were seen.",
             *self._among(),
-            *([f"†: {'; '.join(why for method, why in MARKED.items() if method in marks)}."] if marks else []),
+            *([f"†: {'; '.join(reasons(marks, self.clustered))}."] if marks else []),
             *([IDENTICAL] if self.identical else []),
             *(str(one) for one in self.notes if one.severity is Severity.NOTE and not one.metrics),
         ]
@@ -168,6 +174,9 @@ class Compared:
             value = form.show(ShownInterval(change, low, high))
             yield f"Among all {self.compared:,} pairs at once: {column.heading} {value}{p}; {told}."
         yield from self._left_out()
+
+    def _few(self) -> dict[str, str]:
+        return FEW | FEW_CLUSTERS if self.clustered else FEW
 
     def _scope(self, column: OutcomeColumn) -> Iterator[str]:
         points = " in percentage points" * column.share

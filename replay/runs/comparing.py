@@ -13,12 +13,14 @@ from replay.runs.example_set import resampling_units
 from replay.runs.findings import Findings
 from toolkit.errors import ThinkbackError, counted, require_known, suggest
 from toolkit.log import collect
+from toolkit.notes import Note, Severity
 from toolkit.stats import Settings, Summary, summarise
 from toolkit.stats.outcomes import Store
 from toolkit.stats.pair_differences import pair_differences
 from toolkit.stats.sample import WholeSample, read_sample
 from toolkit.stats.side_by_side import side_by_side
 from toolkit.stats.simultaneous import MOST_PAIRED
+from toolkit.stats.summary_notes import notes_on_units
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +165,16 @@ def _compared(
         columns=found.columns,
         level=whole.settings.level,
         simulated=any(side.found.simulated for side in sides),
-        notes=() if made is None else made.notes,
+        notes=_warnings(whole) if made is None else made.notes,
+        clustered=len(np.unique(whole.store.unit)) < len(whole.ids),
     )
+
+
+def _warnings(whole: _Whole) -> tuple[Note, ...]:
+    """Of few clusters."""
+    units = whole.store.unit
+    found = notes_on_units(len(units), len(np.unique(units)))
+    return tuple(one for one in found if one.severity is Severity.WARNING)
 
 
 def _told_from_each_other(first: str, second: str) -> tuple[str, ...]:

@@ -293,3 +293,26 @@ def test_roles_that_no_policy_plays_are_named(tmp_path: Path) -> None:
         recommend(tmp_path / "log", POLICIES, actions="alway", **asked)
     with pytest.raises(ThinkbackError, match="`margin` is a difference in accuracy between 0 and 1"):
         recommend(tmp_path / "log", POLICIES, actions="always", margin=5, **asked)
+
+
+@pytest.mark.parametrize(("flips", "verdict"), [(4, UNDECIDED), (5, UNDECIDED), (30, DISABLE)])
+def test_a_handful_of_clusters_disables_nothing(flips: int, verdict: str) -> None:
+    """Four flips and no fix in 100 clusters: a coin falls so in one of eight tries."""
+    unit, flip = np.arange(500) // 5, np.zeros(500)
+    flip[np.arange(flips) * 15] = 1
+    base = flat(1.0, 0.0, 0.0, 10.0, 500)
+    act = {"correct": 1 - flip, "flip": flip, "fix": np.zeros(500), "total_tokens": np.full(500, 20.0)}
+    found = weigh(("base", base), {}, {}, {"act": act}, cluster=unit, settings=Settings(resamples=200))
+    assert found.verdict == verdict
+    assert flips != 4 or "exact 0.1250" in found.sentences[0]
+
+
+def test_clusters_that_agree_need_as_many_clusters_as_trials() -> None:
+    """381 clusters rule out a loss of one point: 1,905 examples in clusters of five."""
+    base = flat(0.7, 0.0, 0.0, 10.0, 500)
+    long, gated = base | {"total_tokens": np.full(500, 20.0)}, base | {"total_tokens": np.full(500, 50.0)}
+    found = weigh(
+        ("base", base), {"long": long}, {"gated": gated}, {}, cluster=np.arange(500) // 5,
+        settings=Settings(resamples=200),
+    )  # fmt: skip
+    assert (found.verdict, found.examples_needed) == (UNDECIDED, 1905)

@@ -246,3 +246,21 @@ def test_tables(result: Result) -> None:
     listed = two.examples_table(2)
     assert listed is not None
     assert "more examples: `--out DIR`, or `.examples` in Python, has all." in listed.markdown()
+
+
+@pytest.mark.parametrize("clusters", [5, 2])
+def test_few_clusters_are_warned_of_above_all_pairs(log: Path, tmp_path: Path, clusters: int) -> None:
+    """Below three nothing is told apart, by no metric."""
+    source = open_log(log)
+    tables = {name: source.scan(name).collect() for name in ("examples", "traces", "verifications")}
+    number = pl.concat_str(pl.lit("c"), (pl.int_range(pl.len()) % clusters).cast(pl.String))
+    tables["examples"] = tables["examples"].with_columns(cluster=number)
+    result = replay.run(
+        write_log(tmp_path / "log", name="log", tables=tables), POLICIES, baseline="first", resamples=50
+    )
+    shown = result.compare()
+    assert f"{clusters} clusters of 240 examples" in "\n".join(shown.table().above)
+    for name in ("rank_low", "ties", "p_leader", "p_baseline", "baseline_low", "front_share"):
+        assert result.ranks[name].is_null().all() == (clusters < 3), name
+    assert shown.pairs["low"].is_null().all() == (clusters < 3)
+    assert not (clusters < 3 and shown.pairs["differs"].any())

@@ -194,6 +194,31 @@ def test_few_events_are_marked(results: RankedInput) -> None:
     assert "†" not in ranked_table(results).markdown()
 
 
+def test_marks_of_clusters_speak_of_clusters(results: RankedInput) -> None:
+    """What tells two policies apart are then clusters, and no count of examples."""
+    tango = replace(results, comparisons=results.comparisons.with_columns(method=pl.lit("tango")))
+    told = {
+        clustered: " ".join(ranked_table(replace(tango, notes=notes)).below)
+        for clustered, notes in ((False, ()), (True, (note("clusters", "60 clusters of 400 examples"),)))
+    }
+    assert "fewer than twenty examples on which the two differ" in told[False]
+    assert "with the clusters as trials" in told[True]
+    assert "fewer than twenty examples" not in told[True]
+
+
+def test_two_clusters_have_no_intervals_to_explain(results: RankedInput) -> None:
+    none = pl.lit(None, pl.Float64)
+    bare = replace(
+        results,
+        summary=results.summary.with_columns(low=none, high=none, method=pl.lit(None, pl.String)),
+        comparisons=results.comparisons.with_columns(low=none, high=none, method=pl.lit(None, pl.String)),
+        notes=(warning("few_clusters", "2 clusters of 400 examples"),),
+    )
+    told = " ".join(ranked_table(bare).below)
+    assert "resamples paired" not in told
+    assert "In brackets" not in told
+
+
 def test_a_long_sweep_is_cut_but_nothing_that_matters(results: RankedInput) -> None:
     names = [f"wide[k={k}]" for k in range(100)]
     rows = [(name, "accuracy", 0.6 - k / 1000, None, None, 200, None) for k, name in enumerate(names)]

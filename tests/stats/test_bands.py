@@ -81,7 +81,7 @@ def test_every_point_has_the_limits_that_its_policy_has_in_the_tables(cluster: i
             assert mine == pytest.approx((row["low"], row["high"]), rel=1e-6), (metric, point)
             methods.add(row["method"])
     alone = {"percentile", "wilson", "studentised_few"}
-    assert methods == (alone if cluster == 1 else {"korn-graubard", "t"})
+    assert methods == (alone if cluster == 1 else {"korn-graubard", "korn-graubard_few", "t_few"})
 
 
 def test_nobody_flips_and_the_band_is_still_open_above() -> None:

@@ -41,13 +41,13 @@ def test_rates_have_as_many_trials_as_their_variance_is_worth() -> None:
 def test_differences_have_students_t_and_the_jackknife_variance() -> None:
     rng = np.random.default_rng(1)
     unit = np.repeat(np.arange(7), [3, 9, 4, 4, 5, 2, 3])
-    one, two = ((rng.random(30) < 0.6).astype(float) for _ in range(2))
+    one, two = (rng.integers(0, 9, 30).astype(float) for _ in range(2))  # no rates, which may reach further
     estimate, (_, variance) = (one - two).mean(), leave_one_out(unit, one, two)
     half = t.ppf(0.975, 6) * np.sqrt(variance)
     found = paired_interval(one, two, cluster=unit, settings=QUICK)
     assert (found.low, found.high) == pytest.approx((estimate - half, estimate + half))
     assert found.p_value == pytest.approx(2 * t.sf(abs(estimate) / np.sqrt(variance), 6))
-    assert found.method == "t"
+    assert found.method == "t_few"  # of fewer than ten clusters
 
 
 def test_clusters_that_never_differ_are_trials_of_tangos() -> None:
@@ -58,6 +58,94 @@ def test_clusters_that_never_differ_are_trials_of_tangos() -> None:
     worse = paired_interval(np.ones(12), np.zeros(12), cluster=np.arange(12) // 3, settings=QUICK)
     assert np.array((worse.low, worse.high)) == pytest.approx(np.array(tango(4, 0, 4)))
     assert worse.p_value == pytest.approx(0.0625)  # four clusters, and half of 2/16
+
+
+def test_a_few_discordant_examples_never_say_more_than_none() -> None:
+    """One or two losses in 250 clusters of two: Tango's interval with the clusters as trials, as without a loss."""
+    unit, base, ends = np.arange(500) // 2, np.ones(500), []
+    for lost in range(3):
+        right = base.copy()
+        right[[10, 21][:lost]] = 0
+        found = paired_interval(right, base, cluster=unit, settings=QUICK)
+        assert (found.low, found.high) == pytest.approx(tuple(float(end) for end in tango(0, lost / 2, 250)))
+        assert (found.method, found.gained, found.lost) == ("tango", 0, lost)
+        assert found.exact_p == found.p_value * 2 ** (lost > 0)
+        ends.append(found.low)
+    assert ends == sorted(ends, reverse=True)
+
+
+def test_clusters_of_unequal_size_are_worth_fewer_trials() -> None:
+    """Of 100 and 50 clusters of one and of six examples: 400²/(100 + 50 · 36) = 84.2, Kish's effective number."""
+    unit = np.concatenate([np.arange(100), np.repeat(np.arange(100, 150), 6)])
+    base, right = np.ones(400), np.ones(400)
+    right[[3, 120]] = 0
+    found = paired_interval(right, base, cluster=unit, settings=QUICK)
+    trials = 400**2 / 1900
+    assert (found.low, found.high) == pytest.approx(tuple(float(end) for end in tango(0, 2 / 400 * trials, trials)))
+
+
+def test_few_clusters_that_differ_are_few_pairs_too() -> None:
+    """Five clusters of five that lose everything are five trials, however many examples they have."""
+    unit, base = np.arange(1000) // 5, np.ones(1000)
+    right = base.copy()
+    right[:25] = 0
+    found = paired_interval(right, base, cluster=unit, settings=QUICK)
+    assert (found.low, found.high) == pytest.approx(tuple(float(end) for end in tango(0, 5, 200)))
+    assert found.exact_p == 0.0625
+
+
+def test_students_limits_of_rates_reach_as_far_as_tangos_on_the_side_of_the_losses() -> None:
+    unit, base, right = np.arange(1000) // 5, np.ones(1000), np.ones(1000)
+    right[np.arange(40) * 25] = 0
+    found = paired_interval(right, base, cluster=unit, settings=QUICK)
+    _, variance = leave_one_out(unit, right, base)
+    ratio = t.ppf(0.975, 199) / 1.959963984540054
+    trials = min(0.04 * 0.96 / variance, 1000) / ratio**2
+    half = t.ppf(0.975, 199) * np.sqrt(variance)
+    assert found.method == "t"
+    assert found.low == pytest.approx(float(tango(0, 0.04 * trials, trials)[0]))
+    assert found.low < -0.04 - half
+    assert found.high == pytest.approx(-0.04 + half)
+
+
+@pytest.mark.parametrize(("clusters", "loss"), [(250, 0.01), (100, 0.01), (500, 0.01), (30, 0.05), (8, 0.05)])
+def test_a_loss_of_the_margin_is_rarely_called_not_worse(made, factory, clusters: int, loss: float) -> None:
+    rng, n = np.random.default_rng(clusters), 1000
+    unit = np.arange(n) * clusters // n
+    chance = rng.beta(4 * loss, 4 * (1 - loss), (400, clusters))
+    rows = np.concatenate([np.ones((1, n)), (rng.random((400, n)) >= chance[:, unit]) * 1.0])
+    names = [f"p{i}" for i in range(401)]
+    settings = replace(QUICK, resamples=20)
+    found = summarise(factory(made({"correct": rows}, unit)), names, baseline="p0", ranked=False, settings=settings)
+    low = found.comparisons.filter(metric="accuracy", baseline="p0")["low"].to_numpy()
+    assert np.mean(low > -loss) <= 0.03
+
+
+def test_reductions_of_clusters_are_fiellers(made, factory) -> None:
+    """Of clusters of equal size by hand: the quotients R for which the mean of x − R·y over them is not far from 0."""
+    rng = np.random.default_rng(4)
+    unit, cost = np.repeat(np.arange(600), 2), rng.gamma(8.0, 10.0, (2, 1200))
+    result = summarise(factory(made({"total_tokens": cost, "correct": np.ones((2, 1200))}, unit)), ["a", "b"],
+                       baseline="b", settings=QUICK)  # fmt: skip
+    row = result.comparisons.filter(metric="reduction:total_tokens").row(0, named=True)
+    x, y = cost.reshape(2, 600, 2).mean(axis=2)
+    for ratio, side in ((1 - row["low"], -1), (1 - row["high"], 1)):
+        apart = x - ratio * y
+        size = side * apart.mean() / (apart.std(ddof=1) / np.sqrt(600))
+        assert size == pytest.approx(t.ppf(0.975, 599), rel=0.02)  # raised by what little skewness there is
+    assert row["method"] == "fieller"
+
+
+def test_a_reduction_of_next_to_nothing_has_a_dash(made, factory) -> None:
+    """Two of twelve clusters pay anything at all: what is divided by does not differ from 0."""
+    cost = np.zeros((2, 120))
+    cost[0, [5, 60]], cost[1, [0, 30]] = (100, 30), (500, 100)
+    values = {"correct": np.ones((2, 120)), "verification_tokens": cost}
+    result = summarise(factory(made(values, np.arange(120) // 10)), ["a", "b"], baseline="b", settings=QUICK)
+    row = result.comparisons.filter(metric="reduction:verification_tokens").row(0, named=True)
+    assert (row["low"], row["high"], row["p_value"], row["method"]) == (None, None, None, None)
+    assert row["difference"] == pytest.approx(1 - 130 / 600)
+    assert "weak_denominator" in [note.code for note in result.notes]
 
 
 @pytest.mark.parametrize(("size", "severities"), [(25, ["few_clusters"]), (20, ["few_clusters"]), (2, [])])
@@ -97,3 +185,37 @@ def test_limits_of_few_clusters_cover(clusters: int, least: float) -> None:
         rate += alone.low is not None and alone.high is not None and alone.low <= 0.7 <= alone.high
         pair += both.low is not None and both.high is not None and both.low <= 0 <= both.high
     assert min(rate, pair) / runs >= least - 3 * (0.95 * 0.05 / runs) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("right", "clusters", "size", "method"),
+    [(0.7, 100, 5, "korn-graubard"), (0.99, 100, 5, "korn-graubard_few"), (0.7, 9, 50, "korn-graubard_few")],
+)
+def test_rates_of_few_events_or_clusters_are_marked(right: float, clusters: int, size: int, method: str) -> None:
+    values = (np.random.default_rng(5).random(clusters * size) < right).astype(float)
+    assert interval(values, cluster=np.arange(clusters * size) // size, settings=QUICK).method == method
+
+
+@pytest.mark.parametrize(("clusters", "method"), [(499, "t_few"), (500, "t")])
+def test_costs_of_fewer_than_500_clusters_are_marked(made, factory, clusters: int, method: str) -> None:
+    cost = np.random.default_rng(6).gamma(2.0, 50.0, (2, 2 * clusters))
+    one = made({"total_tokens": cost, "correct": np.ones(cost.shape)}, np.arange(2 * clusters) // 2)
+    result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
+    assert set(result.summary.filter(metric="total_tokens")["method"]) == {method}
+    assert set(result.comparisons.filter(metric="total_tokens")["method"]) == {method}
+
+
+def test_f1s_of_few_errors_are_marked_and_as_wide_as_without_a_difference(made, factory) -> None:
+    gold = np.tile([0, 1, 2], 100)
+    answers = np.stack([gold, gold, gold])
+    answers[1, 0], answers[2, :120] = 1, (gold[:120] + 1) % 3
+    values = {"correct": (answers == gold) * 1.0}
+    one = made(values, np.arange(300) // 3, gold.astype(np.int32), np.eye(3)[answers])
+    result = summarise(factory(one), ["a", "b", "c"], baseline="a", labels=["x", "y", "z"], settings=QUICK)
+    methods = dict(result.summary.filter(metric="macro_f1").select("policy", "method").iter_rows())
+    assert (methods["b"], methods["c"]) == ("t_few", "t")
+    row = result.comparisons.filter(metric="macro_f1", policy="b").row(0, named=True)
+    low, high = (float(end) for end in tango(0, 0, 100))
+    assert row["method"] == "t_few"
+    assert row["low"] <= low
+    assert row["high"] >= high

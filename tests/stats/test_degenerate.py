@@ -176,7 +176,7 @@ def test_a_note_names_the_reduction_that_has_no_interval(made, factory):
     base = np.r_[np.ones(2), np.zeros(398)]
     one = made({"correct": [np.tile([0, 1], 200)] * 2, "verifications": [np.full(400, 3.0), base]})
     for method, code, own in (
-        ("percentile", "weak_denominator", "studentised_few"), ("bca", "too_few_resamples", "bca"),
+        ("percentile", "weak_denominator", "studentised_few"), ("bca", "too_few_resamples", "bca_tail"),
     ):  # fmt: skip
         result = summarise(factory(one), ["a", "b"], baseline="b", settings=Settings(resamples=1000, method=method))
         assert only(result.comparisons, policy="a", metric="verifications")["method"] == own
@@ -259,7 +259,7 @@ def test_no_event_in_clusters_counts_clusters(right):
     got = interval(np.full(100, right), cluster=np.arange(100) // 4)
     far = 1 - 0.025 ** (1 / 25)
     assert (got.low, got.high) == pytest.approx((0, far) if right == 0 else (1 - far, 1))
-    assert got.method == "korn-graubard"
+    assert got.method == "korn-graubard_few"
     assert got.n == 100
 
 

@@ -113,7 +113,8 @@ def test_twenty_discordant_pairs_keep_the_bootstrap() -> None:
     assert few.p_value == pytest.approx(float(mid_p(12, 7)))
     assert (few.gained, few.lost, few.exact_p) == (12, 7, pytest.approx(float(exact_p(12, 7))))
     clustered = paired_interval(*pairs(12, 7), cluster=np.arange(400) // 2)
-    assert (clustered.gained, clustered.exact_p) == (None, None)
+    # Clusters of two: six gains (12 examples), three losses, and one of which one example is lost.
+    assert (clustered.gained, clustered.lost, clustered.exact_p) == (6, 4, pytest.approx(float(exact_p(6, 4))))
 
 
 def test_parts_of_an_example_count_as_parts() -> None:

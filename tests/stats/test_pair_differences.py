@@ -179,3 +179,18 @@ def test_some_policies_of_two_stores_as_one() -> None:
     made = summarise(both, names, baseline="a", columns=[RIGHT], settings=FEW)
     plain = summarise(store_of(correct[[2, 0, 4]]), names, baseline="a", columns=[RIGHT], settings=FEW)
     assert made.comparisons.equals(plain.comparisons)
+
+
+def test_few_clusters_that_differ_get_tango_with_clusters_as_trials() -> None:
+    """Of 200 clusters of five p1 loses one example in six, p2 nothing, p3 in sixty: the level is the shared one."""
+    correct, unit = np.ones((4, 1000)), np.arange(1000) // 5
+    correct[1, np.arange(6) * 35] = 0
+    correct[3, np.arange(60) * 15 + 1] = 0
+    found = paired(store_of(correct, unit))
+    assert found.method.tolist() == ["tango", "tango", "max-t", "tango", "max-t", "max-t"]
+    few, none = [float(end[0]) for end in (found.low, found.high)], [float(end[1]) for end in (found.low, found.high)]
+    half = (found.high[5] - found.low[5]) / 2 / (correct[2] - correct[3]).reshape(200, 5).mean(axis=1).std(ddof=1)
+    level = 1 - 2 * stdtr(199, -half * np.sqrt(200))
+    assert few == pytest.approx([float(end) for end in tango(1.2, 0, 200, level)])
+    assert none == pytest.approx([float(end) for end in tango(0, 0, 200, level)])
+    assert found.p_value[0] >= float(exact_p(6, 0))

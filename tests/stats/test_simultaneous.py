@@ -137,3 +137,35 @@ def test_beyond_all_pairs_the_hopeless_go():
     gap, error = np.array([0, 0.01, 0.4, 0.02]), np.array([0, 0.01, 0.01, 0.01])
     assert [p < 0.05 for p in screened(gap, error, 500)] == [False, False, True, False]
     assert [p < 0.05 for p in bonferroni(-gap, error, 500)] == [False, False, True, False]
+
+
+@pytest.mark.parametrize("units", [4, 10, 30])
+def test_few_units_tell_equal_policies_apart_no_more_often_than_promised(units):
+    """The covariance of few units has a low rank; draws from it would tell some of twenty apart in up to half."""
+    told, runs = 0, 300
+    for run in range(runs):
+        rows = np.random.default_rng([units, run]).standard_normal((20, units))
+        told += all_pairs(_made(rows), Settings(resamples=100)).differs.any()
+    assert told / runs <= 0.05 + 2.5 * (0.05 * 0.95 / runs) ** 0.5
+
+
+def test_few_units_have_holms_p_values_of_students_t():
+    rows = np.random.default_rng(3).standard_normal((3, 12)) + np.array([[0.0], [1.0], [2.5]])
+    found = all_pairs(_made(rows), Settings())
+    apart = [rows[i] - rows[j] for i, j in ((0, 1), (0, 2), (1, 2))]
+    alone = np.array([2 * t.sf(abs(one.mean()) / (one.std(ddof=1) / np.sqrt(12)), 11) for one in apart])
+    order = np.argsort(alone)
+    expected = np.maximum.accumulate(alone[order] * [3, 2, 1])
+    assert found.p_value[order] == pytest.approx(np.minimum(expected, 1))
+    assert found.critical == pytest.approx(t.ppf(1 - 0.05 / 6, 11))
+
+
+def test_a_handful_of_clusters_must_tell_apart_exactly():
+    """Five clusters of 200 lose one example each: the exact p-value is .0625."""
+    rows = np.full((2, 200), 5.0)
+    rows[1, :5] -= 1
+    alone = _made(rows / 5)
+    assert all_pairs(alone, Settings(resamples=200)).p_value[0] < 0.0625
+    found = all_pairs(replace(alone, sums=rows), Settings(resamples=200))
+    assert found.p_value[0] == pytest.approx(0.0625)
+    assert not found.differs[0]

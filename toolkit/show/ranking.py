@@ -8,7 +8,7 @@ difference, low, high, p_value, n, method?, exact_p?, identical?) are the frames
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,10 +29,22 @@ MARKED = {
     "delta": "few wrong answers, or few examples of a class: the delta method with one pseudo-error",
     "studentised_few": "a mean of fewer than 500 examples, whose tail they may not have seen",
     "fieller_few": "a quotient of means of fewer than 500 examples",
+    "bca_tail": "a cost, whose tail BCa overlooks",
+    "korn-graubard_few": "fewer than ten clusters, or no more events than ten independent ones are worth",
+    "t_few": "few clusters: below ten, of costs below 500; or few wrong answers in an F1",
 }
 """Method of an interval -> why it is marked; the manual says what such intervals cover."""
 
-OF_CLUSTERS = {"korn-graubard", "t"}
+MARKED_IN_CLUSTERS = MARKED | {
+    "tango": "few clusters or examples on which the two differ: Tango's interval with the clusters as trials, and the "
+    "mid-p of the clusters",
+    "fieller_few": "a quotient of means of fewer than 500 clusters",
+}
+"""The same where the log has clusters."""
+
+OF_CLUSTERS = {"korn-graubard", "korn-graubard_few", "t", "t_few"}
+ON_CLUSTERS = {"clusters", "few_clusters"}
+"""Codes of the notes on clusters."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,9 @@ class RankedInput:
 
     @property
     def clustered(self) -> bool:
-        """Whether the intervals are over clusters of examples."""
+        """Whether the intervals, if there are any, are over clusters of examples."""
+        if any(note.code in ON_CLUSTERS for note in self.notes):
+            return True
         return "method" in self.summary.columns and self.summary["method"].is_in(list(OF_CLUSTERS)).any()
 
     @cached_property
@@ -139,6 +153,12 @@ class Ranked:
         if self.policy.base:
             remarks.append(f"base: {self.policy.base}")
         return "; ".join(remarks)
+
+
+def reasons(methods: Iterable[str | None], clustered: bool) -> list[str]:
+    """Why intervals of some methods are marked."""
+    found = set(methods)
+    return [why for method, why in (MARKED_IN_CLUSTERS if clustered else MARKED).items() if method in found]
 
 
 def rank(results: RankedInput) -> tuple[Ranked, ...]:

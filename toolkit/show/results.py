@@ -10,7 +10,7 @@ from toolkit.columns import OutcomeColumn
 from toolkit.notes import Severity
 from toolkit.show.figure import FrontierPoint, frontier
 from toolkit.show.page import WIDTH
-from toolkit.show.ranking import MARKED, PolicyRow, Ranked, RankedInput, rank
+from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, rank, reasons
 from toolkit.show.table import Table
 from toolkit.show.table_content import (
     ColumnNote,
@@ -218,9 +218,9 @@ def _explanations(
     how = f"{results.method}, {results.resamples:,} resamples paired by example, seed {results.seed}"
     if results.clustered:
         how = "exact limits of rates and Student's t, over clusters"
-    yield ColumnNote(
-        f"{results.n:,} examples; means per example. In brackets {100 * results.level:g} % intervals: {how}."
-    )
+    brackets = f" In brackets {100 * results.level:g} % intervals: {how}."
+    without = results.clustered and results.summary["low"].null_count() == len(results.summary)
+    yield ColumnNote(f"{results.n:,} examples; means per example.{'' if without else brackets}")
     share, falling = results.quality.share, results.quality.cost
     if results.baseline is not None:
         text = (
@@ -271,4 +271,4 @@ def _marked(results: RankedInput) -> list[str]:
     """Why intervals of the metric that ranks are marked."""
     pairs = results.comparisons.filter(metric=results.metric, baseline=results.baseline or "")
     found = {*results.summary.filter(metric=results.metric)["method"], *pairs["method"]}
-    return [why for method, why in MARKED.items() if method in found]
+    return reasons(found, results.clustered)

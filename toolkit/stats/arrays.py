@@ -35,8 +35,8 @@ class Interval:
 class PairedInterval:
     """A paired difference of means; `method`: percentile, bca, tango, newcombe, t or None.
 
-    `gained`, `lost`: examples, where these are not clustered, on which the first is more, on which the second is, of
-    values from 0 to 1; `exact_p`: how likely a fair coin parts them so unevenly, McNemar's exact p-value of 0 and 1.
+    `gained`, `lost`: examples, or clusters by their sums, on which the first is more, on which the second is, of values
+    from 0 to 1; `exact_p`: how likely a fair coin parts them so unevenly, McNemar's exact p-value of 0 and 1.
     """
 
     difference: float | None
@@ -100,10 +100,12 @@ def paired_interval(
     missing = np.isnan(one) | np.isnan(two)
     columns = {"first": np.where(missing, np.nan, one), "second": np.where(missing, np.nan, two)}
     found = _paired(_summarised(columns, cluster, settings, OutcomeColumn("value", rate=True)), "value")
-    unclustered = cluster is None or len(np.unique(np.asarray(cluster))) == len(one)
-    if not unclustered or missing.all() or np.abs(np.stack([one, two])[:, ~missing]).max() > 1:
+    if missing.all() or np.abs(np.stack([one, two])[:, ~missing]).max() > 1:
         return found
-    gained, lost = int((one - two > ZERO).sum()), int((two - one > ZERO).sum())
+    move = np.where(missing, 0.0, one - two)
+    if cluster is not None:
+        move = np.bincount(unit_numbers(cluster), weights=move)
+    gained, lost = int((move > ZERO).sum()), int((move < -ZERO).sum())
     return replace(found, gained=gained, lost=lost, exact_p=float(exact_p(gained, lost)))
 
 

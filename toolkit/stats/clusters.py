@@ -6,15 +6,16 @@ All functions take arrays, one entry an estimate. `variance` is that of the esti
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from toolkit.stats.intervals import NORMAL, clopper_pearson
+from toolkit.stats.intervals import MIN_EVENTS, NORMAL, clopper_pearson
 from toolkit.stats.kept import Floats, Ints
 
 FEWEST_CLUSTERS = 3
 """With fewer there is no interval."""
 
 FEW_CLUSTERS = 10
-"""With fewer a warning stands above the tables."""
+"""With fewer a warning stands above the tables, and all intervals are marked."""
 
 NOTHING = 1e-24
 """Variances up to this are rounding."""
@@ -29,15 +30,29 @@ def korn_graubard(
     (z/t)², t with clusters − 1 degrees of freedom; at most `most` (the examples of a column of 0 and 1, else infinite).
     Where clusters do not differ they are the trials: nothing is then known of how alike their examples are.
     """
+    trials = worth_in_trials(rate * (1 - rate), variance, most, clusters, level)
+    return clopper_pearson(np.clip(rate, 0.0, 1.0) * trials, trials, (1 - level) / 2)
+
+
+def worth_in_trials(
+    single: Floats, variance: Floats, most: Floats | Ints, clusters: Ints | Floats, level: float
+) -> Floats:
+    """As how many trials, of the variance `single` each, clusters count whose mean has the `variance`; see above."""
     from scipy.special import stdtrit
 
     z, size = NORMAL.inv_cdf((1 + level) / 2), np.asarray(clusters, np.float64)
     t = stdtrit(np.maximum(size - 1, 1), (1 + level) / 2)
     alike = variance <= NOTHING
     with np.errstate(invalid="ignore", divide="ignore"):
-        trials = np.minimum(rate * (1 - rate) / np.where(alike, np.nan, variance), most) * (z / t) ** 2
-    trials = np.where(alike | ~(trials > 0), size, trials)
-    return clopper_pearson(np.clip(rate, 0.0, 1.0) * trials, trials, (1 - level) / 2)
+        trials = np.minimum(single / np.where(alike, np.nan, variance), most) * (z / t) ** 2
+    return np.where(alike | ~(trials > 0), size, trials)
+
+
+def few_events(rate: Floats, variance: Floats, most: Floats, clusters: Ints | Floats) -> NDArray[np.bool_]:
+    """Whether a rate over clusters rests on few of these, or on fewer events of a kind than ten independent ones."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        trials = np.where(variance <= NOTHING, clusters, np.minimum(rate * (1 - rate) / variance, most))
+    return (np.asarray(clusters) < FEW_CLUSTERS) | ~(trials * np.minimum(rate, 1 - rate) >= MIN_EVENTS)
 
 
 def student(estimate: Floats, variance: Floats, clusters: Ints | Floats, level: float) -> tuple[Floats, Floats, Floats]:

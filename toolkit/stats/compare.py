@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.notes import Note
+from toolkit.stats.clusters import FEWEST_CLUSTERS
 from toolkit.stats.discordant import EXACT_PAIRS, exact_p
 from toolkit.stats.f1_errors import f1_intervals
 from toolkit.stats.kept import Floats
@@ -148,8 +149,11 @@ def _results(sample: WholeSample, references: Sequence[int], pairs: Pairs, setti
     plan = sample.plan(references)
     results = SeriesResults.of(plan)
     if sample.units.count > 1:
-        moments = plan.moments(sample.units) if sample.independent and settings.method == "percentile" else None
-        resample(sample.units, plan, settings, results, moments)
+        # The resamples of clusters have no say in their intervals.
+        studentised = sample.independent and settings.method == "percentile"
+        divided = studentised or (not sample.independent and sample.units.count >= FEWEST_CLUSTERS)
+        moments = plan.moments(sample.units) if divided else None
+        resample(sample.units, plan, settings, results, moments if studentised else None)
         replace_intervals(sample, plan, pairs, results, settings)
         if moments is not None:
             quotients(sample.units, plan, moments, results, settings)

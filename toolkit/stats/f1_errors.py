@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolkit.stats.f1_intervals import (
     FEW_ERRORS,
@@ -94,6 +95,11 @@ def f1_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, 
             _one_class(sample, cells, on, m, results, settings.level)
         for number, reference in plan.compared(m):
             _differences(sample, cells, on[on != reference], m, (number, reference), results, settings.level)
+
+
+def few_wrong(sample: WholeSample, metric: F1, policies: Ints) -> NDArray[np.bool_]:
+    """Whether fewer than 30 answers of some policies are wrong, of those that an F1 counts."""
+    return _cells(sample, metric).errors[policies] < FEW_ERRORS
 
 
 def _cells(sample: WholeSample, metric: F1) -> _Cells:

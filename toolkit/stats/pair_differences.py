@@ -8,16 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap import product_threads
+from toolkit.stats.clusters import FEW_CLUSTERS
 from toolkit.stats.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
 from toolkit.stats.f1_intervals import FEW_ERRORS
 from toolkit.stats.influence import Series, influences
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.outcomes import Store
+from toolkit.stats.pairs import cluster_moves, few_clusters_differ
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
-from toolkit.stats.simultaneous import JointEstimates, claims, covariance_of
+from toolkit.stats.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, may_differ_in_fewer
 from toolkit.stats.studentised import FEW_UNITS
-from toolkit.stats.told_apart import trials_of
+from toolkit.stats.told_apart import joint_estimates
 
 MAX_T, MAX_T_FEW, TANGO = "max-t", "max-t_few", "tango"
 FEWEST_UNITS = 3
@@ -51,10 +53,11 @@ def pair_differences(
 ) -> PairDifferences:
     """Differences of the pairs (numbers of policies, all of which have a value), with max-t limits.
 
-    An unclustered difference of outcomes of 0 and 1 with few discordant pairs gets Tango's limits at the level of the
-    shared critical value, and with fewer than ten its p-value is at least McNemar's exact one. So does one of clusters
-    that never differ, with as many trials as clusters. F1s of which fewer than 30 examples tell two apart have no
-    limits here; means of costs of fewer than 500 units are marked.
+    A difference of outcomes of 0 and 1 with few discordant pairs gets Tango's limits at the level of the shared
+    critical value, and with fewer than ten its p-value is at least McNemar's exact one. So does one that few examples
+    or clusters tell apart, with clusters as the trials. F1s of which fewer than 30 examples tell two apart have no
+    limits here; means of costs of fewer than 500 units are marked, and all of
+    fewer than ten clusters.
     """
     first, second = pairs
     policies = np.unique(np.concatenate([first, second]))
@@ -62,7 +65,7 @@ def pair_differences(
     column, units = series.metric.column, sample.units.count
     worth = -series.value if column.cost else series.value
     covariance = covariance_of(influences(sample, [series]))
-    estimates = JointEstimates(worth, covariance, units, trials_of(sample, series))
+    estimates = joint_estimates(sample, series, worth, covariance)
     one, other = series.owner[first], series.owner[second]
     # Policies that do the same are one: what is said of a pair is said of its copies.
     distinct, place = np.unique(np.stack([one, other]), axis=1, return_inverse=True)
@@ -72,7 +75,8 @@ def pair_differences(
     difference = sign * told.difference[place]
     half = told.critical * told.error[place]
     low, high, p_value = difference - half, difference + half, told.p_value[place]
-    method = np.full(len(first), MAX_T_FEW if column.cost and units < FEW_UNITS else MAX_T, dtype="U12")
+    marked = (column.cost and units < FEW_UNITS) or (not sample.independent and units < FEW_CLUSTERS)
+    method = np.full(len(first), MAX_T_FEW if marked else MAX_T, dtype="U12")
     fixes, flips = fixes_and_flips(store, first, second)
     counted = sample.counts[metric]
     n = np.minimum(counted[first], counted[second])
@@ -81,12 +85,14 @@ def pair_differences(
         withheld |= fixes + flips < FEW_ERRORS
     if column.rate:
         more, less, trials = _tables(sample, store, metric, pairs, n)
-        few = more + less < FEW_PAIRS
+        few, up, down = more + less < FEW_PAIRS, more, less
+        if not sample.independent:
+            more, less, trials, few, up, down = _tables_of_clusters(sample, store, metric, pairs)
         if few.any():
             low[few], high[few] = tango(more[few], less[few], trials[few], _shared_level(told.critical, units))
             method[few] = TANGO
-        rare = more + less < EXACT_PAIRS
-        p_value[rare] = np.maximum(p_value[rare], exact_p(more[rare], less[rare]))
+        rare = up + down < EXACT_PAIRS
+        p_value[rare] = np.maximum(p_value[rare], exact_p(up[rare], down[rare]))
     for values in (low, high, p_value):
         values[withheld] = np.nan
     method[withheld] = ""
@@ -106,17 +112,12 @@ def _shared_level(critical: float, units: int) -> float:
 def _tables(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], n: Ints
 ) -> tuple[Floats, Floats, Floats]:
-    """Discordant pairs each way, and trials (pairs,); NaN where outcomes are no pairs of 0 and 1 on the same examples,
-    or clustered and different.
-    """
+    """Discordant pairs each way, and trials (pairs,); NaN where these are no 0 and 1 of the same examples."""
     index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
     value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
     first, second = pairs
     same = value[first] == value[second]
     alike = weight[first] == weight[second]
-    if not sample.independent:
-        none = np.where(same & alike, 0.0, np.nan)
-        return none, none, np.full(len(first), float(sample.units.count))
     # Means over several rows are pairs only where they agree on every example.
     once = same & (scan.reach[value[first]] <= 1)
     plain = alike & (once | (scan.binary[value[first]] & scan.binary[value[second]]))
@@ -124,6 +125,38 @@ def _tables(
     tables = [np.full(len(first), np.nan) for _ in range(2)]
     tables[0][plain], tables[1][plain] = more, less
     return tables[0], tables[1], n.astype(np.float64)
+
+
+def _tables_of_clusters(
+    sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]
+) -> tuple[Floats, Floats, Floats, NDArray[np.bool_], Floats, Floats]:
+    """Of clusters as trials: gains, losses and trials, whether few differ, and in how many there is more, and less
+    (pairs,); NaN where the two are no rates of the same examples, or many clusters differ.
+    """
+    index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
+    value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
+    first, second = pairs
+    found = np.full((4, len(first)), np.nan)
+    trials, few = np.full(len(first), np.nan), np.zeros(len(first), bool)
+    alike = np.flatnonzero(weight[first] == weight[second])
+    if not sample.is_rate(metric) or not len(alike):
+        return found[0], found[1], trials, few, found[2], found[3]
+    wanted = np.unique(np.concatenate([value[first[alike]], value[second[alike]], weight[first[alike]]]))
+    sums = np.concatenate(list(sample.units.chunks([scan.statistics[i] for i in wanted])), axis=1)
+    rows, others = np.searchsorted(wanted, value[first[alike]]), np.searchsorted(wanted, value[second[alike]])
+    size = scan.total[weight[first[alike]]]
+    square = np.einsum("ij,ij->i", sums, sums)[np.searchsorted(wanted, weight[first[alike]])]
+    examples = np.add(*fixes_and_flips(store, first, second, one.statistics(0)[0].key))
+    near = np.flatnonzero((examples[alike] < FEW_PAIRS) | may_differ_in_fewer(FEW_PAIRS, sums, rows, others))
+    step = max(1, PAIRS_AT_ONCE // sums.shape[1])
+    for some in (near[start : start + step] for start in range(0, len(near), step)):
+        found[:, alike[some]] = cluster_moves(sums[rows[some]] - sums[others[some]])
+    few[alike] = few_clusters_differ(examples, found[2] + found[3], sample.units.count)[alike]
+    agree = found[0] + found[1] == 0
+    found[:2, alike] *= size / square
+    trials[alike] = size**2 / square
+    trials[agree] = sample.units.count
+    return found[0], found[1], trials, few, found[2], found[3]
 
 
 def fixes_and_flips(store: Store, first: Ints, second: Ints, key: str = "correct") -> tuple[Floats, Floats]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.stats.discordant import FEW_PAIRS
 from toolkit.stats.intervals import ZERO
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.outcomes import ANSWER
@@ -21,8 +22,12 @@ class Pairs:
 
     `first`, `second`: by how much the policy, by how much the reference is more, summed over the examples where it is;
     `up`, `down`: how many these are. Of outcomes of 0 and 1 they are the same. NaN where the two are known of different
-    examples, where a value lies beyond 1, and where examples are clustered. `unlike`: of columns of 0 and 1 known of
-    different examples, those on which the two differ or one is not known; else NaN.
+    examples, and where a value lies beyond 1. `unlike`: of columns of 0 and 1 known of different examples, those on
+    which the two differ or one is not known; else NaN.
+
+    Where examples are clustered `up` and `down` count clusters, by the sums over them; `first` and `second` are what
+    these sums make of `trials`, the number of clusters of equal size that are worth as much (Kish). `examples` counts
+    the examples on which the two differ. Both are NaN where examples are independent.
     """
 
     first: Floats
@@ -30,10 +35,12 @@ class Pairs:
     up: Floats
     down: Floats
     unlike: Floats
+    examples: Floats
+    trials: Floats
 
     @property
     def discordant(self) -> Floats:
-        """Examples on which the two differ."""
+        """Examples on which the two differ, or clusters."""
         return self.up + self.down
 
     @property
@@ -49,8 +56,10 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
     rows.
     """
     shape, scan = (len(references), *sample.rows.shape), sample.scan
-    pairs = Pairs(*(np.full(shape, np.nan) for _ in range(5)))
+    pairs = Pairs(*(np.full(shape, np.nan) for _ in range(7)))
     for m, one in enumerate(sample.metrics):
+        if not sample.independent and sample.is_rate(m):
+            _count_clusters(sample, m, references, pairs)
         if not (one.column.rate and sample.independent):
             continue
         value, weight = np.array([[scan.index[s] for s in one.statistics(p)] for p in range(shape[2])]).T
@@ -72,6 +81,46 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
             off = np.flatnonzero(shown & ~same & plain)
             pairs.unlike[number, m, off] = _unlike(sample, value, weight, off, reference)
     return pairs
+
+
+def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pairs: Pairs) -> None:
+    """The clusters of one rate on which policies and references differ, where both are known of the same examples."""
+    index, statistics = sample.scan.index, sample.scan.statistics
+    one, size = sample.metrics[m], sample.rows.shape[1]
+    value, weight = np.array([[index[s] for s in one.statistics(p)] for p in range(size)]).T
+    for number, reference in enumerate(references):
+        shown = np.flatnonzero(sample.rows[m] & sample.rows[m, reference] & (weight == weight[reference]))
+        total = sample.scan.total[weight[reference]]
+        if not total:
+            continue
+        for start in range(0, len(shown), SCAN_ROWS):
+            some = shown[start : start + SCAN_ROWS]
+            wanted = [statistics[i] for i in (*value[some], value[reference], weight[reference])]
+            found, square = np.zeros((4, len(some))), 0.0
+            for rows in sample.units.chunks(wanted):
+                found += cluster_moves(rows[:-2] - rows[-2])
+                square += float(rows[-1] @ rows[-1])
+            pairs.trials[number, m, some] = total**2 / square
+            pairs.first[number, m, some], pairs.second[number, m, some] = found[:2] * total / square
+            pairs.up[number, m, some], pairs.down[number, m, some] = found[2:]
+        pairs.examples[number, m, shown] = _moves(sample, value, shown, reference)[2:].sum(axis=0)
+
+
+def cluster_moves(move: Floats) -> Floats:
+    """From differences of sums over clusters (pairs, clusters): gains, losses, and how many clusters have them, (4,
+    pairs).
+    """
+    move = np.where(np.abs(move) <= ZERO, 0.0, move)
+    up, down = np.maximum(move, 0.0), np.maximum(-move, 0.0)
+    return np.stack([up.sum(axis=1), down.sum(axis=1), (up > 0).sum(axis=1), (down > 0).sum(axis=1)])
+
+
+def few_clusters_differ(examples: Floats, clusters: Floats, of: Ints | int) -> NDArray[np.bool_]:
+    """Whether too few examples, or clusters of so many, tell two rates apart for these to show how much they vary.
+
+    So it is with fewer than twenty examples, and fewer than twenty clusters that are not half of all.
+    """
+    return (examples < FEW_PAIRS) | (clusters < np.minimum(FEW_PAIRS, np.asarray(of) / 2))
 
 
 def _moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> Floats:

@@ -14,7 +14,10 @@ from toolkit.stats.series import SeriesKind, SeriesPlan, SeriesResults, few_or
 
 
 def quotients(units: Units, plan: SeriesPlan, moments: CostMoments, results: SeriesResults, settings: Settings) -> None:
-    """The intervals of all reductions of means of costs, and of the costs that are divided by another mean."""
+    """The intervals of all reductions of means of costs, and of the costs that are divided by another mean.
+
+    The units are examples or clusters: of these the sums are divided, so their sizes may differ.
+    """
     for m, metric in enumerate(plan.metrics):
         if metric.of_cost:
             for number, reference in plan.compared(m):

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from toolkit.stats.chosen import LEAST_UNITS, families, on_halves, worth_of_the_best
+from toolkit.stats.clusters import FEWEST_CLUSTERS
 from toolkit.stats.front import front_shares
 from toolkit.stats.influence import Series, influences
 from toolkit.stats.kept import Floats
@@ -50,7 +51,7 @@ def ranks_of(sample: WholeSample, ranking: Ranking, results: SeriesResults, sett
     numbers = [ranking.metric, *([] if ranking.cost in (None, ranking.metric) else [ranking.cost])]
     values = np.full((len(numbers), len(RANKS_SCHEMA) - 2, size), np.nan)
     wanted = [Series.of(sample, number, range(size)) for number in numbers]
-    if sample.units.count > 1:
+    if sample.units.count >= (2 if sample.independent else FEWEST_CLUSTERS):
         covariance = _covariance(sample, wanted)
         start = 0
         for place, one in enumerate(wanted):

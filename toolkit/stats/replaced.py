@@ -5,15 +5,31 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
-from toolkit.stats.clusters import FEWEST_CLUSTERS, NOTHING, jackknife_variance, korn_graubard, student
+from toolkit.stats.clusters import (
+    FEW_CLUSTERS,
+    FEWEST_CLUSTERS,
+    NOTHING,
+    few_events,
+    jackknife_variance,
+    korn_graubard,
+    student,
+    worth_in_trials,
+)
 from toolkit.stats.discordant import FEW_PAIRS, mid_p, score_p, tango
+from toolkit.stats.f1_errors import few_wrong
+from toolkit.stats.f1_intervals import FEW_ERRORS
 from toolkit.stats.intervals import clopper_pearson, hybrid, wilson
 from toolkit.stats.kept import Floats, Ints
-from toolkit.stats.pairs import Pairs
+from toolkit.stats.metrics import F1
+from toolkit.stats.pairs import Pairs, few_clusters_differ
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
-from toolkit.stats.series import SeriesKind, SeriesPlan, SeriesResults, Slot, jackknife_moments
+from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, Slot, jackknife_moments
+from toolkit.stats.studentised import FEW_UNITS
+
+STUDENT, STUDENT_FEW = METHOD_NAMES.index("t"), METHOD_NAMES.index("t_few")
 
 
 def replace_intervals(
@@ -24,7 +40,7 @@ def replace_intervals(
         _few_events(sample, results, settings)
         _few_pairs(sample, plan, pairs, results, settings)
     else:
-        _clustered(sample, plan, results, settings)
+        _clustered(sample, plan, pairs, results, settings)
 
 
 def _few_events(sample: WholeSample, results: SeriesResults, settings: Settings) -> None:
@@ -67,7 +83,7 @@ def _few_pairs(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: Ser
                     results.put(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
 
 
-def _clustered(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, settings: Settings) -> None:
+def _clustered(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: SeriesResults, settings: Settings) -> None:
     """Korn and Graubard's limits for rates, Student's for all else; none where fewer than three clusters are known."""
     first, second = jackknife_moments(sample.units, plan, settings)
     units = sample.known_units()
@@ -78,18 +94,27 @@ def _clustered(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, se
         series = [((SeriesKind.VALUE, 0), units[m, on])]
         for number, reference in plan.compared(m):
             both = np.minimum(units[m, on], units[m, reference])
-            kinds = (SeriesKind.DIFFERENCE, SeriesKind.REDUCTION)[: 1 + metric.column.cost]
-            series += [((kind, number), both) for kind in kinds]
+            series.append(((SeriesKind.DIFFERENCE, number), both))
+            if metric.of_cost:  # Fieller's will follow
+                slot = SeriesKind.REDUCTION, number
+                results.put(slot, m, on, math.nan, math.nan, math.nan, None)
+                results.kept[(*slot, m, on)] = math.nan
+            elif metric.column.cost:
+                series.append(((SeriesKind.REDUCTION, number), both))
         for slot, clusters in series:
             at = (*slot, m, on)
             variance = jackknife_variance(first[at], second[at], clusters)
             if slot[0] is SeriesKind.VALUE and sample.is_rate(m):
-                low, high = korn_graubard(
-                    results.value[at], variance, sample.most_trials(m, on), clusters, settings.level
-                )
+                rate, most = results.value[at], sample.most_trials(m, on)
+                low, high = korn_graubard(rate, variance, most, clusters, settings.level)
                 results.put(slot, m, on, low, high, math.nan, "korn-graubard")
+                rare = few_events(rate, variance, most, clusters)
+                results.put(slot, m, on[rare], low[rare], high[rare], math.nan, "korn-graubard_few")
             else:
                 _student(sample, results, slot, m, on, variance, clusters, settings.level)
+            if slot[0] is SeriesKind.DIFFERENCE:
+                _pairs_of_clusters(sample, pairs, results, slot, m, on, variance, clusters, settings.level)
+            _mark(sample, pairs, results, slot, m, on, clusters, settings.level)
             few = on[clusters < FEWEST_CLUSTERS]
             results.put(slot, m, few, math.nan, math.nan, math.nan, None)
             results.kept[(*slot, m, few)] = math.nan
@@ -118,8 +143,69 @@ def _student(
     trials = np.maximum(clusters[still].astype(np.float64), 1)
     if slot[0] is SeriesKind.VALUE:
         limits = clopper_pearson(np.clip(value[still], 0.0, 1.0) * trials, trials, (1 - level) / 2)
-        results.put(slot, m, on[still], *limits, math.nan, "korn-graubard")
+        results.put(slot, m, on[still], *limits, math.nan, "korn-graubard_few")
         return
     moved = np.clip(value[still], -1.0, 1.0)
     low, high = tango(trials * np.maximum(moved, 0), trials * np.maximum(-moved, 0), trials, level)
     results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, trials), 0.0), "tango")
+
+
+def _pairs_of_clusters(
+    sample: WholeSample, pairs: Pairs, results: SeriesResults, slot: Slot, m: int, on: Ints, variance: Floats,
+    clusters: Ints, level: float,
+) -> None:  # fmt: skip
+    """Differences of rates: Tango's interval with clusters as trials where few of them, or few examples, differ.
+
+    A cluster's share of gains and losses varies at most as much as a trial with these probabilities. Elsewhere
+    Student's limits reach, on the side of the more frequent of gains and losses, as far as Tango's with as many trials
+    as the variance over clusters is worth: there Student's end too soon.
+    """
+    number, value = slot[1], results.value[(*slot, m, on)]
+    one, two, trials = (part[number, m, on] for part in (pairs.first, pairs.second, pairs.trials))
+    few = few_clusters_differ(pairs.examples[number, m, on], pairs.discordant[number, m, on], clusters)
+    few &= (one + two > 0) & (clusters > 1)
+    if few.any():
+        p_values = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
+        results.put(slot, m, on[few], *tango(one[few], two[few], trials[few], level), p_values, "tango")
+    parted = np.abs(one - two) > 0  # not where they are unknown
+    rest = np.flatnonzero(~few & parted & (variance > NOTHING * np.maximum(1.0, value**2)) & (clusters > 1))
+    if len(rest):
+        moved = one[rest] + two[rest] - (one[rest] - two[rest]) ** 2 / trials[rest]
+        worth = worth_in_trials(moved / trials[rest], variance[rest], sample.counts[m, on[rest]], clusters[rest], level)
+        low, high = tango(one[rest] / trials[rest] * worth, two[rest] / trials[rest] * worth, worth, level)
+        at, losing = (*slot, m, on[rest]), one[rest] < two[rest]
+        results.low[at] = np.where(losing, np.fmin(results.low[at], low), results.low[at])
+        results.high[at] = np.where(losing, results.high[at], np.fmax(results.high[at], high))
+
+
+def _mark(
+    sample: WholeSample, pairs: Pairs, results: SeriesResults, slot: Slot, m: int, on: Ints, clusters: Ints,
+    level: float,
+) -> None:  # fmt: skip
+    """Mark Student's limits that cover too little: of few clusters, of costs of fewer than 500, of F1s with few errors,
+    and of differences of rates of other examples with few events.
+    """
+    metric, kind = sample.metrics[m], slot[0]
+    few = clusters < FEW_CLUSTERS
+    if metric.column.cost and not metric.column.rate:
+        few |= clusters < FEW_UNITS
+    elif isinstance(metric, F1):
+        few |= few_wrong(sample, metric, on) if kind is SeriesKind.VALUE else _few_right_alone(sample, pairs, slot, on)
+        if kind is SeriesKind.DIFFERENCE:  # not narrower than without an example that differs
+            some, held = (*slot, m, on[few]), results.method[(*slot, m, on[few])] == STUDENT
+            low, high = tango(0, 0, np.maximum(clusters[few], 1), level)
+            results.low[some] = np.where(held, np.fmin(results.low[some], low), results.low[some])
+            results.high[some] = np.where(held, np.fmax(results.high[some], high), results.high[some])
+    elif kind is SeriesKind.DIFFERENCE:
+        rare = np.isnan(pairs.examples[slot[1], m, on])
+        few |= rare & [min(events, n - events) < FEW_PAIRS for events, n in (sample.rate(m, p) for p in on.tolist())]
+    at = (*slot, m, on)
+    results.method[at] = np.where(few & (results.method[at] == STUDENT), STUDENT_FEW, results.method[at])
+
+
+def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) -> NDArray[np.bool_]:
+    """Whether exactly one of two policies is right on fewer than 30 examples, as far as is known."""
+    right = [m for m, metric in enumerate(sample.metrics) if metric.name == "accuracy"]
+    if not right:
+        return np.ones(len(on), bool)
+    return ~(pairs.examples[slot[1], right[0], on] >= FEW_ERRORS)

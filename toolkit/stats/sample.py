@@ -70,6 +70,8 @@ class WholeSample:
         if not one.column.rate:
             return False
         on = np.flatnonzero(self.rows[metric])
+        if not len(on):
+            return False
         value, weight = np.array([[self.scan.index[s] for s in one.statistics(p)] for p in on.tolist()]).T
         return bool((self.scan.reach[value] <= self.scan.reach[weight]).all())
 

@@ -35,6 +35,7 @@ BATCH_BYTES = 12 * 2**20
 METHOD_NAMES = (
     None, "percentile", "bca", "wilson", "newcombe", "tango", "korn-graubard", "t",
     "studentised", "studentised_few", "fieller", "fieller_few", "jaccard", "jaccard_few", "delta",
+    "bca_tail", "korn-graubard_few", "t_few",
 )  # fmt: skip
 """What `SeriesResults.method` numbers."""
 
@@ -282,7 +283,8 @@ def _sum_up(
             methods = np.full(len(values), "percentile", object)
         else:
             low, high, corrected = drawn.bca(settings.level, *corrections[id(batch), slot])
-            methods = np.where(corrected, "bca", "percentile").astype(object)
+            tail = metric.column.cost and not metric.column.rate
+            methods = np.where(corrected, "bca_tail" if tail else "bca", "percentile").astype(object)
         if studentised is not None:
             first = [owners[0] for owners in batch.owners]
             spread = studentised.spread(slot[1] + slot[0], batch.metric, first)  # values, then differences in turn

@@ -6,6 +6,10 @@ Given the influences, such sums are normal with the influences' matrix of cross-
 drawn from that matrix, whatever the number of units. Multinomial resamples would be too lumpy for policies that differ
 on a handful of examples.
 
+Of few units that matrix is of a low rank: what is drawn from it knows of far fewer comparisons than there are, and
+some of equal policies would be told apart in half of all runs. They get Bonferroni's bound for Student's t in its place
+(step-down: Holm 1979).
+
 Pairs that are told apart are left out and the critical value is taken again, until no further pair is (step-down:
 Romano and Wolf, Econometrica 73, 2005). Sets of ranks follow from the pairs (Mogstad, Romano, Shaikh and Wilhelm,
 Review of Economic Studies 91, 2024).
@@ -24,6 +28,7 @@ from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap import product_threads
 from toolkit.stats.discordant import EXACT_PAIRS, exact_p
+from toolkit.stats.intervals import ZERO
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.resamples import Settings
 
@@ -39,8 +44,14 @@ DRAWN_AT_ONCE = 256
 STREAM = 16
 """Keeps the generators of the draws apart from those of the resamples."""
 
+FEW_UNITS = 100
+"""Of fewer units the critical value is Bonferroni's."""
+
 NO_VARIANCE = 1e-13
 """Relative to the variances of two policies, that of their difference is 0 up to here: float addition leaves this."""
+
+PAIRS_AT_ONCE = 2**21
+"""Sums over clusters that are compared at once."""
 
 MOST_STEPS = 20
 
@@ -52,13 +63,15 @@ class JointEstimates:
     """Estimates of K policies on the same units. Of each, more is better.
 
     `value` (K,); `covariance` (K, K): cross-products of the influences of the units; `units`: how many there are;
-    `trials`: where all values are shares of the same examples, each a unit with 0 or 1, how many these are.
+    `trials`: where all values are shares of the same examples, each a unit with 0 or 1, how many these are; `sums` (K,
+    units): where the units are clusters of examples of which all values are shares, the sums over each.
     """
 
     value: Floats
     covariance: Floats
     units: int
     trials: int | None = None
+    sums: Floats | None = None
 
     @classmethod
     def of(cls, value: Floats, influence: Floats) -> JointEstimates:
@@ -70,7 +83,8 @@ class JointEstimates:
 
     def some(self, which: Ints) -> JointEstimates:
         """Some of the policies."""
-        return replace(self, value=self.value[which], covariance=self.covariance[np.ix_(which, which)])
+        sums = None if self.sums is None else self.sums[which]
+        return replace(self, value=self.value[which], covariance=self.covariance[np.ix_(which, which)], sums=sums)
 
     def errors(self, first: Ints, second: Ints) -> Floats:
         """Standard errors of the differences of pairs (pairs,), with the divisor units − 1; 0 where they are one.
@@ -81,11 +95,18 @@ class JointEstimates:
         return error_of(difference, *self._variance(first, second), self.units)
 
     def exact(self, first: Ints, second: Ints) -> Floats:
-        """McNemar's exact p-values (pairs,) of pairs that differ on fewer than ten of the `trials`; else 0.
+        """McNemar's exact p-values (pairs,) of pairs that differ on fewer than ten of the `trials`, or of the clusters;
+        else 0.
 
         Outcomes are 0 or 1, so the sums of squares are numbers of examples.
         """
         found = np.zeros(len(first))
+        if self.sums is not None:
+            near = np.flatnonzero(may_differ_in_fewer(EXACT_PAIRS, self.sums, first, second))
+            up, down = clusters_apart(self.sums, first[near], second[near])
+            few = up + down < EXACT_PAIRS
+            found[near[few]] = exact_p(up[few], down[few])
+            return found
         if self.trials is None:
             return found
         more = np.rint((self.value[first] - self.value[second]) * self.trials)
@@ -109,6 +130,29 @@ def error_of(difference: Floats, variance: Floats, both: Floats, units: int) -> 
     spread = np.where(constant, 0.0, variance * (units / max(units - 1, 1)))
     differs = np.abs(difference) > NO_VARIANCE**0.5 * np.sqrt(both)
     return np.sqrt(np.where(constant & differs, difference**2 / units, spread))
+
+
+def may_differ_in_fewer(clusters: int, sums: Floats, first: Ints, second: Ints) -> NDArray[np.bool_]:
+    """Pairs (pairs,) that may differ in fewer clusters: so many, each by the largest sum, have larger squares.
+
+    It takes one product of matrices, and leaves few pairs to count.
+    """
+    with product_threads():
+        products = sums @ sums.T
+    own = np.diag(products)
+    square = own[first] + own[second] - 2 * products[first, second]
+    return np.asarray(square <= clusters * np.abs(sums).max(initial=0.0) ** 2 * (1 + 1e-9))
+
+
+def clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
+    """In how many clusters the first of two policies has more than the second, and less, (2, pairs); `sums`: (K, G)."""
+    found = np.zeros((2, len(first)))
+    step = max(1, PAIRS_AT_ONCE // max(1, sums.shape[1]))
+    for start in range(0, len(first), step):
+        here = slice(start, start + step)
+        move = sums[first[here]] - sums[second[here]]
+        found[:, here] = (move > ZERO).sum(axis=1), (move < -ZERO).sum(axis=1)
+    return found
 
 
 def covariance_of(influences: Iterable[Floats]) -> Floats:
@@ -194,8 +238,8 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
     """Claims about the pairs of `first` and `second`. Identical pairs, whose error is 0, are never told apart.
 
     A few units say little about their own variance, so deviations are taken as Student's with units − 1 degrees of
-    freedom, and put on the scale of the normal distribution. Where fewer than ten examples tell 0/1 outcomes apart,
-    McNemar's exact test must do so too.
+    freedom, and put on the scale of the normal distribution. Where fewer than ten examples, or clusters, tell 0/1
+    outcomes apart, McNemar's exact test must do so too.
     """
     freedom = max(estimates.units - 1, 1)
     difference = estimates.value[first] - estimates.value[second]
@@ -203,6 +247,8 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
     left = error > 0
     size = np.zeros(len(first))
     np.divide(np.abs(difference), error, out=size, where=left)
+    if estimates.units < FEW_UNITS:
+        return _bonferroni(estimates, first, second, difference, error, size, settings)
     size = normal_size(size, freedom)
     least = np.maximum(_both_tails(size), estimates.exact(first, second))
     differs, p_value = np.zeros(len(first), bool), np.ones(len(first))
@@ -225,6 +271,25 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
             break
     student = float(_student_size(np.array(widest), freedom))
     return PairClaims(first, second, difference, error, student, differs, p_value, len(estimates.value))
+
+
+def _bonferroni(
+    estimates: JointEstimates, first: Ints, second: Ints, difference: Floats, error: Floats, size: Floats,
+    settings: Settings,
+) -> PairClaims:  # fmt: skip
+    """Claims from Student's p-values, each times the number of pairs that no smaller one has told apart."""
+    from scipy.special import stdtr, stdtrit
+
+    freedom, pairs = max(estimates.units - 1, 1), max(1, int((error > 0).sum()))
+    alone = np.maximum(2 * stdtr(freedom, -size), estimates.exact(first, second))
+    alone = np.where(error > 0, alone, 1.0)
+    order = np.argsort(alone, kind="stable")
+    times = np.maximum(pairs - np.arange(len(order)), 1)
+    p_value = np.empty(len(order))
+    p_value[order] = np.minimum(1.0, np.maximum.accumulate(alone[order] * times))
+    critical = float(stdtrit(freedom, 1 - (1 - settings.level) / (2 * pairs)))
+    differs = (p_value <= 1 - settings.level) & (error > 0)
+    return PairClaims(first, second, difference, error, critical, differs, p_value, len(estimates.value))
 
 
 def screened(gap: Floats, error: Floats, units: int) -> Floats:

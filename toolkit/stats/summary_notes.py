@@ -36,6 +36,11 @@ def _on_examples(sample: WholeSample) -> Iterator[Note]:
     if sample.judged < n:
         left_out = "left out of the metrics that need verdicts; their costs stay"
         yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
+    yield from notes_on_units(n, units)
+
+
+def notes_on_units(n: int, units: int) -> Iterator[Note]:
+    """What is said of n examples in so many resampling units; warnings where these are few clusters."""
     clusters = f"{units} clusters of {n} examples"
     if units == 1:
         yield note("one_unit", "one resampling unit: no intervals and no p-values")
@@ -70,7 +75,7 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
         if few:
             text = f"{metric.column.label}: fewer than ten examples of a kind for {_named(few)}: Wilson's interval"
             yield note("few_events", text, few, [metric.name])
-        exact = method == METHOD_NAMES.index("korn-graubard")
+        exact = np.isin(method, [METHOD_NAMES.index(f"korn-graubard{few}") for few in ("", "_few")])
         alike = [sample.policies[p] for p in np.flatnonzero(exact & ((estimates == 0) | (estimates == 1)))]
         if alike:
             text = f"all examples alike for {_named(alike)}: exact limits, a cluster as one trial"
@@ -111,13 +116,13 @@ def _on_intervals(
 
 def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
     """Of values that have no interval, though resamples have values."""
-    if sample.units.count < 2 or not sample.independent:
+    if sample.units.count < (2 if sample.independent else FEWEST_CLUSTERS):
         return
     bare = (results.method == 0) & np.isfinite(results.value) & ~(results.kept > 0)
     rare = [
         metric.name
         for metric, on in zip(sample.metrics, bare[SeriesKind.VALUE, 0].any(axis=1), strict=True)
-        if on and metric.column.computed == "labels"
+        if on and metric.column.computed == "labels" and sample.independent
     ]
     if rare:
         few = f"fewer than {('no', 'one', 'two', 'three', 'four', 'five')[FEWEST_GOLD]} examples have a class as gold"

@@ -52,7 +52,7 @@ def told_apart(
     worth = -series.value if falling else series.value
     found = np.full((7, len(series)), np.nan)
     if covariance is not None:
-        estimates = JointEstimates(worth, covariance, sample.units.count, trials_of(sample, series))
+        estimates = joint_estimates(sample, series, worth, covariance)
         if leader >= 0:
             found[:4] = _paired(estimates, copies, leader, settings)
         if base >= 0:
@@ -101,10 +101,30 @@ def _possible(
         rest = replace(settings, level=1 - (1 - SCREENING) * (1 - settings.level))
         few = series.some(left)
         covariance = covariance_of(influences(sample, [few]))
-        estimates = JointEstimates(worth[left], covariance, sample.units.count, trials_of(sample, few))
+        estimates = joint_estimates(sample, few, worth[left], covariance)
         _, _, ties, p_value = _paired(estimates, np.ones(len(left), np.int64), int(np.searchsorted(left, leader)), rest)
         out[:, left] = ties, np.minimum(1.0, p_value / (1 - SCREENING))
     return out
+
+
+def joint_estimates(sample: WholeSample, series: Series, worth: Floats, covariance: Floats) -> JointEstimates:
+    """Of the series, each `worth` so much, with what exact tests of 0/1 outcomes take."""
+    sums = cluster_sums(sample, series)
+    return JointEstimates(worth, covariance, sample.units.count, trials_of(sample, series), sums)
+
+
+def cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
+    """Sums of outcomes of 0 to 1 over each cluster (S, G), where all values are shares of the same clustered examples.
+
+    They are signed so that more is better, as the values are for which they stand.
+    """
+    if sample.independent or not series.metric.column.rate or series.statistics.shape[1] != 2 or not len(series):
+        return None
+    events, weights = series.statistics.T
+    if (weights != weights[0]).any() or (sample.scan.reach[events] > sample.scan.reach[weights[0]]).any():
+        return None
+    rows = np.concatenate(list(sample.units.chunks([sample.scan.statistics[i] for i in events])), axis=1)
+    return -rows if series.metric.column.cost else rows
 
 
 def trials_of(sample: WholeSample, series: Series) -> int | None:
