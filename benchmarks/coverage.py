@@ -143,7 +143,11 @@ def table(cells: Sequence[Cell], sizes: Sequence[int]) -> str:
         design = cell.design
         difference = design.paired and not design.metric.startswith("reduction:")
         what = f"`{design.metric.replace('f1:0', 'f1:LABEL')}`{', difference' * difference}"
-        what = f"false `not worse`, margin {100 * design.margin:g} point" if design.margin is not None else what
+        what = (
+            f"false `not worse`, margin {100 * design.margin:g} point{'s' * (design.margin > 0.01)}"
+            if design.margin is not None
+            else what
+        )
         by_design.setdefault((what, design.what), {})[cell.n] = cell.text
     for (what, outcomes), row in by_design.items():
         lines.append(f"| {what} | {outcomes} | " + " | ".join(row.get(n, "") for n in sizes) + " |")

@@ -9,11 +9,11 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, differences, interval, paired_interval, summarise
-from toolkit.stats.discordant import exact_p, fewest_examples, mid_p, score_p, tango
+from toolkit.stats.discordant import exact_p, fewest_examples, mid_p, needs_score, score_p, tango
 
 Z = NormalDist().inv_cdf(0.975)
 
@@ -63,6 +63,33 @@ def test_a_false_claim_of_no_loss_is_rare() -> None:
         flips = np.arange(20)
         chance = np.array([math.comb(n, k) * 0.01**k * 0.99 ** (n - k) for k in flips])
         assert chance[tango(0, flips, n)[0] > -0.01].sum() <= 0.026
+
+
+@pytest.mark.parametrize("margin", [0.01, 0.02, 0.03, 0.05])
+def test_a_false_claim_of_no_loss_is_rare_where_all_pairs_go_one_way(margin: float) -> None:
+    """By flips alone, with as many pairs as up to 4,000 examples bring: a resample knows nothing of fixes."""
+    for n in (20, 600, 1000, 1600, 2200, 3000, 4000):
+        flips = np.arange(min(n, int(2 * margin * n) + 30) + 1)
+        assert needs_score(0, flips).all()
+        chance = binom.pmf(flips, n, margin)
+        assert chance[tango(0, flips, n)[0] > -margin + 1e-12].sum() <= 0.03
+
+
+def test_pairs_that_nearly_all_go_one_way_keep_the_score_interval() -> None:
+    def pairs(fixes: int, flips: int) -> tuple[np.ndarray, np.ndarray]:
+        one, two = np.ones(600), np.ones(600)
+        two[:fixes], one[fixes : fixes + flips] = 0, 0
+        return one, two
+
+    found = paired_interval(*pairs(0, 21))  # of 600: resamples end at −4.83 points, above a margin of 5
+    assert found.method == "score"
+    assert found.low is not None
+    assert found.low < -0.05
+    assert np.array((found.low, found.high)) == pytest.approx(np.array(tango(0, 21, 600)))
+    assert found.p_value == pytest.approx(float(mid_p(0, 21)))
+    assert [paired_interval(*pairs(fixes, 40)).method for fixes in (4, 5)] == ["score", "percentile"]
+    # Means over several replays that never lose are not pairs of 0 and 1.
+    assert paired_interval(np.full(600, 0.75), np.linspace(0.25, 0.75, 600)).method == "percentile"
 
 
 def test_exact_and_mid_p() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap import product_threads
-from toolkit.stats.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
+from toolkit.stats.discordant import EXACT_PAIRS, exact_p, needs_score, score_name, tango
 from toolkit.stats.f1_intervals import FEW_ERRORS
 from toolkit.stats.influence import Series, influences
 from toolkit.stats.kept import Floats, Ints
@@ -19,7 +19,7 @@ from toolkit.stats.simultaneous import JointEstimates, claims, covariance_of
 from toolkit.stats.studentised import FEW_UNITS
 from toolkit.stats.told_apart import trials_of
 
-MAX_T, MAX_T_FEW, TANGO = "max-t", "max-t_few", "tango"
+MAX_T, MAX_T_FEW = "max-t", "max-t_few"
 FEWEST_UNITS = 3
 """With fewer resampling units there are no limits."""
 
@@ -51,10 +51,10 @@ def pair_differences(
 ) -> PairDifferences:
     """Differences of the pairs (numbers of policies, all of which have a value), with max-t limits.
 
-    An unclustered difference of outcomes of 0 and 1 with few discordant pairs gets Tango's limits at the level of the
-    shared critical value, and with fewer than ten its p-value is at least McNemar's exact one. So does one of clusters
-    that never differ, with as many trials as clusters. F1s of which fewer than 30 examples tell two apart have no
-    limits here; means of costs of fewer than 500 units are marked.
+    An unclustered difference of outcomes of 0 and 1 with few discordant pairs, or nearly all of them one way, gets
+    Tango's limits at the level of the shared critical value, and with fewer than ten its p-value is at least McNemar's
+    exact one. So does one of clusters that never differ, with as many trials as clusters. F1s of which fewer than
+    30 examples tell two apart have no limits here; means of costs of fewer than 500 units are marked.
     """
     first, second = pairs
     policies = np.unique(np.concatenate([first, second]))
@@ -81,10 +81,10 @@ def pair_differences(
         withheld |= fixes + flips < FEW_ERRORS
     if column.rate:
         more, less, trials = _tables(sample, store, metric, pairs, n)
-        few = more + less < FEW_PAIRS
+        few = needs_score(more, less)
         if few.any():
             low[few], high[few] = tango(more[few], less[few], trials[few], _shared_level(told.critical, units))
-            method[few] = TANGO
+            method[few] = score_name(more[few], less[few])
         rare = more + less < EXACT_PAIRS
         p_value[rare] = np.maximum(p_value[rare], exact_p(more[rare], less[rare]))
     for values in (low, high, p_value):

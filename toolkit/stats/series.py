@@ -33,7 +33,7 @@ BATCH_BYTES = 12 * 2**20
 
 
 METHOD_NAMES = (
-    None, "percentile", "bca", "wilson", "newcombe", "tango", "korn-graubard", "t",
+    None, "percentile", "bca", "wilson", "newcombe", "tango", "score", "korn-graubard", "t",
     "studentised", "studentised_few", "fieller", "fieller_few", "jaccard", "jaccard_few", "delta",
 )  # fmt: skip
 """What `SeriesResults.method` numbers."""
