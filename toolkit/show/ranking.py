@@ -8,8 +8,8 @@ difference, low, high, p_value, n, method?, exact_p?, identical?) are the frames
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -111,7 +111,7 @@ class Ranked:
     quality: ShownInterval | None  # of the metric that ranks
     cost: ShownInterval | None
     means: dict[str, float | None] = field(default_factory=dict)
-    difference: ShownInterval | None = None  # to the baseline
+    difference: ShownInterval | None = None  # to the baseline, with limits that hold for all such differences
     p_value: float | None = None  # of the difference to the baseline, adjusted for all such differences
     on_front: bool | None = None
     front_share: float | None = None  # of resamples in which it is on the front
@@ -172,8 +172,8 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
         quality, price = summary.get((policy.name, metric)), summary.get((policy.name, cost))
         counts = quality is not None and not policy.diagnostic
         place += counts
-        difference = against.get((policy.name, results.baseline, metric))
         own = told.get((policy.name, metric), {})
+        difference = _at_once(against.get((policy.name, results.baseline, metric)), own)
         ranked.append(
             Ranked(
                 policy=policy,
@@ -221,6 +221,14 @@ def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple
         )
         for row in frame.filter(pl.col(value).is_not_null()).iter_rows(named=True)
     }
+
+
+def _at_once(difference: ShownInterval | None, own: Mapping[str, Any]) -> ShownInterval | None:
+    """A difference to the baseline with the limits that hold for all of them, where these are known."""
+    limits = own.get("baseline_low"), own.get("baseline_high")
+    if difference is None or None in limits:
+        return difference
+    return replace(difference, low=limits[0], high=limits[1])
 
 
 def _estimate(cell: ShownInterval | None) -> float | None:

@@ -225,8 +225,10 @@ def _explanations(
     if results.baseline is not None:
         text = (
             f"{'Δ points' if share else 'Δ'}: difference to `{results.baseline}`{' in percentage points' * share}, on "
-            "the same examples."
+            "the same examples"
         )
+        at_once = results.ranks["baseline_low"].count() > 0
+        text += f"; its {100 * results.level:g} % intervals hold for all policies at once." if at_once else "."
         yield ColumnNote(text, ("difference",))
         if len(results.ranks):
             yield ColumnNote("p: two-sided, adjusted for all differences to the baseline.", ("p_adjusted",))

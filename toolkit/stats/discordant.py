@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toolkit.errors import ThinkbackError
 from toolkit.stats.intervals import NORMAL
@@ -17,12 +17,7 @@ from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.resamples import check_level
 
 FEW_PAIRS = 20
-"""With fewer discordant pairs a difference gets Tango's interval in place of the bootstrap's, and is marked."""
-
-ONE_WAY = 5
-"""Where fewer of the discordant pairs go one of the two ways, it gets Tango's too: a resample of pairs that all go one
-way knows nothing of the other.
-"""
+"""With fewer discordant pairs a difference gets Tango's interval; with more its own reaches at least as far."""
 
 EXACT_PAIRS = 10
 """With fewer discordant pairs a claim also needs McNemar's exact p-value."""
@@ -48,17 +43,6 @@ def tango(first: ArrayLike, second: ArrayLike, n: ArrayLike, level: float = 0.95
     one, two, size = np.broadcast_arrays(one, two, size)
     z = NORMAL.inv_cdf((1 + level) / 2)
     return _lower(one, two, size, z), -_lower(two, one, size, z)
-
-
-def needs_score(first: ArrayLike, second: ArrayLike) -> NDArray[np.bool_]:
-    """Whether a difference gets Tango's interval: few discordant pairs, or nearly all one way. Not where one is NaN."""
-    one, two = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    return np.asarray((one + two < FEW_PAIRS) | (np.minimum(one, two) < ONE_WAY))
-
-
-def score_name(first: ArrayLike, second: ArrayLike) -> NDArray[np.str_]:
-    """What Tango's interval is called: `tango` with few discordant pairs, which is marked, else `score`."""
-    return np.where(np.asarray(first) + np.asarray(second) < FEW_PAIRS, "tango", "score")
 
 
 def _lower(one: Floats, two: Floats, n: Floats, z: float) -> Floats:

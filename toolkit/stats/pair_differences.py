@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap import product_threads
-from toolkit.stats.discordant import EXACT_PAIRS, exact_p, needs_score, score_name, tango
+from toolkit.stats.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
 from toolkit.stats.f1_intervals import FEW_ERRORS
 from toolkit.stats.influence import Series, influences
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.outcomes import Store
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
-from toolkit.stats.simultaneous import JointEstimates, claims, covariance_of
+from toolkit.stats.simultaneous import JointEstimates, claims, covariance_of, shared_level
 from toolkit.stats.studentised import FEW_UNITS
 from toolkit.stats.told_apart import trials_of
 
-MAX_T, MAX_T_FEW = "max-t", "max-t_few"
+MAX_T, MAX_T_FEW, TANGO = "max-t", "max-t_few", "tango"
 FEWEST_UNITS = 3
 """With fewer resampling units there are no limits."""
 
@@ -51,10 +51,10 @@ def pair_differences(
 ) -> PairDifferences:
     """Differences of the pairs (numbers of policies, all of which have a value), with max-t limits.
 
-    An unclustered difference of outcomes of 0 and 1 with few discordant pairs, or nearly all of them one way, gets
-    Tango's limits at the level of the shared critical value, and with fewer than ten its p-value is at least McNemar's
-    exact one. So does one of clusters that never differ, with as many trials as clusters. F1s of which fewer than
-    30 examples tell two apart have no limits here; means of costs of fewer than 500 units are marked.
+    An unclustered difference of outcomes of 0 and 1 with few discordant pairs gets Tango's limits at the level of the
+    shared critical value; with more its limits reach at least as far, and with fewer than ten its p-value is at least
+    McNemar's exact one. One of clusters that never differ has Tango's too, with as many trials as clusters. F1s of
+    which fewer than 30 examples tell two apart have no limits here; means of costs of fewer than 500 units are marked.
     """
     first, second = pairs
     policies = np.unique(np.concatenate([first, second]))
@@ -81,10 +81,16 @@ def pair_differences(
         withheld |= fixes + flips < FEW_ERRORS
     if column.rate:
         more, less, trials = _tables(sample, store, metric, pairs, n)
-        few = needs_score(more, less)
-        if few.any():
-            low[few], high[few] = tango(more[few], less[few], trials[few], _shared_level(told.critical, units))
-            method[few] = score_name(more[few], less[few])
+        counted, few = ~np.isnan(more), more + less < FEW_PAIRS
+        if counted.any():
+            score = np.full((2, len(first)), np.nan)
+            level = shared_level(told.critical, units)
+            score[:, counted] = tango(more[counted], less[counted], trials[counted], level)
+            low, high = (
+                np.where(few, score[0], np.fmin(low, score[0])),
+                np.where(few, score[1], np.fmax(high, score[1])),
+            )
+            method[few] = TANGO
         rare = more + less < EXACT_PAIRS
         p_value[rare] = np.maximum(p_value[rare], exact_p(more[rare], less[rare]))
     for values in (low, high, p_value):
@@ -94,13 +100,6 @@ def pair_differences(
     return PairDifferences(
         first, second, difference, low, high, p_value, differs, method, fixes, flips, n.astype(np.int64)
     )
-
-
-def _shared_level(critical: float, units: int) -> float:
-    """Level of a single interval with the shared critical value."""
-    from scipy.special import stdtr
-
-    return float(1 - 2 * stdtr(max(units - 1, 1), -critical))
 
 
 def _tables(

@@ -33,7 +33,7 @@ BATCH_BYTES = 12 * 2**20
 
 
 METHOD_NAMES = (
-    None, "percentile", "bca", "wilson", "newcombe", "tango", "score", "korn-graubard", "t",
+    None, "percentile", "bca", "wilson", "newcombe", "tango", "korn-graubard", "t",
     "studentised", "studentised_few", "fieller", "fieller_few", "jaccard", "jaccard_few", "delta",
 )  # fmt: skip
 """What `SeriesResults.method` numbers."""
@@ -85,6 +85,13 @@ class SeriesResults:
         at = (*slot, metric, policies)
         self.low[at], self.high[at], self.p_value[at] = low, high, p_value
         self.method[at] = METHOD_NAMES.index(method)
+
+    def widen(self, slot: Slot, metric: int, policies: Ints, low: Floats, high: Floats, p_value: Floats) -> None:
+        """Move the limits of several policies out to others where these lie farther, with the larger p-value."""
+        at = (*slot, metric, policies)
+        self.low[at] = np.minimum(self.low[at], low)
+        self.high[at] = np.maximum(self.high[at], high)
+        self.p_value[at] = np.maximum(self.p_value[at], p_value)
 
 
 @dataclass(frozen=True)
