@@ -23,7 +23,7 @@ from coverage_designs import DESIGNS, LOSSES, PER_RIGHT, SIZES, Design
 
 from toolkit.columns import COLUMNS
 from toolkit.show.ranking import MARKED
-from toolkit.stats import Settings, summarise
+from toolkit.stats import Settings, not_worse, summarise
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
 BEGIN, END = "<!-- what `benchmarks/coverage.py` measured -->", "<!-- end -->"
@@ -100,7 +100,8 @@ def measured(design: Design, n: int, runs: int, resamples: int) -> Cell:
         weight, known = weight / weight.sum(), ~np.isnan(low)
         rounding = 1e-12
         holds = known & (low <= design.truth + rounding) & (high >= design.truth - rounding)
-        parts = (holds, known, np.isin(method, list(MARKED)), ~known, low > -(design.margin or math.inf))
+        claimed = np.array([design.margin is not None and not_worse(end, design.margin) for end in low])
+        parts = (holds, known, np.isin(method, list(MARKED)), ~known, claimed)
         shares.append([weight @ part for part in parts])
         if probability is not None:
             break

@@ -18,6 +18,7 @@ import polars as pl
 from toolkit.columns import COLUMNS, OutcomeColumn, metric_column
 from toolkit.notes import Note
 from toolkit.show.table_content import ShownInterval
+from toolkit.stats import not_worse
 from toolkit.stats.order import cost_column, rank_key
 from toolkit.stats.ranks import NO_RANKS
 
@@ -274,4 +275,4 @@ def _at_least(p_value: float | None, exact: float | None) -> float | None:
 def _not_worse(difference: ShownInterval | None, margin: float | None, falling: bool) -> bool | None:
     if margin is None or difference is None or difference.low is None or difference.high is None:
         return None
-    return difference.high < margin if falling else difference.low > -margin
+    return not_worse(-difference.high if falling else difference.low, margin)
