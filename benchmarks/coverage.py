@@ -30,9 +30,6 @@ BEGIN, END = "<!-- what `benchmarks/coverage.py` measured -->", "<!-- end -->"
 
 LEAST, LEAST_MARKED, MOST = 0.93, 0.85, 0.975
 MOST_MARKED, MOST_FALSE = 0.01, 0.03
-MOST_WITHHELD = 0.05
-"""Of costs: the sum of what a quotient is divided by may be that of a single example, for a whole run."""
-
 ENUMERATED = 10_000
 """Resamples of designs of which there is one run."""
 
@@ -70,8 +67,6 @@ class Cell:
     def broken(self) -> Iterator[str]:
         """Promises that it breaks."""
         design, slack = self.design, SLACK * self.error
-        if self.withheld > 0.5:
-            return
         events = self.n * design.rate
         if design.margin is not None:
             if self.not_worse > MOST_FALSE:
@@ -79,14 +74,17 @@ class Cell:
             return
         weak = self.marked > 0.5 or 0 < design.clusters < FEW_CLUSTERS
         least = LEAST_MARKED if weak else LEAST
-        if self.covered < least - slack:
+        known = self.withheld <= 0.5
+        if known and self.covered < least - slack:
             yield f"covers {100 * self.covered:.1f} %, below {100 * least:g} %"
-        if design.paired and events >= ENOUGH_PAIRS and math.isfinite(events) and self.covered > MOST + slack:
+        most = MOST + slack if design.paired and ENOUGH_PAIRS <= events < math.inf else math.inf
+        if known and self.covered > most:
             yield f"covers {100 * self.covered:.1f} %: too wide"
         plenty = self.n >= 500 and events >= ENOUGH_ERRORS and self.n * design.gold >= ENOUGH_GOLD
-        withheld = self.withheld > (0 if math.isfinite(events) else MOST_WITHHELD)
+        # Quotients of costs are withheld where what is divided by does not differ from 0.
+        withheld = math.isfinite(events) and self.withheld > 0
         if plenty and not 0 < design.clusters < FEW_CLUSTERS and (self.marked > MOST_MARKED or withheld):
-            yield f"{100 * self.marked:.1f} % marked, {100 * self.withheld:.1f} % withheld"
+            yield f"{100 * self.marked:.1f} % marked, {100 * self.withheld:.2f} % withheld"
 
 
 def measured(design: Design, n: int, runs: int, resamples: int) -> Cell:

@@ -115,7 +115,7 @@ class Ranked:
     difference: ShownInterval | None = None  # to the baseline, with limits that hold for all such differences
     p_value: float | None = None  # of the difference to the baseline, adjusted for all such differences
     on_front: bool | None = None
-    front_share: float | None = None  # of resamples in which it is on the front
+    front_share: float | None = None  # of normal draws in which it is on the front
     ranks: tuple[int, int] | None = None  # from and to which it may have, all policies' at once
     leads: bool = False
     ties: bool | None = None  # not told apart from the leader by what holds for all pairs at once

@@ -248,7 +248,7 @@ def _explanations(
     yield ColumnNote(text, ("on_front",))
     level = f"{100 * results.level:g} %"
     if any(row.front_share is not None for row in ranked):
-        yield ColumnNote("Pareto %: the share of resamples in which a policy is on that front.", ("on_front",))
+        yield ColumnNote("Pareto %: the share of normal draws in which a policy is on that front.", ("on_front",))
     for column in results.columns:
         if column.told and column.metric in keys:
             yield ColumnNote(f"{column.label}: {column.told}.", (str(column.metric),))
