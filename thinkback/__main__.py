@@ -41,13 +41,27 @@ def main() -> NoReturn:
 
         run()
     except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
-        sys.exit(130)
+        _interrupted()
+    except Exception:
+        if not _came:
+            raise
+        if isinstance(_came[0], SystemExit):  # some libraries make an error of their own of it
+            raise _came[0] from None
+        _interrupted()
     finally:
         import signal
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):  # it ends already: nothing more to end
             signal.signal(number, signal.SIG_IGN)
+
+
+_came: list[BaseException] = []
+"""What was raised where a signal came."""
+
+
+def _interrupted() -> NoReturn:
+    print("error: interrupted", file=sys.stderr)
+    sys.exit(130)
 
 
 def _raises(error: BaseException) -> Callable[[int, FrameType | None], None]:
@@ -63,6 +77,7 @@ def _raises(error: BaseException) -> Callable[[int, FrameType | None], None]:
             _send(number, SOON_S)
             return
         _send(number, PATIENCE_S)
+        _came.append(error)
         raise error
 
     return handle

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-SCRATCH = "thinkback-"
+SCRATCH = "thinkback-scratch-"
 MARK = ".thinkback-scratch"
-"""Lies in every temporary folder of ours and is what is locked: a folder without it is someone else's."""
+"""Lies in every temporary folder of ours and is what is locked: one that holds something else is someone's own."""
 WAS = "was"
 """What was set aside, within a folder `.NAME-DRAWN.old`."""
 _DRAWN = "[a-z0-9_]{8}"
-"""What `tempfile` and `beside` put into names."""
+"""What is drawn for names, today and by earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ def remove(path: Path) -> None:
 def clear_scratch() -> None:
     """Remove the temporary folders of killed processes."""
     for folder in _named(Path(tempfile.gettempdir()), re.compile(SCRATCH + _DRAWN)):
+        with suppress(OSError):
+            folder.rmdir()  # an empty one: its process was killed before it had a mark, or makes one anew
         handle = _lock(folder / MARK, wait=False)
         if handle is not None:
             remove(folder)
@@ -109,11 +111,13 @@ def _own_scratch() -> Path:
     """The folder of this process's temporary folders: one lock for all of them."""
     clear_scratch()
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=SCRATCH))
+        folder = Path(tempfile.gettempdir()) / f"{SCRATCH}{secrets.token_hex(4)}"
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # first: an interrupt leaves nothing
+        folder.mkdir(mode=0o700)
         mark = folder / MARK
-        mark.touch()
+        with suppress(FileNotFoundError):  # another process found it empty
+            mark.touch()
         if _lock(mark, wait=True) is not None:  # held until the process ends
-            atexit.register(shutil.rmtree, folder, ignore_errors=True)
             return folder
 
 

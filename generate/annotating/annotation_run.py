@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -65,6 +66,7 @@ def add(
     """
     opens = open_engine or (lambda own: own.engine_settings().opened(own, allow_keys))
     todo = [one for one in plan.todo if one.traces.height]
+    _remove_done(plan)
     if not todo:
         return Added(plan.log, ())
     made: list[tuple[TraceSignal, Record, Mapping[str, Any]]] = []
@@ -94,7 +96,7 @@ class _SignalRun:
 
     def __init__(self, plan: AnnotationPlan, todo: SignalPlan, held: contextlib.ExitStack, with_failures: bool):
         self.plan, self.todo, self.step, self.with_failures = plan, todo, todo.step, with_failures
-        out = plan.path / ADDING / plan.shard / key_of(todo.step, plan.additions)
+        out = _place(plan, todo)
         self.journal = held.enter_context(Journal(out))
         self.writer = LogWriter(out)
         held.callback(self.remove_unused)
@@ -242,6 +244,19 @@ class _SignalRun:
         for folder in (self.journal.out.parent, self.journal.out.parent.parent):
             with contextlib.suppress(OSError):  # another run is at work there
                 folder.rmdir()
+
+
+def _place(plan: AnnotationPlan, todo: SignalPlan) -> Path:
+    """Where what is made of a signal lies until it comes into the log."""
+    return plan.path / ADDING / plan.shard / key_of(todo.step, plan.additions)
+
+
+def _remove_done(plan: AnnotationPlan) -> None:
+    """Remove what a run left that was killed once its rows had come into the log."""
+    for one in plan.todo:
+        if not one.traces.height and _place(plan, one).is_dir():
+            with contextlib.suppress(ThinkbackError), contextlib.ExitStack() as held:  # another run is at work there
+                _SignalRun(plan, one, held, with_failures=False).remove()
 
 
 def _single(block: TraceBlock) -> dict[str, str]:

@@ -71,9 +71,10 @@ def _limit(tuned: Tuned, limit: Limit) -> str | None:
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
     if limit.relative == "+" and baseline is not None:
         found = None if baseline == name else _compared(result, name, baseline, limit.metric)
-        bound, said = limit.number, f"`{limit.metric}` within {abs(100 * limit.number):g} points of `{baseline}`"
+        points = f"{abs(100 * limit.number):g} point{'' if abs(limit.number) == 0.01 else 's'}"
+        bound, said = limit.number, f"the goal of `{limit.metric}` within {points} of `{baseline}`"
         if not metric_column(limit.metric, result.columns).share:
-            said = f"`{limit.metric}` {limit.sign} baseline {limit.number:+g}"
+            said = f"the goal of `{limit.metric}` {limit.sign} baseline {limit.number:+g}"
     elif not limit.relative:
         rows = result.summary.filter(policy=name, metric=limit.metric).select("estimate", "low", "high").rows()
         found, bound, said = (
@@ -85,10 +86,11 @@ def _limit(tuned: Tuned, limit: Limit) -> str | None:
         return None
     if found is None or found[1] is None or found[2] is None:
         return None
-    low, high = (found[1], found[2]) if limit.sign == ">=" else (-found[2], -found[1])
+    value, low, high = found if limit.sign == ">=" else (-found[0], -found[2], -found[1])
     least = bound if limit.sign == ">=" else -bound
     if low >= least:
         return f"The whole interval keeps {said}."
     if high < least:
         return f"The whole interval misses {said}."
-    return f"Whether it keeps {said} is open: the interval goes beyond."
+    now, other = ("keeps", "misses") if value >= least else ("misses", "keeps")
+    return f"On these rows it {now} {said}; the interval does not exclude that it {other} it."

@@ -85,7 +85,7 @@ def _singles(facts: Facts) -> Iterator[Table]:
         if pool.size == 1 or pool.whole:
             yield _named(facts.called(pool, "first"), _one(pool))
         else:
-            yield _named(facts.called(pool, "one sample"), _one(pool) | {"expected": True})
+            yield _named(facts.called(pool, "one sample (mean)"), _one(pool) | {"expected": True})
 
 
 def _votes(facts: Facts) -> Iterator[Table]:

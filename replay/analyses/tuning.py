@@ -100,7 +100,6 @@ def tune(
     _known_metrics(wanted, development)
     chosen = _choose(wanted, development, baseline)
     names = chosen["policy"].drop_nulls().to_list()
-    best = chosen.drop_nulls("policy").sort("value", descending=not wanted.smallest, maintain_order=True)["policy"]
     if not names:
         raise ThinkbackError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
     kept = {*names, *([baseline] if baseline else [])}
@@ -108,7 +107,16 @@ def tune(
     kept = _with_bases(frozen, kept)
     left = PolicyFile(tuple(p for p in frozen if p.name in kept), file.measure, file.prices)
     reported = run(log, left, baseline=baseline, where=report, **asked)
-    return Tuned(wanted, chosen, best[0], development, reported, int(chosen["tried"].sum()), on, report)
+    return Tuned(
+        wanted,
+        chosen,
+        _best(wanted, chosen, development),
+        development,
+        reported,
+        int(chosen["tried"].sum()),
+        on,
+        report,
+    )
 
 
 def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None:
@@ -162,6 +170,16 @@ def two_sets(log: Log, seed: int) -> tuple[str, str]:
     half = f"md5('{seed} ' || coalesce(cluster, example_id))"
     among = "split = 'test' AND " if "test" in set(splits) and len(splits) > 1 else ""
     return f"{among}{half} < '8'", f"{among}{half} >= '8'"
+
+
+def _best(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
+    """Of the chosen settings the one that reaches the goal best; ties by accuracy, or by cost where that is a limit."""
+    other, sign = ("accuracy", -1) if goal.smallest else (str(ranked_input(development).cost.metric), 1)
+    of = development.summary.filter(metric=other).select("policy", other=sign * pl.col("estimate"))
+    found = chosen.drop_nulls("policy").join(of, on="policy", how="left", maintain_order="left")
+    found = found.with_columns(pl.col("value").round(12))
+    order = found.sort("value", "other", descending=[not goal.smallest, False], nulls_last=True, maintain_order=True)
+    return str(order["policy"][0])
 
 
 def _choose(goal: Goal, result: Result, baseline: str | None) -> pl.DataFrame:

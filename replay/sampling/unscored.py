@@ -42,7 +42,7 @@ SKIP = Unscored(
 LOWEST = Unscored(
     "lowest",
     fills=True,
-    says="each counts as verified, for free, with the verifier's lowest score in that pool of the log",
+    says="each counts as verified, at the cost logged if any, with the verifier's lowest score in that pool of the log",
     shown="lowest score",
 )
 WAYS = {way.name: way for way in (PARTIAL, SKIP, LOWEST)}

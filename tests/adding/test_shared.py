@@ -69,6 +69,21 @@ def test_another_recipe_leaves_the_work_of_a_killed_one(tmp_path: Path) -> None:
     assert not (tmp_path / "log" / ADDING).exists()
 
 
+def test_what_a_killed_run_left_goes_though_the_log_lacks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed once its rows were in the log, before it removed its own folder."""
+    make_log(tmp_path / "log")
+    with monkeypatch.context() as patch:
+        patch.setattr("generate.annotating.annotation_run._SignalRun.remove", lambda _: None)
+        add_chance(tmp_path, CHANCE)
+    assert (tmp_path / "log" / ADDING).is_dir()
+    before = scores(tmp_path, "chance")
+    add_chance(tmp_path, CHANCE)
+    assert not (tmp_path / "log" / ADDING).exists()
+    assert scores(tmp_path, "chance").equals(before)
+
+
 def test_another_recipe_leaves_the_work_of_a_live_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The live one has 3 blocks of 10 traces; another is added, and asked for again, in the midst of it."""
     monkeypatch.setattr(RandomWorker, "per_block", 10)

@@ -211,3 +211,25 @@ def test_a_value_is_cut_and_a_path_keeps_its_end() -> None:
     assert len(str(ThinkbackError(f"`{'x' * 300}`"))) == 102
     path = f"/data/{'y' * 80}/logs/{'z' * 80}/part-00000.parquet"
     assert path in str(ThinkbackError(f"`{path}` is missing"))
+
+
+@pytest.mark.parametrize(("sent", "code", "said"), [("SIGTERM", 143, ""), ("SIGINT", 130, "error: interrupted\n")])
+def test_a_signal_that_a_library_makes_an_error_of_is_still_a_signal(sent: str, code: int, said: str) -> None:
+    """As DuckDB does, within which a signal becomes a RuntimeError."""
+    program = f"""
+import os, signal, time
+import thinkback.app
+from thinkback.__main__ import main
+
+def interrupted():
+    try:
+        os.kill(os.getpid(), signal.{sent})
+        time.sleep(9)
+    except BaseException:
+        raise RuntimeError("Query interrupted") from None
+
+thinkback.app.main = interrupted
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", said)

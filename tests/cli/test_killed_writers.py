@@ -139,12 +139,15 @@ def test_a_link_is_replaced_and_not_what_it_points_to(tmp_path: Path) -> None:
 
 
 def test_temporary_folders_of_killed_processes_are_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "thinkback-mynotes1").mkdir()  # a user's own: it has no mark
+    own = tmp_path / "thinkback-scratch-mynotes1"  # a user's own: it has no mark
+    own.mkdir()
+    (own / "note").write_text("mine")
+    (tmp_path / "thinkback-scratch-0123abcd").mkdir()  # its process was killed before there was a mark
     with child(SCRATCH, TMPDIR=str(tmp_path)) as (_, living):
         with child(SCRATCH, TMPDIR=str(tmp_path)) as (process, killed):
             process.send_signal(signal.SIGKILL)
         assert (Path(killed).parent / MARK).exists()
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         clear_scratch()
-        assert names(tmp_path) == sorted(["thinkback-mynotes1", Path(living).parent.name])
+        assert names(tmp_path) == sorted([own.name, Path(living).parent.name])
         assert Path(living).exists()

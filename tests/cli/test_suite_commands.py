@@ -41,7 +41,7 @@ def test_a_policy_file_is_checked_without_a_replay(thinkback: Callable, log: Pat
     found = thinkback("check", policies)
     assert (found.exit_code, found.stdout) == (0, f"{policies}: 6 policies (5 sample, 1 oracle).\n")
     found = thinkback("check", policies, "--log", log)
-    assert found.stdout.endswith("; the log has what they ask for, and 120 examples to report.\n")
+    assert "; the log has what they name, and 120 examples to report.\n" in found.stdout
     policies.write_text(policies.read_text().replace('verifier = "strong"', 'verifier = "stong"', 1))
     assert thinkback("check", policies).exit_code == 0
     wrong = thinkback("check", policies, "--log", log)

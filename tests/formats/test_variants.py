@@ -221,3 +221,18 @@ def test_searches_have_no_prefix_and_their_chunks_are_one_run(tmp_path: Path) ->
     pools = traces(report)["pool"].unique().sort().to_list()
     assert pools == ["dvts (a)", "dvts (b)"]
     assert manifest.pools == {pool: {"prefix": False} for pool in pools}
+
+
+def test_gold_is_what_is_boxed_in_a_solution(tmp_path: Path) -> None:
+    folder = published("helm", tmp_path) / "run"
+    state = json.loads((folder / "scenario_state.json").read_text())
+    for request in state["request_states"]:
+        for reference in request["instance"]["references"]:
+            reference["output"]["text"] = f"We add them up, so \\boxed{{{reference['output']['text']}}}."
+    (folder / "scenario_state.json").write_text(json.dumps(state))
+    report = import_format("helm", [str(folder)], tmp_path / "log")
+    log = open_log(report.log)
+    assert not any("boxed" in gold for gold in collect(log.scan("examples", ["gold"]), log)["gold"].to_list())
+    row = samples(target="2 + 2 makes\n\\boxed{4}", resps=[["So \\boxed{4}", "5"]], filtered_resps=["4"], metrics=[])
+    report = import_format("lm-eval", [write(tmp_path / "m" / "samples_t.jsonl", [row])], tmp_path / "other")
+    assert traces(report).select("answer", "correct").rows() == [("4", True), ("5", False)]

@@ -244,3 +244,20 @@ def test_columns_of_the_path(bench: Bench) -> None:
 )
 def test_a_path_pattern_that_does_not_fit(bench: Bench, path: str, wanted: str) -> None:
     assert re.search(wanted, refused(bench, f'\npath = "{path}"\n' + HEAD + TRACES))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        ("COALESCE(ok?, judged? LIKE '%Yes%')", None),
+        ("COALESCE(ok?, LOWER(judged?) = 'yes', a = '1')", True),
+        ("LENGTH(judged?) > 3 OR a = '1'", True),
+        ("STARTS_WITH(UPPER(judged?), 'Y') AND score? > 0.5", None),
+    ],
+)
+def test_what_no_row_has_may_stand_wherever_a_text_or_a_number_does(
+    bench: Bench, verdict: str, expected: bool | None
+) -> None:
+    rows = [{**sample("e", "1"), "gold": None}]
+    log = bench.run(rows, HEAD + TRACES + f'correct = "{verdict}"\n')
+    assert log.scan("traces").select("correct").collect()["correct"].to_list() == [expected]

@@ -105,3 +105,100 @@ def test_verdicts_without_answers_show_no_answers(bench: Bench) -> None:
     rows = [sample(f"e{i}", ok=i == 0) for i in range(5)]
     bench.run(rows, HEAD + TRACES.replace('answer = "a"', 'correct = "ok"'))
     assert told(bench) == "right: 1 of 5 judged traces (20.0 %)"
+
+
+GROUPED = READ.replace("pool = \"'p'\"", 'pool = "run"')
+
+
+def of(dataset: str, count: int, text: str, gold: str, run: str = "p") -> list[dict[str, object]]:
+    return [
+        {**sample(f"{dataset}{i}", t=text.format(i + 10), gold=gold.format(i + 10)), "set": dataset, "run": run}
+        for i in range(count)
+    ]
+
+
+def test_a_data_set_that_is_misread_is_not_hidden_by_the_others(bench: Bench) -> None:
+    rows = of("good", 20, "It is {}", "{}") + of("bad", 10, "It is {}", "so \\boxed{{{}}}")
+    bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED)
+    lines = told(bench).split("\n")
+    assert lines[0] == "right: 20 of 30 judged traces (66.7 %)"
+    assert [line.split()[1] for line in lines[1:4]] == ["bad0:", "bad3:", "bad6:"]
+    assert lines[4] == (
+        "WARNING: only 0 of 10 judged traces of `bad` in pool `p` are right:"
+        " `--set 'answers.read_gold=[\"boxed\"]'` would make 10 of 10 tried right;"
+        " it would make others wrong, so import these apart"
+    )
+
+
+def test_nor_is_a_pool(bench: Bench) -> None:
+    rows = of("d", 10, "It is {}", "{}") + of("d", 10, "the {}th, so \\boxed{{x}} of 7", "{}", "other")
+    bench.run(rows, HEAD + GROUPED)
+    assert "only 0 of 10 judged traces of `d` in pool `other` are right: see whether" in told(bench)
+
+
+def test_of_many_three_are_named(bench: Bench) -> None:
+    rows = of("good", 9, "It is {}", "{}")
+    for number in range(5):
+        rows += of(f"bad{number}", 6 + number, "no", "{}")
+    bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED)
+    warnings = [line for line in told(bench).split("\n") if line.startswith("WARNING")]
+    assert [line.split("`")[1] for line in warnings[:3]] == ["bad4", "bad3", "bad2"]
+    assert warnings[3] == "WARNING: so it is with 2 further data sets in a pool"
+
+
+def test_examples_with_hundreds_of_traces_do_not_crowd_out_the_others(bench: Bench) -> None:
+    rows = [sample("e0", t="It is 5", gold="x #### 4") for _ in range(300)]
+    rows += [sample(f"e{i}", t="It is 4", gold="x #### 4") for i in range(1, 4)]
+    bench.run(rows, HEAD + READ)
+    lines = told(bench).split("\n")
+    assert [line.split()[1] for line in lines[1:4]] == ["e0:", "e1:", "e2:"]
+    assert lines[4].endswith("`--set 'answers.read_gold=[\"####\"]'` would make 3 of 7 tried right")
+
+
+ANSWERED = READ.replace('text = "t"', 'text = "t"\nanswer = "a"\ncorrect = "ok"').replace('read = ["last number"]', "")
+
+
+def test_a_cure_is_tried_on_the_text_where_answers_are_given(bench: Bench) -> None:
+    rows = [sample(f"e{i}", None, t=f"So {i + 10}", gold=str(i + 10), ok=False) for i in range(6)]
+    bench.run(rows, HEAD + ANSWERED)
+    cure = "--set 'traces.answer=t' --set 'answers.read=[\"last number\"]' --rejudge"
+    assert f"`{cure}` would make 6 of 6 tried right" in told(bench)
+    settings = ["traces.answer=t", 'answers.read=["last number"]']
+    report = import_table(
+        [str(bench.folder / "samples.jsonl")], str(bench.folder / "map.toml"), bench.folder / "cured",
+        rejudge=True, settings=settings,
+    )  # fmt: skip
+    assert report.readings.right == 6
+    assert not any("changes no answer" in line for line in report.told())
+
+
+def test_ways_to_read_that_change_nothing_are_told_of(bench: Bench) -> None:
+    rows = [sample(f"e{i}", "1", t="So 1", ok=True) for i in range(6)]
+    bench.run(rows, HEAD + ANSWERED, settings=['answers.read=["last number"]'])
+    assert told(bench).endswith(
+        "WARNING: `answers.read` changes no answer, for it reads what is mapped as answer;"
+        " to read the text instead: `--set 'traces.answer=t'`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "gold"),
+    [("def f{0}: return 2", "def check(f):\n  assert f({0}) == 2"), ("I count {0} of them", "a dozen, or {0} at most")],
+)
+def test_the_last_number_is_no_cure_for_gold_that_is_none(bench: Bench, text: str, gold: str) -> None:
+    rows = [sample(f"e{i}", t=text.format(i), gold=gold.format(i)) for i in range(8)]
+    bench.run(rows, HEAD + READ.replace("last number", "boxed"))
+    assert "would make" not in told(bench)
+
+
+def test_nor_is_what_makes_a_few_right(bench: Bench) -> None:
+    texts = ["\\boxed{0} of 1"] * 3 + ["1 of 1"] * 9
+    rows = [sample(f"e{i}", t=text, gold="0") for i, text in enumerate(texts)]
+    bench.run(rows, HEAD + READ)
+    assert "would make" not in told(bench)
+
+
+def test_where_only_the_source_judges_no_way_to_read_is_advised(bench: Bench) -> None:
+    rows = [sample(f"e{i}", ok=False) for i in range(5)]
+    bench.run(rows, HEAD + TRACES.replace('answer = "a"', 'correct = "ok"') + '[answers]\njudge = "source"\n')
+    assert told(bench).endswith("the source's own verdicts: see whether `traces.correct` is what it should be")

@@ -455,3 +455,12 @@ def test_a_large_import_is_quick(bench: Bench) -> None:
     frame.write_parquet(bench.folder / "big.parquet")
     log = bench.run(str(bench.folder / "big.parquet"), HEAD + TRACES)
     assert log.scan("traces").select(pl.col("correct").sum()).collect().item() == sum(i % 7 == 3 for i in range(n))
+
+
+def test_a_verification_that_failed_keeps_what_it_cost(bench: Bench) -> None:
+    rows = [sample("e", rm=rm, took=took) for rm, took in ((0.5, 5), (None, 7), (None, 0), (None, None))]
+    verifier = '[[verifiers]]\nverifier = "\'rm\'"\nscore = "rm"\ncompletion_tokens = "took"\n'
+    log = bench.run(rows, HEAD + TRACES + verifier)
+    found = log.scan("verifications").collect().sort("trace_id")
+    assert found.select("trace_id", "score", "completion_tokens").rows() == [("e/p/0", 0.5, 5), ("e/p/1", None, 7)]
+    assert validate_log(log).problems == ()

@@ -26,12 +26,12 @@ def policies_of(suite: tb.Suite) -> dict[str, Any]:
 def test_a_pool_and_a_verifier(tmp_path: Path) -> None:
     suite = tb.suite(log(tmp_path, {"n4": POOL}, GOLDS))
     assert list(policies_of(suite)) == [
-        "one sample",
+        "one sample (mean)",
         "majority@2", "majority@4", "adaptive consistency 0.8", "adaptive consistency 0.95", "window of 2",
         "best of 2 by v", "best of 4 by v", "weighted vote of 4 by v", "margin by v",
         "any of 4",
     ]  # fmt: skip
-    assert policies_of(suite)["one sample"]["expected"]
+    assert policies_of(suite)["one sample (mean)"]["expected"]
     assert (suite.where, suite.by) == (None, ())
     assert "There is no test split" in suite.text
 
@@ -48,7 +48,7 @@ def test_what_the_log_can_serve_is_kept_and_the_rest_is_told(tmp_path: Path) -> 
 def test_two_pools_are_told_apart_by_name(tmp_path: Path) -> None:
     suite = tb.suite(log(tmp_path, {"n4": POOL, "hot": POOL, "greedy": {e: POOL[e][:1] for e in POOL}}, GOLDS))
     named = set(policies_of(suite))
-    assert {"greedy", "n4: one sample", "hot: majority@4", "n4: any of 4"} <= named
+    assert {"greedy", "n4: one sample (mean)", "hot: majority@4", "n4: any of 4"} <= named
 
 
 def test_the_test_split_alone_is_reported_and_looked_at(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_one_answer_without_a_file(log: Log) -> None:
     low, high = tuned.report.comparisons.filter(
         policy=tuned.best, baseline="majority@8", metric="accuracy"
     ).select("low", "high").row(0)  # fmt: skip
-    ending = "The whole interval keeps" if low >= -0.05 else "misses" if high < -0.05 else "is open"
+    ending = "whole interval keeps" if low >= -0.05 else "whole interval misses" if high < -0.05 else "does not exclude"
     assert ending in said
 
 

@@ -21,7 +21,7 @@ from tests.reference.random_policies import random_policies, to_toml
 from tests.reference.rules import Row
 from tests.replay.small import FIRST, log, tables
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, write_log
+from toolkit.log import Log, LogError, write_log
 
 POOL = {
     "e1": [("B", 0.3), ("A", None), ("A", 0.25), ("B", 0.2)],
@@ -107,8 +107,8 @@ def test_the_lowest_is_of_the_pool_in_the_whole_log(small: Log, tmp_path: Path) 
     result = replay.run(small, sample("lowest"), where="example_id = 'e1'", resamples=5)
     (told,) = (str(note) for note in result.notes if note.code == "unscored")
     assert told == (
-        "verifier `v` did not score 1 valid trace of pool `n4` that `p` may verify: each counts as verified, for free, "
-        "with the verifier's lowest score in that pool of the log (0.1)"
+        "verifier `v` did not score 1 valid trace of pool `n4` that `p` may verify: each counts as verified, at the "
+        "cost logged if any, with the verifier's lowest score in that pool of the log (0.1)"
     )
     other = log(tmp_path, {"n4": {"e1": [("A", 0.5)]}, "bare": {"e1": [("A", None)]}}, {"e1": "A"})
     with pytest.raises(ThinkbackError, match="`v` scored no trace of pool `bare`, so it has no lowest score"):
@@ -275,3 +275,22 @@ def test_a_ranking_in_one_call_is_not_made_up(tmp_path: Path) -> None:
         assert result.excluded == {
             "e1": "p: listwise verifier `v` did not see exactly the traces that the policy generates"
         }
+
+
+def test_a_call_that_failed_is_paid_as_it_is_logged_where_it_counts(tmp_path: Path) -> None:
+    made = tables({"n4": POOL}, GOLDS)
+    failed = {"trace_id": "e1/n4/1", "example_id": "e1", "verifier": "v", "score": None, "completion_tokens": 100}
+    scores = pl.concat([made["verifications"], pl.DataFrame([failed])], how="diagonal_relaxed")
+    paid = write_log(tmp_path / "log", name="paid", tables={**made, "verifications": scores})
+    for way, answer, verifications, tokens in (("skip", "B", 2, 53), ("lowest", "B", 3, 153)):
+        row = outcome(paid, sample(way))
+        assert (row["answer"], row["verifications"], row["total_tokens"]) == (answer, verifications, tokens)
+    assert replay.run(paid, sample("partial"), resamples=5).excluded.keys() == {"e1"}
+
+
+def test_a_row_without_a_score_and_without_costs_is_no_call(tmp_path: Path) -> None:
+    made = tables({"n4": POOL}, GOLDS)
+    nothing = pl.DataFrame({"trace_id": ["e1/n4/1"], "example_id": ["e1"], "verifier": ["v"], "score": [None]})
+    scores = pl.concat([made["verifications"], nothing], how="diagonal_relaxed")
+    with pytest.raises(LogError, match="no token and no second is logged"):
+        write_log(tmp_path / "log", name="none", tables={**made, "verifications": scores})

@@ -197,6 +197,14 @@ def test_a_diagnostic_curve_that_leaves_the_axes_has_its_number_at_the_edge() ->
     assert [text.get_text() for text in axes.texts] == ["pass@k 95.0 at k = 16 ↑"]
 
 
+def test_a_line_that_leaves_the_axes_is_cut_there_and_one_at_the_edge_is_whole() -> None:
+    ks = (1, 16)
+    flat = PlottedCurve("majority@k", ks, (0.6, 0.62), (0.59, 0.61), (0.61, 0.63))
+    gold = PlottedCurve("pass@k", ks, (0.6, 1.0), (0.6, 1.0), (0.6, 1.0), diagnostic=True)
+    assert [line.get_clip_on() for line in curves_figure([("", [flat, gold])]).axes[0].lines] == [False, True]
+    assert [line.get_clip_on() for line in curves_figure([("", [gold])]).axes[0].lines] == [False]
+
+
 def test_other_figures_are_whole() -> None:
     some = ShownInterval(0.1, 0.05, 0.2)
     bars = [(f"a policy with a name that is long, number {i}", some, some) for i in range(4)]

@@ -103,6 +103,7 @@ def replay(
         check_margin(margin)
     figure = Drawn(inches(width), title)
     check_replaceable(out, force, inputs=(log, policies, rules))
+    alone = False
     chosen: str | Path | None = policies
     groups = options.names(by)
     if chosen is None:
@@ -113,6 +114,7 @@ def replay(
         if where is None:
             where = standard.where
             groups = groups or standard.by
+            alone = standard.where is not None
     result = run(
         log,
         chosen,
@@ -132,6 +134,10 @@ def replay(
         eur_per_kwh=eur_per_kwh,
     )
     parts = {"traces": traces, "texts": texts, "curves": with_curves, "headroom": headroom}
+    if alone:
+        from thinkback import console
+
+        console.complain(f"note: the examples with {where} alone are reported; `--where true` reports all")
     _write_and_show(result, margin, parts, figure, out, force)
 
 

@@ -43,7 +43,9 @@ def check(
     parts = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
     said = f"{file}: {counted(len(found.policies), 'policy', 'policies')} ({parts})"
     if found.examples is not None:
-        said += f"; the log has what they ask for, and {counted(found.examples, 'example')} to report"
+        said += f"; the log has what they name, and {counted(found.examples, 'example')} to report"
     for note in found.notes:
         console.complain(note.text)
     console.say(f"{said}.")
+    if found.examples is not None:
+        console.say("Whether pools have traces enough, a replay tells.")

@@ -42,7 +42,11 @@ def tune(
     ] = None,
     baseline: Annotated[
         str | None,
-        option("--baseline", "Policy that the goal calls baseline; by default the first one outside a sweep.", "NAME"),
+        option(
+            "--baseline",
+            "The goal's baseline; by default the one that it names, else the first outside a sweep.",
+            "NAME",
+        ),
     ] = None,
     out: Annotated[Path | None, option("--out", "Folder for what was chosen and both runs.", "DIR")] = None,
     seed: options.Seed = 0,
@@ -84,7 +88,9 @@ def tune(
             (folder / "table.csv").write_text(table.csv(marks), encoding="utf-8")
             for name, result in (("development", tuned.development), ("report", tuned.report)):
                 result.save(folder / name)
-    console.show(replace(table, rows=table.rows[:ROWS]))
+    more = len(table.rows) - ROWS
+    below = (f"{more} more families; with `--out`, table.csv has all", *table.below) if more > 0 else table.below
+    console.show(replace(table, rows=table.rows[:ROWS], below=below))
     console.say()
     console.say(answer(tuned))
     if out is not None:
@@ -106,11 +112,11 @@ def _table(tuned: Tuned, goal: str) -> Table:
         TableColumn("feasible", Number(0)),
         TableColumn("chosen"),
     ]
-    columns += [
-        TableColumn(f"{m}, {where}", NumberWithInterval(metric_column(m, known).precision), f"{m}_{where}")
-        for m in metrics
-        for where in ("dev", "report")
-    ]
+    for metric in metrics:
+        one = metric_column(metric, known)
+        form = NumberWithInterval(one.decimals if one.header else one.precision, one.scale)
+        form = NumberWithInterval(1, 100) if one.share else form
+        columns += [TableColumn(f"{one.heading}, {rows}", form, f"{metric}_{rows}") for rows in ("dev", "report")]
     rows = []
     ordered = tuned.chosen.sort(
         "value", descending=not tuned.goal.smallest, nulls_last=True, maintain_order=True

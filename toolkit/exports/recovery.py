@@ -59,7 +59,9 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
 def export_replay(log: Log, base: str | None, action: str, verifier: str, out: Path, *, pool: str | None = None) -> int:
     """Write a row for each base attempt with its first revision by `action` and its score by `verifier`."""
     attempts, revisions = _pairs(log, base, pool)
-    scan = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(pl.col("verifier") == verifier)
+    scan = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(
+        (pl.col("verifier") == verifier) & pl.col("score").is_not_null()
+    )
     scores = dict(collect(scan.select("trace_id", "score"), log).iter_rows())
     if not scores:
         known = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"]

@@ -34,6 +34,7 @@ class JudgedTraces:
     without_gold: int  # traces that rejudging left as they were, since they have no gold
     open_examples: int  # examples without a verdict
     undecided: int  # opaque traces without a verdict
+    reread: int  # mapped answers that reading changed
     blind_examples: int  # examples with labels and verdicts but no gold
 
 
@@ -45,10 +46,14 @@ def with_answers(frame: pl.DataFrame, mapping: ImportMapping) -> pl.DataFrame:
         if name not in frame.columns:
             frame = frame.with_columns(pl.lit(None, dtype).alias(name))
     answers = frame["answer"]
+    frame = frame.with_columns(reread=pl.lit(False))
     if rules.read:
-        given = [index for index, table in enumerate(mapping.traces) if "answer" in table.columns]
-        whence = pl.when(pl.col("group").is_in(given)).then(pl.col("answer")).otherwise(pl.col("text"))
+        mapped = [index for index, table in enumerate(mapping.traces) if "answer" in table.columns]
+        given = pl.col("group").is_in(mapped)
+        whence = pl.when(given).then(pl.col("answer")).otherwise(pl.col("text"))
         answers = read_answers(frame.select(whence.alias("answer")).to_series(), rules.read, rules.pattern)
+        plain = pl.col("answer").str.strip_chars().replace("", None)
+        frame = frame.with_columns(reread=given & plain.ne_missing(answers))
     answers = normalise(answers, rules.kind, rules.labels, rules.aliases)
     veiled = [index for index, table in enumerate(mapping.traces) if only_verdicts(table, mapping)]
     # Without a verdict too: nothing is known of such a trace, least of all that it is wrong.
@@ -102,6 +107,7 @@ def judge_traces(
         without_gold=(pl.col("gold").is_null() & ~opaque).sum() if rejudge else pl.lit(0),
         open_examples=example.filter(correct.is_null()).n_unique(),
         undecided=(opaque & verdict.is_null()).sum(),
+        reread=pl.col("reread").sum(),
         blind_examples=example.filter(pl.col("blind") & ~opaque & verdict.is_not_null()).n_unique(),
     )
     return JudgedTraces(frame, by_conflict=by_conflict, **before.row(0, named=True), **after.row(0, named=True))

@@ -1,32 +1,35 @@
 """What an import read, so that a wrong reading is seen: the share that is right, wrong answers beside their gold, and,
 where nearly nothing is right or readable, another way to read that would make it so.
 
-A cure is proposed only where it was tried on a sample of the log's own answers and makes many of them right.
+Each data set in each pool is looked at apart, for one that is misread is hidden by the others.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from toolkit.answers import judge, normalise, read_answers
 from toolkit.errors import counted
-from toolkit.imports.mapping import AnswerRules, ImportMapping
+from toolkit.imports.cures import likely_cure, text_setting
+from toolkit.imports.mapping import ImportMapping
 from toolkit.log import Log, collect, open_log
 from toolkit.notes import Note, note, warning
 
 NEARLY_NOTHING = 0.02
 """A share of right or readable answers up to which a reading is doubted."""
+_LEAST = 5
+"""Judged traces of a data set in a pool from which it is doubted alone."""
+_NAMED = 3
+"""Data sets in pools that are doubted by name."""
 _SHOWN, _LONGEST = 3, 60
-_TRIED, _GAIN = 200, 0.1
-"""Traces on which a cure is tried, and the share of them that it must make right, or readable."""
-_KINDS = ("number", "choice", "exact", "text")
-_WAYS = ("####", "boxed", "answer is", "last number", "last line")
-_COLUMNS = ("example_id", "trace_id", "answer", "text", "correct", "opaque")
+_TRIED, _EACH = 200, 4
+"""Traces on which a cure is tried, and how many of them may be of one example."""
+_COLUMNS = ("example_id", "pool", "trace_id", "answer", "text", "correct", "opaque")
+_COUNTS = ("traces", "judged", "right", "unread")
+_PLAIN = ~pl.col("opaque").fill_null(False)
 
 
 @dataclass(frozen=True)
@@ -40,15 +43,13 @@ class WrongAnswer:
 
 
 @dataclass(frozen=True)
-class Readings:
-    """Traces that were judged and are right, those without a readable answer, some wrong ones, and a likely cure."""
+class ReadCounts:
+    """Traces; those that were judged and are right; those without a readable answer."""
 
     traces: int
     judged: int
     right: int
     unread: int
-    wrong: tuple[WrongAnswer, ...]
-    cure: str | None
 
     @property
     def unreadable(self) -> bool:
@@ -60,8 +61,52 @@ class Readings:
         """Whether nearly nothing is right, or readable."""
         return self.unreadable or (self.judged > 0 and self.right <= NEARLY_NOTHING * self.judged)
 
+
+@dataclass(frozen=True)
+class Doubt:
+    """Traces of which nearly nothing is right or readable, and what is likely to help.
+
+    `dataset` and `pool` are null where all traces are meant.
+    """
+
+    counts: ReadCounts
+    dataset: str | None
+    pool: str | None
+    cure: str | None
+
+    @property
+    def whose(self) -> str:
+        """Which traces are meant."""
+        return "" if self.dataset is None else f" of `{_short(self.dataset)}` in pool `{_short(self.pool)}`"
+
+    @property
+    def condition(self) -> pl.Expr:
+        """The traces that are meant."""
+        if self.dataset is None:
+            return pl.lit(True)
+        return (pl.col("dataset") == self.dataset) & (pl.col("pool") == self.pool)
+
+
+@dataclass(frozen=True)
+class Readings(ReadCounts):
+    """What was read of all traces, some wrong ones, and what is doubted; `unnamed` are further data sets in pools.
+
+    `only_source`: no answer is judged by comparing. `idle`: what to do, where `answers.read` changed no answer.
+    """
+
+    wrong: tuple[WrongAnswer, ...]
+    doubts: tuple[Doubt, ...]
+    unnamed: int
+    only_source: bool
+    idle: str | None
+
+    @property
+    def cure(self) -> str | None:
+        """What is likely to help against the first doubt."""
+        return self.doubts[0].cure if self.doubts else None
+
     def notes(self) -> Iterator[Note]:
-        """For people: the share, the wrong answers, and the warning."""
+        """For people: the share, the wrong answers, and the warnings."""
         if self.judged:
             share = f"{self.right / self.judged:.1%}".replace("%", " %")
             yield note("right", f"right: {self.right:,} of {counted(self.judged, 'judged trace')} ({share})")
@@ -69,89 +114,107 @@ class Readings:
             told = f"`{_short(one.answer)}`" if one.answer is not None else f"none in `{_end(one.text)}`"
             whose = ", by the source's verdict" if one.answer is not None and one.answer == one.gold else ""
             yield note("wrong", f"wrong: {_short(one.example_id)}: answer {told}, gold `{_short(one.gold)}`{whose}")
-        if self.doubtful:
-            readable, right = self.traces - self.unread, self.right
-            what = (
-                f"only {readable:,} of {counted(self.traces, 'trace')} have a readable answer"
-                if self.unreadable
-                else f"only {right:,} of {counted(self.judged, 'judged trace')} are right"
-            )
-            cure = self.cure or "see whether `answers.kind`, `answers.read` and the gold column are what they should be"
-            yield warning("doubtful_reading", f"{what}: {cure}")
+        for doubt in self.doubts:
+            yield warning("doubtful_reading", f"{_doubted(doubt)}: {doubt.cure or self._advice}")
+        if self.unnamed:
+            yield warning("doubtful_reading", f"so it is with {counted(self.unnamed, 'further data set')} in a pool")
+        if self.idle:
+            what = "`answers.read` changes no answer, for it reads what is mapped as answer"
+            yield warning("idle_reading", f"{what}; to read the text instead: {self.idle}")
+
+    @property
+    def _advice(self) -> str:
+        if self.only_source:
+            return "these are the source's own verdicts: see whether `traces.correct` is what it should be"
+        return "see whether `answers.kind`, `answers.read` and the gold column are what they should be"
 
 
-def check_readings(log: Path, mapping: ImportMapping) -> Readings:
-    """Look at what a log just imported through a mapping holds."""
+def _doubted(doubt: Doubt) -> str:
+    counts = doubt.counts
+    if counts.unreadable:
+        readable = counts.traces - counts.unread
+        return f"only {readable:,} of {counted(counts.traces, 'trace')}{doubt.whose} have a readable answer"
+    return f"only {counts.right:,} of {counted(counts.judged, 'judged trace')}{doubt.whose} are right"
+
+
+def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readings:
+    """Look at what a log just imported through a mapping holds. `reread`: answers that `answers.read` changed."""
     opened = open_log(log)
-    plain = ~pl.col("opaque").fill_null(False)
-    correct, unread = pl.col("correct"), pl.col("answer").is_null()
-    counts = collect(
-        opened.scan("traces", ["answer", "correct", "opaque"]).select(
-            traces=pl.len(), judged=correct.count(), right=correct.sum(), unread=(unread & plain).sum()
-        ),
-        opened,
-    ).row(0, named=True)
-    missed = plain & ~correct.fill_null(True)
-    shown = pl.concat([
-        _first(opened, missed & ~unread, _TRIED).unique("example_id", keep="first", maintain_order=True),
-        _first(opened, missed & unread, _TRIED).unique("example_id", keep="first", maintain_order=True),
-    ]).head(_SHOWN)  # fmt: skip
-    wrong = tuple(WrongAnswer(row["example_id"], row["answer"], row["gold"], row["text"])
-                  for row in shown.iter_rows(named=True))  # fmt: skip
-    found = Readings(**counts, wrong=wrong, cure=None)
-    if not found.doubtful:
-        return found
-    tried = _first(opened, plain & ~correct.fill_null(False), _TRIED)
-    return replace(found, cure=_cure(tried, mapping))
+    datasets = collect(opened.scan("examples", ["example_id", "dataset", "gold"]), opened)
+    traces = opened.scan("traces", _COLUMNS)
+    if datasets["dataset"].n_unique() > 1:
+        named = datasets.lazy().select("example_id", "dataset")
+        traces = traces.join(named, on="example_id", how="left")
+    else:
+        traces = traces.with_columns(dataset=pl.lit(datasets["dataset"].first(), pl.String))
+    sampled = _Sampled(opened, traces, datasets.select("example_id", "gold"))
+    groups = sampled.counts()
+    every = ReadCounts(*(int(groups[name].sum()) for name in _COUNTS))
+    doubts = [Doubt(every, None, None, None)] if every.doubtful else list(_doubts(groups))
+    meant = pl.any_horizontal([doubt.condition for doubt in doubts]) if doubts else pl.lit(True)
+    found = tuple(
+        Doubt(doubt.counts, doubt.dataset, doubt.pool, _cure(sampled, doubt, mapping)) for doubt in doubts[:_NAMED]
+    )
+    own = text_setting(mapping) if mapping.answers.read and not reread else None
+    return Readings(
+        **vars(every),
+        wrong=sampled.wrong(meant),
+        doubts=found,
+        unnamed=len(doubts) - len(found),
+        only_source=mapping.answers.judge == "source",
+        idle=f"`--set '{own}'`" if own else None,
+    )
 
 
-def _first(log: Log, condition: pl.Expr, most: int) -> pl.DataFrame:
-    """The first traces for which a condition holds, with their gold; few of them, so memory does not grow."""
-    rows = collect(log.scan("traces", _COLUMNS).filter(condition).head(most), log).sort("example_id", "trace_id")
-    ids = pl.col("example_id").is_in(rows["example_id"].unique().implode())
-    gold = collect(log.scan("examples", ["example_id", "gold"]).filter(ids), log)
-    return rows.join(gold, on="example_id", how="left", maintain_order="left")
+def _doubts(groups: pl.DataFrame) -> Iterator[Doubt]:
+    """The data sets in pools that are doubtful, the largest first."""
+    for row in groups.sort("traces", "dataset", "pool", descending=[True, False, False]).iter_rows(named=True):
+        counts = ReadCounts(*(row[name] for name in _COUNTS))
+        if counts.doubtful and (counts.judged >= _LEAST or (counts.unreadable and counts.traces >= _LEAST)):
+            yield Doubt(counts, row["dataset"], row["pool"], None)
 
 
-def _cure(sample: pl.DataFrame, mapping: ImportMapping) -> str | None:
-    """The least change of the rules that makes most answers of a sample right, or else readable."""
-    rules = mapping.answers
-    if not sample.height or rules.kind == "label" or rules.judge == "source":
-        return None
-    given = any("answer" in table.columns for table in mapping.traces)
-    texts = sample["answer"] if given else sample["text"]
-    kinds, best, most = dict.fromkeys((rules.kind, *_KINDS)), None, _GAIN * sample.height
-    for kind, way, gold_way in itertools.product(kinds, (None, *_WAYS), (None, *_WAYS)):
-        answers = sample["answer"] if way is None else read_answers(texts, [way])
-        gold = sample["gold"] if gold_way is None else read_answers(sample["gold"], [gold_way])
-        right = _right(answers, gold, replace(rules, kind=kind))
-        if right > most:
-            best, most = _settings(mapping, kind, way, gold_way), right
-    if best is not None:
-        return f"{best} would make {most:,} of {sample.height:,} tried right"
-    readable = {way: read_answers(texts, [way]).count() for way in _WAYS}
-    way = max(readable, key=lambda one: readable[one])
-    if sample["answer"].null_count() == sample.height and readable[way] > most:
-        return f"{_settings(mapping, rules.kind, way, None)} would read {readable[way]:,} of {sample.height:,} tried"
-    return None
+def _cure(sampled: _Sampled, doubt: Doubt, mapping: ImportMapping) -> str | None:
+    sample = sampled.spread(doubt.condition & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
+    return likely_cure(sample, sampled.spread(~doubt.condition & _PLAIN & pl.col("correct"), _TRIED, 1), mapping)
 
 
-def _right(answers: pl.Series, gold: pl.Series, rules: AnswerRules) -> int:
-    """How many are right by these rules."""
-    ours, theirs = (normalise(texts, rules.kind, rules.labels, rules.aliases) for texts in (answers, gold))
-    return int(judge(ours, theirs, rules.judge).fill_null(False).sum())
+@dataclass(frozen=True)
+class _Sampled:
+    """A log of which a few traces are looked at, with the `dataset` of each; memory does not grow with it."""
 
+    log: Log
+    traces: pl.LazyFrame
+    gold: pl.DataFrame
 
-def _settings(mapping: ImportMapping, kind: str, way: str | None, gold_way: str | None) -> str:
-    """What to add to the command."""
-    changed = [
-        *([f"answers.kind={kind}"] if kind != mapping.answers.kind else []),
-        *([f'answers.read=["{way}"]'] if way else []),
-        *([f'answers.read_gold=["{gold_way}"]'] if gold_way else []),
-    ]
-    options = [f"--set '{one}'" for one in changed]
-    options += ["--rejudge"] if any("correct" in table.columns for table in mapping.traces) else []
-    return f"`{' '.join(options)}`"
+    def counts(self) -> pl.DataFrame:
+        """What was read in each data set and pool."""
+        correct, unread = pl.col("correct"), pl.col("answer").is_null()
+        grouped = self.traces.group_by("dataset", "pool").agg(
+            traces=pl.len(), judged=correct.count(), right=correct.sum(), unread=(unread & _PLAIN).sum()
+        )
+        return collect(grouped, self.log)
+
+    def wrong(self, meant: pl.Expr) -> tuple[WrongAnswer, ...]:
+        """Some wrong answers, and then some that could not be read."""
+        missed, unread = meant & _PLAIN & ~pl.col("correct").fill_null(True), pl.col("answer").is_null()
+        shown = [*self.spread(missed & ~unread, _SHOWN, 1).iter_rows(named=True)]
+        if len(shown) < _SHOWN:
+            shown += self.spread(missed & unread, _SHOWN, 1).iter_rows(named=True)
+        names = ("example_id", "answer", "gold", "text")
+        return tuple(WrongAnswer(*(row[name] for name in names)) for row in shown[:_SHOWN])
+
+    def spread(self, condition: pl.Expr, most: int, each: int) -> pl.DataFrame:
+        """Up to `most` traces for which a condition holds, of examples from all over the log, `each` of one at most."""
+        ids = collect(self.traces.filter(condition).select("example_id").unique(), self.log).to_series().sort()
+        count = min(len(ids), most)
+        chosen = ids.gather([place * len(ids) // count for place in range(count)])
+        of_these = condition & pl.col("example_id").is_in(chosen.implode())
+        slots = collect(self.traces.filter(of_these).select("example_id", "trace_id"), self.log)
+        few = max(1, min(each, most // max(count, 1)))
+        picked = slots.sort("trace_id").group_by("example_id").head(few)["trace_id"]
+        rows = collect(self.traces.filter(pl.col("trace_id").is_in(picked.implode())), self.log)
+        return rows.join(self.gold, on="example_id", how="left").sort("example_id", "trace_id")
 
 
 def _short(text: str | None) -> str:

@@ -27,7 +27,7 @@ from toolkit.work_places import remove
 
 _ROWS = ".rows"
 """A folder in the log while it is made; its name begins with a dot, so that readers pass over it."""
-WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "classed", "blind")
+WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "classed", "blind", "reread")
 
 
 _NOTES = {
@@ -251,6 +251,6 @@ def _report(
         ids_split=counts["split"],
         unjudged_examples=counts["open_examples"],
         behind_gaps=counts["gaps"],
-        readings=check_readings(out, plan),
+        readings=check_readings(out, plan, counts["reread"]),
         notes=tuple(notes),
     )

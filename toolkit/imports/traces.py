@@ -15,6 +15,7 @@ from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows, verdict
 from toolkit.imports.mapped_columns import by_row_order
 from toolkit.imports.mapping import ROW_ORDER, ImportMapping, TraceTable, Values
 from toolkit.log import schema_of
+from toolkit.log.contract.schema import CALL_COSTS
 
 CONTENT = "__content"
 SLOT = ("example_id", "pool", "action", "parent_id", "sample_index")
@@ -251,7 +252,9 @@ def _without_dropped_parents(
 
 
 def verifier_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> pl.DataFrame:
-    """Verifications of the traces of one `[traces]` table; a row without a score has none.
+    """Verifications of the traces of one `[traces]` table; a row without a score and without costs has none.
+
+    A call that failed and was paid stays, without a score.
 
     `rows` are the source rows of `traces`, in their order.
     """
@@ -263,7 +266,9 @@ def verifier_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> 
             key = f"verifiers.{name}"
             series = rows.typed(key, value, contract[name].dtype, required=name == "verifier")
             made.append(rows.sound(key, value, series).alias(name))
-        parts.append(pl.DataFrame(made).filter(pl.col("score").is_not_null()))
+        # A plain number says what any call costs, and not that there was one.
+        paid = [pl.col(name) > 0 for name in CALL_COSTS if isinstance(verifier.get(name), str)]
+        parts.append(pl.DataFrame(made).filter(pl.any_horizontal(pl.col("score").is_not_null(), *paid)))
     return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
 
 

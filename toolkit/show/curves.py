@@ -104,7 +104,7 @@ def curves_figure(
             axes.set_ylabel(wrapped(y, body / rows - 0.4, TEXT))
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
-        _limit(grid.flat[0], [curve for _, curves in panels for curve in curves])
+        _limit(list(grid.flat), [curve for _, curves in panels for curve in curves])
         arrange(figure, body, title, simulated)
         for axes, (_, curves) in zip(grid.flat, panels, strict=False):
             _name_beyond(axes, curves)
@@ -112,8 +112,9 @@ def curves_figure(
     return figure
 
 
-def _limit(axes: Axes, curves: Sequence[PlottedCurve]) -> None:
+def _limit(panels: Sequence[Axes], curves: Sequence[PlottedCurve]) -> None:
     """The common scale of all panels: diagnostics are left to leave it where they would squeeze the others."""
+    axes = panels[0]
     bottom, top = axes.get_ylim()
     real = [
         v for c in curves if not c.diagnostic for line in (c.estimate, c.low, c.high) for v in line if v is not None
@@ -124,6 +125,10 @@ def _limit(axes: Axes, curves: Sequence[PlottedCurve]) -> None:
         if top - bottom > 1.6 * room:
             bottom, top = low - 0.06 * room, high + 0.14 * room
     axes.set_ylim(*percent_limits(bottom, top))
+    bottom, top = axes.get_ylim()
+    for line in (line for panel in panels for line in panel.lines):  # a marker on the edge is drawn whole
+        values = np.asarray(line.get_ydata(), float)
+        line.set_clip_on(bool((values > top).any() or (values < bottom).any()))
 
 
 def _name_beyond(axes: Axes, curves: Sequence[PlottedCurve]) -> None:
@@ -162,7 +167,6 @@ def _scale(axes: Axes, ks: list[int], doubling: bool, width: float) -> None:
 
 def _draw(axes: Axes, curve: PlottedCurve, look: Look, band: bool) -> None:
     estimate, low, high = (100 * np.array(values, float) for values in (curve.estimate, curve.low, curve.high))
-    top = np.nanmax(estimate) if np.isfinite(estimate).any() else 0.0
     axes.plot(
         curve.k,
         estimate,
@@ -173,7 +177,6 @@ def _draw(axes: Axes, curve: PlottedCurve, look: Look, band: bool) -> None:
         markerfacecolor="white" if curve.diagnostic else look.color,
         markeredgewidth=0.8,
         linewidth=1.1,
-        clip_on=bool(top < 100),  # a marker on the edge, at 0 or 100 %, is drawn whole
         label=f"{curve.name} ({curve.sees})" if curve.diagnostic else curve.name,
     )
     if band:

@@ -10,11 +10,11 @@ from toolkit.show.table_content import NumberWithInterval, ShownInterval
 def takeaway(results: RankedInput) -> str | None:
     """Who is best, who ties with it, the cheapest of these, and how far the best is from the baseline.
 
-    None where nothing ranks.
+    None where nothing ranks, or one policy alone.
     """
     ranked = [row for row in rank(results) if not row.policy.diagnostic and row.quality is not None]
     leader = next((row for row in ranked if row.leads), None)
-    if leader is None or leader.quality is None:
+    if leader is None or leader.quality is None or len(ranked) < 2:
         return None
     best = "lowest" if results.quality.cost else "best"
     said = f"`{leader.policy.name}` has the {best} {results.quality.label}, {_quality(results, leader.quality)}"
@@ -30,7 +30,7 @@ def takeaway(results: RankedInput) -> str | None:
 
 def _tied(results: RankedInput, leader: Ranked, tied: list[Ranked]) -> str:
     if not tied:
-        return "No other policy ties with it." if len(results.policies) > 1 else ""
+        return "No other policy ties with it."
     said = f"{counted(len(tied), 'other policy ties', 'other policies tie')} with it"
     priced = [(row.cost.estimate, place, row) for place, row in enumerate([leader, *tied]) if row.cost is not None]
     if leader.cost is None or not priced:

@@ -1,8 +1,9 @@
 """Inspect AI's logs: `.eval` archives, with samples whole or in chunks, and `.json` files.
 
-One row for each sample and epoch. The verdict is the first scorer's: C, I, P and N, numbers and booleans count; where a
-scorer says NaN, or gives several values, there is none. Samples that ended in an error are left out. Texts that the log
-keeps apart as attachments are put back.
+One row for each sample and epoch. The verdict is the first scorer's: C, I, P and N, yes and no, numbers and booleans
+count, as Inspect turns them into numbers. A scorer with values beyond 0 to 1 gives grades and no verdicts. NaN, several
+values or another text leave the sample unjudged: nothing is graded anew. Samples that ended in an error are left out.
+Texts that the log keeps apart as attachments are put back.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolkit.errors import ThinkbackError, counted
 from toolkit.imports.formats.archives import Archive, open_archive
 from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import Head
+from toolkit.imports.formats.heads import Head, head_of
 from toolkit.imports.formats.json_rows import count, dig, members, number, objects, parsed_object, text
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+_WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_OWN_NAME = re.compile(r"\.eval$|(^|/)\d{4}-\d\d-\d\dT[^/]*\.json$", re.IGNORECASE)
 _SHELL = "/sample.json"
 _ATTACHED = "attachment://"
 
@@ -34,6 +37,54 @@ class _Run:
     model: str
 
 
+@dataclass
+class _Scorer:
+    """What the values of a scorer are, in all logs of a task."""
+
+    values: int = 0
+    odd: int = 0  # NaN, several values, or a text that is no grade
+    least: float = math.inf
+    most: float = -math.inf
+
+    def add(self, value: float | None) -> None:
+        if value is None:
+            self.odd += 1
+            return
+        self.values += 1
+        self.least, self.most = min(self.least, value), max(self.most, value)
+
+    @property
+    def judges(self) -> bool:
+        """Whether its values are verdicts: from 0 to 1."""
+        return self.values > 0 and self.least >= 0 and self.most <= 1
+
+
+@dataclass
+class _Seen:
+    """The scorers of an import by task and name, and the logs of which a scorer names answers."""
+
+    scorers: dict[tuple[str, str], _Scorer] = field(default_factory=dict)
+    answered: set[str] = field(default_factory=set)
+
+    def verdicts(self, task: str, scorer: str | None) -> bool:
+        """Whether a scorer's values are verdicts."""
+        return scorer is not None and self.scorers[task, scorer].judges
+
+    def notes(self) -> Iterator[str]:
+        """What was not taken for a verdict."""
+        for (task, name), scorer in self.scorers.items():
+            if scorer.values and not scorer.judges:
+                yield (
+                    f"{task}: the scorer `{name}` gives values from {scorer.least:g} to {scorer.most:g}, which are no"
+                    " verdicts: its samples are unjudged (say which are right: `--set 'traces.correct=value >= …'`)"
+                )
+            if scorer.odd:
+                yield (
+                    f"{task}: {counted(scorer.odd, 'sample')} without one value of the scorer `{name}` (unscored,"
+                    " several values, or a text that is no grade): unjudged"
+                )
+
+
 def recognises(head: Head) -> bool:
     """An archive with a header or a journal, or a JSON file with the keys of a log."""
     return bool(head.members & {"header.json", "_journal/start.json"}) or head.has("version", "status", "eval")
@@ -41,11 +92,29 @@ def recognises(head: Head) -> bool:
 
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     """The rows of each log; two runs of one task by one model are pools of their own."""
-    runs = [_run(file) for file in files]
-    pools = told_apart([(run.model, run.task, file.path) for run, file in zip(runs, files, strict=True)])
-    for file, run, pool in zip(files, runs, pools, strict=True):
-        notes: list[str] = []
-        yield PreparedRows(file, _rows(file, run, pool, notes), notes)
+    logs = [file for file in files if _OWN_NAME.search(file.path) or recognises(head_of(file))] or files
+    notes = [f"`{file.path}` is no log of Inspect: left out" for file in files if file not in logs]
+    runs = [_run(file) for file in logs]
+    seen = _Seen()
+    for file, run in zip(logs, runs, strict=True):
+        _look(file, run, seen)
+    notes += seen.notes()
+    pools = told_apart([(run.model, run.task, file.path) for run, file in zip(runs, logs, strict=True)])
+    for file, run, pool in zip(logs, runs, pools, strict=True):
+        yield PreparedRows(file, _rows(file, run, pool, seen, notes), notes)
+        notes = []
+
+
+def _look(file: FoundFile, run: _Run, seen: _Seen) -> None:
+    for sample, _ in _samples(file):
+        if dig(sample, "error") is not None:
+            continue
+        scorer = _scorer(sample)
+        if scorer is not None:
+            value = _value(dig(sample, "scores", scorer, "value"))
+            seen.scorers.setdefault((run.task, scorer), _Scorer()).add(value)
+        if _answer(sample):
+            seen.answered.add(file.address)
 
 
 def _run(file: FoundFile) -> _Run:
@@ -74,23 +143,32 @@ def _is_archive(file: FoundFile) -> bool:
     return file.ending != ".json"
 
 
-def _rows(file: FoundFile, run: _Run, pool: str, notes: list[str]) -> Iterator[Row]:
-    answered = any(_answer(sample) for sample, _ in _samples(file))
+def _rows(file: FoundFile, run: _Run, pool: str, seen: _Seen, notes: list[str]) -> Iterator[Row]:
+    answered = file.address in seen.answered
     failed = 0
     for sample, attached in _samples(file):
         if dig(sample, "error") is not None:
             failed += 1
             continue
         row = _row(run, pool, sample, attached)
-        yield {**row, "opaque": not answered or (row["value"] is None and row["answer"] is None)}
+        judges = seen.verdicts(run.task, row["scorer"])
+        credit = row["value"] if judges else None
+        # A sample that a judging scorer left unscored is no vote: as one it would take the verdict of an equal answer.
+        unknown = credit is None and (judges or row["answer"] is None)
+        verdict = None if credit is None else credit >= 1
+        yield {**row, "verdict": verdict, "credit": credit, "opaque": not answered or unknown}
     if failed:
         notes.append(f"`{file.path}`: {counted(failed, 'sample')} ended in an error and left no trace")
 
 
 def _answer(sample: Mapping[str, Any]) -> str | None:
     """What the first scorer took for the answer."""
-    scores = members(sample, "scores")
-    return text(dig(scores, next(iter(scores), ""), "answer"))
+    return text(dig(sample, "scores", _scorer(sample) or "", "answer"))
+
+
+def _scorer(sample: Mapping[str, Any]) -> str | None:
+    """The first scorer's name."""
+    return next(iter(members(sample, "scores")), None)
 
 
 def _samples(file: FoundFile) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
@@ -124,7 +202,7 @@ def _chunks(file: FoundFile, archive: Archive, shell: str) -> dict[str, Any]:
 
 def _row(run: _Run, pool: str, sample: Mapping[str, Any], attached: Mapping[str, Any]) -> Row:
     scores = {name: _value(dig(score, "value")) for name, score in members(sample, "scores").items()}
-    first = next(iter(scores), None)
+    first = _scorer(sample)
     usage = _usage(sample, run.model)
     target = dig(sample, "target")
     return {
@@ -142,20 +220,38 @@ def _row(run: _Run, pool: str, sample: Mapping[str, Any], attached: Mapping[str,
         "scorer": first,
         "scores": scores or None,
         "stop_reason": dig(sample, "output", "choices", 0, "stop_reason"),
-        "input_tokens": count(usage.get("input_tokens")),
+        "input_tokens": _prompt_tokens(usage),
         "output_tokens": count(usage.get("output_tokens")),
         "working_time": number(dig(sample, "working_time")),
     }
 
 
 def _value(value: Any) -> float | None:
-    """A score as a number; None for several at once, and for what was not scored."""
+    """A score as the number that Inspect makes of it; None for several, for what was not scored and for other texts."""
     if isinstance(value, str):
-        return _GRADES.get(value)
+        return _GRADES.get(value, _WORDS.get(value.lower(), _spelt(value)))
     if isinstance(value, bool):
         return float(value)
     found = number(value)
     return float(found) if found is not None and math.isfinite(found) else None
+
+
+def _spelt(word: str) -> float | None:
+    """The number that a text spells."""
+    try:
+        return number(float(word))
+    except ValueError:
+        return None
+
+
+def _prompt_tokens(usage: Mapping[str, Any]) -> int | None:
+    """All tokens of the prompt. Some providers count those out of a cache among the input, and others beside it."""
+    given = count(usage.get("input_tokens"))
+    if given is None:
+        return None
+    cached = sum(count(usage.get(f"input_tokens_cache_{way}")) or 0 for way in ("read", "write"))
+    inside = cached <= given and count(usage.get("total_tokens")) == given + (count(usage.get("output_tokens")) or 0)
+    return given if inside else given + cached
 
 
 def _usage(sample: Mapping[str, Any], model: str) -> Mapping[str, Any]:
@@ -192,7 +288,7 @@ def _attached(value: str | None, attached: Mapping[str, Any]) -> str | None:
 INSPECT = Format(
     name="inspect",
     title="Inspect AI: `.eval` archives and `.json` logs",
-    files=r"\.eval$|(^|/)\d{4}-\d\d-\d\dT[^/]*\.json$",
+    files=r"\.(eval|json)$",
     recognises=recognises,
     lacks="verifier scores; of several scorers the first is the verdict (another: `--set traces.correct=scores.NAME`)",
     prepare=prepare,

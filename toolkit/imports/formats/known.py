@@ -34,7 +34,7 @@ FORMATS: Mapping[str, Format] = {
             files=r"(^|/)output[^/]*\.jsonl$",
             recognises=lambda head: head.has("generation", "expected_answer"),
             depth=2,
-            lacks="the model's name; tokens and verdicts where the pipeline did not count and judge",
+            lacks="the model's name; tokens, seconds and verdicts where the pipeline did not count and judge",
         ),
         LIGHTEVAL,
         Format(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import polars as pl
 
-from toolkit.answers import number_form, read_answers
+from toolkit.answers import boxed, number_form, read_answers
 from toolkit.imports.formats.format import Row
 
 NUMBERS = ("boxed", "####", "answer is", "last number")
@@ -18,12 +18,14 @@ _TOGETHER = 2_000
 
 
 def with_answers(rows: Iterable[Row]) -> Iterator[Row]:
-    """Rows whose `answer` is UNREAD get one from their `text`, as their `gold` is.
+    """Rows with their `gold` read; those whose `answer` is UNREAD get one from their `text`, as their gold is.
 
     Where that is a number: what is marked as the answer, else the last number; else what is marked, else all the text.
     """
     source = iter(rows)
     while block := list(itertools.islice(source, _TOGETHER)):
+        for row in block:
+            row["gold"] = read_gold(row["gold"])
         due = [row for row in block if row["answer"] is UNREAD]
         texts = pl.Series("text", [row["text"] for row in due], dtype=pl.String)
         numeric = pl.Series([row["gold"] is not None and number_form(row["gold"]) is not None for row in due],
@@ -36,7 +38,8 @@ def with_answers(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def read_gold(gold: str | None) -> str | None:
-    """A reference without the solution before it: what follows `####`; else the whole."""
-    if gold is None or "####" not in gold:
-        return gold
-    return gold.rpartition("####")[2].strip() or gold
+    """A reference without the solution around it: what is boxed in it, else what follows `####`; else the whole."""
+    if gold is None:
+        return None
+    found = boxed(gold) or gold.rpartition("####")[2]
+    return found.strip() or gold

@@ -13,7 +13,7 @@ from toolkit.errors import listed
 from toolkit.log.check.faults import Faults, Message, message_of
 from toolkit.log.contract.conversion import not_finite
 from toolkit.log.contract.problems import Problem, shown
-from toolkit.log.contract.schema import COUNTS, kind_of, schema_of
+from toolkit.log.contract.schema import CALL_COSTS, COUNTS, kind_of, schema_of
 from toolkit.log.read.footers import chunks_read
 from toolkit.log.read.log import ROW, collect
 
@@ -144,6 +144,10 @@ def _verifications(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:
     if "candidates" in types:
         message = "{candidates} must be at least 1: write null for a verifier that scores traces alone"
         yield ValueRule("candidates", "zero", pl.col("candidates") == 0, message)
+    if "score" in types:
+        paid = pl.any_horizontal(*(pl.col(name).is_not_null() for name in CALL_COSTS if name in types), pl.lit(False))
+        message = "is null and no token and no second is logged: leave out the row of a call that did not take place"
+        yield ValueRule("score", "nothing", pl.col("score").is_null() & ~paid, message)
 
 
 def _rounds(types: dict[str, pl.DataType]) -> Iterator[ValueRule]:

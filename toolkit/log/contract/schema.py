@@ -20,13 +20,19 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class LogColumn:
-    """One column of the contract. `nullable` columns may also be absent altogether."""
+    """One column of the contract. `nullable` columns may also be absent altogether, unless they are `needed`."""
 
     name: str
     dtype: pl.DataType
     nullable: bool
     key: bool = False
     nullable_items: bool = False
+    needed: bool = False
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether a table may lack the column."""
+        return self.nullable and not self.needed
 
 
 I16, I32 = pl.Int16(), pl.Int32()
@@ -66,8 +72,10 @@ SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
         f"credit:f32 opaque:bool contested:bool {_TOKENS} tokens_estimated:bool finish_reason:str finalizer_used:bool "
         f"{_SECONDS} sum_logprob:f32 token_logprobs:[f32]",
     ),
-    "verifications": _columns(
-        {"trace_id": STR, "verifier": STR}, "example_id:str score:f64", f"candidates:i32 {_TOKENS} {_SECONDS}"
+    "verifications": (
+        *_columns({"trace_id": STR, "verifier": STR}, "example_id:str", ""),
+        LogColumn("score", F64, nullable=True, needed=True),
+        *_columns({}, "", f"candidates:i32 {_TOKENS} {_SECONDS}"),
     ),
     "features": _columns({"trace_id": STR}, "example_id:str", ""),
     "hidden_states": (
@@ -86,6 +94,9 @@ SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
         f"unit_entities:i32 calls:i32 {_TOKENS} {_SECONDS}",
     ),
 }
+
+CALL_COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
+"""What a call costs. At least one of these is logged of a verification that failed, which has no score."""
 
 TABLES = tuple(SCHEMAS)
 HIDDEN = "hidden_states"

@@ -81,7 +81,7 @@ def describe_log(log: Log) -> Description:
 def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
     examples = _read(log, "examples", ("example_id", "labels", "gold_documents", "gold_error"), here)
     traces = _read(log, "traces", _TRACES, here)
-    scores = _read(log, "verifications", _SCORES, here)
+    scores = _read(log, "verifications", _SCORES, here & pl.col("score").is_not_null())
     ids = examples.select("example_id")
     if not log.has("examples"):
         frames = [traces.select("example_id"), *(_read(log, t, ("example_id",), here) for t in ("rounds", "checks"))]

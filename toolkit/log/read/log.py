@@ -246,7 +246,7 @@ class Log:
     def _conversion_problem(self, shard: Shard, name: str, found: pl.DataType | None) -> Problem | None:
         column = schema_of(shard.table).get(name)
         if found is None:
-            if column is None or column.nullable:
+            if column is None or column.may_be_absent:
                 return None
             message = f"is missing: {shard.table} need it ({type_name(column.dtype)})"
             return Problem(shard.file, name, None, message)

@@ -113,7 +113,8 @@ def _write_parquet(path: Path, table: str, rows: pl.DataFrame, level: int = LEVE
     for name, dtype in rows.schema.items():
         kind = _arrow_type(dtype, name) or arrow.schema.field(name).type
         column = schema_of(table).get(name)
-        fields.append(pa.field(name, kind, nullable=column is None or column.nullable))
+        null = rows[name].null_count() > 0 if column is not None and column.needed else True
+        fields.append(pa.field(name, kind, nullable=column is None or (column.nullable and null)))
     schema = pa.schema(fields)
     options = {
         "compression": "zstd",

@@ -18,7 +18,7 @@ def to_contract(frame: pl.DataFrame, table: str) -> pl.DataFrame:
     contract = schema_of(table)
     present = dict(frame.schema)
     for name, column in contract.items():
-        if name not in present and not column.nullable:
+        if name not in present and not column.may_be_absent:
             raise LogError(f"`{table}`, column `{name}`: is missing ({type_name(column.dtype)})")
     exprs = []
     for name in [*(n for n in contract if n in present), *(n for n in present if n not in contract)]:

@@ -1,0 +1,136 @@
+"""Other ways to read answers and gold, tried on a sample of a log whose answers are nearly all wrong or unreadable.
+
+A cure is proposed only where it makes many of the tried answers right. The last number of a text is an answer only
+where the gold is a number, and no gold is its last number: a program or a sentence has one by chance.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import polars as pl
+
+from toolkit.answers import judge, normalise, number_form, read_answers
+from toolkit.imports.mapping import AnswerRules, ImportMapping
+
+_GAIN = 1 / 3
+"""The share of the tried traces that a cure must make right, or readable."""
+_NUMBERS = 0.9
+"""The share of gold that must be numbers, for the last number of a text to be an answer."""
+_KINDS = ("number", "choice", "exact", "text")
+_GOLD_WAYS = ("####", "boxed", "answer is", "last line")
+_WAYS = ("####", "boxed", "answer is", "last number", "last line")
+Reading = tuple[str, str | None]
+"""The column that is read, and how; None: it is as it should be."""
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What a cure does: the kind, and how answers and gold are read."""
+
+    kind: str
+    reading: Reading
+    gold_way: str | None
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A sample of traces with `answer`, `text` and `gold`, read in several ways."""
+
+    sample: pl.DataFrame
+    rules: AnswerRules
+
+    def right(self, change: _Change) -> int:
+        """How many are right by a change of the rules."""
+        gold = self._gold(change)
+        if change.reading[1] == "last number" and not _numbers(gold):
+            return 0
+        return int(judge(self._answers(change), gold, self.rules.judge).fill_null(False).sum())
+
+    def _answers(self, change: _Change) -> pl.Series:
+        return self._normal(self.read(*change.reading), change.kind)
+
+    def _gold(self, change: _Change) -> pl.Series:
+        return self._normal(self.read("gold", change.gold_way), change.kind)
+
+    def _normal(self, texts: pl.Series, kind: str) -> pl.Series:
+        return normalise(texts, kind, self.rules.labels, self.rules.aliases)
+
+    def read(self, column: str, way: str | None) -> pl.Series:
+        """A column as it is, or read in a way."""
+        return self.sample[column] if way is None else read_answers(self.sample[column], [way])
+
+
+def likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> str | None:
+    """The least change of the rules that makes most answers of a sample right, or else readable.
+
+    `others` are traces that are read well: a cure that makes these wrong is for the sample's files alone.
+    """
+    rules = mapping.answers
+    if not sample.height or rules.kind == "label" or rules.judge == "source":
+        return None
+    tried, rest, height = _Tried(sample, rules), _Tried(others, rules), sample.height
+    changes = list(_changes(mapping))
+    right = {place: tried.right(change) for place, change in enumerate(changes)}
+    best = max(right, key=lambda place: right[place])
+    if right[best] > _GAIN * height:
+        harm = rest.right(changes[best]) < rest.right(changes[0])
+        apart = "; it would make others wrong, so import these apart" if harm else ""
+        return f"{_settings(mapping, changes[best])} would make {right[best]:,} of {height:,} tried right{apart}"
+    column = _columns(mapping)[-1]
+    readable = {way: tried.read(column, way).count() for way in _WAYS}
+    way = max(readable, key=lambda one: readable[one])
+    if sample["answer"].null_count() == height and readable[way] > _GAIN * height:
+        told = _settings(mapping, _Change(rules.kind, (column, way), None))
+        return f"{told} would read {readable[way]:,} of {height:,} tried"
+    return None
+
+
+def text_setting(mapping: ImportMapping) -> str | None:
+    """The setting that reads answers from the text in the place of the answers that are mapped, where there is one."""
+    alone = mapping.traces[0].columns if len(mapping.traces) == 1 else {}
+    return f"traces.answer={alone['text']}" if "answer" in alone and "text" in alone else None
+
+
+def _changes(mapping: ImportMapping) -> Iterator[_Change]:
+    """The rules as they are, and the changes that are tried, the least ones first."""
+    readings: list[Reading] = [("answer", None), *itertools.product(_columns(mapping), _WAYS)]
+    for kind in dict.fromkeys((mapping.answers.kind, *_KINDS)):
+        for reading, gold_way in itertools.product(readings, (None, *_GOLD_WAYS)):
+            yield _Change(kind, reading, gold_way)
+
+
+def _columns(mapping: ImportMapping) -> list[str]:
+    """What answers may be read from: the mapped answers and, where a setting can say so, the text."""
+    if not any("answer" in table.columns for table in mapping.traces):
+        return ["text"]
+    return ["answer", "text"] if text_setting(mapping) else ["answer"]
+
+
+def _numbers(gold: pl.Series) -> bool:
+    known = gold.drop_nulls().to_list()
+    return sum(_is_number(text) for text in known) >= _NUMBERS * max(len(known), 1)
+
+
+@cache
+def _is_number(text: str) -> bool:
+    return number_form(text) is not None
+
+
+def _settings(mapping: ImportMapping, change: _Change) -> str:
+    """What to add to the command."""
+    column, way = change.reading
+    own = text_setting(mapping)
+    changed = [
+        *([f"answers.kind={change.kind}"] if change.kind != mapping.answers.kind else []),
+        *([own] if own and column == "text" else []),
+        *([f'answers.read=["{way}"]'] if way else []),
+        *([f'answers.read_gold=["{change.gold_way}"]'] if change.gold_way else []),
+    ]
+    options = [f"--set {shlex.quote(one)}" if "'" in one else f"--set '{one}'" for one in changed]
+    options += ["--rejudge"] if any("correct" in table.columns for table in mapping.traces) else []
+    return f"`{' '.join(options)}`"
