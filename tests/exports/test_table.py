@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 from toolkit.errors import ThinkbackError
 from toolkit.exports import export_table, table
@@ -92,3 +93,12 @@ def test_a_format_that_there_is_not_and_an_empty_log_are_refused(log: Log, tmp_p
     write_log(tmp_path / "empty", name="empty", tables={"examples": examples})
     with pytest.raises(ThinkbackError, match="has no traces"):
         export_table(open_log(tmp_path / "empty"), tmp_path / "t.csv", "csv")
+
+
+def test_a_file_without_an_ending_says_no_format(log: Log, tmp_path: Path) -> None:
+    from thinkback.app import app
+
+    done = CliRunner().invoke(app, ["export", "table", str(tmp_path / "log"), "--out", str(tmp_path / "t")])
+    assert done.exit_code == 2
+    assert "has no ending that says its format: name it" in done.stderr
+    assert not (tmp_path / "t").exists()

@@ -42,6 +42,19 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return [place for key, inner in items for place in [(value, key), *places(inner)]]
 
 
+def field_absent(content: bytes, random: random.Random) -> bytes:
+    """JSON in which a field is missing wherever it was, as an optional one is."""
+    try:
+        rows, joint = [json.loads(line) for line in content.splitlines()], "\n"
+    except ValueError:
+        rows, joint = [json.loads(content)], ""
+    objects = [container for container, _ in places(rows) if isinstance(container, dict)]
+    name = random.choice(sorted({key for one in objects for key in one}))
+    for one in objects:
+        one.pop(name, None)
+    return joint.join(json.dumps(row) for row in rows).encode()
+
+
 def value_changed(content: bytes, random: random.Random) -> bytes:
     """JSON in which a value is another, or is missing."""
     try:
@@ -60,19 +73,20 @@ def value_changed(content: bytes, random: random.Random) -> bytes:
     return joint.join(json.dumps(row) for row in rows).encode()
 
 
-def mutated(name: str, folder: Path, seed: int) -> list[str]:
-    """The samples of a format with one file damaged."""
+def mutated(name: str, folder: Path, seed: int, absent: bool = False) -> list[str]:
+    """The samples of a format with one file damaged; with `absent`, all of its rows lack a field."""
     drawn = random.Random(f"{name} {seed}")
     files = sorted(file for file in published(name, folder).rglob("*.*") if file.is_file())
     file = drawn.choice(files)
-    text = file.suffix in (".json", ".jsonl") and drawn.random() < 0.7
-    file.write_bytes((value_changed if text else bytes_changed)(file.read_bytes(), drawn))
+    text = file.suffix in (".json", ".jsonl") and (absent or drawn.random() < 0.7)
+    change = (field_absent if absent else value_changed) if text else bytes_changed
+    file.write_bytes(change(file.read_bytes(), drawn))
     return [str(folder / name)]
 
 
-def check(name: str, folder: Path, seed: int) -> bool:
+def check(name: str, folder: Path, seed: int, absent: bool = False) -> bool:
     """Whether it became a log; if not, it was one line and left nothing."""
-    line, sources = None, mutated(name, folder, seed)
+    line, sources = None, mutated(name, folder, seed, absent)
     try:
         import_format("auto" if seed % 4 == 0 else name, sources, folder / "log", settings=settings(name))
     except ThinkbackError as error:
@@ -88,6 +102,17 @@ def check(name: str, folder: Path, seed: int) -> bool:
 def test_damaged_files_become_a_log_or_one_line(tmp_path: Path) -> None:
     for name in NAMES:
         check(name, tmp_path / "one", 1)
+
+
+def test_so_do_files_without_a_field(tmp_path: Path) -> None:
+    for name in NAMES:
+        check(name, tmp_path / "one", 1, absent=True)
+
+
+@pytest.mark.slow
+def test_files_without_any_of_their_fields_do(tmp_path: Path) -> None:
+    made = [check(name, tmp_path / "one", seed, absent=True) for seed in range(2, 32) for name in NAMES]
+    assert 0 < sum(made) < len(made)
 
 
 @pytest.mark.slow

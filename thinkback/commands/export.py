@@ -26,10 +26,16 @@ def table(
 
     The columns are those of its example, its own, its scores by verifier, and its features.
     """
+    from toolkit.errors import ThinkbackError
     from toolkit.exports import export_table
     from toolkit.log import open_log
 
-    _write(out, force, log, lambda path: export_table(open_log(log), path, to or out.suffix.removeprefix(".")))
+    kind = to or out.suffix.removeprefix(".")
+    if not kind:
+        raise ThinkbackError(
+            f"`{out}` has no ending that says its format: name it `{out}.parquet`, or add `--to parquet`"
+        )
+    _write(out, force, log, lambda path: export_table(open_log(log), path, kind))
 
 
 def recovery(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 
 import polars as pl
@@ -64,6 +65,11 @@ def _of_rows(plan: ImportMapping) -> Iterator[Value]:
     for traces in plan.traces:
         yield from (traces.where or "", *traces.parent.values(), *traces.features.values())
         yield from (value for verifier in traces.verifiers for value in verifier.values())
+
+
+def is_constant(value: Value) -> bool:
+    """Whether a value is the same in every row."""
+    return not isinstance(value, str) or re.fullmatch(r"\s*'[^']*'\s*", value) is not None
 
 
 def by_row_order(plan: ImportMapping) -> list[int]:

@@ -14,7 +14,7 @@ from toolkit.files import check_replaceable, replacing
 from toolkit.imports.examples import ImportedExamples, make_examples
 from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows
 from toolkit.imports.judgements import judge_traces, only_verdicts, possible_marks, with_answers
-from toolkit.imports.mapped_columns import counted_from_zero
+from toolkit.imports.mapped_columns import counted_from_zero, is_constant
 from toolkit.imports.mapping import ImportMapping, read_mapping
 from toolkit.imports.parts import PreparedSources, SourceParts, source_parts
 from toolkit.imports.readings import Readings, check_readings
@@ -37,7 +37,7 @@ _NOTES = {
     " was a run appended twice?",
     "namesakes": "{n} traces of one example and pool come from several files of one name: are these runs of their own?"
     " Tell them apart by a column of the `path`, such as `{{model}}/*.jsonl`",
-    "split": "{n} example_ids had different questions: now one id per question, by its hash",
+    "split": "{n} example_ids had different questions{gold}: now one id each, by its hash",
     "gaps": "{n} traces come after a gap in their sample indices (from 0): not replayed",
     "trusted": '{n} example_ids have different questions: the first was kept (`ids = "trust"`)',
     "unread_gold": "{n} examples have a gold in which `answers.read_gold` finds no answer: they have none",
@@ -231,8 +231,13 @@ def _report(
     every = not counts["repeats_single"] and counts["repeats_ordered"] > 2
     repeated = counts["repeats_unlike"] + (counts["repeats_alike"] if every else 0)
     found = {**counts, "repeated": repeated}
+    if is_constant(plan.examples.columns["example_id"]):
+        del found["split"]  # ids are meant to be the questions' hashes
     told = {words: found.get(name, 0) for name, words in _NOTES.items()}
-    notes = [words.format(n=f"{count:,}", how=plan.answers.conflicts) for words, count in told.items() if count]
+    gold = " or golds" if plan.ids == "gold" else ""
+    notes = [
+        words.format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold) for words, count in told.items() if count
+    ]
     notes += counted_from_zero(plan)
     if rejudge or counts["changed"]:
         by = "rejudging" if rejudge else "the log's rules"

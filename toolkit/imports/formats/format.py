@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,14 @@ class Format:
     """A regular expression that the paths of its files match, in a folder or an archive."""
     recognises: Callable[[Head], bool]
     lacks: str
-    prepare: Callable[[Sequence[FoundFile]], Iterator[PreparedRows]] | None = None
+    prepare: Callable[..., Iterator[PreparedRows]] | None = None
+    """Of the files, and of the settings `options` by their names."""
+    options: tuple[str, ...] = ()
+    """Settings that are its own, beside those of its mapping."""
     depth: int = 1
     """How many names at the end of a path say what a file holds; those before them, which run it is of."""
+    companions: tuple[str, ...] = ()
+    """Names of files that belong to one of the format and are read with it, though it alone was named."""
 
     @property
     def mapping(self) -> Path:
@@ -62,6 +67,20 @@ def told_apart(named: Sequence[tuple[str, str, str]]) -> list[str]:
         alike = paths[pool, holds]
         made.append(pool if len(alike) == 1 else f"{pool} ({_own_part(path, alike)})")
     return made
+
+
+def by_parts(named: Sequence[tuple[str, Set[Hashable], str]]) -> list[str]:
+    """Pools of files that are (pool, what each holds, path): files of one pool that share nothing are its parts.
+
+    Where two of a pool share anything, all of its files are runs of their own and get marks.
+    """
+    seen: dict[str, set[Hashable]] = {}
+    shared = set()
+    for pool, holds, _ in named:
+        if not seen.setdefault(pool, set()).isdisjoint(holds):
+            shared.add(pool)
+        seen[pool] |= holds
+    return told_apart([(pool, "" if pool in shared else path, path) for pool, _, path in named])
 
 
 def _own_part(path: str, paths: Sequence[str]) -> str:

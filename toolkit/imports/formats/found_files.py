@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import shutil
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -23,17 +26,24 @@ from toolkit.imports.formats.archives import UNPACKERS, Allowance, Open, open_ar
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
 _ARCHIVE = ".zip"
-_BROKEN = (OSError, EOFError, ValueError, ImportError)
+_OTHER_ARCHIVE = re.compile(r"\.(tar|tgz|tbz2?|txz|7z|rar)(\.\w+)?$", re.IGNORECASE)
+_BROKEN = (OSError, EOFError, ValueError, ImportError, RuntimeError, KeyError, zipfile.BadZipFile, zlib.error)
 _SMALL = 2**24
 _NO_NAMES = ("", "/", ".", "..")
 
 
 @dataclass(frozen=True)
 class FoundFile:
-    """`path`: relative to what was named, without the ending of a compression. `local`: a file that is not packed."""
+    """`path`: relative to what was named, without the ending of a compression. `local`: a file that is not packed.
+
+    `place`: the whole path, from the outermost archive to the file; `address` is what a user would write. `beside`: the
+    folder that the file lies in, or the outermost archive.
+    """
 
     path: str
     address: str
+    place: str
+    beside: str
     open: Open
     sha256: Callable[[], str]
     local: Path | None = None
@@ -51,9 +61,7 @@ class FoundFile:
     @property
     def folder(self) -> str:
         """The name of the folder that it lies in; of the archive, where that has none."""
-        outer, inside, inner = self.address.rpartition("::")
-        folder = PurePosixPath(inner).parent.name
-        return folder or (PurePosixPath(outer).stem if inside else "")
+        return PurePosixPath(self.place).parent.name.removesuffix(_ARCHIVE)
 
     @contextmanager
     def seekable(self) -> Iterator[BinaryIO]:
@@ -83,6 +91,27 @@ def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[Fou
     found = [file for source in sources for file in _of_source(source, takes)]
     distinct = {file.address: file for file in found}
     return _told_apart(list(distinct.values()))
+
+
+def with_companions(files: Sequence[FoundFile], names: Sequence[str]) -> list[FoundFile]:
+    """Files, and those of certain names in the same folders, packed or not, where these are not among them."""
+    found, given = dict[str, FoundFile](), {file.path for file in files}
+    for file in files if names else ():
+        for name in names:
+            path = str(PurePosixPath(file.path).with_name(name))
+            if path not in {*found, *given} and "::" not in file.address and file.name not in names:
+                folder = file.address.rpartition("/")[0]
+                near = (_if_there(f"{folder}/{name}{packing}") for packing in ("", *UNPACKERS))
+                there = next(filter(None, near), None)
+                found |= {path: replace(there, path=path)} if there is not None else {}
+    return [*files, *found.values()]
+
+
+def _if_there(address: str) -> FoundFile | None:
+    try:
+        return find_files([address], lambda _: True)[0]
+    except ThinkbackError:
+        return None
 
 
 def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
@@ -120,10 +149,15 @@ def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
 
 def _of_file(file: FoundFile, takes: Callable[[str], bool], named: bool) -> list[FoundFile]:
     """The file, where it is wanted or was named; what is wanted of an archive."""
+    if _OTHER_ARCHIVE.search(file.place) and (named or takes(file.path)):
+        raise ThinkbackError(f"`{file.address}`: of archives only `.zip` is read: unpack it, and name the folder")
     if file.ending != _ARCHIVE:
         return [file] if named or takes(file.path) else []
     with file.seekable() as packed, open_archive(file.address, packed) as archive:
         members = [name for name in archive.members if takes(_plain(name))]
+        inner = next((name for name in archive.members if name.lower().endswith(_ARCHIVE)), None)
+        if not members and inner is not None:
+            raise ThinkbackError(f"`{file.address}` holds the archive `{inner}`, which is not read: unpack it first")
         allowance = Allowance.of(file.address, packed.seek(0, io.SEEK_END))
     return [_member(file, name, allowance) for name in members]
 
@@ -147,21 +181,16 @@ def _member(archive: FoundFile, name: str, allowance: Allowance) -> FoundFile:
 
     folder = PurePosixPath(archive.path).with_suffix("")
     safe = [part for part in inner.parts if part not in _NO_NAMES]
-    return FoundFile("/".join([*folder.parts, *safe]), f"{archive.address}::{name}", opened, archive.sha256)
+    path, place = "/".join([*folder.parts, *safe]), "/".join([archive.place, *safe])
+    return FoundFile(path, f"{archive.address}::{name}", place, archive.beside, opened, archive.sha256)
 
 
 def _opened(relative: str, address: str, local: Path | None, size: Callable[[], int]) -> FoundFile:
-    import fsspec
-
     packing = _packing(relative)
 
     @contextmanager
     def opened() -> Iterator[BinaryIO]:
-        try:
-            handle = fsspec.open(address, "rb").open()
-        except _BROKEN as error:
-            raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
-        with handle as packed:
+        with _packed(address) as packed:
             if not packing:
                 yield packed
                 return
@@ -169,20 +198,65 @@ def _opened(relative: str, address: str, local: Path | None, size: Callable[[], 
                 yield plain
 
     def digest() -> str:
-        with fsspec.open(address, "rb").open() as packed:
+        with _packed(address) as packed:
             return hashlib.file_digest(packed, "sha256").hexdigest()
 
-    return FoundFile(_plain(relative), address, opened, digest, None if packing else local)
+    place, beside = _place_of(address), address.rpartition("::")[2].rpartition("/")[0]
+    return FoundFile(_plain(relative), address, place, beside, opened, digest, None if packing else local)
+
+
+@contextmanager
+def _packed(address: str) -> Iterator[io.BufferedReader]:
+    """The bytes at an address, as they lie there. ThinkbackError where they can't be read."""
+    import fsspec
+
+    with ExitStack() as opened:
+        try:
+            # Of a chain of addresses, the archives stay open only as long as this object does.
+            packed = opened.enter_context(fsspec.open(address, "rb"))
+        except _BROKEN as error:
+            raise ThinkbackError(f"source `{address}` can't be read: {first_line(error)}") from None
+        yield io.BufferedReader(_Guarded(packed, address))
+
+
+class _Guarded(io.RawIOBase):
+    """A stream of which no read fails but in a line that names it."""
+
+    def __init__(self, stream: Any, address: str):
+        self._stream, self._address = stream, address
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        try:
+            piece = self._stream.read(len(buffer))
+        except _BROKEN as error:
+            raise ThinkbackError(f"source `{self._address}` can't be read: {first_line(error)}") from None
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def _place_of(address: str) -> str:
+    """The path that an address leads along: in `zip://a/b.jsonl::runs.zip` it is `runs.zip/a/b.jsonl`."""
+    if "://" not in address:
+        return address
+    links = [link.partition("://")[2] or link for link in address.split("::")]
+    return "/".join(link.rstrip("/") for link in reversed(links))
 
 
 def _told_apart(files: Sequence[FoundFile]) -> list[FoundFile]:
     """Where two sources have files of one path, all paths begin below the folder that the sources share."""
     if len({file.path for file in files}) == len(files):
         return list(files)
-    whole = [file.address.partition("://")[2] or file.address for file in files]
-    parts = [[part for part in one.replace("::", "/").split("/") if part not in _NO_NAMES] for one in whole]
-    paths = relative(["/".join(one) for one in parts])
-    return [replace(file, path=_plain(path)) for file, path in zip(files, paths, strict=True)]
+    parts = [[part for part in file.place.split("/") if part not in _NO_NAMES] for file in files]
+    paths = [_plain(path) for path in relative(["/".join(one) for one in parts])]
+    seen: dict[str, FoundFile] = {}
+    for path, file in zip(paths, files, strict=True):
+        if seen.setdefault(path, file) is not file:
+            both = f"`{seen[path].address}` and `{file.address}`"
+            raise ThinkbackError(f"{both} are one file, packed and unpacked: name the one that counts")
+    return [replace(file, path=path) for file, path in zip(files, paths, strict=True)]
 
 
 def _size(system: Any, name: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import re
 import zipfile
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, first_line
 from toolkit.imports.formats.archives import open_archive
 from toolkit.imports.formats.found_files import FoundFile
 
@@ -22,11 +21,15 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 
 @dataclass(frozen=True)
 class Head:
-    """`keys`: of the first object, or a table's columns; empty where there are none. `members`: of an archive."""
+    """`keys`: of the first object, or a table's columns; empty where there are none. `members`: of an archive.
+
+    `fault`: why the file can't be read.
+    """
 
     path: str
     keys: frozenset[str]
     members: frozenset[str] = frozenset()
+    fault: str | None = None
 
     def has(self, *keys: str) -> bool:
         """Whether all these keys are there."""
@@ -35,9 +38,7 @@ class Head:
 
 def head_of(file: FoundFile) -> Head:
     """Look at the beginning of a file; a file that can't be read has no keys."""
-    with contextlib.suppress(
-        ThinkbackError, OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError
-    ):
+    try:
         if file.ending in (".parquet", ".pq"):
             with file.seekable() as opened:
                 return Head(file.path, frozenset(pl.read_parquet_schema(opened)))
@@ -47,7 +48,10 @@ def head_of(file: FoundFile) -> Head:
             with file.seekable() as opened, open_archive(file.address, opened) as archive:
                 return Head(file.path, frozenset(), frozenset(archive.members))
         return Head(file.path, first_keys(begin.decode("utf-8-sig", "ignore")))
-    return Head(file.path, frozenset())
+    except ThinkbackError as error:
+        return Head(file.path, frozenset(), fault=str(error))
+    except (OSError, ValueError, *_BROKEN) as error:
+        return Head(file.path, frozenset(), fault=f"`{file.address}` can't be read: {first_line(error)}")
 
 
 def first_keys(text: str) -> frozenset[str]:

@@ -1,7 +1,8 @@
 """HELM's runs: folders with `scenario_state.json` (requests and completions) and `per_instance_stats.json` (metrics).
 
 One row for each completion. The verdict is the first metric of `VERDICTS` that the run has, where an instance has one
-completion; of several completions HELM keeps no verdicts, and their answers are read and compared with the reference.
+completion; of several completions HELM keeps no verdicts, and their answers are compared with the reference. HELM keeps
+no answers: they are read from the completions, whose whole text is one where it has none that is marked.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+import polars as pl
+
+from toolkit.answers import read_answers
 from toolkit.errors import ThinkbackError
 from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
@@ -45,8 +49,17 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     named = [(model, dataset, file.path) for model, (file, dataset, _) in zip(models, loaded, strict=True)]
     for (file, dataset, stats), model, pool in zip(loaded, models, told_apart(named), strict=True):
         notes: list[str] = []
+        if stats is None:
+            notes.append(f"`{file.path}`: no {STATS} beside it, so HELM's verdicts and counts of tokens are missing")
         rows = _rows(file, dataset, model, pool, _stats(stats), notes)
-        yield PreparedRows(file, with_answers(rows), notes)
+        yield PreparedRows(file, map(_answered, with_answers(rows)), notes)
+
+
+def _answered(row: Row) -> Row:
+    """A completion that HELM judged has an answer, if only its text: without one it would count as wrong."""
+    if row["answer"] is not None or row["correct"] is None:
+        return row
+    return {**row, "answer": (row["text"] or "").strip() or None}
 
 
 def _dataset(file: FoundFile, spec: FoundFile | None) -> str:
@@ -76,41 +89,39 @@ def _key(entry: Mapping[str, Any], instance: Any) -> tuple[str, int, str]:
 
 def _rows(file: FoundFile, dataset: str, model: str, pool: str, stats: Stats, notes: list[str]) -> Iterator[Row]:
     verdict = next((name for name in VERDICTS if any(name in means for means in stats.values())), None)
-    state = parsed_object(file, file.read())
-    for request in objects(state, "request_states"):
+    requests = objects(parsed_object(file, file.read()), "request_states")
+    references = pl.Series([_gold(request) for request in requests], dtype=pl.String)
+    marked = read_answers(references, ["boxed", "####", "answer is"])
+    for request, gold in zip(requests, marked.zip_with(marked.is_not_null(), references), strict=True):
         if request.get("reference_index") is not None:
             raise ThinkbackError(
                 f"`{file.address}` asks about each choice apart (multiple_choice_separate), so no completion is an"
                 " answer: only runs that generate are imported"
             )
-        yield from _completions(request, dataset, model, pool, stats, verdict)
+        about = {"dataset": dataset, "model": model, "pool": pool, "gold": gold}
+        yield from _completions(request, about, stats, verdict)
     if verdict is not None:
         notes.append(f"HELM's verdicts are by `{verdict}`")
 
 
-def _completions(
-    request: Mapping[str, Any], dataset: str, model: str, pool: str, stats: Stats, verdict: str | None
-) -> Iterator[Row]:
+def _completions(request: Mapping[str, Any], about: Row, stats: Stats, verdict: str | None) -> Iterator[Row]:
     instance, trial, perturbed = key = _key(request, dig(request, "instance", "id"))
     means = stats.get(key, {})
     completions = objects(request, "result", "completions")
     single = len(completions) == 1
     score = means.get(verdict) if verdict and single else None
-    gold = _gold(request)
     texts = [text(completion.get("text")) for completion in completions]
     for index, completion in enumerate(completions):
         counted = count(means.get("num_completion_tokens")) if single else None
         yield {
-            "dataset": dataset,
-            "model": model,
-            "pool": f"{pool} trial {trial}" if trial else pool,
+            **about,
+            "pool": f"{about['pool']} trial {trial}" if trial else about["pool"],
             "id": f"{instance}~{perturbed}" if perturbed else instance,
             "split": text(dig(request, "instance", "split")) or "test",
             "input": text(dig(request, "instance", "input", "text")),
-            "gold": gold,
             "index": index,
             "text": texts[index],
-            "answer": UNREAD if score is None else (texts[index] or "").strip(),
+            "answer": UNREAD,
             "correct": None if score is None else score >= 1,
             "finish_reason": text(dig(completion, "finish_reason", "reason")),
             "sum_logprob": number(completion.get("logprob")) or None,
@@ -138,4 +149,5 @@ HELM = Format(
     recognises=recognises,
     lacks="verdicts of several completions, which are read and compared with the reference; verifier scores",
     prepare=prepare,
+    companions=(STATS, SPEC),
 )

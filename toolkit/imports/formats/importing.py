@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 from toolkit.errors import ThinkbackError, counted, listed, require_known
 from toolkit.imports.file_names import relative
 from toolkit.imports.formats.format import Format, PreparedRows
-from toolkit.imports.formats.found_files import ENDINGS, FoundFile, find_files
+from toolkit.imports.formats.found_files import ENDINGS, FoundFile, find_files, with_companions
 from toolkit.imports.formats.heads import head_of
 from toolkit.imports.formats.known import FORMATS
 from toolkit.imports.parts import PreparedSources
@@ -53,22 +53,49 @@ def import_format(
 ) -> ImportReport:
     """Read the files of the format `name`, or of the one that they are detected to be (`auto`), into log `out`.
 
-    `sources` are files, folders, globs, archives or fsspec addresses. `settings` replace those of the shipped mapping.
-    ThinkbackError, and nothing is written, where a file is not of the format, or can't be read.
+    `sources` are files, folders, globs, archives or fsspec addresses. `settings` replace the shipped mapping's, or are
+    the format's own. ThinkbackError, and nothing is written, where a file is not of the format, or can't be read.
     """
     given = [str(source) for source in ([sources] if isinstance(sources, str | Path) else sources)]
-    notes: list[str] = []
     if name == "auto":
         detected = detect_format(given)
-        form, files = detected.format, detected.files
-        notes.append(str(detected))
-    else:
-        require_known(name, FORMATS, f"unknown format `{name}`")
-        form = FORMATS[name]
-        files = tuple(find_files(given, form.takes))
-    with _taken(form, files, notes) as (addresses, prepared):
+        return _imported(detected.format, detected.files, out, title, rejudge, settings, [str(detected)])
+    require_known(name, FORMATS, f"unknown format `{name}`")
+    form = FORMATS[name]
+    try:
+        return _imported(form, find_files(given, form.takes), out, title, rejudge, settings, [])
+    except ThinkbackError as error:
+        other = _other_format(given, form)
+        if other is None:
+            raise
+        raise ThinkbackError(f"{error}; it looks like {other}: `thinkback import {other}`") from None
+
+
+def _other_format(sources: Sequence[str], form: Format) -> str | None:
+    """The format that sources are of, where it is another one."""
+    try:
+        found = detect_format(sources).format.name
+    except ThinkbackError:
+        return None
+    return found if found != form.name else None
+
+
+def _imported(
+    form: Format,
+    files: Sequence[FoundFile],
+    out: str | Path,
+    title: str | None,
+    rejudge: bool,
+    settings: Sequence[str],
+    notes: list[str],
+) -> ImportReport:
+    files = with_companions(files, form.companions)
+    own = [one for one in settings if one.partition("=")[0].strip() in form.options]
+    options = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in own)}
+    others = [one for one in settings if one not in own]
+    with _taken(form, files, options, notes) as (addresses, prepared):
         report = import_table(
-            addresses, form.mapping, out, rejudge=rejudge, name=title, settings=settings, prepared=prepared
+            addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
         )
     return replace(report, notes=(*notes, f"{form.name} does not record: {form.lacks}", *report.notes))
 
@@ -80,11 +107,14 @@ def detect_format(sources: Sequence[str]) -> Detected:
     """
     files = find_files(sources, lambda path: path.lower().endswith(ENDINGS))
     found: dict[str, list[FoundFile]] = {}
-    for file in files:
-        head = head_of(file)
+    heads = [head_of(file) for file in files]
+    for file, head in zip(files, heads, strict=True):
         form = next((form for form in FORMATS.values() if form.recognises(head)), None)
         if form is not None:
             found.setdefault(form.name, []).append(file)
+    fault = next((head.fault for head in heads if head.fault is not None), None)
+    if not found and fault is not None:
+        raise ThinkbackError(fault)
     if not found:
         raise ThinkbackError(
             f"no file of a known format among {counted(len(files), 'file')}; known are {listed(list(FORMATS))}; any"
@@ -100,16 +130,19 @@ def detect_format(sources: Sequence[str]) -> Detected:
 
 
 @contextmanager
-def _taken(form: Format, files: Sequence[FoundFile], notes: list[str]) -> Iterator[tuple[list[str], PreparedSources]]:
+def _taken(
+    form: Format, files: Sequence[FoundFile], options: Mapping[str, str], notes: list[str]
+) -> Iterator[tuple[list[str], PreparedSources]]:
     """The addresses that the format's mapping reads: of files as they are, unpacked, or made of prepared rows."""
     folder = Path(scratch_folder())
     try:
         pools: dict[str, Any] = {}
-        pairs = list(_prepared(form, files, folder, notes, pools) if form.prepare else _plain(files, folder))
+        prepared = form.prepare(files, **options) if form.prepare is not None else None
+        pairs = list(_plain(files, folder) if prepared is None else _prepared(prepared, folder, notes, pools))
         if not pairs:
             raise ThinkbackError(f"{listed([file.address for file in files[:3]])}: no sample of {form.name} in it")
         runs = _runs([file for file, _ in pairs], form.depth)
-        first = files[0].address.partition("::")[0].rpartition("/")[0]
+        first = files[0].beside
         made = PreparedSources(
             {address: run for (_, address), run in zip(pairs, runs, strict=True)},
             tuple((file.address.rpartition("/")[2] or file.path, file.sha256()) for file in files),
@@ -122,12 +155,10 @@ def _taken(form: Format, files: Sequence[FoundFile], notes: list[str]) -> Iterat
 
 
 def _prepared(
-    form: Format, files: Sequence[FoundFile], folder: Path, notes: list[str], pools: dict[str, Any]
+    parts: Iterator[PreparedRows], folder: Path, notes: list[str], pools: dict[str, Any]
 ) -> Iterator[tuple[FoundFile, str]]:
     """Files of rows, each at the place of the one that they come from."""
-    if form.prepare is None:
-        return
-    for part in form.prepare(files):
+    for part in parts:
         place = _place(folder, part.file, ".jsonl")
         if _write(part, place):
             yield part.file, str(place)
@@ -136,11 +167,11 @@ def _prepared(
 
 
 def _write(part: PreparedRows, place: Path) -> int:
-    """Write rows as JSON lines; how many there were."""
+    """Write rows as JSON lines, which say what file they are made of; how many there were."""
     written = 0
     with place.open("w", encoding="utf-8", errors="surrogatepass") as out:
         for row in part.rows:
-            out.write(json.dumps(row) + "\n")
+            out.write(json.dumps({"source_file": part.file.name, **row}) + "\n")
             written += 1
     return written
 
@@ -158,14 +189,13 @@ def _plain(files: Sequence[FoundFile], folder: Path) -> Iterator[tuple[FoundFile
 
 def _place(folder: Path, file: FoundFile, ending: str) -> Path:
     """A file of our own under the folders that the found one is in; no name of an archive leads out of `folder`."""
-    address = file.address.partition("://")[2] or file.address
-    parts = [part[:_LONGEST] for part in address.replace("::", "/").replace("\x00", "").split("/")]
+    parts = [part[:_LONGEST] for part in file.place.replace("\x00", "").split("/")]
     kept = [part for part in parts if part not in ("", ".", "..")]
     name = kept[-1].removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz").removesuffix(".zst")
     place = folder.joinpath(*kept[:-1], name if name.lower().endswith(ending) else name + ending)
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.exists():
-        raise ThinkbackError(f"two files are called `{file.address}`: unpack the archive and rename one of them")
+        raise ThinkbackError(f"two files are called `{file.address}`: rename one of them")
     return place
 
 
@@ -174,7 +204,7 @@ def _runs(files: Sequence[FoundFile], depth: int) -> list[str]:
 
     `depth`: how many names at the end of a path say what a file holds, and not which run it is of.
     """
-    folders = ["/".join(file.address.replace("::", "/").split("/")[:-depth]) for file in files]
+    folders = ["/".join(file.place.split("/")[:-depth]) for file in files]
     if len(set(folders)) == 1:
         return [""] * len(files)
     return relative([f"{folder}/" for folder in folders])

@@ -33,7 +33,9 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     """The rows of each file; the model is what the folders above it are called."""
     tasks = [_task(file) for file in files]
     models = [_model(file) for file in files]
-    named = [(model, task, file.path) for model, task, file in zip(models, tasks, files, strict=True)]
+    named = list(zip(models, tasks, [f"{PurePosixPath(file.place).parent}/" for file in files], strict=True))
+    if len(set(named)) < len(files):  # runs of one task in one folder, which their names alone tell apart
+        named = list(zip(models, tasks, [file.path for file in files], strict=True))
     for file, task, model, pool in zip(files, tasks, models, told_apart(named), strict=True):
         metric = verdict_metric(members(row, "metric") for row in _rows(file, task))
         notes: list[str] = []
@@ -48,7 +50,7 @@ def _task(file: FoundFile) -> str:
 
 def _model(file: FoundFile) -> str:
     """The folders between `details` and that of the time; a model's name may have a slash."""
-    folders = PurePosixPath(file.address.replace("::", "/")).parts[:-2]
+    folders = PurePosixPath(file.place).parts[:-2]
     after = [place for place, folder in enumerate(folders) if folder == "details"]
     return "/".join(folders[after[-1] + 1 :]) if after and folders[after[-1] + 1 :] else file.folder or "lighteval"
 

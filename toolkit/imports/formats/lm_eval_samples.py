@@ -1,26 +1,30 @@
 """lm-evaluation-harness' `samples_{task}_{date}.jsonl`: one line for each document and filter.
 
 One row for each response. Filters read the same responses again, so a document's responses are taken once, with the
-first filter of the file. Where a document has one response, its answer is what the filter made of it, and the verdict
-is a metric that is 0 or 1 throughout; a filter that keeps several responses gives each its answer. Otherwise the
-answers are read from the responses. Of a multiple-choice task the answer is the number of the most likely choice.
+filter that is chosen, else with the first of the file. Where a document has one response, its answer is what the filter
+made of it, and the verdict is a metric that is 0 or 1 throughout; a filter that keeps several responses gives each its
+answer. Otherwise the answers are read from the responses. Of a multiple-choice task the answer is the number of the
+most likely choice. Programs are no answers, and neither is the likelihood of one text: these are opaque, with their
+verdict where a document has one response.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.answers import number_form
+from toolkit.errors import ThinkbackError, suggest
 from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import Head
 from toolkit.imports.formats.json_rows import dig, json_objects, number, text
-from toolkit.imports.formats.metrics import KNOWN, verdict, verdict_metric
+from toolkit.imports.formats.metrics import KNOWN, best_metric, note_metrics, verdict
 from toolkit.imports.formats.read_texts import UNREAD, read_gold, with_answers
 
 _NAME = re.compile(r"samples_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl", re.IGNORECASE)
+_OF_PROGRAMS = re.compile(r"pass(@|_at_)\d+", re.IGNORECASE)
 _UNFOUND = "[invalid]"
 """What a filter writes where it found nothing."""
 
@@ -30,15 +34,22 @@ def recognises(head: Head) -> bool:
     return head.has("doc_id", "resps") or head.has("doc_id", "filtered_resps", "arguments")
 
 
-def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
-    """The rows of each file; the model is the folder, and two runs of a task by one model are pools of their own."""
+def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows]:
+    """The rows of each file; the model is the folder, and two runs of a task by one model are pools of their own.
+
+    The option `filter`: whose answers and verdicts are taken in the files that have it. ThinkbackError where none has.
+    """
+    wanted = options.get("filter", "")
     tasks = [_task(file) for file in files]
     models = [file.folder or "lm-eval" for file in files]
     named = [(model, task, file.path) for model, task, file in zip(models, tasks, files, strict=True)]
-    for file, task, model, pool in zip(files, tasks, models, told_apart(named), strict=True):
-        metric = verdict_metric(_metrics(sample) for sample in json_objects(file))
+    metrics = [_metrics_of_filters(file) for file in files]
+    known = list(dict.fromkeys(name for seen in metrics for name in seen))
+    if wanted and wanted not in known:
+        raise ThinkbackError(f"no file has responses of the filter `{wanted}`; {suggest(wanted, known)}")
+    for file, task, seen, model, pool in zip(files, tasks, metrics, models, told_apart(named), strict=True):
         notes: list[str] = []
-        rows = with_answers(_rows(file, task, metric, notes))
+        rows = with_answers(_rows(file, task, seen, wanted if wanted in seen else next(iter(seen), ""), notes))
         yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in rows), notes)
 
 
@@ -47,28 +58,46 @@ def _task(file: FoundFile) -> str:
     return found[1] if found else file.name.rpartition(".")[0]
 
 
-def _rows(file: FoundFile, task: str, metric: str | None, notes: list[str]) -> Iterator[Row]:
-    first: str | None = None
-    judged = False
-    filters: dict[str, int] = {}
+def _metrics_of_filters(file: FoundFile) -> dict[str, dict[str, bool]]:
+    """The filters of a file in their order, with their metrics and whether each is 0 or 1 throughout."""
+    found: dict[str, dict[str, bool]] = {}
+    for sample in json_objects(file):
+        note_metrics(found.setdefault(_filter(sample), {}), _metrics(sample))
+    return found
+
+
+def _filter(sample: dict[str, Any]) -> str:
+    return text(sample.get("filter")) or "none"
+
+
+def _rows(
+    file: FoundFile, task: str, filters: Mapping[str, Mapping[str, bool]], chosen: str, notes: list[str]
+) -> Iterator[Row]:
+    metrics = filters.get(chosen, {})
+    metric, code = best_metric(metrics), any(map(_OF_PROGRAMS.fullmatch, metrics))
+    judged = opaque = 0
     for place, sample in enumerate(json_objects(file), 1):
-        name = text(sample.get("filter")) or "none"
-        first = first or name
-        filters[name] = filters.get(name, 0) + 1
-        if name == first:
-            for row in _responses(file, place, task, metric, sample):
-                judged = judged or row["correct"] is not None
+        if _filter(sample) == chosen:
+            for row in _responses(file, place, task, metric, code, sample):
+                judged += row["correct"] is not None
+                opaque += row["opaque"]
                 yield row
     if judged:
         notes.append(f"{task}: the verdicts are those of `{metric}`")
+    if opaque:
+        what = "programs" if code else "likelihoods of one text"
+        notes.append(f"{task}: {what} are no answers that could be compared or vote, so they are opaque")
     if len(filters) > 1:
-        names = ", ".join(f"`{name}`" for name in filters)
+        names, other = ", ".join(f"`{name}`" for name in filters), next(name for name in filters if name != chosen)
         notes.append(
-            f"{task}: the filters {names} read the same responses; answers and verdicts are those of `{first}`"
+            f"{task}: the filters {names} read the same responses; answers and verdicts are those of `{chosen}`;"
+            f" choose another with `--set filter={other}`"
         )
 
 
-def _responses(file: FoundFile, place: int, task: str, metric: str | None, sample: dict[str, Any]) -> Iterator[Row]:
+def _responses(
+    file: FoundFile, place: int, task: str, metric: str | None, code: bool, sample: dict[str, Any]
+) -> Iterator[Row]:
     requests = sample.get("resps")
     if not isinstance(requests, list) or not requests or not all(isinstance(one, list) for one in requests):
         raise ThinkbackError(f"`{file.address}`, sample {place}: `resps` is no list of lists, as lm-eval writes it")
@@ -78,19 +107,27 @@ def _responses(file: FoundFile, place: int, task: str, metric: str | None, sampl
         "doc_id": text(sample.get("doc_id")),
         "prompt": _prompt(sample.get("arguments")) or text(sample.get("doc")) or text(sample.get("doc_id")),
         "temperature": number(dig(sample.get("arguments"), "gen_args_0", "arg_1", "temperature")),
-        "filter": text(sample.get("filter")) or "none",
+        "filter": _filter(sample),
+        "opaque": False,
     }
     value = verdict(sample.get(metric)) if metric is not None else None
     if isinstance(dig(requests, 0, 0), list):
-        yield {**row, **_choice(requests), "gold": target, "repeat": 0, "correct": value}
+        gold = _right_choice(target, sample.get("arguments"), len(requests))
+        yield {**row, **_choice(requests), "gold": gold, "repeat": 0, "correct": value}
         return
+    if _whole_text(sample.get("arguments"), requests):
+        raise ThinkbackError(
+            f"`{file.address}` holds likelihoods of whole texts (perplexity) and no answers: leave the file out"
+        )
     replies = [text(reply) for reply in requests[0]]
     answers = _filtered(sample.get("filtered_resps"), len(replies))
     gold = read_gold(target)
+    program = code and (gold is None or number_form(gold) is None)
     for repeat, reply in enumerate(replies):
-        answer = answers[repeat] if answers is not None else UNREAD
+        answer = None if program else answers[repeat] if answers is not None else UNREAD
         own = value if len(replies) == 1 else None
-        yield {**row, "gold": gold, "repeat": repeat, "text": reply, "answer": answer, "correct": own}
+        yield {**row, "gold": gold, "repeat": repeat, "text": reply, "answer": answer, "correct": own,
+               "opaque": program}  # fmt: skip
 
 
 def _prompt(arguments: Any) -> str | None:
@@ -107,10 +144,31 @@ def _metrics(sample: dict[str, Any]) -> dict[str, Any]:
 
 
 def _choice(requests: list[Any]) -> Row:
-    """The most likely of the choices, each of which is a request with the log-probability of its text."""
+    """The most likely of the choices, each of which is a request with the log-probability of its text.
+
+    A single one was not chosen: it is opaque.
+    """
     likely = [_logprob(dig(request, 0, 0)) for request in requests]
     best = max(range(len(likely)), key=likely.__getitem__)
-    return {"text": None, "answer": str(best), "sum_logprob": likely[best] if likely[best] > float("-inf") else None}
+    alone = len(requests) == 1
+    known = likely[best] if likely[best] > float("-inf") else None
+    return {"text": None, "answer": None if alone else str(best), "opaque": alone, "sum_logprob": known}
+
+
+def _right_choice(target: str | None, arguments: Any, choices: int) -> str | None:
+    """The number of the choice that is right; a target may be its text."""
+    if target is None or target in map(str, range(choices)):
+        return target
+    places = range(choices)
+    texts = [text(dig(arguments, f"gen_args_{i}", "arg_1") or dig(arguments, i, 1)) or "" for i in places]
+    return next((str(place) for place in places if texts[place].strip() == target.strip()), target)
+
+
+def _whole_text(arguments: Any, requests: list[Any]) -> bool:
+    """Whether nothing was asked, as a request has a text alone, and the response is its log-probability."""
+    request = dig(arguments, "gen_args_0") or dig(arguments, 0)
+    alone = isinstance(request, dict | list) and len(request) == 1
+    return alone and _logprob(dig(requests, 0, 0)) > float("-inf")
 
 
 def _logprob(value: Any) -> float:
@@ -135,6 +193,7 @@ LM_EVAL = Format(
     title="lm-evaluation-harness: `samples_*.jsonl`, which `--log_samples` writes",
     files=r"(^|/)samples_[^/]*\.jsonl$",
     recognises=recognises,
+    options=("filter",),
     lacks="tokens and seconds; verdicts of repeats, whose answers are read and compared with the target",
     prepare=prepare,
 )

@@ -16,11 +16,21 @@ def verdict_metric(samples: Iterable[Mapping[str, Any]]) -> str | None:
 
     None where none is 0 or 1 throughout. A metric that is null in a sample says nothing of it.
     """
-    verdicts: dict[str, bool] = {}
+    seen: dict[str, bool] = {}
     for sample in samples:
-        for name, value in sample.items():
-            if value is not None:
-                verdicts[name] = verdicts.get(name, True) and verdict(value) is not None
+        note_metrics(seen, sample)
+    return best_metric(seen)
+
+
+def note_metrics(seen: dict[str, bool], sample: Mapping[str, Any]) -> None:
+    """Put into `seen`, by metric, whether it has been 0 or 1 in every sample until this one."""
+    for name, value in sample.items():
+        if value is not None:
+            seen[name] = seen.get(name, True) and verdict(value) is not None
+
+
+def best_metric(verdicts: Mapping[str, bool]) -> str | None:
+    """The metric that is a verdict, of those that are 0 or 1 throughout; None where none is."""
     found = [name for name, whole in verdicts.items() if whole]
     return next((name for name in KNOWN if name in found), found[0] if found else None)
 

@@ -2,7 +2,7 @@
 
 One row for each choice, of chat completions, completions and responses alike. The files of requests may be given beside
 those of results: they have the questions. Tokens are known for a whole request, so for a choice only where it is the
-request's only one, or has its log-probabilities.
+request's only one, or has its log-probabilities. Files of results that share no model's request are parts of one run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from toolkit.errors import ThinkbackError, counted
-from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
+from toolkit.imports.formats.format import Format, PreparedRows, Row, by_parts
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import Head, head_of
 from toolkit.imports.formats.json_rows import count, dig, json_objects, number, objects, text
@@ -34,10 +34,28 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     for file in files:
         if file not in results:
             requests |= {text(line.get("custom_id")) or "": line for line in json_objects(file)}
-    marks = told_apart([("", "", file.path) for file in results]) if len(results) > 1 else [""]
+    marks = by_parts([("", _answered(file), file.path) for file in results]) if len(results) > 1 else [""]
     for file, mark in zip(results, marks, strict=True):
         notes: list[str] = []
+        if file is results[0] and len(results) > 1:
+            apart = "a model answered a request in several, so each is a run with pools of its own"
+            told = apart if mark else "no model answered a request in two, so they are parts of one run"
+            notes.append(f"{len(results)} files of results: {told}")
         yield PreparedRows(file, _rows(file, mark, requests, notes), notes)
+
+
+def _answered(file: FoundFile) -> set[tuple[str | None, str | None]]:
+    """The requests that have a result, with its model."""
+    lines = ((line, _body(line)) for line in json_objects(file))
+    return {(text(line.get("custom_id")), text(body.get("model"))) for line, body in lines if body is not None}
+
+
+def _body(line: dict[str, Any]) -> dict[str, Any] | None:
+    """The completion of a result; None where the request failed."""
+    body = dig(line, "response", "body")
+    if body is None and dig(line, "response", "choices") is not None:
+        body = line["response"]
+    return body if isinstance(body, dict) and (dig(line, "response", "status_code") or _DONE) == _DONE else None
 
 
 def _asks(head: Head) -> bool:
@@ -47,13 +65,10 @@ def _asks(head: Head) -> bool:
 def _rows(file: FoundFile, mark: str, requests: Requests, notes: list[str]) -> Iterator[Row]:
     failed = 0
     for number_, line in enumerate(json_objects(file), 1):
-        body = dig(line, "response", "body")
-        if body is None and dig(line, "response", "choices") is not None:
-            body = line["response"]
-        name = text(line.get("custom_id"))
+        body, name = _body(line), text(line.get("custom_id"))
         if name is None:
             raise ThinkbackError(f"`{file.address}`, line {number_}: no custom_id, so no result of a batch")
-        if not isinstance(body, dict) or (dig(line, "response", "status_code") or _DONE) != _DONE:
+        if body is None:
             failed += 1
             continue
         request = requests.get(name, {})

@@ -1,0 +1,92 @@
+"""lm-eval's filters, and its tasks whose responses are no answers: programs, and log-likelihoods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.formats.test_variants import samples, traces, write
+from toolkit.errors import ThinkbackError
+from toolkit.imports import ImportReport, import_format
+from toolkit.log import collect, open_log
+
+
+def imported(rows: list[dict[str, Any]], folder: Path, *settings: str) -> ImportReport:
+    return import_format("lm-eval", [write(folder / "m" / "samples_t.jsonl", rows)], folder / "log", settings=settings)
+
+
+FILTERED = [
+    samples(doc_id=number, filter=name, metrics=["exact_match"], filtered_resps=[answer], exact_match=right)
+    for name, answer, right in (("strict", "[invalid]", 0.0), ("flexible", "4", 1.0))
+    for number in range(2)
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "chosen", "right"), [((), "strict", 0), (("filter=flexible",), "flexible", 2)]
+)  # fmt: skip
+def test_a_filter_is_chosen(settings: tuple[str, ...], chosen: str, right: int, tmp_path: Path) -> None:
+    other = write(tmp_path / "m" / "samples_u.jsonl", [samples()])
+    first = write(tmp_path / "m" / "samples_t.jsonl", FILTERED)
+    report = import_format("lm-eval", [first, other], tmp_path / "log", settings=settings)
+    assert (report.traces, report.readings.right) == (3, right + 1)
+    (note,) = [note for note in report.notes if "read the same" in note]
+    unchosen = "flexible" if chosen == "strict" else "strict"
+    assert note == (
+        "t: the filters `strict`, `flexible` read the same responses; answers and verdicts are those of"
+        f" `{chosen}`; choose another with `--set filter={unchosen}`"
+    )
+
+
+def test_a_filter_that_no_file_has(tmp_path: Path) -> None:
+    with pytest.raises(ThinkbackError, match=r"no file has responses of the filter `flexibel`; .*flexible"):
+        imported(FILTERED, tmp_path, "filter=flexibel")
+
+
+@pytest.mark.parametrize(("replies", "verdict"), [(["return 1"], True), (["return 1", "return 2"], None)])
+def test_programs_are_opaque(replies: list[str], verdict: bool | None, tmp_path: Path) -> None:
+    row = samples(target="def check(c):\n  assert c(1) == 2", resps=[replies], filtered_resps=[replies])
+    rows = [{**row, "doc_id": number, "metrics": ["pass@1"], "pass@1": 1.0} for number in range(2)]
+    report = imported(rows, tmp_path)
+    found = traces(report)
+    assert found["opaque"].to_list() == [True] * 2 * len(replies)
+    assert (found["correct"].to_list() if "correct" in found.columns else [None, None] * 2) == [verdict] * len(found)
+    assert report.readings.judged == (2 if verdict else 0)
+    assert "t: programs are no answers that could be compared or vote, so they are opaque" in report.notes
+
+
+def test_a_metric_of_programs_on_numbers_is_one_of_answers(tmp_path: Path) -> None:
+    report = imported([{**samples(metrics=["pass@1"]), "pass@1": 1.0}], tmp_path)
+    assert traces(report)["answer"].to_list() == ["4"]
+
+
+def likelihoods(target: str, texts: list[str], likely: list[float], **more: Any) -> dict[str, Any]:
+    asked = {f"gen_args_{place}": {"arg_0": "2 + 2?", "arg_1": text} for place, text in enumerate(texts)}
+    answers = [[[str(value), "False"]] for value in likely]
+    return samples(target=target, arguments=asked, resps=answers, filtered_resps=[one[0] for one in answers], **more)
+
+
+def test_the_likelihood_of_one_text_is_no_choice(tmp_path: Path) -> None:
+    rows = [likelihoods(" dog", [" dog"], [-1.5], metrics=["perplexity", "acc"], perplexity=-1.5, acc=1.0)]
+    report = imported(rows, tmp_path)
+    found = traces(report)
+    assert found.select("opaque", "correct", "sum_logprob").rows() == [(True, True, -1.5)]
+    assert "t: likelihoods of one text are no answers that could be compared or vote, so they are opaque" in (
+        report.notes
+    )
+
+
+@pytest.mark.parametrize(("target", "gold"), [("yes", "1"), ("no", "0"), ("1", "1"), ("maybe", "maybe")])
+def test_a_target_may_be_the_text_of_a_choice(target: str, gold: str, tmp_path: Path) -> None:
+    rows = [likelihoods(target, [" no", " yes"], [-3.0, -1.0], metrics=["acc"], acc=1.0)]
+    log = open_log(imported(rows, tmp_path).log)
+    assert collect(log.scan("examples", ["gold"]), log)["gold"].to_list() == [gold]
+    assert collect(log.scan("traces", ["answer"]), log)["answer"].to_list() == ["1"]
+
+
+def test_likelihoods_of_whole_texts_are_refused(tmp_path: Path) -> None:
+    row = samples(arguments={"gen_args_0": {"arg_0": "A text."}}, resps=[["-512.4"]], filtered_resps=["-512.4"])
+    with pytest.raises(ThinkbackError, match=r"likelihoods of whole texts \(perplexity\) and no answers"):
+        imported([row], tmp_path)

@@ -1,0 +1,69 @@
+"""evalplus' `eval_results.json`: an object `eval`, keyed by task, of lists with one entry for each sample.
+
+One row for each entry. A pool is a model: the file's name, or its folder's where the file is called `eval_results.json`
+alone. Files of one model on other tasks, such as HumanEval+ and MBPP+, are one pool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from toolkit.errors import ThinkbackError
+from toolkit.imports.formats.format import Format, PreparedRows, Row, by_parts
+from toolkit.imports.formats.found_files import FoundFile
+from toolkit.imports.formats.heads import Head
+from toolkit.imports.formats.json_rows import members, objects, parsed_object, text
+
+_NAME = re.compile(r"(.*?)[._]?eval_results\.json", re.IGNORECASE)
+
+
+def recognises(head: Head) -> bool:
+    """The keys of a file of results."""
+    return head.has("eval") and (head.has("hash") or head.has("pass_at_k"))
+
+
+def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+    """The rows of each file."""
+    models = [_model(file) for file in files]
+    tasks = [set(_results(file)) for file in files]
+    named = [(model, held, file.path) for model, held, file in zip(models, tasks, files, strict=True)]
+    for file, model, pool in zip(files, models, by_parts(named), strict=True):
+        yield PreparedRows(file, _rows(file, model, pool))
+
+
+def _model(file: FoundFile) -> str:
+    found = _NAME.fullmatch(file.name)
+    return (found[1] if found else file.name.rpartition(".")[0]) or file.folder or "evalplus"
+
+
+def _results(file: FoundFile) -> dict[str, list[Row]]:
+    """The entries of each task."""
+    content = parsed_object(file, file.read())
+    if not isinstance(content.get("eval"), dict):
+        raise ThinkbackError(f"`{file.address}`: no object `eval` of tasks, as evalplus writes it")
+    return {text(task) or "": objects(content, "eval", task) for task in members(content, "eval")}
+
+
+def _rows(file: FoundFile, model: str, pool: str) -> Iterator[Row]:
+    for task, entries in _results(file).items():
+        for index, entry in enumerate(entries):
+            yield {
+                "task_id": task,
+                "model": model,
+                "pool": pool,
+                "index": index,
+                "solution": text(entry.get("solution")),
+                "base_status": text(entry.get("base_status")),
+                "plus_status": text(entry.get("plus_status")),
+            }
+
+
+EVALPLUS = Format(
+    name="evalplus",
+    title="evalplus: `eval_results.json`",
+    files=r"eval_results\.json$",
+    recognises=recognises,
+    lacks="questions, tokens and seconds; programs are no votes, so answers are opaque",
+    prepare=prepare,
+)

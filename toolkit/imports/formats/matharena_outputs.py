@@ -1,0 +1,116 @@
+"""MathArena's outputs: data sets of one row a sample, and its own files, one for each problem, with lists of samples.
+
+One row for each sample. The files of a problem do not name the model: it is their folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from toolkit.errors import ThinkbackError
+from toolkit.imports.formats.format import Format, PreparedRows, Row, by_parts
+from toolkit.imports.formats.found_files import FoundFile
+from toolkit.imports.formats.heads import Head, head_of
+from toolkit.imports.formats.json_rows import count, dig, items, number, parsed_object, text
+from toolkit.imports.formats.table_rows import table_rows
+
+_OF_ROWS = ("problem_idx", "idx_answer", "gold_answer")
+_OF_PROBLEM = ("idx", "gold_answer", "answers", "correct")
+
+
+def recognises(head: Head) -> bool:
+    """The columns of a data set, or the keys of a problem."""
+    return head.has(*_OF_ROWS) or head.has(*_OF_PROBLEM)
+
+
+def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+    """The rows of each file; folders of one name are one model's, and one pool where they share no problem."""
+    folders = {file.address: _folder(file) for file in files if head_of(file).has(*_OF_PROBLEM)}
+    problems: dict[str, set[str]] = {}
+    models: dict[str, str] = {}
+    for file in files:
+        if file.address in folders:
+            models[_folder(file)] = file.folder or "matharena"
+            problems.setdefault(_folder(file), set()).add(_problem(parsed_object(file, file.read())))
+    pools = dict(zip(models, by_parts([(models[one], problems[one], f"{one}/") for one in models]), strict=True))
+    for file in files:
+        place = folders.get(file.address)
+        yield PreparedRows(file, _rows(file) if place is None else _samples(file, models[place], pools[place]))
+
+
+def _folder(file: FoundFile) -> str:
+    return str(PurePosixPath(file.place).parent)
+
+
+def _problem(content: dict[str, Any]) -> str:
+    return text(content.get("problem")) or f"problem {text(content.get('idx'))}"
+
+
+def _rows(file: FoundFile) -> Iterator[Row]:
+    """Of a data set, which has more columns: those that are used."""
+    for place, row in enumerate(table_rows(file), 1):
+        if "problem_idx" not in row or "idx_answer" not in row:
+            raise ThinkbackError(f"`{file.address}`, row {place}: no `problem_idx` and `idx_answer`, as MathArena has")
+        index = text(row.get("problem_idx"))
+        yield {
+            "problem_idx": index,
+            "question": text(row.get("problem")) or text(row.get("user_message")) or f"problem {index}",
+            "gold_answer": text(row.get("gold_answer")),
+            "source": text(row.get("source")),
+            "model_name": text(row.get("model_name")),
+            "model_config": text(row.get("model_config")),
+            "pool": text(row.get("model_name")),
+            "idx_answer": count(row.get("idx_answer")),
+            "answer": text(row.get("answer")),
+            "parsed_answer": text(row.get("parsed_answer")),
+            "correct": text(row.get("correct")),
+            "input_tokens": count(row.get("input_tokens")),
+            "output_tokens": count(row.get("output_tokens")),
+            "cost": number(row.get("cost")),
+            "seconds": None,
+        }
+
+
+def _samples(file: FoundFile, model: str, pool: str) -> Iterator[Row]:
+    """Of a problem: what the lists have at each place."""
+    content = parsed_object(file, file.read())
+    answers, verdicts = items(content, "answers"), items(content, "correct")
+    if len(answers) != len(verdicts):
+        raise ThinkbackError(f"`{file.address}`: {len(answers)} `answers` and {len(verdicts)} verdicts in `correct`")
+    for index, (answer, right) in enumerate(zip(answers, verdicts, strict=True)):
+        costs = dig(content, "detailed_costs", index)
+        yield {
+            "problem_idx": text(content.get("idx")),
+            "question": _problem(content),
+            "gold_answer": text(content.get("gold_answer")),
+            "source": text(content.get("source")),
+            "model_name": model,
+            "model_config": None,
+            "pool": pool,
+            "idx_answer": index,
+            "answer": _said(dig(content, "messages", index)),
+            "parsed_answer": text(answer),
+            "correct": text(right),
+            "input_tokens": count(dig(costs, "input_tokens")),
+            "output_tokens": count(dig(costs, "output_tokens")),
+            "cost": number(dig(costs, "cost")),
+            "seconds": number(dig(costs, "time")),
+        }
+
+
+def _said(messages: Any) -> str | None:
+    """What the model said last; None where messages are not kept."""
+    last = dig(messages, -1)
+    return text(dig(last, "content"))
+
+
+MATHARENA = Format(
+    name="matharena",
+    title="MathArena's outputs: data sets of one row a sample, and its own files of problems",
+    files=r"\.(jsonl|ndjson|json|parquet|pq)$",
+    recognises=recognises,
+    lacks="verifier scores; seconds, but for its own files of problems",
+    prepare=prepare,
+)
