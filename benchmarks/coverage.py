@@ -23,16 +23,13 @@ from coverage_designs import DESIGNS, LOSSES, PER_RIGHT, SIZES, Design
 
 from toolkit.columns import COLUMNS
 from toolkit.show.ranking import MARKED
-from toolkit.stats import Settings, summarise
+from toolkit.stats import Settings, not_worse, summarise
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
 BEGIN, END = "<!-- what `benchmarks/coverage.py` measured -->", "<!-- end -->"
 
 LEAST, LEAST_MARKED, MOST = 0.93, 0.85, 0.975
 MOST_MARKED, MOST_FALSE = 0.01, 0.03
-MOST_WITHHELD = 0.05
-"""Of costs: the sum of what a quotient is divided by may be that of a single example, for a whole run."""
-
 ENUMERATED = 10_000
 """Resamples of designs of which there is one run."""
 
@@ -70,22 +67,23 @@ class Cell:
     def broken(self) -> Iterator[str]:
         """Promises that it breaks."""
         design, slack = self.design, SLACK * self.error
-        if self.withheld > 0.5:
-            return
         events = self.n * design.rate
         if design.margin is not None:
             if self.not_worse > MOST_FALSE + slack:
                 yield f"false `not worse` in {100 * self.not_worse:.2f} %"
             return
         least = LEAST_MARKED if self.marked > 0.5 else LEAST
-        if self.covered < least - slack:
+        known = self.withheld <= 0.5
+        if known and self.covered < least - slack:
             yield f"covers {100 * self.covered:.1f} %, below {100 * least:g} %"
-        if design.paired and events >= ENOUGH_PAIRS and math.isfinite(events) and self.covered > MOST + slack:
+        most = MOST + slack if design.paired and ENOUGH_PAIRS <= events < math.inf else math.inf
+        if known and self.covered > most:
             yield f"covers {100 * self.covered:.1f} %: too wide"
         plenty = self.n >= 500 and events >= ENOUGH_ERRORS and self.n * design.gold >= ENOUGH_GOLD
-        withheld = self.withheld > (0 if math.isfinite(events) else MOST_WITHHELD)
+        # Quotients of costs are withheld where what is divided by does not differ from 0.
+        withheld = math.isfinite(events) and self.withheld > 0
         if plenty and not 0 < design.clusters < FEW_CLUSTERS and (self.marked > MOST_MARKED or withheld):
-            yield f"{100 * self.marked:.1f} % marked, {100 * self.withheld:.1f} % withheld"
+            yield f"{100 * self.marked:.1f} % marked, {100 * self.withheld:.2f} % withheld"
 
 
 def measured(design: Design, n: int, runs: int, resamples: int) -> Cell:
@@ -99,7 +97,8 @@ def measured(design: Design, n: int, runs: int, resamples: int) -> Cell:
         weight, known = weight / weight.sum(), ~np.isnan(low)
         rounding = 1e-12
         holds = known & (low <= design.truth + rounding) & (high >= design.truth - rounding)
-        parts = (holds, known, np.isin(method, list(MARKED)), ~known, low > -(design.margin or math.inf))
+        claimed = np.array([design.margin is not None and not_worse(end, design.margin) for end in low])
+        parts = (holds, known, np.isin(method, list(MARKED)), ~known, claimed)
         shares.append([weight @ part for part in parts])
         if probability is not None:
             break
@@ -142,7 +141,11 @@ def table(cells: Sequence[Cell], sizes: Sequence[int]) -> str:
         design = cell.design
         difference = design.paired and not design.metric.startswith("reduction:")
         what = f"`{design.metric.replace('f1:0', 'f1:LABEL')}`{', difference' * difference}"
-        what = f"false `not worse`, margin {100 * design.margin:g} point" if design.margin is not None else what
+        what = (
+            f"false `not worse`, margin {100 * design.margin:g} point{'s' * (design.margin > 0.01)}"
+            if design.margin is not None
+            else what
+        )
         by_design.setdefault((what, design.what), {})[cell.n] = cell.text
     for (what, outcomes), row in by_design.items():
         lines.append(f"| {what} | {outcomes} | " + " | ".join(row.get(n, "") for n in sizes) + " |")

@@ -103,6 +103,12 @@ def pairs(fixed: float, broken: float, what: str, margin: float | None = None) -
     return Design("accuracy", what, fixed - broken, draw, paired=True, rate=fixed + broken, margin=margin)
 
 
+def losing(margin: float, fixed: float) -> Design:
+    """Policies that are worse by exactly a margin."""
+    fixes = f"{100 * fixed:g} %" if fixed else "none"
+    return pairs(fixed, fixed + margin, f"{100 * (fixed + margin):g} % broken, {fixes} fixed", margin)
+
+
 # ---- F1 ----
 
 
@@ -237,9 +243,7 @@ DESIGNS: tuple[Design, ...] = (
 )
 
 LOSSES: tuple[Design, ...] = (
-    pairs(0.0, 0.01, "1 % broken, none fixed", margin=0.01),
-    pairs(0.01, 0.02, "2 % broken, 1 % fixed", margin=0.01),
-    pairs(0.05, 0.06, "6 % broken, 5 % fixed", margin=0.01),
+    *(losing(margin, fixed) for margin in (0.01, 0.02, 0.03, 0.05) for fixed in (0.0, 0.01, 0.05)),
     *(clustered_losses(clusters, 0.01, 0.01) for clusters in (10, 100, 250)),
     clustered_losses(20, 0.05, 0.05),
 )

@@ -29,7 +29,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.log import TAKES, AnyLog, open_log
 from toolkit.show import NumberWithInterval, ShownInterval
-from toolkit.stats import PairedInterval, Settings, check_margin, paired_interval, simultaneous_level
+from toolkit.stats import PairedInterval, Settings, check_margin, not_worse, paired_interval, simultaneous_level
 from toolkit.stats.discordant import FEW_PAIRS, exact_p, fewest_examples
 
 Outcomes = Mapping[str, np.ndarray]
@@ -353,7 +353,7 @@ class _Judge:
         return f"{said} worse by more than {self._margin()}"
 
     def _not_worse(self, found: PairedInterval) -> bool:
-        return found.low is not None and found.low >= -self.margin
+        return found.low is not None and not_worse(found.low, self.margin)
 
 
 def _together(count: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import polars as pl
@@ -22,6 +22,7 @@ from toolkit.show import (
     table_of,
 )
 from toolkit.show.ranking import MARKED, reasons
+from toolkit.stats.summary_notes import BATCHED_SECONDS
 
 FIX, FLIP, OTHER = "fix", "flip", "other answer"
 PAIRS = {
@@ -84,8 +85,10 @@ class Compared:
         return self._pairs_table(limit) if self.metrics is None else self._metrics_table(self.metrics)
 
     def examples_table(self, limit: int | None = None) -> Table | None:
-        """The examples on which two policies differ, at most `limit` of them; None where all pairs are compared."""
-        if self.examples is None:
+        """The examples on which two policies differ, at most `limit` of them; None where all pairs are compared, or
+        where they differ on none.
+        """
+        if self.examples is None or self.examples.is_empty():
             return None
         counts = {change: self.examples.filter(change=change).height for change in (FIX, FLIP, OTHER)}
         first, second = self.names
@@ -127,6 +130,7 @@ class Compared:
         if rows["low"].null_count():
             below.append("No interval: fewer than three clusters, or of an F1 fewer than thirty fixes and flips.")
         below += ["Policies that see gold are in no pair."] if self.diagnostics else []
+        below += self._noted([self.metric])
         title = f"Pairs of policies on {self.title}, by {column.label}"
         return Table(title, columns, tuple(made), above=self._above(), below=tuple(below), marks=self._marks())
 
@@ -156,7 +160,7 @@ class Compared:
             *self._among(),
             *([f"†: {'; '.join(reasons(marks, self.clustered))}."] if marks else []),
             *([IDENTICAL] if self.identical else []),
-            *(str(one) for one in self.notes if one.severity is Severity.NOTE and not one.metrics),
+            *self._noted(metrics["metric"]),
         ]
         title = f"{first} against {second} on {self.title}"
         return Table(title, columns, tuple(made), above=self._above(), below=tuple(below), marks=self._marks())
@@ -189,6 +193,16 @@ class Compared:
     def _left_out(self) -> Iterator[str]:
         if self.left_out:
             yield f"{self.left_out:,} examples that only one of the results has are left out."
+
+    def _noted(self, metrics: Iterable[str]) -> list[str]:
+        """Notes on the whole, and on sums of seconds where these are shown; intervals of single values are not."""
+        names = set(metrics)
+        return [
+            str(one)
+            for one in self.notes
+            if one.severity is Severity.NOTE
+            and (not one.metrics or (one.code == BATCHED_SECONDS and names & {*one.metrics}))
+        ]
 
     def _cut(self, height: int, limit: int | None, what: str) -> list[str]:
         if limit is None or height <= limit:

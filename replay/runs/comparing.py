@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import polars as pl
@@ -13,14 +13,14 @@ from replay.runs.example_set import resampling_units
 from replay.runs.findings import Findings
 from toolkit.errors import ThinkbackError, counted, require_known, suggest
 from toolkit.log import collect
-from toolkit.notes import Note, Severity
+from toolkit.notes import Note, Severity, note
 from toolkit.stats import Settings, Summary, summarise
 from toolkit.stats.outcomes import Store
 from toolkit.stats.pair_differences import pair_differences
 from toolkit.stats.sample import WholeSample, read_sample
 from toolkit.stats.side_by_side import side_by_side
 from toolkit.stats.simultaneous import MOST_PAIRED
-from toolkit.stats.summary_notes import notes_on_units
+from toolkit.stats.summary_notes import notes_on_units, on_seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +77,7 @@ class _Whole:
     metric: str
     settings: Settings
     ids: pl.Series
+    notes: tuple[Note, ...]
 
     @classmethod
     def of(cls, sides: Sequence[_Side], metric: str) -> _Whole:
@@ -95,11 +96,28 @@ class _Whole:
         keys = [key for key in stores[0].keys if all(key in store.keys for store in stores)]
         picked = [(store, range(store.policies)) for store in stores]
         store = stores[0] if len(stores) == 1 else side_by_side(picked, keys, len(labels or ()))
-        return cls(store, labels, metric, sides[0].found.summariser.settings, ids)
+        return cls(store, labels, metric, sides[0].found.summariser.settings, ids, tuple(_of_the_first(sides)))
+
+
+def _of_the_first(sides: Sequence[_Side]) -> Iterator[Note]:
+    """That a setting of the statistics is the first result's, where the second has another."""
+    settings = [asdict(side.found.summariser.settings) for side in sides]
+    for name in ("level", "method", "resamples", "seed"):
+        one, other = (of[name] for of in (settings[0], settings[-1]))
+        if one != other:
+            yield note("first_settings", f"`{name}` is that of the first result, {one}; the second has {other}")
 
 
 def _check_same(sides: Sequence[_Side], ids: pl.Series) -> None:
-    """Raise where the results know the shared examples by other gold answers, or other clusters."""
+    """Raise where the results measure success otherwise, or know the shared examples by other gold answers, or other
+    clusters.
+    """
+    measures = [side.found.provenance.get("measure", "correct") for side in sides]
+    if measures[0] != measures[1]:
+        raise ThinkbackError(
+            f"the two results measure success otherwise, by `{measures[0]}` and by `{measures[1]}`: replay both with "
+            "one `measure`"
+        )
     frames = [side.found.examples.filter(pl.col("example_id").is_in(ids.implode())) for side in sides]
     for what, columns in {
         "gold answer": [frame["gold"] for frame in frames],
@@ -135,7 +153,7 @@ def _compared(
             f"{counted(len(names), 'policy', 'policies')} make more pairs than are compared at once (those of up to "
             f"{MOST_PAIRED:,}): name two"
         )
-    pairs = pl.DataFrame(schema=PAIRS)
+    pairs, sample = pl.DataFrame(schema=PAIRS), None
     if family is not None:
         sample = read_sample(
             whole.store, [str(number) for number in range(len(names))], whole.labels, whole.settings,
@@ -165,7 +183,11 @@ def _compared(
         columns=found.columns,
         level=whole.settings.level,
         simulated=any(side.found.simulated for side in sides),
-        notes=_warnings(whole) if made is None else made.notes,
+        notes=(
+            *whole.notes,
+            *(made.notes if made is not None else _warnings(whole)),
+            *(on_seconds(sample) if made is None and sample is not None else ()),
+        ),
         clustered=len(np.unique(whole.store.unit)) < len(whole.ids),
     )
 

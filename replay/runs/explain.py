@@ -28,6 +28,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, require_known, shown, suggest
 from toolkit.log import TAKES, AnyLog, Log, collect
 from toolkit.printable import printable
+from toolkit.stats.summary_notes import BATCHED, DEVICE, WAITING, of_batches
 
 MOST_ANSWERS = 5
 """Answers of a mean that its ending names."""
@@ -64,7 +65,16 @@ class Explanation:
 
     def __str__(self) -> str:
         told = [f"{one.title}\n{one.rows}" + f"\n{one.ending}" * bool(one.ending) for one in self.stages]
-        return "\n".join([*map(printable, self.header), *told, printable(self.ending)])
+        return "\n".join([*map(printable, self.header), *told, *map(printable, (self.ending, *self.notes))])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be said beneath: that seconds, where steps show them, were measured in batches."""
+        if WAITING not in self.outcomes.columns or not any(WAITING in one.rows.columns for one in self.stages):
+            return ()
+        paid = self.outcomes.select(pl.col(WAITING, DEVICE).max()).row(0)
+        batched = None not in paid and 0 < BATCHED * paid[1] < paid[0]
+        return (of_batches(*paid),) if batched else ()
 
     @property
     def steps(self) -> pl.DataFrame:

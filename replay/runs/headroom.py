@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -26,12 +27,14 @@ from replay.runs.passes import blocks, chunk_size, widest
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError, require_known
 from toolkit.show import SIMULATED, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.show.ranking import MARKED
 from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
 from toolkit.stats.compare import ACCURACY
 from toolkit.stats.headroom import captured
 
 SHARE, REGRET = "share_of_headroom", "regret"
 GAP = GENERATION, STOPPING, SELECTION = "generation", "stopping", "selection"
+SELECTED = GAP.index(SELECTION)
 MEASURES = (SHARE, REGRET, *GAP)
 CORRECT = "correct"
 SCHEMA = {
@@ -77,10 +80,8 @@ class Headroom:
         columns += [TableColumn(HEADINGS[one], form, one) for one in shown]
         order = self.accuracy.sort("estimate", descending=True, nulls_last=True, maintain_order=True)
         rows = []
-        for policy, *told in order.select("policy", "estimate", "low", "high").iter_rows():
-            cells = [known.get((policy, one)) for one in shown]
-            parts = [None if cell is None else ShownInterval.of(cell[:3]) for cell in cells]
-            rows.append((policy, ShownInterval.of(told), *parts))
+        for policy, *told in order.select("policy", "estimate", "low", "high", "n", "method").iter_rows():
+            rows.append((policy, *(_cell(one) for one in (told, *(known.get((policy, one)) for one in shown)))))
         more = 0 if limit is None else max(0, len(rows) - limit)
         cut = [f"{more:,} more policies are in headroom.csv."] if more else []
         return Table(
@@ -88,10 +89,16 @@ class Headroom:
             tuple(columns),
             tuple(rows[:limit]),
             above=(SIMULATED,) if self.simulated else (),
-            below=(*cut, *self._notes()),
+            below=(*cut, *self._notes(), *self._marked()),
             faint=frozenset(i for i, row in enumerate(rows[:limit]) if row[0] == self.oracle),
             marks=(("simulated", "true"),) if self.simulated else (),
         )
+
+    def _marked(self) -> Iterator[str]:
+        methods = {*self.frame["method"], *self.accuracy["method"]}
+        marks = [why for method, why in MARKED.items() if method in methods]
+        if marks:
+            yield f"†: {'; '.join(marks)}."
 
     def _notes(self) -> Iterator[str]:
         yield f"regret: points of accuracy below `{self.oracle}`. In brackets {100 * self.level:g} % intervals."
@@ -109,26 +116,45 @@ class Headroom:
             yield "Saved without the parts of the gap: replay again, and save it with `headroom=True`."
 
 
-def gap_blocks(source: RunSource) -> Iterator[OutcomeBlock]:
-    """The parts of the gap of every policy and example, from one pass over the log."""
+def _cell(told: Sequence[Any] | None) -> ShownInterval | None:
+    """An estimate with its limits and, where its method is one of few events, the mark."""
+    if told is None or told[0] is None:
+        return None
+    estimate, low, high, _, method = told
+    return ShownInterval(estimate, low, high, "†" if method in MARKED else "")
+
+
+def gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
+    """The parts of the gap of every policy and example, from one pass over the log.
+
+    `could` (P, parts) is filled with whether a policy's part could have been other than 0 on some example.
+    """
     plan, policies = source.plan, source.policies
     ranked, slices = frozenset(source.acting), [policy.slices(plan.contents) for policy in policies]
     unit = unit_numbers(resampling_units(plan.examples.frame))
+    seeing = {number: False for number, policy in enumerate(policies) if policy.diagnostic and not policy.parts}
     first = 0
     for block in blocks(plan, policies, chunk_size(len(policies), widest(plan.contents, policies))):
         here = slice(first, first + len(block.examples))
         never = Evaluator(block, policies, paths=True)
         always = never.where_act(ranked)
         parts = np.zeros((len(GAP), len(policies), len(block.examples)))
+        everywhere = np.ones(len(block.examples), bool)
         for number, (policy, names) in enumerate(zip(policies, slices, strict=True)):
+            acts = source.acting[policy.name][here] if policy.name in source.acting else ~everywhere
             found = gap_of(block, never.path(policy), sorted(names))
-            if policy.name in source.acting:
-                acts = source.acting[policy.name][here]
+            could[number] |= gap_could_be(block, never.path(policy), sorted(names), ~acts)
+            if acts.any():
                 found = np.where(acts, gap_of(block, always.path(policy), sorted(names)), found)
+                could[number] |= gap_could_be(block, always.path(policy), sorted(names), acts)
             parts[:, number] = found
+            if number in seeing:  # it knows gold, so what it has not chosen wrongly here it never would
+                seeing[number] |= bool(np.nansum(found[SELECTED]) > 0)
         ids = block.examples["example_id"].to_numpy()
         yield OutcomeBlock(ids, unit[here], dict(zip(GAP, parts, strict=True)))
         first = here.stop
+    for number, missed in seeing.items():
+        could[number, SELECTED] = missed
 
 
 def gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarray:
@@ -149,6 +175,25 @@ def gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarra
     return np.where(np.isnan(path.outcome.correct), np.nan, np.where(np.abs(parts) < 1e-9, 0.0, parts))
 
 
+def gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: np.ndarray) -> np.ndarray:
+    """Whether each part (parts,) could be other than 0 on some of the examples `on` (E,) for what a path pays there.
+
+    Nothing is stopped too early where every trace is paid for, and nothing is chosen wrongly of one trace alone.
+    """
+    left = several = False
+    for one in path.realizations:
+        counts = on & (one.weight > 0)
+        paid = {name: np.zeros_like(block.pools[name].there) for name in names}
+        for segment in one.segments:
+            for (name, verifier), mask in segment.calls.items():
+                if verifier is None:
+                    there = block.pools[name].there & (mask.among > 0)
+                    paid[name] = paid[name] | there if name in paid else there
+        left |= any((block.pools[name].there & ~paid[name])[counts].any() for name in names)
+        several |= bool((sum(there.sum(axis=1) for there in paid.values())[counts] > 1).any())
+    return np.array([True, left, several])
+
+
 def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
     """What the best trace is worth that a realization pays (E,); 0 where it pays none."""
     best = np.zeros(len(block.examples))
@@ -166,12 +211,25 @@ def _best(judgement: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 
 def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl.DataFrame:
-    """The parts of every policy's gap, with intervals: policy, measure, estimate, low, high, n, method."""
+    """The parts of every policy's gap: policy, measure, estimate, low, high, n, method. What is 0 because it cannot be
+    otherwise has no interval.
+    """
     columns = [OutcomeColumn(name, rate=True, quality=True) for name in GAP]
+    could = np.zeros((len(names), len(GAP)), bool)
     found = summarise(
-        lambda: gap_blocks(source), names, leaders=(), metric=GENERATION, columns=columns, settings=settings
+        lambda: gap_blocks(source, could), names, leaders=(), metric=GENERATION, columns=columns, settings=settings
     )
-    return found.summary.rename({"metric": "measure"}).select(list(SCHEMA))
+    told = pl.DataFrame(
+        {
+            "policy": np.repeat(np.array(names, object), len(GAP)).tolist(),
+            "measure": [*GAP] * len(names),
+            "could": could.ravel(),
+        }
+    )
+    frame = found.summary.rename({"metric": "measure"}).join(told, on=["policy", "measure"], maintain_order="left")
+    return frame.with_columns(
+        pl.when("could").then(pl.col(one)).alias(one) for one in ("low", "high", "method")
+    ).select(list(SCHEMA))
 
 
 def headroom(
@@ -201,7 +259,9 @@ def headroom(
         shares = pl.DataFrame(values, nan_to_null=True).with_columns(
             measure=pl.lit(SHARE),
             n=pl.lit(made.judged),
-            method=pl.when(pl.col("low").is_not_null()).then(pl.lit("fieller")),
+            method=pl.when(pl.col("low").is_not_null()).then(
+                pl.when(pl.Series(share.few)).then(pl.lit("tango")).otherwise(pl.lit("fieller"))
+            ),
         )
         frames.append(shares)
     frames += [] if gaps is None else [gaps]

@@ -19,6 +19,7 @@ from toolkit.log.describe.assumptions import (
     noise_frame,
     order_frame,
     order_sums,
+    remarks,
     repeat_sums,
     size_counts,
     size_frame,
@@ -127,6 +128,27 @@ def test_a_run_that_stops_when_it_is_right_shows_in_the_sizes() -> None:
     assert found["size_right_z"] < -SURE
     plain = size_frame(size_counts(solves(fixed))).row(0, named=True)
     assert abs(plain["size_right_z"]) < SURE
+
+
+def test_remarks_are_written_as_the_tables_are() -> None:
+    """True minus signs, the tables' digits, one remark on a pool's sizes, names quoted once."""
+    order = pl.DataFrame(
+        {"pool": "n", "action": "solve", "trend": -0.0242, "trend_z": -4.43, "lag": 0.06, "lag_expected": -0.0667,
+         "lag_z": 6.7}
+    )  # fmt: skip
+    settings = pl.DataFrame(
+        {"pool": ["n", "m"], "action": "solve", "mixed": 0, "settings": 2, "size_right": -0.7, "size_right_z": -12.44,
+         "size_agreement": 0.8, "size_agreement_z": [14.57, None], "batched": None}
+    )  # fmt: skip
+    rule = "its run may have stopped by a rule of its own"
+    assert remarks(order, settings) == (
+        "`n`: the share right changes by −2.42 points from one sample index to the next (z −4.43): its traces are not "
+        "exchangeable",
+        "`n`: neighbouring traces correlate by 0.0600, not −0.0667 (z 6.70): its traces are not exchangeable",
+        "`n`: examples with more traces are less often right (z −12.44) and more often in agreement (z 14.57): " + rule,
+        "`m`: examples with more traces are less often right (z −12.44): " + rule,
+        "`n`, `m`: several settings, each example in one of them alone",
+    )
 
 
 def test_sizes_by_hand() -> None:

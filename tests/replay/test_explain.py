@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -26,6 +28,16 @@ def test_every_step_up_to_the_stop(tmp_path):
     ]
     assert told.ending == ("rule: the stopping rule held; answer B (wrong); 3 traces, 2 verifications, 53 tokens")
     assert told.header[2] == "gold      A"
+
+
+def test_sums_of_seconds_are_said_to_be_of_batches(tmp_path):
+    """One, two and three seconds of waiting, where the device took half a second each."""
+    told = explain(log(tmp_path, {"n4": POOL}, {"e1": "A"}), POLICIES, "margin", "e1")
+    assert "latency_s" in told.steps.columns
+    (note,) = told.notes
+    assert note.startswith("seconds were measured while calls shared batches (6.5 s of waiting, 1.75 s of the device)")
+    assert str(told).endswith(note)
+    assert replace(told, stages=()).notes == ()
 
 
 def test_it_agrees_with_the_run(tmp_path):

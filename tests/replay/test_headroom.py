@@ -169,3 +169,17 @@ def test_a_policy_may_be_called_like_a_measure(small: Log) -> None:
     assert frame["policy"].unique(maintain_order=True).to_list() == [REGRET, "any"]
     places = [MEASURES.index(measure) for measure in frame.filter(policy=REGRET)["measure"]]
     assert places == sorted(places)
+
+
+def test_parts_that_cannot_be_other_than_none_have_no_interval(small: Log) -> None:
+    """The first trace alone is no selection, three of three stop nothing; what is seen rarely is marked."""
+    made = replay.run(small, [FIRST, VOTE, ANY], baseline="first", resamples=50).headroom()
+    cells = {(policy, measure): (low, method) for policy, measure, _, low, _, _, method in made.frame.iter_rows()}
+    nothing = [("first", SELECTION), ("vote", STOPPING), ("any", STOPPING), ("any", SELECTION)]
+    assert [cells[one] for one in nothing] == [(None, None)] * 4
+    for one in (("first", STOPPING), ("vote", SELECTION), ("any", GENERATION)):
+        assert cells[one][1] == "wilson"
+    assert cells["first", REGRET][1] == "tango"
+    text = made.table().markdown()
+    assert "†: fewer than ten examples of a kind: Wilson's interval; fewer than twenty examples" in text
+    assert "25.0 [4.6, 69.9]†" in text

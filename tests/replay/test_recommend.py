@@ -12,7 +12,7 @@ import replay
 from generate.simulation.recovery import Action, RecoveryModel, simulate_recovery
 from replay.analyses.recommend import DISABLE, INTERVENE, TUNE, UNDECIDED, Recommendation, recommend, weigh
 from toolkit.errors import ThinkbackError
-from toolkit.stats import Settings, paired_interval
+from toolkit.stats import Settings, not_worse, paired_interval
 
 BASE = RecoveryModel()
 HARMFUL = Action(cut=0.02, wrong=0.02, right=0.80, tokens=2_500.0)
@@ -230,6 +230,19 @@ def test_examples_that_agree_do_not_show_that_nothing_is_lost() -> None:
         assert found.verdict == UNDECIDED
         assert "it may be worse by more than" in found.sentences[0]
         assert found.examples_needed == (381 if margin else None)
+
+
+def test_a_limit_on_the_margin_is_a_loss_as_it_is_in_the_table() -> None:
+    """40 flips of 1,000, and none: the lower limit itself is no margin that a loss stays within."""
+    base, long, always = (flat(1.0, 0.0, 0.0, tokens, 1_000) for tokens in (100.0, 200.0, 900.0))
+    long["correct"] = np.where(np.arange(1_000) < 40, 0.0, 1.0)
+    settings = Settings(resamples=500)
+    low = paired_interval(long["correct"], base["correct"], settings=settings).low
+    assert low is not None
+    for margin, said in ((-low, "it may be worse"), (-low + 1e-6, "it is not worse")):
+        found = weigh(("base", base), {"long": long}, {}, {"always": always}, margin=margin, settings=settings)
+        assert said in found.sentences[0]
+        assert not_worse(low, margin) is (said == "it is not worse")
 
 
 def test_too_few_examples_are_said_to_be() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -10,11 +11,13 @@ from polars.testing import assert_frame_equal
 
 import replay
 from generate.simulation.grid import simulate
-from replay import Result
+from replay import Result, Sample
 from replay.runs import comparing
 from replay.runs.compared import FIX, FLIP, OTHER
+from tests.replay.small import GOLDS, POOL
+from tests.replay.small import log as small_log
 from toolkit.errors import ThinkbackError
-from toolkit.log import open_log, write_log
+from toolkit.log import Log, open_log, write_log
 
 POLICIES = """
 [[policy]]
@@ -264,3 +267,44 @@ def test_few_clusters_are_warned_of_above_all_pairs(log: Path, tmp_path: Path, c
         assert result.ranks[name].is_null().all() == (clusters < 3), name
     assert shown.pairs["low"].is_null().all() == (clusters < 3)
     assert not (clusters < 3 and shown.pairs["differs"].any())
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """A log whose calls wait longer than they take of the device."""
+    return small_log(tmp_path_factory.mktemp("timed"), {"n": POOL}, GOLDS)
+
+
+ONE = Sample(name="one", pool="n", max_traces=1, select="first")
+THREE = Sample(name="three", pool="n", max_traces=3, select="majority")
+
+
+def test_sums_of_seconds_are_said_to_be_of_batches(timed: Log) -> None:
+    result = replay.run(timed, [ONE, THREE], resamples=20)
+    for made in (result.compare("one", "three"), result.compare(metric="latency_s")):
+        assert "seconds were measured while calls shared batches" in made.table().markdown()
+    assert "shared batches" not in result.compare().table().markdown()
+
+
+def test_results_that_measure_success_otherwise_are_refused(timed: Log) -> None:
+    one, other = (replay.run(timed, [ONE], resamples=20) for _ in range(2))
+    told = replace(other, provenance={**other.provenance, "measure": "graded"})
+    with pytest.raises(ThinkbackError, match="measure success otherwise, by `correct` and by `graded`: replay both"):
+        one.compare(other=told)
+
+
+def test_whose_level_and_seed_are_taken(timed: Log) -> None:
+    one, other = replay.run(timed, [ONE], resamples=20), replay.run(timed, [THREE], resamples=20, level=0.9, seed=3)
+    for made in (one.compare(other=other), one.compare("one", "three", other=other)):
+        text = made.table().markdown()
+        assert "`level` is that of the first result, 0.95; the second has 0.9" in text
+        assert "`seed` is that of the first result, 0; the second has 3" in text
+        assert "`resamples`" not in text
+
+
+def test_no_table_of_examples_where_two_differ_on_none(timed: Log) -> None:
+    again = replace(ONE, name="again")
+    made = replay.run(timed, [ONE, again], resamples=20).compare("one", "again")
+    assert made.examples is not None
+    assert made.examples.is_empty()
+    assert made.examples_table() is None

@@ -12,7 +12,7 @@ ACCURACY = (0.70, 0.66, 0.50, 0.68, 0.705, 0.90)
 TOKENS = (2000.0, 1200.0, 300.0, 1100.0, 1500.0, 1200.0)
 CALLS = (8.0, 4.0, 1.0, 4.5, 6.25, 4.0)
 P_VALUES = (1.0, 0.004, 0.0002, 0.21, 0.6, 0.0002)
-RANKS = {  # lowest and highest rank, tie with the leader, share of resamples on the front
+RANKS = {  # lowest and highest rank, tie with the leader, share of normal draws on the front
     "best of 4": (1, 3, True, 0.3),
     "vote": (3, 4, False, 0.004),
     "first": (5, 5, False, 1.0),

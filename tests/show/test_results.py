@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note, note, warning
 from toolkit.show import PolicyRow, RankedInput, frontier_figure, frontier_points, pareto_front, rank, ranked_table
+from toolkit.show.table_content import ShownInterval
 from toolkit.show.takeaway import takeaway
 from toolkit.stats import OutcomeBlock, Settings, summarise
 
@@ -103,6 +104,21 @@ def test_without_ranks_nothing_is_told_of_all_at_once(results: RankedInput) -> N
     table = ranked_table(replace(results, ranks=results.ranks.clear()))
     assert not {"p", "rank", "corrected %"} & {column.name for column in table.columns}
     assert not any("at once" in line or "adjusted" in line or "Pareto %" in line for line in table.below)
+
+
+def test_differences_show_the_limits_that_hold_for_all_of_them(results: RankedInput) -> None:
+    """A difference that is above −1 alone, but not beside five others."""
+    assert {row.policy.name: row.not_worse for row in rank(results)}["stop[margin=0.2]"]
+    limits = pl.when(pl.col("p_baseline").is_not_null()).then(0.002)
+    ranks = results.ranks.with_columns(baseline_low=-0.01 - limits, baseline_high=0.022 + limits)
+    made = replace(results, ranks=ranks)
+    row = next(row for row in rank(made) if row.policy.name == "stop[margin=0.2]")
+    assert row.difference == ShownInterval(0.005, pytest.approx(-0.012), pytest.approx(0.024))
+    assert row.not_worse is False
+    text = str(ranked_table(made))
+    assert "[−1.2, +2.4]" in text
+    assert "intervals hold for all policies at once" in " ".join(text.split())
+    assert "for all policies at once" not in " ".join(str(ranked_table(results)).split())
 
 
 @pytest.mark.parametrize("suffix", ["md", "csv", "txt"])

@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 from toolkit.errors import ThinkbackError
 from toolkit.stats import Settings, differences, interval, paired_interval, summarise
@@ -63,6 +63,38 @@ def test_a_false_claim_of_no_loss_is_rare() -> None:
         flips = np.arange(20)
         chance = np.array([math.comb(n, k) * 0.01**k * 0.99 ** (n - k) for k in flips])
         assert chance[tango(0, flips, n)[0] > -0.01].sum() <= 0.026
+
+
+@pytest.mark.parametrize("margin", [0.01, 0.02, 0.03, 0.05])
+def test_a_false_claim_of_no_loss_is_rare_with_many_flips(margin: float) -> None:
+    """By flips alone, with as many pairs as up to 4,000 examples bring: no limits end before Tango's."""
+    for n in (20, 600, 1000, 1600, 2200, 3000, 4000):
+        flips = np.arange(min(n, int(2 * margin * n) + 30) + 1)
+        chance = binom.pmf(flips, n, margin)
+        assert chance[tango(0, flips, n)[0] > -margin + 1e-12].sum() <= 0.03
+
+
+@pytest.mark.parametrize(("fixes", "flips"), [(0, 21), (3, 40), (25, 60)])
+def test_with_many_pairs_limits_reach_at_least_as_far_as_tangos(fixes: int, flips: int) -> None:
+    """Of 600 with 21 flips alone: the resamples end at −4.83 points, above a margin of five, and Tango's does not."""
+    one, two = np.ones(600), np.ones(600)
+    two[:fixes], one[fixes : fixes + flips] = 0, 0
+    found, (low, high) = paired_interval(one, two), tango(fixes, flips, 600)
+    assert found.method == "percentile"
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= low
+    assert found.high >= high
+    assert found.p_value is not None
+    assert found.p_value >= float(score_p(fixes, flips))
+    assert fixes or found.low < -0.05
+
+
+def test_means_over_replays_that_never_lose_keep_the_bootstrap() -> None:
+    found = paired_interval(np.full(600, 0.75), np.linspace(0.25, 0.75, 600))
+    assert found.method == "percentile"
+    assert found.low is not None
+    assert found.low > tango(150, 0, 600)[0]
 
 
 def test_exact_and_mid_p() -> None:

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import t
 
 from tests.stats.test_pair_differences import store_of
+from toolkit.stats.discordant import tango
 from toolkit.stats.headroom import captured
 
 
@@ -74,3 +75,18 @@ def test_unjudged_examples_count_for_nobody() -> None:
     plain, less = (captured(store_of(one), "correct", 0, 2, 0.95) for one in (correct[:, :60], some))
     assert less.share.tolist() == pytest.approx(plain.share.tolist())
     assert less.low[1] == pytest.approx(plain.low[1], abs=0.01)  # 79 degrees of freedom in place of 59
+
+
+def test_limits_are_fiellers_own_and_few_differences_get_tangos() -> None:
+    """Two examples gained of 2,000: a skewness that is taken from two examples says nothing of a tail."""
+    base, policy, oracle, same = np.zeros((4, 2000))
+    base[:1000], policy[:1002], oracle[:1100] = 1, 1, 1
+    same[:1000] = 1
+    found = captured(store_of(np.stack([base, policy, oracle, same])), "correct", 0, 2, 0.95)
+    low, high = tango([2, 0], [0, 0], 2000)
+    room = 100 / 2000
+    plain = plain_fieller(policy - base, oracle - base)
+    assert found.few.tolist() == [False, True, False, True]
+    assert found.low[1] == pytest.approx(min(plain[0], low[0] / room), abs=1e-3)
+    assert found.high[1] == pytest.approx(max(plain[1], high[0] / room), abs=1e-3)
+    assert (found.share[3], found.low[3], found.high[3]) == pytest.approx((0, low[1] / room, high[1] / room))

@@ -65,6 +65,16 @@ def test_fixes_and_flips_against_plain_loops() -> None:
         assert flips[number] == sum(a < b for a, b in zip(correct[one], correct[other], strict=True))
 
 
+def test_pairs_that_all_go_one_way_reach_as_far_as_tango() -> None:
+    base = np.zeros(500)
+    base[:300] = 1
+    more = base.copy()
+    more[300:330] = 1
+    found = paired(store_of(np.stack([more, base])))
+    assert found.method.tolist() == ["max-t"]
+    assert found.high[0] >= tango(30, 0, 500)[1] > 0.06 + 1.96 * np.std(more - base) / np.sqrt(500)
+
+
 def test_few_discordant_pairs_get_tango_at_the_shared_level() -> None:
     """p0 and p1 differ on six examples, one way; p2 is far off, so that there are three pairs."""
     base = np.zeros(500)

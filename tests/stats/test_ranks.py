@@ -9,6 +9,7 @@ import pytest
 from toolkit.columns import COLUMNS
 from toolkit.stats import Settings, summarise
 from toolkit.stats.chosen import SPLITS, halves, on_halves, worth_of_the_best
+from toolkit.stats.discordant import tango
 from toolkit.stats.front import front_shares, on_front
 from toolkit.stats.influence import Series, influences
 from toolkit.stats.sample import read_sample
@@ -121,6 +122,26 @@ def test_what_is_told_of_policies_that_differ_much(made, factory):
     assert rows["p0"]["baseline_low"] < correct[0].mean() - correct[3].mean() < rows["p0"]["baseline_high"]
 
 
+def test_limits_against_the_baseline_are_nowhere_narrower_than_alone(made, factory):
+    """Tango's at the shared level with few discordant pairs, or none (p2 has the baseline's outcomes); long tails."""
+    rng = np.random.default_rng(3)
+    base = (rng.random(400) < 0.7).astype(float)
+    correct = np.stack([base] * 4 + [(rng.random(400) < 0.6).astype(float)])
+    correct[1, np.flatnonzero(base == 0)[:3]] = 1
+    correct[3, 0] = 1 - correct[3, 0]
+    one = made({"correct": correct, "latency_s": rng.lognormal(0, 1.5, (5, 400))})
+    found, costs = (_ranked(one, factory, baseline="p0", cost=cost) for cost in (None, "latency_s"))
+    rows, plain = _rows(found), costs.comparisons.filter(baseline="p0")
+    ends = {name: (row["baseline_low"], row["baseline_high"]) for name, row in rows.items()}
+    level = next(level for level in np.linspace(0.95, 0.999, 981) if tango(0, 0, 400, level)[1] >= ends["p2"][1])
+    assert np.array(ends["p2"]) == pytest.approx(np.array(tango(0, 0, 400, level)), abs=1e-4)
+    assert np.array(ends["p1"]) == pytest.approx(np.array(tango(3, 0, 400, level)), abs=1e-4)
+    assert level > 0.95
+    for metric, told in (("accuracy", rows), ("latency_s", _rows(costs, "latency_s"))):
+        for name, low, high in plain.filter(metric=metric).select("policy", "low", "high").iter_rows():
+            assert told[name]["baseline_low"] < low < high < told[name]["baseline_high"]
+
+
 def test_the_cheapest_ranks_first_by_cost_and_shares_are_of_the_front(made, factory):
     rng = np.random.default_rng(7)
     correct = (rng.random((3, 800)) < np.array([0.9, 0.6, 0.3])[:, None]).astype(float)
@@ -186,6 +207,7 @@ def test_beyond_all_pairs_only_the_possible_leaders_are_told(made, factory, monk
     assert {name: row["ties"] for name, row in rows.items()} == {name: row["ties"] for name, row in whole.items()}
     assert {row["rank_low"] for row in rows.values()} == {None}
     assert all(row["p_baseline"] is None or row["p_baseline"] < 0.05 for row in rows.values())
+    assert rows["p0"]["baseline_low"] == pytest.approx(whole["p0"]["baseline_low"], abs=0.005)
 
 
 def test_a_metric_of_few_values_has_ranks_though_the_cost_has_too_many(made, factory, monkeypatch):

@@ -50,7 +50,8 @@ def explain(
         console.say()
     if explained.texts is not None:
         _say_texts(explained.texts)
-    console.say(explained.ending)
+    for line in (explained.ending, *explained.notes):
+        console.say(line)
 
 
 def _table(rows: pl.DataFrame, title: str) -> Table:

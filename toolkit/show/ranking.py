@@ -8,8 +8,8 @@ difference, low, high, p_value, n, method?, exact_p?, identical?) are the frames
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ import polars as pl
 from toolkit.columns import COLUMNS, OutcomeColumn, metric_column
 from toolkit.notes import Note
 from toolkit.show.table_content import ShownInterval
+from toolkit.stats import not_worse
 from toolkit.stats.order import cost_column, rank_key
 from toolkit.stats.ranks import NO_RANKS
 
@@ -125,10 +126,10 @@ class Ranked:
     quality: ShownInterval | None  # of the metric that ranks
     cost: ShownInterval | None
     means: dict[str, float | None] = field(default_factory=dict)
-    difference: ShownInterval | None = None  # to the baseline
+    difference: ShownInterval | None = None  # to the baseline, with limits that hold for all such differences
     p_value: float | None = None  # of the difference to the baseline, adjusted for all such differences
     on_front: bool | None = None
-    front_share: float | None = None  # of resamples in which it is on the front
+    front_share: float | None = None  # of normal draws in which it is on the front
     ranks: tuple[int, int] | None = None  # from and to which it may have, all policies' at once
     leads: bool = False
     ties: bool | None = None  # not told apart from the leader by what holds for all pairs at once
@@ -192,8 +193,8 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
         quality, price = summary.get((policy.name, metric)), summary.get((policy.name, cost))
         counts = quality is not None and not policy.diagnostic
         place += counts
-        difference = against.get((policy.name, results.baseline, metric))
         own = told.get((policy.name, metric), {})
+        difference = _at_once(against.get((policy.name, results.baseline, metric)), own)
         ranked.append(
             Ranked(
                 policy=policy,
@@ -243,6 +244,14 @@ def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple
     }
 
 
+def _at_once(difference: ShownInterval | None, own: Mapping[str, Any]) -> ShownInterval | None:
+    """A difference to the baseline with the limits that hold for all of them, where these are known."""
+    limits = own.get("baseline_low"), own.get("baseline_high")
+    if difference is None or None in limits:
+        return difference
+    return replace(difference, low=limits[0], high=limits[1])
+
+
 def _estimate(cell: ShownInterval | None) -> float | None:
     return None if cell is None else cell.estimate
 
@@ -286,4 +295,4 @@ def _at_least(p_value: float | None, exact: float | None) -> float | None:
 def _not_worse(difference: ShownInterval | None, margin: float | None, falling: bool) -> bool | None:
     if margin is None or difference is None or difference.low is None or difference.high is None:
         return None
-    return difference.high < margin if falling else difference.low > -margin
+    return not_worse(-difference.high if falling else difference.low, margin)

@@ -225,8 +225,10 @@ def _explanations(
     if results.baseline is not None:
         text = (
             f"{'Δ points' if share else 'Δ'}: difference to `{results.baseline}`{' in percentage points' * share}, on "
-            "the same examples."
+            "the same examples"
         )
+        at_once = results.ranks["baseline_low"].count() > 0
+        text += f"; its {100 * results.level:g} % intervals hold for all policies at once." if at_once else "."
         yield ColumnNote(text, ("difference",))
         if len(results.ranks):
             yield ColumnNote("p: two-sided, adjusted for all differences to the baseline.", ("p_adjusted",))
@@ -246,7 +248,7 @@ def _explanations(
     yield ColumnNote(text, ("on_front",))
     level = f"{100 * results.level:g} %"
     if any(row.front_share is not None for row in ranked):
-        yield ColumnNote("Pareto %: the share of resamples in which a policy is on that front.", ("on_front",))
+        yield ColumnNote("Pareto %: the share of normal draws in which a policy is on that front.", ("on_front",))
     for column in results.columns:
         if column.told and column.metric in keys:
             yield ColumnNote(f"{column.label}: {column.told}.", (str(column.metric),))

@@ -162,7 +162,7 @@ class RankSet(Form):
 
 @dataclass(frozen=True)
 class FrontMark(Form):
-    """A cell of whether a policy is on the Pareto front (`●`), and in what share of resamples (None: not known).
+    """A cell of whether a policy is on the Pareto front (`●`), and in what share of normal draws (None: not known).
 
     A share that rounds to 0 % is not shown beside a policy that is not on it.
     """

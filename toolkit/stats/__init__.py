@@ -12,11 +12,11 @@ from toolkit.stats.arrays import (
 from toolkit.stats.compare import Summary, differences, draws, summarise
 from toolkit.stats.intervals import newcombe, wilson
 from toolkit.stats.outcomes import OutcomeBlock
-from toolkit.stats.resamples import Settings, check_margin, settings_of
+from toolkit.stats.resamples import Settings, check_margin, not_worse, settings_of
 from toolkit.stats.roc import AucIntervals, auc, auc_intervals, auc_within, aucs_by_group
 
 __all__ = [
     "AucIntervals", "Interval", "OutcomeBlock", "PairedInterval", "Settings", "Summary", "auc", "auc_intervals",
-    "auc_within", "aucs_by_group", "check_margin", "differences", "draws", "interval", "newcombe", "paired_interval",
-    "paired_reduction", "settings_of", "simultaneous_level", "summarise", "unit_numbers", "wilson",
+    "auc_within", "aucs_by_group", "check_margin", "differences", "draws", "interval", "newcombe", "not_worse",
+    "paired_interval", "paired_reduction", "settings_of", "simultaneous_level", "summarise", "unit_numbers", "wilson",
 ]  # fmt: skip

@@ -104,7 +104,7 @@ def summarise(
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:
         standing = Standing(among, leader, base[0] if base else None)
-        ranks = ranks_of(sample, Ranking(number, paid, standing, sweeps or policies), results, settings)
+        ranks = ranks_of(sample, Ranking(number, paid, standing, sweeps or policies), results, pairs, settings)
     return Summary(
         _summary(sample, results),
         _comparisons(sample, references, results, pairs, same),

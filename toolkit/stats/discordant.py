@@ -17,7 +17,7 @@ from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.resamples import check_level
 
 FEW_PAIRS = 20
-"""With fewer discordant pairs a difference gets Tango's interval in place of the bootstrap's."""
+"""With fewer discordant pairs a difference gets Tango's interval; with more its own reaches at least as far."""
 
 EXACT_PAIRS = 10
 """With fewer discordant pairs a claim also needs McNemar's exact p-value."""

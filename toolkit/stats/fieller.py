@@ -46,16 +46,19 @@ class PairMoments:
         return Spread(second, third)
 
 
-def fieller_limits(pairs: PairMoments, level: float) -> tuple[Floats, Floats]:
+def fieller_limits(pairs: PairMoments, level: float, tails: bool = True) -> tuple[Floats, Floats]:
     """Limits of mean x / mean y; NaN where mean y is not significantly different from 0, so that no limit exists.
 
+    `tails`: whether a skew sample may have missed its tail, as of costs; else the limits are Fieller's own.
     For x = 1, 2, 3 and y = 2, 2, 2 the t interval of mean x, 2 ± 4.303·√(1/3), is divided by 2: −0.242 to 2.242.
     """
     from scipy.special import ndtri, stdtrit
 
     tail = (1 + level) / 2
     student, normal = float(stdtrit(pairs.units - 1, tail)), float(ndtri(tail))
-    ends = [_raised(pairs, _end(pairs, student, side), student, normal, side) for side in (-1, 1)]
+    ends = [_end(pairs, student, side) for side in (-1, 1)]
+    if tails:
+        ends = [_raised(pairs, end, student, normal, side) for end, side in zip(ends, (-1, 1), strict=True)]
     gone = np.isnan(ends[0]) | np.isnan(ends[1])
     return np.where(gone, np.nan, ends[0]), np.where(gone, np.nan, ends[1])
 

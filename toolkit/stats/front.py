@@ -1,4 +1,4 @@
-"""How sure a Pareto front is: in what share of resamples each policy is on it."""
+"""How sure a Pareto front is: in what share of normal draws each policy is on it."""
 
 from __future__ import annotations
 

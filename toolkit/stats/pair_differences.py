@@ -17,7 +17,7 @@ from toolkit.stats.outcomes import Store
 from toolkit.stats.pairs import cluster_moves, few_clusters_differ
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
-from toolkit.stats.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, may_differ_in_fewer
+from toolkit.stats.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, may_differ_in_fewer, shared_level
 from toolkit.stats.studentised import FEW_UNITS
 from toolkit.stats.told_apart import joint_estimates
 
@@ -54,10 +54,10 @@ def pair_differences(
     """Differences of the pairs (numbers of policies, all of which have a value), with max-t limits.
 
     A difference of outcomes of 0 and 1 with few discordant pairs gets Tango's limits at the level of the shared
-    critical value, and with fewer than ten its p-value is at least McNemar's exact one. So does one that few examples
-    or clusters tell apart, with clusters as the trials. F1s of which fewer than 30 examples tell two apart have no
-    limits here; means of costs of fewer than 500 units are marked, and all of
-    fewer than ten clusters.
+    critical value; with more its limits reach at least as far, and with fewer than ten its p-value is at least
+    McNemar's exact one. One that few examples or clusters tell apart has Tango's too, with clusters as the trials. F1s
+    of which fewer than 30 examples tell two apart have no limits here; means of costs of fewer than 500 units are
+    marked, and all of fewer than ten clusters.
     """
     first, second = pairs
     policies = np.unique(np.concatenate([first, second]))
@@ -85,11 +85,16 @@ def pair_differences(
         withheld |= fixes + flips < FEW_ERRORS
     if column.rate:
         more, less, trials = _tables(sample, store, metric, pairs, n)
-        few, up, down = more + less < FEW_PAIRS, more, less
+        few, up, down, counted = more + less < FEW_PAIRS, more, less, ~np.isnan(more)
         if not sample.independent:
             more, less, trials, few, up, down = _tables_of_clusters(sample, store, metric, pairs)
-        if few.any():
-            low[few], high[few] = tango(more[few], less[few], trials[few], _shared_level(told.critical, units))
+            counted = few
+        if counted.any():
+            score = np.full((2, len(first)), np.nan)
+            level = shared_level(told.critical, units)
+            score[:, counted] = tango(more[counted], less[counted], trials[counted], level)
+            low = np.where(few, score[0], np.fmin(low, score[0]))
+            high = np.where(few, score[1], np.fmax(high, score[1]))
             method[few] = TANGO
         rare = up + down < EXACT_PAIRS
         p_value[rare] = np.maximum(p_value[rare], exact_p(up[rare], down[rare]))
@@ -100,13 +105,6 @@ def pair_differences(
     return PairDifferences(
         first, second, difference, low, high, p_value, differs, method, fixes, flips, n.astype(np.int64)
     )
-
-
-def _shared_level(critical: float, units: int) -> float:
-    """Level of a single interval with the shared critical value."""
-    from scipy.special import stdtr
-
-    return float(1 - 2 * stdtr(max(units - 1, 1), -critical))
 
 
 def _tables(

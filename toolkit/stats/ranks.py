@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from toolkit.stats.baseline_limits import baseline_limits
 from toolkit.stats.chosen import LEAST_UNITS, families, on_halves, worth_of_the_best
 from toolkit.stats.clusters import FEWEST_CLUSTERS
 from toolkit.stats.front import front_shares
 from toolkit.stats.influence import Series, influences
 from toolkit.stats.kept import Floats
+from toolkit.stats.pairs import Pairs
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
 from toolkit.stats.series import SeriesKind, SeriesResults
@@ -38,14 +40,17 @@ class Ranking:
     sweeps: Sequence[str]
 
 
-def ranks_of(sample: WholeSample, ranking: Ranking, results: SeriesResults, settings: Settings) -> pl.DataFrame:
+def ranks_of(
+    sample: WholeSample, ranking: Ranking, results: SeriesResults, pairs: Pairs, settings: Settings
+) -> pl.DataFrame:
     """A row for each policy and each of the metric that ranks and the cost, where it has a value.
 
     `rank_low`, `rank_high`: the ranks that it may have, all of a metric at once; `ties`: not told apart from the
     leader; `p_leader`: adjusted for all pairs; `p_baseline`: adjusted for all differences to the baseline (the first
-    reference of `results`), and no smaller than alone, with the limits `baseline_low` and `baseline_high` that hold for
-    all of these; `front_share` (at the cost): share of draws in which it is on the Pareto front; `tried`, `corrected`
-    with its limits (at the metric): of one that was chosen, among how many, and its value corrected for that.
+    reference of `results` and `pairs`), and no smaller than alone, with the limits `baseline_low` and `baseline_high`
+    that hold for all of these and are nowhere narrower than those of `results`; `front_share` (at the cost): share of
+    draws in which it is on the Pareto front; `tried`, `corrected` with its limits (at the metric): of one that was
+    chosen, among how many, and its value corrected for that.
     """
     size = len(sample.policies)
     numbers = [ranking.metric, *([] if ranking.cost in (None, ranking.metric) else [ranking.cost])]
@@ -57,10 +62,14 @@ def ranks_of(sample: WholeSample, ranking: Ranking, results: SeriesResults, sett
         for place, one in enumerate(wanted):
             here = slice(start, start := start + len(one))
             own = _covariance(sample, [one]) if covariance is None else covariance[here, here]
-            values[place, :7] = told_apart(sample, one, ranking.standing, own, settings)
+            values[place, :7], critical = told_apart(sample, one, ranking.standing, own, settings)
             if ranking.standing.baseline is not None:
                 alone = results.p_value[SeriesKind.DIFFERENCE, 0, numbers[place]]
                 values[place, 4] = np.maximum(values[place, 4], alone)
+                values[place, 5:7] = baseline_limits(
+                    sample, numbers[place], values[place, 5:7], critical, results, pairs, settings
+                )
+                values[place, 5:7, ranking.standing.baseline] = np.nan
         if covariance is not None and len(wanted) > 1:
             values[1, 7] = _front(wanted[0], wanted[1], covariance, ranking.standing.among, settings)
     if sample.units.count >= LEAST_UNITS:

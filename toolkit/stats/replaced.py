@@ -57,7 +57,7 @@ def _few_events(sample: WholeSample, results: SeriesResults, settings: Settings)
 
 
 def _few_pairs(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: SeriesResults, settings: Settings) -> None:
-    """Tango's interval and the mid-p below twenty discordant pairs.
+    """Tango's interval and the mid-p below twenty discordant pairs; from there on limits that reach at least as far.
 
     Of means of several outcomes an example, which differ by parts of 1, Tango's interval is wider than need be:
     outcomes of 0 and 1 with these gains and losses would vary most. Its own test gives the p-value. Where policies are
@@ -66,15 +66,18 @@ def _few_pairs(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: Ser
     for m, metric in enumerate(sample.metrics):
         for number, reference in plan.compared(m) if metric.column.rate else ():
             slot = (SeriesKind.DIFFERENCE, number)
-            few = (pairs.discordant[number, m] < FEW_PAIRS) & (sample.counts[m] > 1) & plan.valued[m]
-            on = np.flatnonzero(few)
+            few, parted = pairs.discordant[number, m] < FEW_PAIRS, pairs.parted[number, m]
+            scored = few | ((pairs.discordant[number, m] >= FEW_PAIRS) & ~parted)
+            on = np.flatnonzero(scored & (sample.counts[m] > 1) & plan.valued[m])
             if len(on):
                 one, two = pairs.first[number, m, on], pairs.second[number, m, on]
                 tables, place = np.unique(np.stack([one, two, sample.counts[m, on]]), axis=1, return_inverse=True)
-                low, high = tango(tables[0], tables[1], tables[2], settings.level)
+                low, high = (end[place.ravel()] for end in tango(tables[0], tables[1], tables[2], settings.level))
+                p_values, few = score_p(one, two), few[on]
                 counted = mid_p(pairs.up[number, m, on], pairs.down[number, m, on])
-                p_values = np.where(pairs.parted[number, m, on], score_p(one, two), counted)
-                results.put(slot, m, on, low[place], high[place], p_values, "tango")
+                own = np.where(parted[on], p_values, counted)
+                results.put(slot, m, on[few], low[few], high[few], own[few], "tango")
+                results.widen(slot, m, on[~few], low[~few], high[~few], p_values[~few])
             theirs = sample.few_events(m, reference)
             for p in np.flatnonzero(~np.isnan(pairs.unlike[number, m]) & plan.valued[m]).tolist():
                 mine = sample.few_events(m, p)

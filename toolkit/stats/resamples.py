@@ -72,12 +72,21 @@ def check_level(level: float) -> None:
         raise ThinkbackError(f"{argument('level')} is {shown(level)}; it takes a number between 0 and 1")
 
 
+ROUNDING = 1e-12
+"""A limit that is no farther from the margin lies on it."""
+
+
 def check_margin(margin: float) -> None:
     """Raises ThinkbackError where a margin is no difference in accuracy, such as one in points."""
     if not 0 <= margin < 1:
         raise ThinkbackError(
             f"{argument('margin')} is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
         )
+
+
+def not_worse(low: float, margin: float) -> bool:
+    """Whether the lower end of the interval of a gain rules out a loss of the margin: it is above −margin."""
+    return low > -margin + ROUNDING
 
 
 class Resamples:

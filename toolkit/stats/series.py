@@ -87,6 +87,13 @@ class SeriesResults:
         self.low[at], self.high[at], self.p_value[at] = low, high, p_value
         self.method[at] = METHOD_NAMES.index(method)
 
+    def widen(self, slot: Slot, metric: int, policies: Ints, low: Floats, high: Floats, p_value: Floats) -> None:
+        """Move the limits of several policies out to others where these lie farther, with the larger p-value."""
+        at = (*slot, metric, policies)
+        self.low[at] = np.minimum(self.low[at], low)
+        self.high[at] = np.maximum(self.high[at], high)
+        self.p_value[at] = np.maximum(self.p_value[at], p_value)
+
 
 @dataclass(frozen=True)
 class SeriesPlan:

@@ -308,6 +308,19 @@ def bonferroni(difference: Floats, error: Floats, units: int) -> Floats:
     return np.minimum(1.0, _both_tails(normal_size(size, units - 1)) * max(1, len(error) - 1))
 
 
+def bonferroni_critical(policies: int, units: int, level: float) -> float:
+    """Critical value of limits that hold for all differences to a policy named beforehand, by Bonferroni's bound."""
+    size = NORMAL.inv_cdf(1 - (1 - level) / 2 / max(1, policies - 1))
+    return float(_student_size(np.array(size), max(units - 1, 1)))
+
+
+def shared_level(critical: float, units: int) -> float:
+    """Level of a single interval with a shared critical value."""
+    from scipy.special import stdtr
+
+    return float(1 - 2 * stdtr(max(units - 1, 1), -critical))
+
+
 def normal_size(size: Floats, freedom: int) -> Floats:
     """Absolute deviations of Student's distribution as normal ones of the same tail (Wallace 1959)."""
     freedom = max(freedom, 1)

@@ -27,7 +27,7 @@ def notes_of(
     """The notes of a summary, in the order in which they are printed."""
     yield from _on_examples(sample)
     yield from _on_metrics(sample, results, settings)
-    yield from _on_seconds(sample)
+    yield from on_seconds(sample)
     yield from _on_intervals(sample, results, references, settings)
 
 
@@ -82,7 +82,7 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
             yield note("clusters_agree", f"{metric.column.label}: {text}", alike, [metric.name])
 
 
-def _on_seconds(sample: WholeSample) -> Iterator[Note]:
+def on_seconds(sample: WholeSample) -> Iterator[Note]:
     """Seconds that were measured while other calls ran on the same device add up to no user's wait."""
     means = {metric.name: sample.estimates[m] for m, metric in enumerate(sample.metrics)}
     if WAITING not in means or DEVICE not in means:
@@ -92,9 +92,14 @@ def _on_seconds(sample: WholeSample) -> Iterator[Note]:
         shared = np.flatnonzero((device > 0) & (waiting > BATCHED * device))
     if len(shared):
         most = int(shared[np.argmax(waiting[shared] / device[shared])])
-        seen = f"`{sample.policies[most]}`: {waiting[most]:.3g} s of waiting, {device[most]:.3g} s of the device"
-        text = f"seconds were measured while calls shared batches ({seen}): their sum is not what one user would wait"
+        text = of_batches(waiting[most], device[most], f"`{sample.policies[most]}`: ")
         yield note(BATCHED_SECONDS, text, [sample.policies[p] for p in shared], SECONDS)
+
+
+def of_batches(waiting: float, device: float, whose: str = "") -> str:
+    """What is said beside a sum of seconds that were measured in batches."""
+    seen = f"{whose}{waiting:.3g} s of waiting, {device:.3g} s of the device"
+    return f"seconds were measured while calls shared batches ({seen}): their sum is not what one user would wait"
 
 
 def _on_intervals(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from toolkit.stats.simultaneous import (
     JointEstimates,
     all_pairs,
     bonferroni,
+    bonferroni_critical,
     covariance_of,
     error_of,
     rank_sets,
@@ -36,13 +38,14 @@ class Standing:
 
 def told_apart(
     sample: WholeSample, series: Series, standing: Standing, covariance: Floats | None, settings: Settings
-) -> Floats:
-    """What is told of the policies (7, P) by one metric; NaN: nothing.
+) -> tuple[Floats, float]:
+    """What is told of the policies (7, P) by one metric, NaN: nothing; and the critical value that differences to the
+    baseline share, NaN without one.
 
     The lowest and the highest rank of each; 1 where it is not told apart from the leader; the p-value of its difference
     to the leader, adjusted for all pairs, and to the baseline, adjusted for all differences to it, with the limits that
     hold for all of these. Where `covariance` is None there are more series than can be paired: then no ranks, and only
-    those that can be the best are compared with each other.
+    those that can be the best are compared with each other, and differences to the baseline have Bonferroni's bound.
     """
     leads, owner = series.owner[list(standing.among)], series.owner
     copies = np.bincount(leads[leads >= 0], minlength=len(series))
@@ -50,13 +53,14 @@ def told_apart(
     base = -1 if standing.baseline is None else int(owner[standing.baseline])
     falling = series.metric.column.cost
     worth = -series.value if falling else series.value
-    found = np.full((7, len(series)), np.nan)
+    found, critical = np.full((7, len(series)), np.nan), math.nan
     if covariance is not None:
         estimates = joint_estimates(sample, series, worth, covariance)
         if leader >= 0:
             found[:4] = _paired(estimates, copies, leader, settings)
         if base >= 0:
             against = to_one(estimates, base, settings)
+            critical = against.critical
             found[4] = against.p_values(base)
             limits = (-against.high, -against.low) if falling else (against.low, against.high)
             found[5:, against.first] = limits
@@ -64,14 +68,17 @@ def told_apart(
         if leader >= 0:
             found[2:4] = _possible(sample, series, worth, copies, leader, settings)
         if base >= 0:
-            found[4] = bonferroni(worth - worth[base], _errors(sample, series, base), sample.units.count)
+            error, apart = _errors(sample, series, base), series.value - series.value[base]
+            found[4] = bonferroni(apart, error, sample.units.count)
+            critical = bonferroni_critical(len(series), sample.units.count, settings.level)
+            found[5:] = np.where(error > 0, [apart - critical * error, apart + critical * error], np.nan)
     of_policies = np.where(owner >= 0, found[:, owner], np.nan)
     alone = np.setdiff1d(np.arange(len(owner)), standing.among)
     of_policies[:4, alone] = np.nan
     if standing.baseline is not None:
         of_policies[4:, standing.baseline] = np.nan
     of_policies[3, standing.leader] = np.nan
-    return of_policies
+    return of_policies, critical
 
 
 def _paired(estimates: JointEstimates, copies: Ints, leader: int, settings: Settings) -> Floats:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from toolkit.errors import listed
 from toolkit.stats.summary_notes import BATCHED
 
 POOL = ("pool", "action")
@@ -221,28 +220,31 @@ def remarks(order: pl.DataFrame, settings: pl.DataFrame) -> tuple[str, ...]:
         name = _name(row)
         if abs(row["trend_z"] or 0) > SURE:
             told.append(
-                f"{name}: the share right changes by {100 * row['trend']:+.2f} points from one sample index to the "
-                f"next (z {row['trend_z']:.1f}): its traces are not exchangeable"
+                f"{name}: the share right changes by {_number(100 * row['trend'], '+.2f')} points from one sample "
+                f"index to the next (z {_number(row['trend_z'])}): its traces are not exchangeable"
             )
         if abs(row["lag_z"] or 0) > SURE:
             told.append(
-                f"{name}: neighbouring traces correlate by {row['lag']:.3f}, not {row['lag_expected']:.3f} "
-                f"(z {row['lag_z']:.1f}): its traces are not exchangeable"
+                f"{name}: neighbouring traces correlate by {_number(row['lag'], '.4f')}, not "
+                f"{_number(row['lag_expected'], '.4f')} (z {_number(row['lag_z'])}): its traces are not exchangeable"
             )
     for row in settings.iter_rows(named=True):
         name = _name(row)
         if row["mixed"]:
             told.append(f"{name}: {_mix(row['mixed'])} settings: give each setting a pool of its own")
-        for what, key in (("right", "size_right"), ("in agreement", "size_agreement")):
-            if abs(row[f"{key}_z"] or 0) > SURE:
-                more = "more" if row[key] > 0 else "less"
-                told.append(
-                    f"{name}: examples with more traces are {more} often {what} (z {row[f'{key}_z']:.1f}): its run may "
-                    "have stopped by a rule of its own"
-                )
+        sizes = [
+            f"{'more' if row[key] > 0 else 'less'} often {what} (z {_number(row[f'{key}_z'])})"
+            for what, key in (("right", "size_right"), ("in agreement", "size_agreement"))
+            if abs(row[f"{key}_z"] or 0) > SURE
+        ]
+        if sizes:
+            told.append(
+                f"{name}: examples with more traces are {' and '.join(sizes)}: its run may have stopped by a rule of "
+                "its own"
+            )
     several = [_name(row) for row in settings.filter(mixed=0).iter_rows(named=True) if row["settings"] > 1]
     if several:
-        told.append(f"{listed(several)}: several settings, each example in one of them alone")
+        told.append(f"{', '.join(several)}: several settings, each example in one of them alone")
     shared = [row for row in settings.iter_rows(named=True) if (row["batched"] or 0) > BATCHED]
     if shared:
         most = max(shared, key=lambda row: float(row["batched"]))
@@ -252,6 +254,11 @@ def remarks(order: pl.DataFrame, settings: pl.DataFrame) -> tuple[str, ...]:
             "their `latency_s` is not what one user would wait for them one after the other"
         )
     return tuple(told)
+
+
+def _number(value: float, form: str = ".2f") -> str:
+    """As the tables show it."""
+    return f"{value:{form}}".replace("-", "−")
 
 
 def _name(row: dict[str, object]) -> str:
