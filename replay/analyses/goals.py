@@ -52,13 +52,14 @@ class Goal:
     """What to make small or large, and within which limits.
 
     `metric`: None for the cost that ranks a run. `baseline`: the policy that limits are relative to, where the goal
-    names it.
+    names it. `in_words`: written in plain words, and told in them.
     """
 
     metric: str | None
     smallest: bool
     limits: tuple[Limit, ...] = ()
     baseline: str | None = None
+    in_words: bool = False
 
 
 def read_goal(text: str) -> Goal:
@@ -67,9 +68,10 @@ def read_goal(text: str) -> Goal:
     """
     if (cheapest := _CHEAPEST.match(text)) is not None:
         limit = Limit("accuracy", ">=", -float(cheapest[1]) / 100, "+")
-        return Goal(None, True, (limit,), cheapest[2].strip('"'))
+        return Goal(None, True, (limit,), cheapest[2].strip('"'), in_words=True)
     if (most := _MOST.match(re.sub(r"(?<=\d),(?=\d{3})", "", text))) is not None:
-        return Goal("accuracy", False, (Limit(str(cost_named(most[2], COLUMNS).metric), "<=", float(most[1])),))
+        limit = Limit(str(cost_named(most[2], COLUMNS).metric), "<=", float(most[1]))
+        return Goal("accuracy", False, (limit,), in_words=True)
     found = _GOAL.match(text)
     if found is None:
         raise ThinkbackError(f"{argument('goal')} is `{text}`; write it like `{CHEAPEST}`, or `{EXAMPLE}`")

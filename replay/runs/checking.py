@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,10 +30,10 @@ class Checked:
 
 @checks_arguments(policies=POLICIES, log=TAKES, rules=RULES, where=CONDITION)
 def check_policies(
-    policies: str | Path | PolicyFile,
+    policies: str | Path | PolicyFile | Policy | Iterable[Policy],
     log: AnyLog | None = None,
     *,
-    rules: str | Path | None = None,
+    rules: str | Path | Iterable[type] | None = None,
     where: str | None = None,
 ) -> Checked:
     """Check a policy file, and with a log its pools, verifiers, signals, actions and columns.

@@ -49,6 +49,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "fit_gate": (tb.fit_gate, {"log": None, "action": "verify"}),
     "transfer_report": (tb.transfer_report, {"log": None, "gate": "gate.json"}),
     "surrogate_weights": (tb.surrogate_weights, {"log": None, "policy": GUIDED}),
+    "suite": (tb.suite, {"log": None}),
+    "check_policies": (tb.check_policies, {"policies": [VOTE], "log": None}),
     "open_log": (tb.open_log, {"log": None}),
     "load_policies": (tb.load_policies, {"source": [VOTE]}),
     "load": (tb.load, {"address": "saved"}),

@@ -236,10 +236,10 @@ def test_a_condition_that_matches_nothing_is_told_the_splits(log: Log) -> None:
 
 
 def test_goals_in_plain_words() -> None:
-    within = Goal(None, True, (Limit("accuracy", ">=", -0.01, "+"),), "majority@16")
+    within = Goal(None, True, (Limit("accuracy", ">=", -0.01, "+"),), "majority@16", in_words=True)
     assert read_goal("cheapest within 1 point of majority@16") == within
     assert read_goal('Cheapest within 1.0 points of "majority@16"') == within
-    tokens = Goal("accuracy", False, (Limit("total_tokens", "<=", 2000.0),))
+    tokens = Goal("accuracy", False, (Limit("total_tokens", "<=", 2000.0),), in_words=True)
     assert read_goal("most accurate within 2,000 tokens") == tokens
     with pytest.raises(ThinkbackError, match="no cost is called `apples`"):
         read_goal("most accurate within 3 apples")

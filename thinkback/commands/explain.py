@@ -50,7 +50,7 @@ def explain(
         console.say()
     if explained.texts is not None:
         _say_texts(explained.texts)
-    for line in (explained.ending, *explained.notes):
+    for line in (*explained.notes, explained.ending):
         console.say(line)
 
 

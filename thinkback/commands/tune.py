@@ -114,9 +114,11 @@ def _table(tuned: Tuned, goal: str) -> Table:
     ]
     for metric in metrics:
         one = metric_column(metric, known)
-        form = NumberWithInterval(one.decimals if one.header else one.precision, one.scale)
-        form = NumberWithInterval(1, 100) if one.share else form
-        columns += [TableColumn(f"{one.heading}, {rows}", form, f"{metric}_{rows}") for rows in ("dev", "report")]
+        form, heading = NumberWithInterval(one.precision), metric
+        if tuned.goal.in_words:
+            heading = one.heading
+            form = NumberWithInterval(1, 100) if one.share else NumberWithInterval(one.decimals, one.scale)
+        columns += [TableColumn(f"{heading}, {rows}", form, f"{metric}_{rows}") for rows in ("dev", "report")]
     rows = []
     ordered = tuned.chosen.sort(
         "value", descending=not tuned.goal.smallest, nulls_last=True, maintain_order=True

@@ -10,7 +10,7 @@ from toolkit.stats.pairs import Pairs
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
 from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesResults
-from toolkit.stats.simultaneous import shared_level
+from toolkit.stats.simultaneous import shared_level, single_critical
 
 TANGO = METHOD_NAMES.index("tango")
 
@@ -26,11 +26,9 @@ def baseline_limits(
     alone, moved outward by as much as the critical value is above that of a single difference: what corrects these for
     few errors or for a long tail is needed here too. Without limits alone there are none.
     """
-    from scipy.special import stdtrit
-
     slot = (SeriesKind.DIFFERENCE, 0, metric)
     value, low, high = results.value[slot], results.low[slot], results.high[slot]
-    single = float(stdtrit(max(sample.units.count - 1, 1), (1 + settings.level) / 2))
+    single = single_critical(settings.level, sample.units.count)
     wider = max(1.0, critical / single) if critical == critical else 1.0
     least, most = np.fmin(joint[0], value - wider * (value - low)), np.fmax(joint[1], value + wider * (high - value))
     one, two = pairs.first[0, metric], pairs.second[0, metric]

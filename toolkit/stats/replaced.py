@@ -74,9 +74,9 @@ def _few_pairs(sample: WholeSample, plan: SeriesPlan, pairs: Pairs, results: Ser
                 tables, place = np.unique(np.stack([one, two, sample.counts[m, on]]), axis=1, return_inverse=True)
                 low, high = (end[place.ravel()] for end in tango(tables[0], tables[1], tables[2], settings.level))
                 p_values, few = score_p(one, two), few[on]
-                counted = mid_p(pairs.up[number, m, on], pairs.down[number, m, on])
-                own = np.where(parted[on], p_values, counted)
-                results.put(slot, m, on[few], low[few], high[few], own[few], "tango")
+                counted = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
+                own = np.where(parted[on[few]], p_values[few], counted)
+                results.put(slot, m, on[few], low[few], high[few], own, "tango")
                 results.widen(slot, m, on[~few], low[~few], high[~few], p_values[~few])
             theirs = sample.few_events(m, reference)
             for p in np.flatnonzero(~np.isnan(pairs.unlike[number, m]) & plan.valued[m]).tolist():
