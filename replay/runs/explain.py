@@ -65,7 +65,7 @@ class Explanation:
 
     def __str__(self) -> str:
         told = [f"{one.title}\n{one.rows}" + f"\n{one.ending}" * bool(one.ending) for one in self.stages]
-        return "\n".join([*map(printable, self.header), *told, *map(printable, (*self.notes, self.ending))])
+        return "\n".join([*map(printable, self.header), *told, *map(printable, (self.ending, *self.notes))])
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from toolkit.stats.pairs import Pairs
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
 from toolkit.stats.series import METHOD_NAMES, SeriesKind, SeriesResults
-from toolkit.stats.simultaneous import shared_level, single_critical
+from toolkit.stats.student import shared_level, single_critical
 
 TANGO = METHOD_NAMES.index("tango")
 

@@ -17,7 +17,8 @@ from toolkit.stats.outcomes import Store
 from toolkit.stats.pairs import cluster_moves, few_clusters_differ
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
-from toolkit.stats.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, may_differ_in_fewer, shared_level
+from toolkit.stats.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, may_differ_in_fewer
+from toolkit.stats.student import shared_level
 from toolkit.stats.studentised import FEW_UNITS
 from toolkit.stats.told_apart import joint_estimates
 

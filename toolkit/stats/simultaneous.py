@@ -31,6 +31,7 @@ from toolkit.stats.discordant import EXACT_PAIRS, exact_p
 from toolkit.stats.intervals import ZERO
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.resamples import Settings
+from toolkit.stats.student import normal_size, student_size
 
 MOST_PAIRED = 1_000
 """Policies of which all pairs are compared; of more, only those that can be the best."""
@@ -52,9 +53,6 @@ NO_VARIANCE = 1e-13
 
 PAIRS_AT_ONCE = 2**21
 """Sums over clusters that are compared at once."""
-
-MANY_FREE = 200
-"""Degrees of freedom above which Wallace's approximation serves, without loading scipy: its error is below 1e-6."""
 
 MOST_STEPS = 20
 
@@ -272,7 +270,7 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
         differs[found], left[found] = True, False
         if not len(found):
             break
-    student = float(_student_size(np.array(widest), freedom))
+    student = float(student_size(np.array(widest), freedom))
     return PairClaims(first, second, difference, error, student, differs, p_value, len(estimates.value))
 
 
@@ -314,39 +312,7 @@ def bonferroni(difference: Floats, error: Floats, units: int) -> Floats:
 def bonferroni_critical(policies: int, units: int, level: float) -> float:
     """Critical value of limits that hold for all differences to a policy named beforehand, by Bonferroni's bound."""
     size = NORMAL.inv_cdf(1 - (1 - level) / 2 / max(1, policies - 1))
-    return float(_student_size(np.array(size), max(units - 1, 1)))
-
-
-def shared_level(critical: float, units: int) -> float:
-    """Level of a single interval with a shared critical value."""
-    freedom = max(units - 1, 1)
-    if freedom > MANY_FREE:
-        return 1 - math.erfc(float(normal_size(np.array(critical), freedom)) / math.sqrt(2))
-    from scipy.special import stdtr
-
-    return float(1 - 2 * stdtr(freedom, -critical))
-
-
-def single_critical(level: float, units: int) -> float:
-    """Critical value of a single interval at this level."""
-    freedom = max(units - 1, 1)
-    if freedom > MANY_FREE:
-        return float(_student_size(np.array(NORMAL.inv_cdf((1 + level) / 2)), freedom))
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + level) / 2))
-
-
-def normal_size(size: Floats, freedom: int) -> Floats:
-    """Absolute deviations of Student's distribution as normal ones of the same tail (Wallace 1959)."""
-    freedom = max(freedom, 1)
-    return np.asarray((8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(size**2 / freedom)))
-
-
-def _student_size(size: Floats, freedom: int) -> Floats:
-    """The reverse of `normal_size`."""
-    size = size * (8 * freedom + 3) / (8 * freedom + 1)
-    return np.asarray(np.sqrt(freedom * np.expm1(size**2 / freedom)))
+    return float(student_size(np.array(size), max(units - 1, 1)))
 
 
 def _both_tails(size: Floats) -> Floats:
