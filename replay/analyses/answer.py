@@ -14,51 +14,52 @@ from toolkit.stats.compare import ACCURACY
 def answer(tuned: Tuned) -> str:
     """The best policy, what it reaches on the reported examples, and whether it keeps to the goal there."""
     result, name = tuned.report, tuned.best
-    cost = ranked_input(result).cost
     said = f"Of {tuned.tried:,} settings, `{name}` is chosen on {tuned.development.statistics.n:,} examples. "
-    said += f"On {result.statistics.n:,} others its accuracy is {_value(result, name, ACCURACY)} %"
+    if name in result.dropped:
+        return f"{said}On the others it is not known: {result.dropped[name]}."
+    accuracy = _interval(result, name, ACCURACY)
+    if accuracy is None:
+        return f"{said}On {result.statistics.n:,} others its accuracy is not known: none of them is judged."
+    shown = NumberWithInterval.of(metric_column(ACCURACY, result.columns))
+    said += f"On {result.statistics.n:,} others its accuracy is {shown.show(accuracy)} %"
     baseline = result.baseline
     if baseline is not None and baseline != name:
         said += f", {_difference(result, name, baseline)} against `{baseline}`"
-    said += f", for {_cost(result, name, cost)}"
-    return f"{said}. {_kept(tuned)}".rstrip()
+    return f"{said}{_cost(result, name, ranked_input(result).cost)}. {_kept(tuned)}".rstrip()
 
 
-def _form(column: OutcomeColumn, signed: bool = False) -> NumberWithInterval:
-    return NumberWithInterval(column.decimals or 1, 100.0 if column.share else column.scale, signed)
+def _interval(result: Result, policy: str, metric: str) -> ShownInterval | None:
+    rows = result.summary.filter(policy=policy, metric=metric).select("estimate", "low", "high").rows()
+    return ShownInterval.of(rows[0]) if rows else None
 
 
-def _value(result: Result, policy: str, metric: str) -> str:
-    (row,) = result.summary.filter(policy=policy, metric=metric).select("estimate", "low", "high").rows()
-    return _form(metric_column(metric, result.columns)).show(ShownInterval(*row))
-
-
-def _compared(result: Result, policy: str, baseline: str, metric: str) -> tuple[float, float, float] | None:
+def _compared(result: Result, policy: str, baseline: str, metric: str) -> ShownInterval | None:
     found = result.comparisons.filter(policy=policy, baseline=baseline, metric=metric)
-    rows = found.drop_nulls("difference").select("difference", "low", "high").rows()
-    return rows[0] if rows else None
+    rows = found.select("difference", "low", "high").rows()
+    return ShownInterval.of(rows[0]) if rows else None
 
 
 def _difference(result: Result, policy: str, baseline: str) -> str:
     found = _compared(result, policy, baseline, ACCURACY)
     if found is None:
         return "not compared"
-    form = _form(metric_column(ACCURACY, result.columns), signed=True)
-    return form.show(ShownInterval(*found)).replace(" [", " points [")
+    form = NumberWithInterval.of(metric_column(ACCURACY, result.columns), signed=True)
+    points = form.show(ShownInterval(found.estimate))
+    return form.show(found).replace(points, f"{points} points", 1)
 
 
 def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
-    metric, baseline = str(cost.metric), result.baseline
-    form = NumberWithInterval(cost.decimals, cost.scale)
+    metric, baseline, form = str(cost.metric), result.baseline, NumberWithInterval.of(cost)
     known = dict(result.summary.filter(metric=metric).drop_nulls("estimate").select("policy", "estimate").rows())
-    said = f"{form.show(ShownInterval(known[policy]))} {cost.called}"
+    if policy not in known:
+        return ""
+    said = f", for {form.show(ShownInterval(known[policy]))} {cost.called}"
     if baseline is None or baseline == policy or baseline not in known:
         return said
     said += f" instead of {form.show(ShownInterval(known[baseline]))}"
     less = _compared(result, policy, baseline, f"reduction:{metric}")
     if less is not None:
-        shares = [100 * value for value in less]
-        said += f" ({abs(shares[0]):.0f} % {'less' if shares[0] >= 0 else 'more'})"
+        said += f" ({abs(100 * less.estimate):.0f} % {'less' if less.estimate >= 0 else 'more'})"
     return said
 
 
@@ -69,28 +70,23 @@ def _kept(tuned: Tuned) -> str:
 
 def _limit(tuned: Tuned, limit: Limit) -> str | None:
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
-    if limit.relative == "+" and baseline is not None:
-        found = None if baseline == name else _compared(result, name, baseline, limit.metric)
+    if not limit.relative:
+        found, said = _interval(result, name, limit.metric), f"`{limit.metric}` {limit.sign} {limit.number:g}"
+    elif limit.relative == "+" and baseline not in (None, name):
+        found = _compared(result, name, str(baseline), limit.metric)
         points = f"{abs(100 * limit.number):g} point{'' if abs(limit.number) == 0.01 else 's'}"
-        bound, said = limit.number, f"the goal of `{limit.metric}` within {points} of `{baseline}`"
-        if not metric_column(limit.metric, result.columns).share:
-            said = f"the goal of `{limit.metric}` {limit.sign} baseline {limit.number:+g}"
-    elif not limit.relative:
-        rows = result.summary.filter(policy=name, metric=limit.metric).select("estimate", "low", "high").rows()
-        found, bound, said = (
-            (rows[0] if rows else None),
-            limit.number,
-            f"`{limit.metric}` {limit.sign} {limit.number:g}",
-        )
+        within = f"`{limit.metric}` within {points} of `{baseline}`"
+        share = metric_column(limit.metric, result.columns).share
+        said = f"the goal of {within if share else f'`{limit.metric}` {limit.sign} baseline {limit.number:+g}'}"
     else:
         return None
-    if found is None or found[1] is None or found[2] is None:
+    if found is None or found.low is None or found.high is None:
         return None
-    value, low, high = found if limit.sign == ">=" else (-found[0], -found[2], -found[1])
-    least = bound if limit.sign == ">=" else -bound
-    if low >= least:
+    sign = 1 if limit.sign == ">=" else -1
+    least, ends = sign * limit.number, sorted((sign * found.low, sign * found.high))
+    if ends[0] >= least:
         return f"The whole interval keeps {said}."
-    if high < least:
+    if ends[1] < least:
         return f"The whole interval misses {said}."
-    now, other = ("keeps", "misses") if value >= least else ("misses", "keeps")
+    now, other = ("keeps", "misses") if sign * found.estimate >= least else ("misses", "keeps")
     return f"On these rows it {now} {said}; the interval does not exclude that it {other} it."

@@ -16,6 +16,7 @@ from replay.analyses.goals import Goal, Limit, read_goal
 from replay.analyses.tuning import tune, two_sets
 from replay.data.conditions import matching
 from replay.gatefit.fit import fit_gate
+from tests.replay.small import tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, write_log
 
@@ -284,3 +285,20 @@ def test_halves_by_cluster_where_there_is_no_dev_split(log: Log, tmp_path: Path)
 def test_on_and_report_go_together(log: Log) -> None:
     with pytest.raises(ThinkbackError, match="go together"):
         tune(log, goal="min total_tokens", on=DEV)
+
+
+def test_what_is_chosen_may_be_unknown_on_the_reported_examples(tmp_path: Path) -> None:
+    """Its verifier scored the development examples alone."""
+    names = [f"e{number}" for number in range(8)]
+    pool = {name: [("A", 0.9), ("B", 0.1), ("A", 0.5)] for name in names}
+    made = tables({"n3": pool}, dict.fromkeys(names, "A"))
+    made["examples"] = made["examples"].with_columns(split=pl.Series(["dev"] * 4 + ["test"] * 4))
+    made["verifications"] = made["verifications"].filter(pl.col("example_id").is_in(names[:4]))
+    half = write_log(tmp_path / "half", name="half", tables=made)
+    vote = replay.Sample(name="vote", max_traces=3, select="majority")
+    best = replay.Sample(name="best", max_traces=2, verifier="v")
+    tuned = tune(half, [vote, best], goal="cheapest within 5 points of vote", resamples=20)
+    told = answer(tuned)
+    assert told.startswith(
+        "Of 2 settings, `best` is chosen on 4 examples. On the others it is not known: the log covers 0"
+    )

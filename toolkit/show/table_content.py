@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from toolkit.columns import OutcomeColumn
 from toolkit.printable import printable
 
 DASH = "–"
@@ -105,6 +106,11 @@ class NumberWithInterval(Number):
     """A cell of type ShownInterval: `61.2 [59.0, 63.4]`, the ends with as many decimals as the estimate."""
 
     decimals: int = 1
+
+    @classmethod
+    def of(cls, column: OutcomeColumn, signed: bool = False) -> NumberWithInterval:
+        """A metric as people read it: shares in per cent."""
+        return cls(1, 100.0, signed) if column.share else cls(column.decimals, column.scale, signed)
 
     def show(self, value: ShownInterval) -> str:
         """The estimate and, where there is one, its interval."""
