@@ -136,7 +136,8 @@ importing = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-_add(importing, import_.auto, import_.table, import_.recovery, import_.replay)
+importing.command("auto")(import_.of_format("auto", import_.AUTO))
+_add(importing, import_.table, import_.recovery, import_.replay)
 for name in import_.FORMATS:
     importing.command(name, hidden=True)(import_.of_format(name))
 app.add_typer(importing, name="import")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replay.analyses.suite_facts import Facts, Pool, Scores, read_facts
+from replay.analyses.suite_facts import Facts, Pool, ScoreRange, read_facts
 from replay.data.contents import opened
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog
@@ -111,7 +111,7 @@ def _scored(facts: Facts) -> Iterator[Table]:
             yield from _by_verifier(facts, pool, scores)
 
 
-def _by_verifier(facts: Facts, pool: Pool, scores: Scores) -> Iterator[Table]:
+def _by_verifier(facts: Facts, pool: Pool, scores: ScoreRange) -> Iterator[Table]:
     given = {"verifier": scores.verifier}
     for traces in _powers(pool.size):
         name = facts.called(pool, f"best of {traces} by {scores.verifier}")

@@ -17,7 +17,7 @@ DIGITS = 3
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreRange:
     """A verifier that scored a pool, and the range of its scores."""
 
     verifier: str
@@ -54,7 +54,7 @@ class Pool:
     size: int
     opaque: bool
     whole: bool
-    scores: tuple[Scores, ...] = ()
+    scores: tuple[ScoreRange, ...] = ()
     signals: tuple[DoubtSignal, ...] = ()
 
 
@@ -137,7 +137,7 @@ def _sizes(log: Log, traces: pl.LazyFrame) -> dict[str, int]:
 
 def _scores(
     log: Log, contents: Contents, traces: pl.LazyFrame, sizes: Mapping[str, int]
-) -> tuple[dict[str, list[Scores]], list[str]]:
+) -> tuple[dict[str, list[ScoreRange]], list[str]]:
     """By pool, the verifiers that scored every answer of 95 % of its examples; a line for each other one."""
     if not contents.verifiers:
         return {}, []
@@ -157,13 +157,13 @@ def _scores(
     )  # fmt: skip
     whole = asked.group_by("pool").agg(examples=pl.len())
     frame = collect(served.join(whole, on="pool").sort("pool", "verifier"), log)
-    found: dict[str, list[Scores]] = {}
+    found: dict[str, list[ScoreRange]] = {}
     left_out = []
     for pool, verifier, count, lowest, highest, examples in frame.select(
         "pool", "verifier", "served", "lowest", "highest", "examples"
     ).iter_rows():
         if count >= SERVED * examples:
-            found.setdefault(pool, []).append(Scores(verifier, lowest, highest))
+            found.setdefault(pool, []).append(ScoreRange(verifier, lowest, highest))
         else:
             left_out.append(f"verifier `{verifier}`, which scored {count:,} of {examples:,} examples of pool `{pool}`")
     return found, left_out

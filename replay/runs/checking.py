@@ -17,7 +17,7 @@ from toolkit.notes import Note
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedPolicies:
     """A policy file that is sound. `policies`: one for each value of a sweep; with a log, by its names.
 
     `examples`: how many the log has that would be reported, and `notes` its warnings; None and none without a log.
@@ -35,14 +35,14 @@ def check_policies(
     *,
     rules: str | Path | Iterable[type] | None = None,
     where: str | None = None,
-) -> Checked:
+) -> CheckedPolicies:
     """Check a policy file, and with a log its pools, verifiers, signals, actions and columns.
 
     Whether pools have enough traces on enough examples, a replay tells. Raises ThinkbackError for what is wrong.
     """
     file = load_policies(policies, rules)
     if log is None:
-        return Checked(file.policies)
+        return CheckedPolicies(file.policies)
     found, contents = opened(log)
     chosen, examples, notes = resolved(found, contents, file, file.measure, where, ())
-    return Checked(chosen, len(examples.frame), notes)
+    return CheckedPolicies(chosen, len(examples.frame), notes)

@@ -46,7 +46,7 @@ IDENTICAL = "Identical: the same traces, costs and answers on every example; oth
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class ComparedPolicies:
     """Policies against each other, always first minus second.
 
     `pairs`: differences by `metric`, with limits and p-values that hold for all `compared` pairs at once; fixes and

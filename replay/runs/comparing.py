@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import polars as pl
 
-from replay.runs.compared import EXAMPLES, FIX, FLIP, METRICS, OTHER, PAIRS, Compared
+from replay.runs.compared import EXAMPLES, FIX, FLIP, METRICS, OTHER, PAIRS, ComparedPolicies
 from replay.runs.example_set import resampling_units
 from replay.runs.findings import Findings
 from toolkit.errors import ThinkbackError, counted, require_known, suggest
@@ -49,7 +49,7 @@ class _Side:
 
 def compare(
     one: Findings, first: str | None, second: str | None, other: Findings | None, metric: str | None
-) -> Compared:
+) -> ComparedPolicies:
     """All pairs of a result's policies, or, with another result, all of the one with all of the other; or two of them.
 
     Raises ThinkbackError for unknown names, too many pairs, and results that were not made on the same examples.
@@ -146,7 +146,7 @@ def _family(sides: Sequence[_Side]) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _compared(
     whole: _Whole, sides: Sequence[_Side], family: tuple[np.ndarray, np.ndarray] | None, named: tuple[int, int] | None
-) -> Compared:
+) -> ComparedPolicies:
     found, names = sides[0].found, [name for side in sides for name in side.names]
     if family is None and named is None:
         raise ThinkbackError(
@@ -165,7 +165,7 @@ def _compared(
     if named is not None:
         told = _told_from_each_other(names[named[0]], names[named[1]])
         made, examples = _alone(whole, found, named, told), _examples(whole, sides, named)
-    return Compared(
+    return ComparedPolicies(
         title=" and ".join(dict.fromkeys(side.found.log_name for side in sides)),
         names=told,
         metric=whole.metric,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from replay.runs.compared import Compared
+from replay.runs.compared import ComparedPolicies
 from replay.runs.comparing import compare
 from replay.runs.curves import curves
 from replay.runs.explain import Explanation, explain_fitted
@@ -145,7 +145,7 @@ class Result(Findings):
         *,
         other: Result | None = None,
         metric: str | None = None,
-    ) -> Compared:
+    ) -> ComparedPolicies:
         """All pairs of policies by `metric`, by default the one that ranks: differences whose intervals hold at once,
         and on how many examples which of the two is right. Of two named policies also every metric, and the examples on
         which they differ. With an `other` result, policies of this one against those of the other.

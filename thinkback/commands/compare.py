@@ -11,7 +11,7 @@ from thinkback import options
 from thinkback.options import option
 
 if TYPE_CHECKING:
-    from replay.runs.compared import Compared
+    from replay.runs.compared import ComparedPolicies
 
 
 def compare(
@@ -55,7 +55,7 @@ def compare(
         console.say(f"{out}/: {', '.join(files)}")
 
 
-def _write(compared: Compared, out: Path, force: bool) -> list[str]:
+def _write(compared: ComparedPolicies, out: Path, force: bool) -> list[str]:
     """Write the tables, and all rows as CSV, to the folder; the names of the files."""
     from replay.runs.shown import ROWS
     from toolkit.files import replacing

@@ -29,23 +29,14 @@ Rejudge = Annotated[
 MapsName = Annotated[str | None, option("--name", "Name of the new log; by default the map's.")]
 
 
-def auto(
-    paths: Paths,
-    out: options.OutLog,
-    name: MapsName = None,
-    rejudge: Rejudge = False,
-    settings: Settings = None,
-    force: options.Force = False,
-) -> None:
-    """Import files of a known format, which is told by what they hold.
+AUTO = """Import files of a known format, which is told by what they hold.
 
-    The command says what it took them for. The format's name in the place of `auto` says it for certain.
-    """
-    _format("auto", paths, out, name, rejudge, settings, force)
+The command says what it took them for. The format's name in the place of `auto` says it for certain.
+"""
 
 
-def of_format(format_name: str) -> Callable[..., None]:
-    """The command that imports a known format."""
+def of_format(format_name: str, said: str = "") -> Callable[..., None]:
+    """The command that imports a known format, or `auto`."""
 
     def command(
         paths: Paths,
@@ -57,7 +48,7 @@ def of_format(format_name: str) -> Callable[..., None]:
     ) -> None:
         _format(format_name, paths, out, name, rejudge, settings, force)
 
-    command.__doc__ = f"Import files of {format_name}."
+    command.__doc__ = said or f"Import files of {format_name}."
     return command
 
 

@@ -103,23 +103,12 @@ def replay(
         check_margin(margin)
     figure = Drawn(inches(width), title)
     check_replaceable(out, force, inputs=(log, policies, rules))
-    alone = False
-    chosen: str | Path | None = policies
-    groups = options.names(by)
-    if chosen is None:
-        from replay.analyses.suite import suite
-
-        standard = suite(log)
-        chosen = standard.text
-        if where is None:
-            where = standard.where
-            groups = groups or standard.by
-            alone = standard.where is not None
+    chosen, among, groups = _chosen(log, policies, where, options.names(by))
     result = run(
         log,
         chosen,
         baseline=baseline,
-        where=where,
+        where=among,
         by=groups,
         seed=seed,
         resamples=resamples,
@@ -134,11 +123,23 @@ def replay(
         eur_per_kwh=eur_per_kwh,
     )
     parts = {"traces": traces, "texts": texts, "curves": with_curves, "headroom": headroom}
-    if alone:
+    if among != where:
         from thinkback import console
 
-        console.complain(f"note: the examples with {where} alone are reported; `--where true` reports all")
+        console.complain(f"note: the examples with {among} alone are reported; `--where true` reports all")
     _write_and_show(result, margin, parts, figure, out, force)
+
+
+def _chosen(
+    log: str, policies: Path | None, where: str | None, by: tuple[str, ...]
+) -> tuple[str | Path, str | None, tuple[str, ...]]:
+    """The policies, the condition of the examples and the columns of groups: the suite's where none are given."""
+    if policies is not None:
+        return policies, where, by
+    from replay.analyses.suite import suite
+
+    standard = suite(log)
+    return standard.text, *((standard.where, by or standard.by) if where is None else (where, by))
 
 
 def _write_and_show(

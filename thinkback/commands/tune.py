@@ -117,7 +117,7 @@ def _table(tuned: Tuned, goal: str) -> Table:
         form, heading = NumberWithInterval(one.precision), metric
         if tuned.goal.in_words:
             heading = one.heading
-            form = NumberWithInterval(1, 100) if one.share else NumberWithInterval(one.decimals, one.scale)
+            form = NumberWithInterval.of(one)
         columns += [TableColumn(f"{heading}, {rows}", form, f"{metric}_{rows}") for rows in ("dev", "report")]
     rows = []
     ordered = tuned.chosen.sort(

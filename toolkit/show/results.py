@@ -124,8 +124,7 @@ MadeColumn = tuple[TableColumn, Callable[[Ranked], Any]]
 def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]:
     """The columns in their order: the metric that ranks, costs, the comparison with the baseline, other metrics."""
     quality = results.quality
-    decimals, scale = (1, 100.0) if quality.share else (quality.decimals, quality.scale)
-    value, change = NumberWithInterval(decimals, scale), NumberWithInterval(decimals, scale, signed=True)
+    value, change = NumberWithInterval.of(quality), NumberWithInterval.of(quality, signed=True)
     means = [column for column in results.columns if _has_column(column, results, ranked)]
     parts: list[MadeColumn] = [
         (TableColumn("#", Number(0), "place"), lambda r: r.place),

@@ -44,11 +44,9 @@ def _tied(results: RankedInput, leader: Ranked, tied: list[Ranked]) -> str:
 
 
 def _quality(results: RankedInput, value: ShownInterval, signed: bool = False) -> str:
-    quality = results.quality
-    decimals, scale = (1, 100.0) if quality.share else (quality.decimals, quality.scale)
-    said = NumberWithInterval(decimals, scale, signed=signed).show(value)
-    return said if signed or not quality.share else said.replace(" [", " % [") if "[" in said else f"{said} %"
+    said = NumberWithInterval.of(results.quality, signed).show(value)
+    return said if signed or not results.quality.share else said.replace(" [", " % [") if "[" in said else f"{said} %"
 
 
 def _cost(results: RankedInput, value: float) -> str:
-    return NumberWithInterval(results.cost.decimals, results.cost.scale).show(ShownInterval(value))
+    return NumberWithInterval.of(results.cost).show(ShownInterval(value))

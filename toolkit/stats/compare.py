@@ -19,7 +19,7 @@ from toolkit.stats.kept import Floats
 from toolkit.stats.outcomes import Blocks, Store
 from toolkit.stats.pairs import Pairs, count_pairs, same_calls
 from toolkit.stats.quotients import quotients
-from toolkit.stats.ranks import NO_RANKS, Ranking, ranks_of
+from toolkit.stats.ranks import NO_RANKS, RankedPolicies, ranks_of
 from toolkit.stats.replaced import replace_intervals
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample, read_sample
@@ -104,7 +104,7 @@ def summarise(
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:
         standing = Standing(among, leader, base[0] if base else None)
-        ranks = ranks_of(sample, Ranking(number, paid, standing, sweeps or policies), results, pairs, settings)
+        ranks = ranks_of(sample, RankedPolicies(number, paid, standing, sweeps or policies), results, pairs, settings)
     return Summary(
         _summary(sample, results),
         _comparisons(sample, references, results, pairs, same),

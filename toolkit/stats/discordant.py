@@ -15,6 +15,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.stats.intervals import NORMAL
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.resamples import check_level
+from toolkit.stats.student import both_tails
 
 FEW_PAIRS = 20
 """With fewer discordant pairs a difference gets Tango's interval; with more its own reaches at least as far."""
@@ -86,7 +87,7 @@ def score_p(first: ArrayLike, second: ArrayLike) -> Floats:
     """McNemar's score test, without correction: two-sided, 1 without a discordant pair. Counts may be fractions."""
     one, two = np.broadcast_arrays(np.asarray(first, np.float64), np.asarray(second, np.float64))
     z = np.abs(one - two) / np.sqrt(np.where(one + two > 0, one + two, 1.0))
-    return np.array([math.erfc(x / math.sqrt(2)) for x in z.ravel()], np.float64).reshape(z.shape)
+    return both_tails(z)
 
 
 def _counts(first: ArrayLike, second: ArrayLike) -> tuple[Ints, Ints]:

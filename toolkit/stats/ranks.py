@@ -31,7 +31,7 @@ NO_RANKS = pl.DataFrame(schema=RANKS_SCHEMA)
 
 
 @dataclass(frozen=True)
-class Ranking:
+class RankedPolicies:
     """Numbers of the metric that ranks and of the cost, who takes part, and the sweep of each policy."""
 
     metric: int
@@ -41,7 +41,7 @@ class Ranking:
 
 
 def ranks_of(
-    sample: WholeSample, ranking: Ranking, results: SeriesResults, pairs: Pairs, settings: Settings
+    sample: WholeSample, ranking: RankedPolicies, results: SeriesResults, pairs: Pairs, settings: Settings
 ) -> pl.DataFrame:
     """A row for each policy and each of the metric that ranks and the cost, where it has a value.
 
@@ -118,7 +118,7 @@ def _front(quality: Series, cost: Series, covariance: Floats, among: Sequence[in
 
 
 def _chosen(
-    sample: WholeSample, ranking: Ranking, wanted: Sequence[Series], results: SeriesResults, settings: Settings
+    sample: WholeSample, ranking: RankedPolicies, wanted: Sequence[Series], results: SeriesResults, settings: Settings
 ) -> Floats:
     """How many were tried, the corrected value and its limits (4, P), of the leader and the best of each sweep."""
     out = np.full((4, len(sample.policies)), np.nan)

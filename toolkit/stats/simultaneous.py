@@ -31,7 +31,7 @@ from toolkit.stats.discordant import EXACT_PAIRS, exact_p
 from toolkit.stats.intervals import ZERO
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.resamples import Settings
-from toolkit.stats.student import normal_size, student_size
+from toolkit.stats.student import both_tails, normal_size, student_size
 
 MOST_PAIRED = 1_000
 """Policies of which all pairs are compared; of more, only those that can be the best."""
@@ -251,7 +251,7 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
     if estimates.units < FEW_UNITS:
         return _bonferroni(estimates, first, second, difference, error, size, settings)
     size = normal_size(size, freedom)
-    least = np.maximum(_both_tails(size), estimates.exact(first, second))
+    least = np.maximum(both_tails(size), estimates.exact(first, second))
     differs, p_value = np.zeros(len(first), bool), np.ones(len(first))
     alone = widest = NORMAL.inv_cdf((1 + settings.level) / 2)
     roots = _roots(estimates.covariance)
@@ -300,24 +300,19 @@ def screened(gap: Floats, error: Floats, units: int) -> Floats:
     since any policy could have had the best estimate.
     """
     size = np.divide(gap, error, out=np.zeros(len(gap)), where=error > 0)
-    return np.minimum(1.0, _both_tails(normal_size(size, units - 1)) / 2 * len(gap) * (len(gap) - 1))
+    return np.minimum(1.0, both_tails(normal_size(size, units - 1)) / 2 * len(gap) * (len(gap) - 1))
 
 
 def bonferroni(difference: Floats, error: Floats, units: int) -> Floats:
     """Two-sided p-values (K,) of more differences to a policy named beforehand than can be taken together."""
     size = np.divide(np.abs(difference), error, out=np.zeros(len(error)), where=error > 0)
-    return np.minimum(1.0, _both_tails(normal_size(size, units - 1)) * max(1, len(error) - 1))
+    return np.minimum(1.0, both_tails(normal_size(size, units - 1)) * max(1, len(error) - 1))
 
 
 def bonferroni_critical(policies: int, units: int, level: float) -> float:
     """Critical value of limits that hold for all differences to a policy named beforehand, by Bonferroni's bound."""
     size = NORMAL.inv_cdf(1 - (1 - level) / 2 / max(1, policies - 1))
     return float(student_size(np.array(size), max(units - 1, 1)))
-
-
-def _both_tails(size: Floats) -> Floats:
-    """Probability (pairs,) of a larger absolute deviation, normal."""
-    return np.array([math.erfc(one) for one in (size / math.sqrt(2)).tolist()])
 
 
 def draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:

@@ -17,7 +17,7 @@ def shared_level(critical: float, units: int) -> float:
     """Level of a single interval with a shared critical value."""
     freedom = max(units - 1, 1)
     if freedom > MANY_FREE:
-        return 1 - math.erfc(float(normal_size(np.array(critical), freedom)) / math.sqrt(2))
+        return 1 - float(both_tails(normal_size(np.array(critical), freedom)))
     from scipy.special import stdtr
 
     return float(1 - 2 * stdtr(freedom, -critical))
@@ -31,6 +31,11 @@ def single_critical(level: float, units: int) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + level) / 2))
+
+
+def both_tails(size: Floats) -> Floats:
+    """Two-sided p-values of absolute deviations of the normal distribution, in their shape."""
+    return np.array([math.erfc(one) for one in (size / math.sqrt(2)).ravel().tolist()], np.float64).reshape(size.shape)
 
 
 def normal_size(size: Floats, freedom: int) -> Floats:

@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.format import Format, PreparedRows, Row, by_parts
+from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, by_parts
 from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import Head
+from toolkit.imports.formats.heads import FileHead
 from toolkit.imports.formats.json_rows import members, objects, parsed_object, text
 
 _NAME = re.compile(r"(.*?)[._]?eval_results\.json", re.IGNORECASE)
 
 
-def recognises(head: Head) -> bool:
+def recognises(head: FileHead) -> bool:
     """The keys of a file of results."""
     return head.has("eval") and (head.has("hash") or head.has("pass_at_k"))
 
@@ -59,7 +59,7 @@ def _rows(file: FoundFile, model: str, pool: str) -> Iterator[Row]:
             }
 
 
-EVALPLUS = Format(
+EVALPLUS = KnownFormat(
     name="evalplus",
     title="evalplus: `eval_results.json`",
     files=r"eval_results\.json$",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import Head
+from toolkit.imports.formats.heads import FileHead
 
 MAPS = Path(__file__).parent / "maps"
 Row = dict[str, Any]
@@ -26,14 +26,14 @@ class PreparedRows:
 
 
 @dataclass(frozen=True)
-class Format:
+class KnownFormat:
     """`maps/NAME.toml` is its mapping. `prepare` is for files whose rows no mapping can take."""
 
     name: str
     title: str
     files: str
     """A regular expression that the paths of its files match, in a folder or an archive."""
-    recognises: Callable[[Head], bool]
+    recognises: Callable[[FileHead], bool]
     lacks: str
     prepare: Callable[..., Iterator[PreparedRows]] | None = None
     """Of the files, and of the settings `options` by their names."""

@@ -20,7 +20,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 
 
 @dataclass(frozen=True)
-class Head:
+class FileHead:
     """`keys`: of the first object, or a table's columns; empty where there are none. `members`: of an archive.
 
     `fault`: why the file can't be read.
@@ -36,22 +36,22 @@ class Head:
         return self.keys.issuperset(keys)
 
 
-def head_of(file: FoundFile) -> Head:
+def head_of(file: FoundFile) -> FileHead:
     """Look at the beginning of a file; a file that can't be read has no keys."""
     try:
         if file.ending in (".parquet", ".pq"):
             with file.seekable() as opened:
-                return Head(file.path, frozenset(pl.read_parquet_schema(opened)))
+                return FileHead(file.path, frozenset(pl.read_parquet_schema(opened)))
         with file.open() as stream:
             begin = stream.read(LOOKED_AT)
         if (begin.startswith(b"PK") and zipfile.is_zipfile(io.BytesIO(begin))) or file.ending == ".eval":
             with file.seekable() as opened, open_archive(file.address, opened) as archive:
-                return Head(file.path, frozenset(), frozenset(archive.members))
-        return Head(file.path, first_keys(begin.decode("utf-8-sig", "ignore")))
+                return FileHead(file.path, frozenset(), frozenset(archive.members))
+        return FileHead(file.path, first_keys(begin.decode("utf-8-sig", "ignore")))
     except ThinkbackError as error:
-        return Head(file.path, frozenset(), fault=str(error))
+        return FileHead(file.path, frozenset(), fault=str(error))
     except (OSError, ValueError, *_BROKEN) as error:
-        return Head(file.path, frozenset(), fault=f"`{file.address}` can't be read: {first_line(error)}")
+        return FileHead(file.path, frozenset(), fault=f"`{file.address}` can't be read: {first_line(error)}")
 
 
 def first_keys(text: str) -> frozenset[str]:

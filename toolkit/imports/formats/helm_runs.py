@@ -16,9 +16,9 @@ import polars as pl
 
 from toolkit.answers import read_answers
 from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
+from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import Head
+from toolkit.imports.formats.heads import FileHead
 from toolkit.imports.formats.json_rows import count, dig, items, number, objects, parsed, parsed_object, text
 from toolkit.imports.formats.read_texts import UNREAD, with_answers
 
@@ -30,7 +30,7 @@ VERDICTS = (
 Stats = Mapping[tuple[str, int, str], Mapping[str, float]]
 
 
-def recognises(head: Head) -> bool:
+def recognises(head: FileHead) -> bool:
     """The keys of a scenario's state."""
     return head.has("adapter_spec", "request_states")
 
@@ -142,7 +142,7 @@ def _gold(request: Mapping[str, Any]) -> str | None:
     return found
 
 
-HELM = Format(
+HELM = KnownFormat(
     name="helm",
     title="HELM: `scenario_state.json` and `per_instance_stats.json` of each run",
     files=rf"(^|/)({re.escape(STATE)}|{re.escape(STATS)}|{re.escape(SPEC)})$",

@@ -16,7 +16,7 @@ from typing import Any
 
 from toolkit.errors import ThinkbackError, counted, listed, require_known
 from toolkit.imports.file_names import relative
-from toolkit.imports.formats.format import Format, PreparedRows
+from toolkit.imports.formats.format import KnownFormat, PreparedRows
 from toolkit.imports.formats.found_files import ENDINGS, FoundFile, find_files, with_companions
 from toolkit.imports.formats.heads import head_of
 from toolkit.imports.formats.known import FORMATS
@@ -32,7 +32,7 @@ _LONGEST = 200
 class Detected:
     """The format that files are of; `files` are, and `others` are not."""
 
-    format: Format
+    format: KnownFormat
     files: tuple[FoundFile, ...]
     others: int
 
@@ -71,7 +71,7 @@ def import_format(
         raise ThinkbackError(f"{error}; it looks like {other}: `thinkback import {other}`") from None
 
 
-def _other_format(sources: Sequence[str], form: Format) -> str | None:
+def _other_format(sources: Sequence[str], form: KnownFormat) -> str | None:
     """The format that sources are of, where it is another one."""
     try:
         found = detect_format(sources).format.name
@@ -81,7 +81,7 @@ def _other_format(sources: Sequence[str], form: Format) -> str | None:
 
 
 def _imported(
-    form: Format,
+    form: KnownFormat,
     files: Sequence[FoundFile],
     out: str | Path,
     title: str | None,
@@ -131,7 +131,7 @@ def detect_format(sources: Sequence[str]) -> Detected:
 
 @contextmanager
 def _taken(
-    form: Format, files: Sequence[FoundFile], options: Mapping[str, str], notes: list[str]
+    form: KnownFormat, files: Sequence[FoundFile], options: Mapping[str, str], notes: list[str]
 ) -> Iterator[tuple[list[str], PreparedSources]]:
     """The addresses that the format's mapping reads: of files as they are, unpacked, or made of prepared rows."""
     folder = Path(scratch_folder())

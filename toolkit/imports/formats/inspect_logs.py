@@ -16,9 +16,9 @@ from typing import Any
 
 from toolkit.errors import ThinkbackError, counted
 from toolkit.imports.formats.archives import Archive, open_archive
-from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
+from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import Head, head_of
+from toolkit.imports.formats.heads import FileHead, head_of
 from toolkit.imports.formats.json_rows import count, dig, members, number, objects, parsed_object, text
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -85,7 +85,7 @@ class _Seen:
                 )
 
 
-def recognises(head: Head) -> bool:
+def recognises(head: FileHead) -> bool:
     """An archive with a header or a journal, or a JSON file with the keys of a log."""
     return bool(head.members & {"header.json", "_journal/start.json"}) or head.has("version", "status", "eval")
 
@@ -285,7 +285,7 @@ def _attached(value: str | None, attached: Mapping[str, Any]) -> str | None:
     return text(attached.get(value.removeprefix(_ATTACHED), value))
 
 
-INSPECT = Format(
+INSPECT = KnownFormat(
     name="inspect",
     title="Inspect AI: `.eval` archives and `.json` logs",
     files=r"\.(eval|json)$",

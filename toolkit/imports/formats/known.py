@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolkit.imports.formats.evalplus_results import EVALPLUS
-from toolkit.imports.formats.format import Format
+from toolkit.imports.formats.format import KnownFormat
 from toolkit.imports.formats.helm_runs import HELM
 from toolkit.imports.formats.inspect_logs import INSPECT
 from toolkit.imports.formats.lighteval_details import LIGHTEVAL
@@ -16,20 +16,20 @@ from toolkit.imports.formats.search_and_learn import SEARCH_AND_LEARN
 
 _LINES = r"\.(jsonl|ndjson)$"
 
-FORMATS: Mapping[str, Format] = {
+FORMATS: Mapping[str, KnownFormat] = {
     one.name: one
     for one in (
         LM_EVAL,
         INSPECT,
         OPENAI_BATCH,
-        Format(
+        KnownFormat(
             name="vllm",
             title="vLLM's offline outputs: one `RequestOutput` a line",
             files=_LINES,
             recognises=lambda head: head.has("request_id", "outputs"),
             lacks="reference answers and verdicts (add a file with `--set join…`); seconds",
         ),
-        Format(
+        KnownFormat(
             name="nemo-skills",
             title="NeMo-Skills: `output-rs{seed}.jsonl`",
             files=r"(^|/)output[^/]*\.jsonl$",
@@ -42,7 +42,7 @@ FORMATS: Mapping[str, Format] = {
         HELM,
         MATHARENA,
         SEARCH_AND_LEARN,
-        Format(
+        KnownFormat(
             name="verl",
             title="verl's dumped generations: `{step}.jsonl`",
             files=_LINES,

@@ -13,9 +13,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
+from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import Head
+from toolkit.imports.formats.heads import FileHead
 from toolkit.imports.formats.json_rows import dig, items, members, number, text
 from toolkit.imports.formats.metrics import verdict, verdict_metric
 from toolkit.imports.formats.read_texts import UNREAD, read_gold, with_answers
@@ -24,7 +24,7 @@ from toolkit.imports.formats.table_rows import table_rows
 _NAME = re.compile(r"details_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.(?:parquet|pq)", re.IGNORECASE)
 
 
-def recognises(head: Head) -> bool:
+def recognises(head: FileHead) -> bool:
     """The columns of the details."""
     return head.has("doc", "model_response")
 
@@ -120,7 +120,7 @@ def _gold(doc: dict[str, Any]) -> str | None:
     return read_gold(text(dig(doc.get("choices"), indices[0]))) if indices else None
 
 
-LIGHTEVAL = Format(
+LIGHTEVAL = KnownFormat(
     name="lighteval",
     title="lighteval's details: `details_{task}_{time}.parquet`",
     files=r"(^|/)details_[^/]*\.(parquet|pq)$",

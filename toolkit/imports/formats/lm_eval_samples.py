@@ -16,9 +16,9 @@ from typing import Any
 
 from toolkit.answers import number_form
 from toolkit.errors import ThinkbackError, suggest
-from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
+from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import Head
+from toolkit.imports.formats.heads import FileHead
 from toolkit.imports.formats.json_rows import dig, json_objects, number, text
 from toolkit.imports.formats.metrics import KNOWN, best_metric, note_metrics, verdict
 from toolkit.imports.formats.read_texts import UNREAD, read_gold, with_answers
@@ -29,7 +29,7 @@ _UNFOUND = "[invalid]"
 """What a filter writes where it found nothing."""
 
 
-def recognises(head: Head) -> bool:
+def recognises(head: FileHead) -> bool:
     """The keys of a sample."""
     return head.has("doc_id", "resps") or head.has("doc_id", "filtered_resps", "arguments")
 
@@ -188,7 +188,7 @@ def _filtered(filtered: Any, replies: int) -> list[str | None] | None:
     return [None if one == _UNFOUND else text(one) for one in several]
 
 
-LM_EVAL = Format(
+LM_EVAL = KnownFormat(
     name="lm-eval",
     title="lm-evaluation-harness: `samples_*.jsonl`, which `--log_samples` writes",
     files=r"(^|/)samples_[^/]*\.jsonl$",

@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.format import Format, PreparedRows, Row, by_parts
+from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, by_parts
 from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import Head, head_of
+from toolkit.imports.formats.heads import FileHead, head_of
 from toolkit.imports.formats.json_rows import count, dig, items, number, parsed_object, text
 from toolkit.imports.formats.table_rows import table_rows
 
@@ -20,7 +20,7 @@ _OF_ROWS = ("problem_idx", "idx_answer", "gold_answer")
 _OF_PROBLEM = ("idx", "gold_answer", "answers", "correct")
 
 
-def recognises(head: Head) -> bool:
+def recognises(head: FileHead) -> bool:
     """The columns of a data set, or the keys of a problem."""
     return head.has(*_OF_ROWS) or head.has(*_OF_PROBLEM)
 
@@ -106,7 +106,7 @@ def _said(messages: Any) -> str | None:
     return text(dig(last, "content"))
 
 
-MATHARENA = Format(
+MATHARENA = KnownFormat(
     name="matharena",
     title="MathArena's outputs: data sets of one row a sample, and its own files of problems",
     files=r"\.(jsonl|ndjson|json|parquet|pq)$",

@@ -11,16 +11,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from toolkit.errors import ThinkbackError, counted
-from toolkit.imports.formats.format import Format, PreparedRows, Row, by_parts
+from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, by_parts
 from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import Head, head_of
+from toolkit.imports.formats.heads import FileHead, head_of
 from toolkit.imports.formats.json_rows import count, dig, json_objects, number, objects, text
 
 _DONE = 200
 Requests = dict[str, dict[str, Any]]
 
 
-def recognises(head: Head) -> bool:
+def recognises(head: FileHead) -> bool:
     """The keys of a result or a request."""
     return head.has("custom_id") and (head.has("response") or head.has("method", "body"))
 
@@ -58,7 +58,7 @@ def _body(line: dict[str, Any]) -> dict[str, Any] | None:
     return body if isinstance(body, dict) and (dig(line, "response", "status_code") or _DONE) == _DONE else None
 
 
-def _asks(head: Head) -> bool:
+def _asks(head: FileHead) -> bool:
     return head.has("method", "body")
 
 
@@ -128,7 +128,7 @@ def _question(request: dict[str, Any]) -> str | None:
     return text(content)
 
 
-OPENAI_BATCH = Format(
+OPENAI_BATCH = KnownFormat(
     name="openai-batch",
     title="OpenAI's Batch API and `vllm run-batch`: files of results, and of requests beside them",
     files=r"\.(jsonl|ndjson)$",

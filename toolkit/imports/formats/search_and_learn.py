@@ -12,9 +12,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import ThinkbackError
-from toolkit.imports.formats.format import Format, PreparedRows, Row, told_apart
+from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
-from toolkit.imports.formats.heads import Head
+from toolkit.imports.formats.heads import FileHead
 from toolkit.imports.formats.json_rows import count, dig, number, text
 from toolkit.imports.formats.read_texts import UNREAD, with_answers
 from toolkit.imports.formats.table_rows import table_rows
@@ -23,7 +23,7 @@ _BEAMS = ("beam_search", "dvts")
 _SEARCHES = (*_BEAMS, "best_of_n")
 
 
-def recognises(head: Head) -> bool:
+def recognises(head: FileHead) -> bool:
     """The columns of the data set and the search's own."""
     return head.has("completions", "problem", "answer")
 
@@ -77,7 +77,7 @@ def _steps(given: Any) -> list[float] | None:
     return known or None
 
 
-SEARCH_AND_LEARN = Format(
+SEARCH_AND_LEARN = KnownFormat(
     name="search-and-learn",
     title="search-and-learn's data sets: lists of completions and step scores",
     files=r"\.(jsonl|ndjson|json|parquet|pq)$",

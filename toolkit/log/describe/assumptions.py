@@ -17,7 +17,6 @@ GROUP = (*POOL, "example_id", "parent_id")
 SETTINGS = ("model", "temperature", "max_tokens")
 COLUMNS = (*SETTINGS, "finish_reason", "finalizer_used", "latency_s", "device_s")
 """Columns of traces that these checks read beside those of every description."""
-ADDED = ("square", "slope", "spread", "chance", "lag", "lag_chance", "lag_full")
 SURE = 3.0
 """A deviation of so many standard errors is remarked on: a dozen pools should not raise an alarm by luck."""
 AT_LIMIT = "length"
