@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replay.analyses.suite_facts import Facts, Pool, ScoreRange, read_facts
+from replay.analyses.suite_facts import Facts, Pool, ScoreRange, has_test, read_facts
 from replay.data.contents import opened
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog
@@ -18,8 +18,6 @@ FEWEST_VOTES = 3
 """Traces of a pool from which on its answers are put to the vote."""
 CONFIDENCES = (0.8, 0.95)
 WINDOWS = (2, 4, 8)
-QUANTILES = (0.1, 0.25, 0.5)
-"""Shares of the examples on which the gates of the suite fire."""
 MOST_GROUPS = 20
 TEST = "split = 'test'"
 
@@ -57,14 +55,14 @@ def suite(log: AnyLog) -> Suite:
     }
     head = [f"The standard suite for the log `{found.name}`: edit it, then `thinkback replay LOG --policies FILE`."]
     head += [f"Left out: {what}." for what in facts.left_out]
-    if not facts.has_test:
+    if not has_test(facts.columns):
         head.append("There is no test split: what a verifier was trained on may be among the examples.")
     parts = ["\n".join(f"# {line}" for line in head)]
     for title, tables in sections.items():
         if tables:
             parts.append("\n\n".join([f"# {title}", *map(_as_toml, tables)]))
     by = ("dataset",) if 1 < facts.values("dataset") <= MOST_GROUPS else ()
-    return Suite("\n\n".join(parts) + "\n", TEST if facts.has_test else None, by)
+    return Suite("\n\n".join(parts) + "\n", TEST if has_test(facts.columns) else None, by)
 
 
 def _sample(pool: Pool, traces: int, **more: Any) -> Table:
@@ -138,7 +136,7 @@ def _gated(facts: Facts) -> Iterator[Table]:
     for base, then, table in steps:
         for signal in base.signals:
             name = f"{facts.called(base, 'first')}, then {then} where {signal.said}"
-            yield _named(name, {"kind": "when", "base": _one(base), "gate": signal.gate(QUANTILES), "then": table})
+            yield _named(name, {"kind": "when", "base": _one(base), "gate": signal.gate(), "then": table})
 
 
 def _acts(facts: Facts) -> Iterator[tuple[Pool, str, Table]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from toolkit.log import Log, collect
 SERVED = 0.95
 """Share of a pool's examples that must have what a policy of the suite reads."""
 DIGITS = 3
+SHARES = (0.1, 0.25, 0.5)
+"""Shares of the examples on which the gates of the suite fire."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,11 @@ class DoubtSignal:
         """Where it is doubtful, as a name of a policy says it."""
         return f"{self.name} is low" if self.quantiles is not None else self.name
 
-    def gate(self, shares: Sequence[float]) -> dict[str, Any]:
-        """The gate's table: thresholds below which it fires on these shares of the examples."""
+    def gate(self) -> dict[str, Any]:
+        """The gate's table: thresholds below which it fires on the suite's shares of the examples."""
         if self.quantiles is None:
             return {self.source: self.name, "at_least": 1}
-        values = list(dict.fromkeys(float(f"{self.quantiles[share]:.{DIGITS}g}") for share in shares))
+        values = list(dict.fromkeys(float(f"{self.quantiles[share]:.{DIGITS}g}") for share in SHARES))
         return {self.source: self.name, "below": values if len(values) > 1 else values[0]}
 
 
@@ -81,11 +83,6 @@ class Facts:
     def values(self, column: str) -> int:
         """How many values a column of examples has; 0 where there is none."""
         return self.columns[column].drop_nulls().n_unique() if column in self.columns else 0
-
-    @property
-    def has_test(self) -> bool:
-        """Whether some examples are of the split `test`, and others are not."""
-        return has_test(self.columns)
 
 
 def has_test(columns: Mapping[str, pl.Series]) -> bool:
@@ -181,8 +178,7 @@ def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, li
     numbers = ["sum_logprob"] if "sum_logprob" in contents.trace_columns else []
     if not shares and not numbers:
         return {}
-    wanted = (0.1, 0.25, 0.5)
-    quantiles = [pl.col(name).quantile(share, "higher").alias(f"{name}{share}") for name in numbers for share in wanted]
+    quantiles = [pl.col(name).quantile(share, "higher").alias(f"{name}{share}") for name in numbers for share in SHARES]
     logged = [pl.col(name).is_not_null().mean().alias(name) for name in numbers]
     frame = collect(first.group_by("pool").agg(*shares, *quantiles, *logged), log)
     found: dict[str, list[DoubtSignal]] = {}
@@ -190,7 +186,7 @@ def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, li
         own = found.setdefault(row["pool"], [])
         own += [DoubtSignal("signal", name, None) for name in known if 0 < (row[name] or 0.0) < 1]
         for name in numbers:
-            values = {share: row[f"{name}{share}"] for share in wanted}
-            if (row[name] or 0.0) >= SERVED and values[wanted[0]] != values[wanted[-1]]:
+            values = {share: row[f"{name}{share}"] for share in SHARES}
+            if (row[name] or 0.0) >= SERVED and values[SHARES[0]] != values[SHARES[-1]]:
                 own.append(DoubtSignal("signal", name, values))
     return found
