@@ -56,6 +56,10 @@ def results(path: Path, task: str) -> None:
     [
         ({"m/eval_results.json": "HumanEval/0"}, ["m"]),
         ({"a/m.eval_results.json": "HumanEval/0", "b/m.eval_results.json": "Mbpp/1"}, ["m"]),
+        ({"m/humaneval/eval_results.json": "HumanEval/0", "m/mbpp+/eval_results.json": "Mbpp/1"}, ["m"]),
+        ({"m/HumanEvalPlus/samples_eval_results.json": "HumanEval/0"}, ["m"]),
+        ({"m/humaneval_eval_results.json": "HumanEval/0", "m/mbpp_plus_eval_results.json": "Mbpp/1"}, ["m"]),
+        ({"m/1/m_eval_results.json": "Mbpp/1", "m/2/m_eval_results.json": "Mbpp/1"}, ["m (1)", "m (2)"]),
         ({"a/m.eval_results.json": "Mbpp/1", "b/m.eval_results.json": "Mbpp/1"}, ["m (a)", "m (b)"]),
     ],
 )
