@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, counted
 from toolkit.files import check_replaceable, replacing
 from toolkit.imports.examples import ImportedExamples, make_examples
 from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows
@@ -239,6 +239,9 @@ def _report(
         words.format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold) for words, count in told.items() if count
     ]
     notes += counted_from_zero(plan)
+    if source.left_out:
+        does = "does" if source.left_out == 1 else "do"
+        notes.append(f"{counted(source.left_out, 'file')} {does} not fit the mapping's `path`: left out")
     if rejudge or counts["changed"]:
         by = "rejudging" if rejudge else "the log's rules"
         notes.append(f"{counts['changed']:,} of the source's judgements changed by {by}")
