@@ -86,7 +86,8 @@ def _read_types(schema: bytes) -> tuple[Any, bool, Mapping[str, pl.DataType]]:
 
     own = pa.ipc.read_schema(pa.py_buffer(schema))
     plain = pa.schema([field.with_type(_plain_type(field.type)) for field in own])
-    return plain, not plain.equals(own), dict(pl.from_arrow(plain.empty_table()).schema)  # type: ignore[union-attr]
+    empty = pa.Table.from_batches([], plain)  # `empty_table` would load pandas
+    return plain, not plain.equals(own), dict(pl.from_arrow(empty).schema)  # type: ignore[union-attr]
 
 
 def _schema_of(shard: Shard) -> tuple[Any, Any, str | None]:

@@ -70,11 +70,12 @@ def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> N
 
 def _is_ours(log: Log, table: str, path: str) -> bool:
     """Whether a shard has the contract's types, small row groups, and is sorted by example_id."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
         groups = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
-        found = dict(pl.from_arrow(file.schema_arrow.empty_table()).schema)  # type: ignore[union-attr]
+        found = dict(pl.from_arrow(pa.Table.from_batches([], file.schema_arrow)).schema)  # type: ignore[union-attr]
     if any(dtype != _written_type(table, name, dtype) for name, dtype in found.items()):
         return False
     if max(groups, default=0) > 2 * ROW_GROUP_BYTES:
