@@ -4,8 +4,8 @@ Run with `python benchmarks/importing.py`. Answers are a column. A bare scan and
 beside the import, each in a process of its own: the script prints processor seconds and peak memory of both, and fails
 where the import takes more than three times the seconds, or 1.5 GB. Then answers are read out of the traces' texts by
 each way, which is told apart. `--words 1` makes texts of one word that is repeated, which polars packs in next to no
-time: then the ratio is told, and is no failure. Before all that, a file of 2,000 examples is imported in parts and at once: both logs
-must hold the same rows.
+time: then the ratio is told, and is no failure. Before all that, a file of 2,000 examples is imported in parts and at
+once: both logs must hold the same rows.
 """
 
 from __future__ import annotations
