@@ -104,9 +104,7 @@ def test_gold_is_read_as_answers_are(bench: Bench) -> None:
     assert log.scan("examples").collect().sort("example_id")["gold"].to_list() == ["248", None]
     assert log.scan("traces").collect().sort("example_id")["correct"].to_list() == [True, None]
     assert bench.report is not None
-    assert bench.report.notes[0] == (
-        "1 examples have a gold in which `answers.read_gold` finds no answer: they have none"
-    )
+    assert bench.report.notes[0] == ("1 example has a gold in which `answers.read_gold` finds no answer: it has none")
 
 
 def test_gold_is_read_by_the_same_pattern(bench: Bench) -> None:

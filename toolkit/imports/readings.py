@@ -135,8 +135,10 @@ def _doubted(doubt: Doubt) -> str:
     counts = doubt.counts
     if counts.unreadable:
         readable = counts.traces - counts.unread
-        return f"only {readable:,} of {counted(counts.traces, 'trace')}{doubt.whose} have a readable answer"
-    return f"only {counts.right:,} of {counted(counts.judged, 'judged trace')}{doubt.whose} are right"
+        has = "has" if 1 in (readable, counts.traces) else "have"
+        return f"only {readable:,} of {counted(counts.traces, 'trace')}{doubt.whose} {has} a readable answer"
+    are = "is" if 1 in (counts.right, counts.judged) else "are"
+    return f"only {counts.right:,} of {counted(counts.judged, 'judged trace')}{doubt.whose} {are} right"
 
 
 def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readings:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from toolkit.errors import counted
 from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows, verdicts
 from toolkit.imports.mapped_columns import by_row_order
 from toolkit.imports.mapping import ROW_ORDER, ImportMapping, TraceTable, Values
@@ -149,7 +150,8 @@ def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> 
     if found.height:
         row = found.row(0, named=True)
         raise rows.error(
-            f"{found.height:,} traces have the example, pool and index of those of another file: the first is sample"
+            f"{counted(found.height, 'trace has', 'traces have')} the example, pool and index of those of another file:"
+            " the first is sample"
             f" {row['sample_index']} of example `{row['example_id']}` in pool `{row['pool']}`, in `{row['first']}` and"
             f" `{row['path']}`; tell two runs apart by a column of the `path`, such as `{{model}}/*.jsonl`, or keep one"
             ' of each with `duplicates = "first"`'
