@@ -31,6 +31,9 @@ _LOW, _HIGH = -(2**31), 2**31 - 1
 # Parts of polars' expressions that look at other rows.
 _OF_OTHERS = {"Agg", "Over", "Window", "Len", "Explode", "Implode", "Correlation", "Shift", "CumSum", "CumCount"}
 
+_ON_TEXTS = re.compile(r"not supported for dtypes.*`str`|dtypes.*\bstr\b.*not allowed|with .String. datatypes")
+_OF_TEXTS = "; read a text as a number with CAST(column AS DOUBLE), as a time with STRPTIME(column, '%+')"
+
 # Columns that an import adds: the row's number, its example's id in the log, and (a prefix) further columns.
 ROW, EXAMPLE, EXTRA = "__row", "__example", "__extra "
 
@@ -78,7 +81,8 @@ class SourceRows(SourceTable):
             raise self.error(f"`{key} = {value!r}` {error}") from None
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
             told = found.readable(first_line(error))
-            raise self.error(f"`{key} = {value!r}` can't be computed: {told}") from None
+            hint = _OF_TEXTS if _ON_TEXTS.search(told) else ""
+            raise self.error(f"`{key} = {value!r}` can't be computed: {told}{hint}") from None
 
     def row_by_row(self, value: Value) -> bool:
         """Whether a value is computed of each row alone; also where it can't be computed."""
