@@ -143,7 +143,8 @@ def _taken(
         prepared = form.prepare(files, **options) if form.prepare is not None else None
         pairs = list(_plain(files, folder) if prepared is None else _prepared(prepared, folder, notes, pools))
         if not pairs:
-            raise ThinkbackError(f"{listed([file.address for file in files[:3]])}: no sample of {form.name} in it")
+            found = f"no sample of {form.name} in {listed([file.address for file in files], 3)}"
+            raise ThinkbackError("; ".join((found, *said_once(notes))))
         runs = _runs([file for file, _ in pairs], form.depth)
         first = files[0].beside
         made = PreparedSources(
