@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 import polars as pl
 
@@ -151,11 +152,18 @@ def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> 
         row = found.row(0, named=True)
         raise rows.error(
             f"{counted(found.height, 'trace has', 'traces have')} the example, pool and index of those of another file:"
-            " the first is sample"
-            f" {row['sample_index']} of example `{row['example_id']}` in pool `{row['pool']}`, in `{row['first']}` and"
-            f" `{row['path']}`; tell two runs apart by a column of the `path`, such as `{{model}}/*.jsonl`, or keep one"
-            ' of each with `duplicates = "first"`'
+            f" the first is sample {row['sample_index']} of example `{row['example_id']}` in pool `{row['pool']}`,"
+            f" in `{row['first']}` and `{row['path']}`; tell two runs apart by a column of the `path`"
+            f" (`{_by_path(row['first'], row['path'])}`), take them for more samples (`--set duplicates=number`), or keep"
+            " one of each (`--set duplicates=first`)"
         )
+
+
+def _by_path(one: str, other: str) -> str:
+    """Options that make a pool of each of two files' runs."""
+    first, second = PurePosixPath(one), PurePosixPath(other)
+    pattern = f"{{run}}/*{first.suffix}" if first.name == second.name else f"{{run}}{first.suffix}"
+    return f"--set 'path={pattern}' --set traces.pool=run"
 
 
 def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
