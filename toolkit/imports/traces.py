@@ -154,8 +154,8 @@ def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> 
             f"{counted(found.height, 'trace has', 'traces have')} the example, pool and index of those of another file:"
             f" the first is sample {row['sample_index']} of example `{row['example_id']}` in pool `{row['pool']}`,"
             f" in `{row['first']}` and `{row['path']}`; tell two runs apart by a column of the `path`"
-            f" (`{_by_path(row['first'], row['path'])}`), take them for more samples (`--set duplicates=number`), or keep"
-            " one of each (`--set duplicates=first`)"
+            f" (`{_by_path(row['first'], row['path'])}`), take them for more samples (`--set duplicates=number`), or"
+            " keep one of each (`--set duplicates=first`)"
         )
 
 
