@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from toolkit.log import open_log, write_log
 
@@ -18,6 +19,17 @@ def test_replay_without_policies_takes_it(thinkback: Callable, log: Path, tmp_pa
     given = thinkback("replay", log, "--policies", "suite.toml", "--out", "b", "--resamples", "50", "--where", "true")
     assert given.exit_code == 0
     assert (tmp_path / "a" / "table.csv").read_text() == (tmp_path / "b" / "table.csv").read_text()
+
+
+def test_what_the_suite_shows_fits_two_screens(thinkback: Callable, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = thinkback("replay", log, "--out", "a", "--resamples", "50", "--where", "true")
+    lines = done.stdout.splitlines()
+    rows = (Path("a") / "table.csv").read_text().count("\n") - 1
+    assert rows > 20
+    assert len(lines) < 60
+    assert f"{rows - 10} more rows are in table.csv and summary.parquet." in lines
+    assert all(len(line) <= 80 for line in lines if not line.startswith("a/:"))
 
 
 def test_replay_without_policies_reports_test_examples_by_data_set(thinkback: Callable, log: Path) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 GROUPS, SUITE_GROUPS = 8, 3  # of `--by`, and of the standard suite, whose tables are printed too
 
+LEFT_OUT = 2  # of what the suite leaves out, named with the reason
+
 
 class Method(StrEnum):
     """How intervals are made from the resamples."""
@@ -139,6 +141,12 @@ def _chosen(
     from replay.analyses.suite import suite
 
     standard = suite(log)
+    if standard.left_out:
+        from thinkback import console
+
+        few, more = standard.left_out[:LEFT_OUT], len(standard.left_out) - LEFT_OUT
+        told = f", and {more} more (`thinkback suite` names all)" if more > 0 else ""
+        console.complain(f"note: the suite leaves out {'; '.join(few)}{told}")
     return standard.text, *((standard.where, by or standard.by) if where is None else (where, by))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from toolkit.show.table_content import TableContent
-from toolkit.show.terminal_layout import GAP, Fitted, Layout, fit, folded
+from toolkit.show.terminal_layout import GAP, Fitted, Layout, fits, folded
 
 Line = tuple[str, str]
 """A line and the style of rich that it is printed in."""
@@ -18,7 +18,7 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
     from rich.console import Console, Group
     from rich.text import Text
 
-    fitted = fit(table, width)
+    fitted, lines = min(((one, list(_lines(table, one.layout, width))) for one in fits(table, width)), key=_height)
     above, below = (_explaining(notes, table, fitted) for notes in (table.above, table.below))
     if fitted.hidden:
         below.append(f"Columns hidden at this width: {', '.join(fitted.hidden)}.")
@@ -32,9 +32,13 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
     )
     blank = [Text("")]
     # Text, not str: to rich the brackets in a policy's name would be markup
-    lines = [Text(line, style=style, overflow="fold") for line, style in _lines(table, fitted.layout, width)]
-    console.print(Group(*parts, *blank * bool(parts), *lines, *blank * bool(notes), *notes))
+    body = [Text(line, style=style, overflow="fold") for line, style in lines]
+    console.print(Group(*parts, *blank * bool(parts), *body, *blank * bool(notes), *notes))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _height(shown: tuple[Fitted, list[Line]]) -> int:
+    return len(shown[1])
 
 
 def _explaining(notes: Sequence[str], table: TableContent, fitted: Fitted) -> list[str]:

@@ -59,8 +59,8 @@ class Layout:
         least = []
         for i, (column, width) in enumerate(zip(self.columns, self.natural(), strict=True)):
             words = column.form.align == "left"
-            parts = (part for cell in (self.heads[i], *(row[i] for row in self.rows)) for part in pieces(cell))
-            least.append(min(width, max(SQUEEZED, *map(len, parts), 0)) if words else width)
+            parts = (_longest_part(cell) for cell in (self.heads[i], *(row[i] for row in self.rows)))
+            least.append(min(width, max(SQUEEZED, *parts)) if words else width)
         return least
 
     def needs(self) -> int:
@@ -110,24 +110,29 @@ class Fitted:
     empty: tuple[str, ...] = ()
 
 
-def fit(table: TableContent, width: int) -> Fitted:
-    """The gentlest layout that fits: as it is; stacked, without what is least needed; a row's name over its numbers.
+def fits(table: TableContent, width: int) -> Iterator[Fitted]:
+    """Layouts that fit, the gentlest first: as it is; stacked, without what is least needed; a row's name over its
+    numbers. The last one is given even where it is too wide.
 
-    Where `core` columns are among the columns, the layout changes before one of them is dropped.
+    Where `core` columns are among the columns, the layout changes before one of them is dropped; then there are two,
+    of which the second may take fewer lines.
     """
     every, empty = _filled(_beneath(table))
     if every.needs() <= width:
-        return Fitted(every, empty=empty)
-    for layout, may_go in _tries(every):
+        yield Fitted(every, empty=empty)
+        return
+    tries = list(_tries(every))
+    for number, (layout, may_go) in enumerate(tries):
         made = _dropped(layout, width, may_go)
-        if made.needs() <= width:
-            break
-    kept = {column.name for column in made.columns}
-    return Fitted(made, tuple(column.name for column in every.columns if column.name not in kept), empty)
+        if made.needs() <= width or number == len(tries) - 1:
+            kept = {column.name for column in made.columns}
+            yield Fitted(made, tuple(column.name for column in every.columns if column.name not in kept), empty)
+            if number or len(tries) == 1:
+                return
 
 
 def _tries(every: Layout) -> Iterator[tuple[Layout, Callable[[TableColumn], bool]]]:
-    """Layouts with what may be dropped from each, the gentlest first; the last one is taken even where it is wide."""
+    """Layouts with what may be dropped from each, the gentlest first."""
 
     def spared(column: TableColumn) -> bool:
         return bool(column.drop) and not column.core
@@ -183,6 +188,12 @@ def _beneath(table: TableContent) -> Layout:
 def folded(text: str, width: int) -> list[str]:
     """The lines of a text, each at most so wide; what goes on in the next line is indented as the line was."""
     return [part for line in text.split("\n") for part in _folded_line(line, width)]
+
+
+def _longest_part(text: str) -> int:
+    """The least width that breaks none of a text's parts, with the margins of their lines."""
+    lines = ((len(line) - len(line.lstrip()), pieces(line)) for line in text.split("\n"))
+    return max((margin + max(map(len, parts), default=0) for margin, parts in lines), default=0)
 
 
 def _folded_line(line: str, width: int) -> Iterator[str]:
