@@ -178,4 +178,4 @@ def _write_and_show(
     if not few:
         console.say(f"{len(groups)} groups: table_by.md ranks the policies in each.")
     console.say()
-    console.say(f"{out}/: {', '.join(files)}")
+    console.say_folded(f"{out}/: {', '.join(files)}")

@@ -140,14 +140,15 @@ def _tries(every: Layout) -> Iterator[tuple[Layout, Callable[[TableColumn], bool
     def any_(column: TableColumn) -> bool:
         return bool(column.drop)
 
+    headed = replace(every.with_high_heads(), headed=True)
     if every.name is not None and any(column.core for column in every.columns):
-        headed = replace(every.with_high_heads(), headed=True)
         yield every.stacked(), spared
         yield headed, spared
         yield headed.stacked(), spared
-        yield headed.stacked(), any_
     else:
         yield every.stacked(), any_
+    if every.name is not None:
+        yield headed.stacked(), any_
 
 
 def _dropped(layout: Layout, width: int, may_go: Callable[[TableColumn], bool]) -> Layout:
