@@ -8,11 +8,14 @@ critical value is raised as the studentised bootstrap raises it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
+from toolkit.stats.intervals import NORMAL
 from toolkit.stats.kept import Floats, Ints
+from toolkit.stats.student import single_critical
 from toolkit.stats.studentised import Spread
 
 DOUBLINGS, HALVINGS = 24, 44
@@ -36,8 +39,7 @@ class PairMoments:
 
     def of(self, which: Ints) -> PairMoments:
         """Some of the pairs."""
-        names = [one.name for one in fields(self) if one.name != "units"]
-        return PairMoments(self.units, *(getattr(self, name)[which] for name in names))
+        return PairMoments(self.units, *(getattr(self, name)[which] for name in _ARRAYS))
 
     def spread(self, ratio: Floats) -> Spread:
         """Of x − ratio·y."""
@@ -46,16 +48,28 @@ class PairMoments:
         return Spread(second, third)
 
 
+_ARRAYS = [one.name for one in fields(PairMoments) if one.name != "units"]
+
+
+def joined(parts: Sequence[PairMoments]) -> PairMoments:
+    """All pairs of some lists, of the same units, as one list."""
+    return PairMoments(parts[0].units, *(np.concatenate([getattr(one, name) for one in parts]) for name in _ARRAYS))
+
+
+def moment_sums(x: Floats, y: Floats) -> Floats:
+    """Sums of products over the units, in the order of `PairMoments`: (7, pairs), of (pairs or 1, units) each."""
+    xx, yy, xy = x * x, y * y, x * y
+    sums = [one.sum(axis=1) for one in (xx, xy, yy, xx * x, xx * y, x * yy, yy * y)]
+    return np.stack(np.broadcast_arrays(*sums))
+
+
 def fieller_limits(pairs: PairMoments, level: float, tails: bool = True) -> tuple[Floats, Floats]:
     """Limits of mean x / mean y; NaN where mean y is not significantly different from 0, so that no limit exists.
 
     `tails`: whether a skew sample may have missed its tail, as of costs; else the limits are Fieller's own.
     For x = 1, 2, 3 and y = 2, 2, 2 the t interval of mean x, 2 ± 4.303·√(1/3), is divided by 2: −0.242 to 2.242.
     """
-    from scipy.special import ndtri, stdtrit
-
-    tail = (1 + level) / 2
-    student, normal = float(stdtrit(pairs.units - 1, tail)), float(ndtri(tail))
+    student, normal = single_critical(level, pairs.units), NORMAL.inv_cdf((1 + level) / 2)
     ends = [_end(pairs, student, side) for side in (-1, 1)]
     if tails:
         ends = [_raised(pairs, end, student, normal, side) for end, side in zip(ends, (-1, 1), strict=True)]
@@ -99,6 +113,8 @@ def _raised(pairs: PairMoments, end: Floats, student: float, normal: float, side
         far = near + side * step
         for _ in range(DOUBLINGS):
             inside = ~excluded(far, which)
+            if not inside.any():
+                break
             near, step = np.where(inside, far, near), np.where(inside, 2 * step, step)
             far = np.where(inside, far + side * step, far)
         found = excluded(far, which)
