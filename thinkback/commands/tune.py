@@ -119,7 +119,7 @@ def _table(tuned: Tuned, goal: str) -> Table:
             heading = one.heading
             form = NumberWithInterval.of(one)
         columns += [
-            TableColumn(f"{heading}, {rows}", form, f"{metric}_{rows}", drop=drop)
+            TableColumn(f"{heading}, {rows}", form, f"{metric}_{rows}", drop=drop, core=rows == "report")
             for rows, drop in (("dev", 2), ("report", 1))
         ]
     rows = []
