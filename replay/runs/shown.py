@@ -14,6 +14,7 @@ from toolkit.show import (
     NumberWithInterval,
     PolicyRow,
     RankedInput,
+    RowLimits,
     Table,
     frontier_figure,
     rank,
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 ROWS = 40
 """Rows that a printed table shows where sweeps are long; `table.csv` has all."""
+OF_SWEEP = 10
+"""Rows of each sweep that a terminal shows."""
+OF_SUITE, OF_SUITE_GROUP = 10, 5
+"""Rows that a terminal shows of the standard suite, and of a group of it."""
 BEST = 3
 """Policies that the shortest form of a result names."""
 
@@ -73,17 +78,30 @@ def group_inputs(found: Findings, whole: RankedInput) -> list[RankedInput]:
     ]
 
 
+def printed_tables(ranked: RankedInput, groups: Sequence[RankedInput], suite: bool) -> list[Table]:
+    """What a terminal shows: the table of all, then those of the groups, with the notes that the first one lacks.
+
+    Of the standard `suite` and of sweeps they have the rows that matter most.
+    """
+    whole = ranked_table(ranked, RowLimits(ROWS, OF_SWEEP, OF_SUITE if suite else None))
+    few = RowLimits(ROWS, OF_SWEEP, OF_SUITE_GROUP if suite else None, "table_by.md and summary_by.parquet")
+    tables = [ranked_table(group, few) for group in groups]
+    return [whole, *(replace(one, below=tuple(n for n in one.below if n not in whole.below)) for one in tables)]
+
+
 def write_shown(
     found: Findings, ranked: RankedInput, folder: Path, width: float = WIDTH, title: str = ""
-) -> list[Table]:
+) -> list[RankedInput]:
     """Write table.md, table.csv, with groups table_by.md, and where what ranks and a cost are known, the figure of the
-    front, so many inches wide, in every format; the tables of groups are given back.
+    front, so many inches wide, in every format; the groups are given back.
     """
     (folder / "table.md").write_text(ranked_table(ranked, ROWS).markdown(), encoding="utf-8")
     (folder / "table.csv").write_text(ranked_table(ranked).csv(), encoding="utf-8")
-    groups = [ranked_table(group, ROWS) for group in group_inputs(found, ranked)]
+    groups = group_inputs(found, ranked)
     if groups:
-        (folder / "table_by.md").write_text("\n".join(table.markdown() for table in groups), encoding="utf-8")
+        rows = RowLimits(ROWS, rest="summary_by.parquet")
+        text = "\n".join(ranked_table(group, rows).markdown() for group in groups)
+        (folder / "table_by.md").write_text(text, encoding="utf-8")
     figure = frontier_figure(ranked, title, width)
     if figure is not None:
         save_formats(figure, folder, "frontier")
