@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from toolkit.show.latex_text import POINTS_AN_INCH, folded, in_tex, paragraph, points
-from toolkit.show.table_content import TableContent
+from toolkit.show.table_content import TableContent, notes_on
 
 COLUMN = 3.7
 """Inches up to which a table is as wide as a column of a two-column paper; a wider one goes across both."""
@@ -87,8 +87,7 @@ def as_latex(table: TableContent, label: str, width: float) -> str:
     kept = [table.columns[place] for place in grid.places]
     beneath = [column for column in table.columns if column.beneath]
     gone = [column.name for column in table.columns if column not in kept and column not in beneath]
-    kept_keys = {column.key or column.name for column in (*kept, *beneath)}
-    above, below = (_explaining(notes, kept_keys) for notes in (table.above, table.below))
+    above, below = (list(notes_on(notes, [*kept, *beneath])) for notes in (table.above, table.below))
     below += [f"Left out, since the page is narrow: {', '.join(gone)}."] if gone else []
     body = "\n".join(_body(grid))
     euro = r" and, for the euro, \usepackage{textcomp}" if r"\texteuro" in body + "".join(map(in_tex, below)) else ""
@@ -146,11 +145,6 @@ def _notes(notes: Sequence[str], space: float, bold: bool = False) -> list[str]:
     lines = [rf"\textbf{{{note}}}" if bold else note for note in made]
     start = r"\begin{minipage}{\linewidth}\fontsize{8}{9.5}\selectfont\raggedright\smallskip"
     return [start, *(f"{line}\\par" for line in lines), r"\smallskip\end{minipage}\par"]
-
-
-def _explaining(notes: Sequence[str], kept: set[str]) -> list[str]:
-    """The notes but for those on columns that are all left out."""
-    return [note for note in notes if not (columns := getattr(note, "columns", ())) or kept & set(columns)]
 
 
 def _fitting(table: TableContent, space: float) -> _Grid:
