@@ -197,6 +197,21 @@ def test_a_diagnostic_curve_that_leaves_the_axes_has_its_number_at_the_edge() ->
     assert [text.get_text() for text in axes.texts] == ["pass@k 95.0 at k = 16 ↑"]
 
 
+def test_a_panel_of_diagnostics_has_a_scale_of_its_own_and_few_lines_have_bands() -> None:
+    ks = (1, 16)
+    flat = PlottedCurve("n16", ks, (0.6, 0.62), (0.59, 0.61), (0.61, 0.63))
+    gold = PlottedCurve("n16", ks, (0.6, 0.95), (0.6, 0.94), (0.6, 0.96), diagnostic=True, sees="")
+    figure = curves_figure([("majority@k", [flat]), ("best-of-k", lines(5)), ("pass@k, sees gold", [gold])])
+    assert_whole(figure)
+    majority, best, passed = figure.axes
+    assert majority.get_ylim() == best.get_ylim() != passed.get_ylim()
+    assert passed.get_ylim()[1] > 95
+    assert [len(axes.collections) for axes in figure.axes] == [1, 0, 1]  # bands
+    assert "bands: 95 % intervals of each line, not of differences between lines" in [
+        t.get_text() for t in figure.texts
+    ]
+
+
 def test_a_line_that_leaves_the_axes_is_cut_there_and_one_at_the_edge_is_whole() -> None:
     ks = (1, 16)
     flat = PlottedCurve("majority@k", ks, (0.6, 0.62), (0.59, 0.61), (0.61, 0.63))

@@ -88,7 +88,7 @@ def as_latex(table: TableContent, label: str, width: float) -> str:
     beneath = [column for column in table.columns if column.beneath]
     gone = [column.name for column in table.columns if column not in kept and column not in beneath]
     above, below = (list(notes_on(notes, [*kept, *beneath])) for notes in (table.above, table.below))
-    below += [f"Left out, since the page is narrow: {', '.join(gone)}."] if gone else []
+    below += [f"Left out, since the page is narrow: {'; '.join(gone)}."] if gone else []
     body = "\n".join(_body(grid))
     euro = r" and, for the euro, \usepackage{textcomp}" if r"\texteuro" in body + "".join(map(in_tex, below)) else ""
     name = "table" if width <= COLUMN else "table*"
