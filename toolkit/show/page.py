@@ -40,6 +40,8 @@ def arrange(figure: Figure, body: float, title: str = "", simulated: bool = Fals
     A simulated log is called so at the upper right. One legend stands for all axes without a legend of their own, on
     as many lines as it needs. From here on nothing moves the axes.
     """
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     plain(figure)
     width = figure.get_figwidth()
     heading = wrapped(title, width - 0.15 - 0.95 * simulated, TEXT, bold=True)
@@ -59,9 +61,8 @@ def arrange(figure: Figure, body: float, title: str = "", simulated: bool = Fals
     for number, row in enumerate(rows):
         row.set_bbox_to_anchor((0.02 / width, 1 - (top + _ROW * number) / whole))
     layout: Any = {"rect": (0.0, 0.0, 1.0, body / whole), "w_pad": 0.04, "h_pad": 0.04, "wspace": 0.03, "hspace": 0.04}
-    figure.set_layout_engine("constrained", **layout)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    # Executed once and never set: a figure with an engine is drawn twice whenever it is saved.
+    ConstrainedLayoutEngine(**layout).execute(figure)
 
 
 def _legend(figure: Figure, handle: float) -> list[Legend]:
