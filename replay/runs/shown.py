@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replay.runs.findings import Findings
+from replay.runs.provenance import PolicyRecord
 from toolkit.columns import cost_named, metric_column
 from toolkit.errors import counted
 from toolkit.show import (
@@ -20,6 +21,7 @@ from toolkit.show import (
     rank,
     ranked_table,
     save_formats,
+    write_latex,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def ranked_input(found: Findings, margin: float | None = None, cost: str | None 
     return RankedInput(
         summary=found.summary,
         comparisons=found.comparisons,
-        policies=tuple(PolicyRow(p.name, p.sweep, p.sweep_size, p.diagnostic, p.base, p.swept) for p in found.policies),
+        policies=tuple(policy_row(p) for p in found.policies),
         n=found.statistics.n,
         title=f"Policies on {found.log_name}, ranked by {metric_column(summariser.metric, summariser.columns).label}",
         metric=summariser.metric,
@@ -58,6 +60,13 @@ def ranked_input(found: Findings, margin: float | None = None, cost: str | None 
         notes=found.notes,
         ranks=found.ranks,
         columns=summariser.columns,
+    )
+
+
+def policy_row(policy: PolicyRecord) -> PolicyRow:
+    """What tables and figures must know of a policy."""
+    return PolicyRow(
+        policy.name, policy.sweep, policy.sweep_size, policy.diagnostic, policy.base, policy.swept, policy.label or ""
     )
 
 
@@ -78,34 +87,51 @@ def group_inputs(found: Findings, whole: RankedInput) -> list[RankedInput]:
     ]
 
 
-def printed_tables(ranked: RankedInput, groups: Sequence[RankedInput], suite: bool) -> list[Table]:
+def printed_tables(
+    ranked: RankedInput, groups: Sequence[RankedInput], suite: bool, columns: Sequence[str] = ()
+) -> list[Table]:
     """What a terminal shows: the table of all, then those of the groups, with the notes that the first one lacks.
 
     Of the standard `suite` and of sweeps they have the rows that matter most.
     """
-    whole = ranked_table(ranked, RowLimits(ROWS, OF_SWEEP, OF_SUITE if suite else None))
+    whole = chosen(ranked, columns, RowLimits(ROWS, OF_SWEEP, OF_SUITE if suite else None))
     few = RowLimits(ROWS, OF_SWEEP, OF_SUITE_GROUP if suite else None, "table_by.md and summary_by.parquet")
-    tables = [ranked_table(group, few) for group in groups]
+    tables = [chosen(group, columns, few) for group in groups]
     return [whole, *(replace(one, below=tuple(n for n in one.below if n not in whole.below)) for one in tables)]
 
 
 def write_shown(
-    found: Findings, ranked: RankedInput, folder: Path, width: float = WIDTH, title: str = ""
-) -> list[RankedInput]:
-    """Write table.md, table.csv, with groups table_by.md, and where what ranks and a cost are known, the figure of the
-    front, so many inches wide, in every format; the groups are given back.
+    found: Findings,
+    ranked: RankedInput,
+    folder: Path,
+    width: float = WIDTH,
+    title: str = "",
+    columns: Sequence[str] = (),
+) -> tuple[Table, list[RankedInput]]:
+    """Write table.md, table.csv, table.tex, with groups table_by.md and table_by.tex, and where what ranks and a cost
+    are known, the figure of the front in every format; figure and LaTeX are so many inches wide.
+
+    `columns` are those of the tables, by default all. The table and the groups are given back.
     """
-    (folder / "table.md").write_text(ranked_table(ranked, ROWS).markdown(), encoding="utf-8")
-    (folder / "table.csv").write_text(ranked_table(ranked).csv(), encoding="utf-8")
-    groups = group_inputs(found, ranked)
+    table, groups = chosen(ranked, columns, ROWS), group_inputs(found, ranked)
+    (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
+    (folder / "table.csv").write_text(chosen(ranked, columns).csv(), encoding="utf-8")
+    write_latex(folder / "table.tex", {"policies": table}, width)
     if groups:
-        rows = RowLimits(ROWS, rest="summary_by.parquet")
-        text = "\n".join(ranked_table(group, rows).markdown() for group in groups)
-        (folder / "table_by.md").write_text(text, encoding="utf-8")
+        tables = [chosen(one, columns, RowLimits(ROWS, rest="summary_by.parquet")) for one in groups]
+        (folder / "table_by.md").write_text("\n".join(one.markdown() for one in tables), encoding="utf-8")
+        named = {f"policies-{number}": one for number, one in enumerate(tables, 1)}
+        write_latex(folder / "table_by.tex", named, width)
     figure = frontier_figure(ranked, title, width)
     if figure is not None:
         save_formats(figure, folder, "frontier")
-    return groups
+    return table, groups
+
+
+def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | RowLimits | None = None) -> Table:
+    """The ranked table with the columns asked for, by default all."""
+    table = ranked_table(ranked, limit)
+    return table.only(columns) if columns else table
 
 
 def in_short(found: Findings) -> Iterator[str]:

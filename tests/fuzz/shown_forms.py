@@ -55,7 +55,34 @@ _COMMANDS = frozenset(
         "midrule",
         "bottomrule",
         "par",
-        "footnotesize",
+        "fontsize",
+        "selectfont",
+        "setlength",
+        "tabcolsep",
+        "linewidth",
+        "raggedright",
+        "smallskip",
+        "addlinespace",
+        "addtocounter",
+        "quad",
+        "textsuperscript",
+        "allowbreak",
+        "textbar",
+        "to",
+        "infty",
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "epsilon",
+        "lambda",
+        "mu",
+        "pi",
+        "rho",
+        "sigma",
+        "tau",
+        "phi",
+        "theta",
         "textbackslash",
         "textasciitilde",
         "textasciicircum",
@@ -118,6 +145,7 @@ def markdown_faults(text: str) -> Iterator[str]:
 
 def latex_faults(text: str) -> Iterator[str]:
     """Commands that a text brought, and braces that do not match."""
+    text = re.sub(r"^% needs .*$", "", text, flags=re.MULTILINE)  # names packages as one writes them
     for command in _LATEX.findall(text):
         if command not in (_COMMANDS if command.isalpha() else _SIGNS):
             yield f"a text became the command \\{command}"
@@ -125,9 +153,10 @@ def latex_faults(text: str) -> Iterator[str]:
     bare = _LATEX.sub("", text)
     if bare.count("{") != bare.count("}"):
         yield "braces that do not match"
-    tables = re.findall(r"\\begin\{tabular\}\{(\w+)\}(.*?)\\end\{tabular\}", text, re.DOTALL)
-    if len(tables) != 1:
-        yield f"{len(tables)} tables in one float"
+    tables = re.findall(r"\\begin\{tabular\}\{@\{\}(\w+)@\{\}\}(.*?)\\end\{tabular\}", text, re.DOTALL)
+    floats = text.count("\\begin{table}") + text.count("\\begin{table*}") or 1
+    if len(tables) != floats:
+        yield f"{len(tables)} tables in {floats} floats"
     for columns, body in tables:
         for row in body.split(" \\\\\n")[:-1]:
             if len(re.findall(r"(?<!\\)&", row)) != len(columns) - 1:

@@ -108,13 +108,16 @@ def _row(figure: Figure, handles: dict[str, Any], labels: Sequence[str], handle:
     return row
 
 
-def noted(figure: Figure, left: str, right: str = "") -> None:
-    """Small print below everything else: side by side where there is room, else one below the other."""
+def noted(figure: Figure, left: str, right: str = "", most: int = 4) -> None:
+    """Small print below everything else: side by side where there is room, else one below the other.
+
+    Each is on `most` lines at most.
+    """
     width = figure.get_figwidth() - 2 * _EDGE
     if length(words(f"{left}   {right}"), SMALL) <= width:
         pairs = [(left, right)]
     else:
-        lines = [line for text in (left, right) if text for line in wrapped(text, width, SMALL, 4).split("\n")]
+        lines = [line for text in (left, right) if text for line in wrapped(text, width, SMALL, most).split("\n")]
         pairs = [(line, "") for line in lines]
     if not any(map(any, pairs)):
         return
