@@ -27,8 +27,9 @@ from replay.runs.passes import blocks, chunk_size, widest
 from replay.runs.shown import policy_row
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError, require_known
+from toolkit.notes import Note, Severity
 from toolkit.show import SIMULATED, Called, NumberWithInterval, ShownInterval, Table, TableColumn, short_names
-from toolkit.show.ranking import MARKED
+from toolkit.show.ranking import MARKED, MARKED_IN_CLUSTERS, ON_CLUSTERS
 from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
 from toolkit.stats.compare import ACCURACY
 from toolkit.stats.headroom import captured
@@ -65,6 +66,7 @@ class Headroom:
     level: float
     simulated: bool
     accuracy: pl.DataFrame
+    notes: tuple[Note, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -91,14 +93,14 @@ class Headroom:
             tuple(columns),
             tuple(rows[:limit]),
             above=(SIMULATED,) if self.simulated else (),
-            below=(*cut, *self._notes(), *self._marked()),
+            below=(*cut, *self._notes(), *self._marked(), *map(str, self.notes)),
             faint=frozenset(i for i, row in enumerate(rows[:limit]) if row[0] == self.oracle),
             marks=(("simulated", "true"),) if self.simulated else (),
         )
 
     def _marked(self) -> Iterator[str]:
         methods = {*self.frame["method"], *self.accuracy["method"]}
-        marks = [why for method, why in MARKED.items() if method in methods]
+        marks = [why for method, why in (MARKED_IN_CLUSTERS if self.notes else MARKED).items() if method in methods]
         if marks:
             yield f"†: {'; '.join(marks)}."
 
@@ -255,6 +257,8 @@ def headroom(
     )  # fmt: skip
     frames = [regrets.with_columns(pl.col("estimate", "low", "high") + 0.0)]
     begins = baseline if baseline != oracle else None
+    clustered = tuple(one for one in made.notes if one.code in ON_CLUSTERS)
+    quotient = "fieller_few" if any(one.severity is Severity.WARNING for one in clustered) else "fieller"
     if begins is not None:
         share = captured(store, CORRECT, names.index(begins), names.index(oracle), settings.level)
         values = {"policy": names, "estimate": share.share, "low": share.low, "high": share.high}
@@ -262,7 +266,7 @@ def headroom(
             measure=pl.lit(SHARE),
             n=pl.lit(made.judged),
             method=pl.when(pl.col("low").is_not_null()).then(
-                pl.when(pl.Series(share.few)).then(pl.lit("tango")).otherwise(pl.lit("fieller"))
+                pl.when(pl.Series(share.few)).then(pl.lit("tango")).otherwise(pl.lit(quotient))
             ),
         )
         frames.append(shares)
@@ -281,6 +285,7 @@ def headroom(
         level=settings.level,
         simulated=found.simulated,
         accuracy=found.summary.filter(metric=ACCURACY),
+        notes=clustered,
         called=short_names([policy_row(policy) for policy in found.policies]),
     )
 

@@ -29,7 +29,7 @@ from replay.runs.shown import ROWS, chosen, in_short, ranked_input
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, first_line, require_known
 from toolkit.files import replacing
-from toolkit.log import SCHEMAS, Log, collect, open_log, query_log
+from toolkit.log import IN_MEMORY, SCHEMAS, Log, collect, open_log, query_log
 from toolkit.printable import printable
 from toolkit.show import WIDTH, Table, frontier_figure, inches, table_of
 from toolkit.stats import check_margin
@@ -224,6 +224,8 @@ class Result(Findings):
     def _log(self) -> Log | None:
         """The log, where it is still there and the same."""
         made = self.provenance["log"]
+        if self.source is not None and made["address"] == IN_MEMORY:
+            return self.source.plan.log  # nothing but what refers to them can change them
         try:
             log = open_log(made["address"])
             return log if log.digest() == made["sha256"] else None

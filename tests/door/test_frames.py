@@ -52,6 +52,23 @@ def test_a_run_on_frames_is_the_run_on_their_log(form: str, tmp_path: Path) -> N
     assert not found.simulated
 
 
+def test_a_result_of_frames_tells_what_one_of_their_log_does(tmp_path: Path) -> None:
+    policies = [VOTE, BEST, tb.Oracle(name="any", of=["pool"])]
+    on_disk = log(tmp_path, {"pool": POOL}, GOLDS)
+    found, written = (tb.run(given, policies, baseline="vote", settings=FEW) for given in (FRAMES, on_disk))
+    assert str(found.explain("vote", "e1")) == str(written.explain("vote", "e1"))
+    assert found.headroom().frame.equals(written.headroom().frame)
+    sql = "SELECT policy, count(*) AS n FROM outcomes JOIN traces USING (example_id) GROUP BY policy ORDER BY policy"
+    assert found.query(sql).equals(written.query(sql))
+    for name, one in (("saved", found), ("written", written)):
+        one.save(tmp_path / name, traces=True, texts=True, headroom=True)
+    again = tb.load(tmp_path / "saved")
+    assert str(again.explain("vote", "e1")) == str(tb.load(tmp_path / "written").explain("vote", "e1"))
+    assert again.headroom().frame.equals(written.headroom().frame)
+    with pytest.raises(tb.ThinkbackError, match="`traces` is a table of the log `frames in memory`, which is not"):
+        again.query("SELECT * FROM traces")
+
+
 def test_the_digest_is_of_the_content_alone() -> None:
     digests = {tb.open_log({t: make(f) for t, f in FRAMES.items()}, name=n).digest() for n, make in FORMS.items()}
     assert len(digests) == 1

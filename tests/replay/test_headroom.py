@@ -14,7 +14,7 @@ from replay import Oracle, Result, Sample
 from replay.runs.headroom import GAP, GENERATION, MEASURES, REGRET, SELECTION, SHARE, STOPPING
 from tests.replay.small import GOLDS, POOL, log
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log
+from toolkit.log import Log, open_log
 
 FIRST = Sample(name="first", pool="n", max_traces=1, select="first")
 VOTE = Sample(name="vote", pool="n", max_traces=3, select="majority")
@@ -183,3 +183,20 @@ def test_parts_that_cannot_be_other_than_none_have_no_interval(small: Log) -> No
     text = made.table().markdown()
     assert "†: fewer than ten examples of a kind: Wilson's interval; fewer than twenty examples" in text
     assert "25.0 [4.6, 69.9]†" in text
+
+
+def test_few_clusters_are_warned_of_and_marked(tmp_path: Path) -> None:
+    """Four hundred examples of five templates: the headroom rests on five."""
+    simulate(tmp_path / "log", examples=400, traces=3, labels=2, seed=1)
+    opened = open_log(tmp_path / "log")
+    frames = {name: opened.scan(name).collect() for name in ("examples", "traces", "verifications")}
+    template = (pl.int_range(pl.len()) % 5).cast(pl.String)
+    frames["examples"] = frames["examples"].with_columns(cluster=template)
+    pool = frames["traces"]["pool"][0]
+    policies = [Sample(name="first", pool=pool, max_traces=1, select="first"), Oracle(name="any", of=[pool])]
+    policies.append(Sample(name="vote", pool=pool, max_traces=3, select="majority"))
+    made = replay.run(frames, policies, baseline="first", resamples=50).headroom()
+    text = made.table().markdown()
+    assert "only 5 clusters of 400 examples" in text
+    assert "a quotient of means of fewer than 500 clusters" in text
+    assert set(made.frame.filter(measure=SHARE)["method"].drop_nulls()) <= {"fieller_few", "tango"}

@@ -7,7 +7,7 @@ from toolkit.log.contract.problems import LogError, Problem, Report
 from toolkit.log.contract.schema import SCHEMAS, TABLES, LogColumn, keys_of, schema_of
 from toolkit.log.describe.description import Description
 from toolkit.log.describe.measuring import describe_log
-from toolkit.log.opening import TAKES, AnyLog, open_log
+from toolkit.log.opening import IN_MEMORY, TAKES, AnyLog, open_log
 from toolkit.log.read.log import Log, Shard, collect
 from toolkit.log.read.query import check_printable_size, limited_memory, query_log
 from toolkit.log.write.extending import ADDING, extend_log, open_sealed
@@ -17,6 +17,7 @@ from toolkit.log.write.writer import LogWriter, write_log
 
 __all__ = [
     "ADDING",
+    "IN_MEMORY",
     "LEFT_OUT",
     "SCHEMAS",
     "TABLES",

@@ -191,7 +191,7 @@ def _fitting(table: TableContent, space: float) -> _Grid:
             return grid
     grid = stages[-1]
     while len(grid.places) > 1 and grid.total(grid.least()) > space:
-        drops = [table.columns[place].drop for place in grid.places]
+        drops = [(not table.columns[place].core, table.columns[place].drop) for place in grid.places]
         words = grid._left().index(True) if True in grid._left() else 0
         loose = [i for i in range(len(drops)) if i != words]
         grid = grid.without(max(loose, key=lambda i: (drops[i], i)))
