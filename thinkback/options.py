@@ -51,7 +51,14 @@ Level = Annotated[float, typer.Option("--level", help="Level of the intervals, b
 Kilowatts = Annotated[float, typer.Option("--kw", help="Power of the device, in kW.")]
 EnergyPrice = Annotated[float, typer.Option("--eur-per-kwh", help="Price of energy, in € per kWh.")]
 Width = Annotated[
-    str, typer.Option("--width", metavar="LENGTH", help="Width of the figure on paper: 3.3in, 84mm, 8.4cm, 240pt.")
+    str,
+    typer.Option(
+        "--width", metavar="LENGTH", help="Width of figure and LaTeX table on paper: 3.3in, 84mm, 8.4cm, 240pt."
+    ),
+]
+Tex = Annotated[Path | None, option("--tex", "Write the table to a LaTeX file, too, as wide as --width.", "FILE.tex")]
+Columns = Annotated[
+    str | None, option("--columns", "Columns of the table, by their headings or their names in CSV.", "NAME,…")
 ]
 Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="Title of the figure.", show_default=False)]
 Where = Annotated[str | None, option("--where", "Condition on the columns of examples.", "SQL")]

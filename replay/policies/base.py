@@ -38,7 +38,7 @@ KINDS: dict[str, type[Policy]] = {}
 """Kinds of policies by the names that policy files give them; `replay.kinds` fills it."""
 
 
-NAMING = frozenset({"name", "against", "sweep", "sweep_size"})
+NAMING = frozenset({"name", "label", "against", "sweep", "sweep_size"})
 """Fields in which policies that do the same may differ."""
 
 
@@ -91,6 +91,8 @@ class Policy(ABC):
 
     name: str
     against: str | None = setting(None, what="a policy's name")
+    label: str | None = setting(None, what="a short name")
+    """What tables and figures call it; by default its name."""
     sweep: str = setting("", key=False)
     """Name before the sweep's brackets; the name itself for a policy of its own."""
     sweep_size: int = setting(1, key=False)
@@ -149,7 +151,8 @@ class Policy(ABC):
     @property
     def top_level_only(self) -> str:
         """Why it can be no part of another policy; empty if it can."""
-        return "`against`, which belongs to the whole policy" if self.against is not None else ""
+        given = [key for key in ("against", "label") if getattr(self, key) is not None]
+        return f"`{given[0]}`, which belongs to the whole policy" if given else ""
 
     @property
     def verifies(self) -> bool:
@@ -287,6 +290,8 @@ class Policy(ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise ThinkbackError("a policy needs a `name` (a string that is not empty)")
+        if isinstance(self.label, str) and not self.label.strip():
+            raise self.refuse("`label` is empty; it takes a short name")
         if not self.sweep:
             object.__setattr__(self, "sweep", self.name)
         with errors_of(self.name):

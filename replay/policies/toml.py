@@ -105,12 +105,22 @@ def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
         if name in known:
             raise ThinkbackError(f"two policies are named `{name}`; give each a name of its own")
         known.add(name)
+    _check_labels(policies)
     for policy in policies:
         if policy.against is not None and policy.against not in known:
             raise policy.refuse(f"`against` names no policy: `{policy.against}`; {suggest(policy.against, names)}")
         if policy.against == policy.name:
             raise policy.refuse("`against` names itself")
     return tuple(policies)
+
+
+def _check_labels(policies: Sequence[Policy]) -> None:
+    """Raise where tables and figures would call two policies, or sweeps, the same."""
+    owners: dict[str, str] = {}
+    for sweep, label in dict.fromkeys((policy.sweep, policy.label or policy.sweep) for policy in policies):
+        if label in owners:
+            raise ThinkbackError(f"tables would call `{owners[label]}` and `{sweep}` both `{label}`; change a `label`")
+        owners[label] = sweep
 
 
 def _plain(value: Any) -> Any:

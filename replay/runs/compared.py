@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -11,6 +11,7 @@ from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.notes import Note, Severity
 from toolkit.show import (
     SIMULATED,
+    Called,
     ColumnNote,
     Number,
     NumberWithInterval,
@@ -54,7 +55,7 @@ class ComparedPolicies:
     alone (none where limits for all pairs are not known), and there are `metrics`: every metric of both, with limits
     for this pair by itself, and `examples`: those on which the two differ. `n`: examples compared; `left_out`: those
     that only one of two results has; `diagnostics`: whether policies that see gold are in no pair; `identical`: whether
-    two that are named made the same calls on every example.
+    two that are named made the same calls on every example; `called`: what tables call policies, by name.
     """
 
     title: str
@@ -73,6 +74,7 @@ class ComparedPolicies:
     simulated: bool
     notes: tuple[Note, ...]
     clustered: bool = False
+    called: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return str(self.table(limit=10))
@@ -104,8 +106,8 @@ class ComparedPolicies:
         column, pairs = metric_column(self.metric, self.columns), self.pairs
         decimals, scale = _places(column)
         columns = (
-            TableColumn("first"),
-            TableColumn("second"),
+            TableColumn("first", Called(self.called)),
+            TableColumn("second", Called(self.called)),
             TableColumn("Δ points" if column.share else "Δ", NumberWithInterval(decimals, scale, True), "difference"),
             TableColumn("p", Number(4), "p_adjusted", drop=2),
             TableColumn("told apart", Tick(), "differs"),

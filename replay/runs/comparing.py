@@ -11,9 +11,11 @@ import polars as pl
 from replay.runs.compared import EXAMPLES, FIX, FLIP, METRICS, OTHER, PAIRS, ComparedPolicies
 from replay.runs.example_set import resampling_units
 from replay.runs.findings import Findings
+from replay.runs.shown import policy_row
 from toolkit.errors import ThinkbackError, counted, require_known, suggest
 from toolkit.log import collect
 from toolkit.notes import Note, Severity, note
+from toolkit.show import short_names
 from toolkit.stats import Settings, Summary, summarise
 from toolkit.stats.outcomes import Store
 from toolkit.stats.pair_differences import pair_differences
@@ -188,6 +190,7 @@ def _compared(
             *(made.notes if made is not None else _warnings(whole)),
             *(on_seconds(sample) if made is None and sample is not None else ()),
         ),
+        called=short_names([policy_row(policy) for side in sides for policy in side.found.policies]),
         clustered=len(np.unique(whole.store.unit)) < len(whole.ids),
     )
 

@@ -19,7 +19,8 @@ PACKAGES = ("thinkback", "polars", "numpy", "pyarrow", "duckdb")
 @dataclass(frozen=True)
 class PolicyRecord:
     """A policy of a result: its name and kind, what it sees that no policy in service could, its sweep's name, size and
-    its own values of the sweep's keys, what its flips are counted against, and all of its settings as plain data.
+    its own values of the sweep's keys, what its flips are counted against, what tables call it if not by its name, and
+    all of its settings as plain data.
     """
 
     name: str
@@ -29,6 +30,7 @@ class PolicyRecord:
     sweep_size: int = 1
     swept: tuple[tuple[str, Any], ...] = ()
     base: str = ""
+    label: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -36,7 +38,7 @@ def policy_record(policy: Policy) -> PolicyRecord:
     """A policy as data."""
     return PolicyRecord(
         policy.name, policy.kind, policy.diagnostic, policy.sweep, policy.sweep_size, policy.swept,
-        policy.flips_against, describe_policy(policy),
+        policy.flips_against, policy.label, describe_policy(policy),
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import io
 import re
 import shutil
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,13 +27,13 @@ from replay.runs.provenance import PolicyRecord
 from replay.runs.retold import retell
 from replay.runs.saved import read_found, seal_found, write_found
 from replay.runs.saved_folder import SavedFolder, is_saved_result
-from replay.runs.shown import ROWS, in_short, ranked_input
+from replay.runs.shown import ROWS, chosen, in_short, ranked_input
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, first_line, require_known
 from toolkit.files import replacing
 from toolkit.log import SCHEMAS, TAKES, AnyLog, Log, collect, open_log, query_log
 from toolkit.printable import printable
-from toolkit.show import WIDTH, Table, frontier_figure, inches, ranked_table, table_of
+from toolkit.show import WIDTH, Table, frontier_figure, inches, table_of
 from toolkit.stats import check_margin
 
 if TYPE_CHECKING:
@@ -79,11 +80,19 @@ class Result(Findings):
         return self.table(limit=ROWS).html()
 
     @checks_arguments()
-    def table(self, *, margin: float | None = None, cost: str | None = None, limit: int | None = None) -> Table:
+    def table(
+        self,
+        *,
+        margin: float | None = None,
+        cost: str | None = None,
+        limit: int | None = None,
+        columns: Sequence[str] = (),
+    ) -> Table:
         """The ranked table, as the command writes it: `print(result.table().terminal())`, `.markdown()`, `.latex()`.
 
         `margin` says which policies are not worse than the baseline by more than this; `cost` is shown in place of the
-        one that the result was ranked by; `limit` is how many rows of long sweeps are shown, by default all.
+        one that the result was ranked by; `limit` is how many rows of long sweeps are shown, by default all; `columns`
+        are those of the table, by heading or by name in CSV.
         """
         if margin is not None:
             check_margin(margin)
@@ -91,7 +100,7 @@ class Result(Findings):
                 raise ThinkbackError("`margin` needs a baseline: run with one")
         if limit is not None and limit < 1:
             raise ThinkbackError(f"`limit` is {limit}; it takes an integer, at least 1")
-        return ranked_table(ranked_input(self, margin, cost), limit)
+        return chosen(ranked_input(self, margin, cost), columns, limit)
 
     @checks_arguments()
     def frontier(self, *, cost: str | None = None, width: str | float = WIDTH, title: str = "") -> Figure:

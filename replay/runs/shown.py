@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replay.runs.findings import Findings
+from replay.runs.provenance import PolicyRecord
 from toolkit.columns import cost_named, metric_column
 from toolkit.errors import counted
 from toolkit.show import (
@@ -19,6 +20,7 @@ from toolkit.show import (
     rank,
     ranked_table,
     save_formats,
+    write_latex,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def ranked_input(found: Findings, margin: float | None = None, cost: str | None 
     return RankedInput(
         summary=found.summary,
         comparisons=found.comparisons,
-        policies=tuple(PolicyRow(p.name, p.sweep, p.sweep_size, p.diagnostic, p.base, p.swept) for p in found.policies),
+        policies=tuple(policy_row(p) for p in found.policies),
         n=found.statistics.n,
         title=f"Policies on {found.log_name}, ranked by {metric_column(summariser.metric, summariser.columns).label}",
         metric=summariser.metric,
@@ -53,6 +55,13 @@ def ranked_input(found: Findings, margin: float | None = None, cost: str | None 
         notes=found.notes,
         ranks=found.ranks,
         columns=summariser.columns,
+    )
+
+
+def policy_row(policy: PolicyRecord) -> PolicyRow:
+    """What tables and figures must know of a policy."""
+    return PolicyRow(
+        policy.name, policy.sweep, policy.sweep_size, policy.diagnostic, policy.base, policy.swept, policy.label or ""
     )
 
 
@@ -74,20 +83,36 @@ def group_inputs(found: Findings, whole: RankedInput) -> list[RankedInput]:
 
 
 def write_shown(
-    found: Findings, ranked: RankedInput, folder: Path, width: float = WIDTH, title: str = ""
-) -> list[Table]:
-    """Write table.md, table.csv, with groups table_by.md, and where what ranks and a cost are known, the figure of the
-    front, so many inches wide, in every format; the tables of groups are given back.
+    found: Findings,
+    ranked: RankedInput,
+    folder: Path,
+    width: float = WIDTH,
+    title: str = "",
+    columns: Sequence[str] = (),
+) -> tuple[Table, list[Table]]:
+    """Write table.md, table.csv, table.tex, with groups table_by.md and table_by.tex, and where what ranks and a cost
+    are known, the figure of the front in every format; figure and LaTeX are so many inches wide.
+
+    `columns` are those of the tables, by default all. The table and those of groups are given back.
     """
-    (folder / "table.md").write_text(ranked_table(ranked, ROWS).markdown(), encoding="utf-8")
-    (folder / "table.csv").write_text(ranked_table(ranked).csv(), encoding="utf-8")
-    groups = [ranked_table(group, ROWS) for group in group_inputs(found, ranked)]
+    table, *groups = (chosen(one, columns, ROWS) for one in (ranked, *group_inputs(found, ranked)))
+    (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
+    (folder / "table.csv").write_text(chosen(ranked, columns).csv(), encoding="utf-8")
+    write_latex(folder / "table.tex", {"policies": table}, width)
     if groups:
-        (folder / "table_by.md").write_text("\n".join(table.markdown() for table in groups), encoding="utf-8")
+        (folder / "table_by.md").write_text("\n".join(one.markdown() for one in groups), encoding="utf-8")
+        named = {f"policies-{number}": one for number, one in enumerate(groups, 1)}
+        write_latex(folder / "table_by.tex", named, width)
     figure = frontier_figure(ranked, title, width)
     if figure is not None:
         save_formats(figure, folder, "frontier")
-    return groups
+    return table, groups
+
+
+def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | None = None) -> Table:
+    """The ranked table with the columns asked for, by default all."""
+    table = ranked_table(ranked, limit)
+    return table.only(columns) if columns else table
 
 
 def in_short(found: Findings) -> Iterator[str]:

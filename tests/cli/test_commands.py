@@ -30,6 +30,7 @@ FILES = {
     "examples.parquet",
     "table.md",
     "table.csv",
+    "table.tex",
     "frontier.pdf",
     "frontier.png",
     "frontier.svg",

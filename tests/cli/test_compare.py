@@ -55,7 +55,7 @@ def test_two_policies(thinkback: Callable, folder: Path, tmp_path: Path) -> None
     assert "best of 4 against vote on small" in result.stdout
     assert "Examples on which best of 4 and vote differ" in result.stdout
     assert {path.name for path in (tmp_path / "two").iterdir()} == {
-        "table.md", "pairs.csv", "metrics.csv", "examples.csv"
+        "table.md", "table.tex", "pairs.csv", "metrics.csv", "examples.csv"
     }  # fmt: skip
     changes = [row["change"] for row in rows(tmp_path / "two" / "examples.csv")]
     [pair] = rows(tmp_path / "two" / "pairs.csv")

@@ -55,7 +55,32 @@ _COMMANDS = frozenset(
         "midrule",
         "bottomrule",
         "par",
-        "footnotesize",
+        "fontsize",
+        "selectfont",
+        "setlength",
+        "tabcolsep",
+        "linewidth",
+        "raggedright",
+        "smallskip",
+        "addlinespace",
+        "quad",
+        "allowbreak",
+        "textbar",
+        "to",
+        "infty",
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "epsilon",
+        "lambda",
+        "mu",
+        "pi",
+        "rho",
+        "sigma",
+        "tau",
+        "phi",
+        "theta",
         "textbackslash",
         "textasciitilde",
         "textasciicircum",
@@ -118,6 +143,7 @@ def markdown_faults(text: str) -> Iterator[str]:
 
 def latex_faults(text: str) -> Iterator[str]:
     """Commands that a text brought, and braces that do not match."""
+    text = text.partition("\n")[2] if text.startswith("% needs ") else text  # names packages as one writes them
     for command in _LATEX.findall(text):
         if command not in (_COMMANDS if command.isalpha() else _SIGNS):
             yield f"a text became the command \\{command}"
@@ -125,7 +151,7 @@ def latex_faults(text: str) -> Iterator[str]:
     bare = _LATEX.sub("", text)
     if bare.count("{") != bare.count("}"):
         yield "braces that do not match"
-    tables = re.findall(r"\\begin\{tabular\}\{(\w+)\}(.*?)\\end\{tabular\}", text, re.DOTALL)
+    tables = re.findall(r"\\begin\{tabular\}\{@\{\}(\w+)@\{\}\}(.*?)\\end\{tabular\}", text, re.DOTALL)
     if len(tables) != 1:
         yield f"{len(tables)} tables in one float"
     for columns, body in tables:

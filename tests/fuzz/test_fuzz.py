@@ -61,8 +61,8 @@ def test_endings_that_are_none() -> None:
         (markdown_faults, "| a | b |\n| --- | --- |\n| c | d | e |\n"),
         (markdown_faults, "| a |\n| --- |\n| <script>x</script> |\n"),
         (markdown_faults, "| a |\n| --- |\n| [x](http://y) |\n"),
-        (latex_faults, "\\begin{tabular}{l}\n\\input{x} \\\\\n\\end{tabular}"),
-        (latex_faults, "\\begin{tabular}{l}\na & b \\\\\n\\end{tabular}"),
+        (latex_faults, "\\begin{tabular}{@{}l@{}}\n\\input{x} \\\\\n\\end{tabular}"),
+        (latex_faults, "\\begin{tabular}{@{}l@{}}\na & b \\\\\n\\end{tabular}"),
         (svg_faults, '<svg xmlns="http://www.w3.org/2000/svg"><script>x</script></svg>'),
     ],
 )

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note, note, warning
-from toolkit.show import PolicyRow, RankedInput, frontier_figure, frontier_points, pareto_front, rank, ranked_table
+from toolkit.show import (
+    PolicyRow,
+    RankedInput,
+    frontier_figure,
+    frontier_points,
+    pareto_front,
+    rank,
+    ranked_table,
+    short_names,
+)
 from toolkit.show.table_content import ShownInterval
 from toolkit.show.takeaway import takeaway
 from toolkit.stats import OutcomeBlock, Settings, summarise
@@ -523,3 +532,16 @@ def is_first() -> pl.Expr:
 def test_traces_have_a_column_where_they_are_known(results: RankedInput) -> None:
     made = with_metric(results, "traces", {"vote": 4.0})
     assert [c.name for c in ranked_table(made).columns][3:6] == ["tokens", "calls", "traces"]
+
+
+def test_short_names() -> None:
+    sweep = [PolicyRow(f"ac[stop.confidence={x}]", "ac", 2, swept=(("stop.confidence", x),)) for x in (0.1234567, 0.5)]
+    assert list(short_names(sweep).values()) == [policy.name for policy in sweep]
+    assert list(short_names(sweep, always=True).values()) == ["ac[confidence=0.1235]", "ac[confidence=0.5]"]
+    labelled = [replace(policy, label="AC") for policy in sweep]
+    assert list(short_names(labelled).values()) == ["AC[0.1235]", "AC[0.5]"]
+    near = [PolicyRow(f"ac[a.b={x}]", "ac", 2, swept=(("a.b", x),), label="AC") for x in (0.100001, 0.100002)]
+    assert list(short_names(near).values()) == ["AC[a.b=0.100001]", "AC[a.b=0.100002]"]
+    two = PolicyRow("ac[a.b=1, c=x]", "ac", 2, swept=(("a.b", 1), ("c", "x")), label="AC")
+    assert two.short(always=False) == "AC[b=1, c=x]"
+    assert PolicyRow("long name", label="LN").short(always=False) == "LN"

@@ -12,6 +12,7 @@ from thinkback.options import option
 
 if TYPE_CHECKING:
     from replay.runs.compared import ComparedPolicies
+    from toolkit.show import Table
 
 
 def compare(
@@ -29,6 +30,9 @@ def compare(
         str | None, option("--metric", "Metric of all pairs; by default the one that ranks the result.", "NAME")
     ] = None,
     out: Annotated[Path | None, option("--out", "Folder to write; refused when it exists.", "DIR")] = None,
+    tex: options.Tex = None,
+    columns: options.Columns = None,
+    width: options.Width = "6.75in",
     force: options.Force = False,
 ) -> None:
     """Compare the policies of a saved result pair by pair.
@@ -40,12 +44,19 @@ def compare(
     from replay.runs.shown import ROWS
     from thinkback import console
     from toolkit.files import check_replaceable
+    from toolkit.show import inches, write_latex
 
-    if out is not None:
-        check_replaceable(out, force, inputs=(result, other))
+    size = inches(width)
+    for path in (out, tex):
+        if path is not None:
+            check_replaceable(path, force, inputs=(result, other))
     compared = load(result).compare(first, second, other=None if other is None else load(other), metric=metric)
-    files = None if out is None else _write(compared, out, force)
-    console.show(compared.table(ROWS))
+    table = compared.table(ROWS)
+    table = table.only(asked) if (asked := options.names(columns)) else table
+    files = None if out is None else _write(compared, table, size, out, force)
+    if tex is not None:
+        write_latex(tex, {"pairs": table}, size, force)
+    console.show(table)
     examples = compared.examples_table(ROWS)
     if examples is not None:
         console.say()
@@ -55,19 +66,18 @@ def compare(
         console.say(f"{out}/: {', '.join(files)}")
 
 
-def _write(compared: ComparedPolicies, out: Path, force: bool) -> list[str]:
+def _write(compared: ComparedPolicies, table: Table, width: float, out: Path, force: bool) -> list[str]:
     """Write the tables, and all rows as CSV, to the folder; the names of the files."""
     from replay.runs.shown import ROWS
     from toolkit.files import replacing
-    from toolkit.show import table_of
+    from toolkit.show import table_of, write_latex
 
     marks = {"simulated": "true"} if compared.simulated else {}
     frames = {"pairs": compared.pairs, "metrics": compared.metrics, "examples": compared.examples}
-    tables = [compared.table(ROWS), compared.examples_table(ROWS)]
+    tables = [table, compared.examples_table(ROWS)]
     with replacing(out, force) as folder:
-        (folder / "table.md").write_text(
-            "\n".join(table.markdown() for table in tables if table is not None), encoding="utf-8"
-        )
+        (folder / "table.md").write_text("\n".join(one.markdown() for one in tables if one is not None), "utf-8")
+        write_latex(folder / "table.tex", {"pairs": table}, width)
         for name, frame in frames.items():
             if frame is not None:
                 (folder / f"{name}.csv").write_text(table_of(frame).csv(marks), encoding="utf-8")

@@ -27,10 +27,12 @@ class Method(StrEnum):
 
 @dataclass(frozen=True)
 class Drawn:
-    """How the figure is drawn: its width in inches, and a title where one is asked for."""
+    """How tables and figure look on paper: inches, a title where one is asked for, columns, and a LaTeX file."""
 
     width: float
     title: str
+    columns: tuple[str, ...]
+    tex: Path | None
 
 
 def replay(
@@ -79,6 +81,8 @@ def replay(
     ] = False,
     width: options.Width = "6.75in",
     title: options.Title = "",
+    tex: options.Tex = None,
+    columns: options.Columns = None,
     kw: options.Kilowatts = 0.25,
     eur_per_kwh: options.EnergyPrice = 0.25,
     force: options.Force = False,
@@ -88,8 +92,8 @@ def replay(
     Without --policies, the standard suite that the log can answer (`thinkback suite LOG` prints it): on the test
     examples where the log has a test split, with a table a data set, unless --where or --by says otherwise.
 
-    Writes the result, which `tb.load` reads (Parquet and JSON), the table (Markdown and CSV) and the cost-accuracy
-    figure (PDF, SVG and PNG) to the folder of --out, and prints the table.
+    Writes the result, which `tb.load` reads (Parquet and JSON), the table (Markdown, CSV and LaTeX) and the
+    cost-accuracy figure (PDF, SVG and PNG) to the folder of --out, and prints the table.
     """
     from replay import run
     from toolkit.errors import ThinkbackError
@@ -101,8 +105,10 @@ def replay(
         raise ThinkbackError("`--margin` needs `--baseline`: name the policy that the others are compared with")
     if margin is not None:
         check_margin(margin)
-    figure = Drawn(inches(width), title)
-    check_replaceable(out, force, inputs=(log, policies, rules))
+    figure = Drawn(inches(width), title, options.names(columns), tex)
+    for path in (out, tex):
+        if path is not None:
+            check_replaceable(path, force, inputs=(log, policies, rules))
     chosen, among, groups = _chosen(log, policies, where, options.names(by))
     result = run(
         log,
@@ -149,21 +155,23 @@ def _write_and_show(
     from replay.runs.shown import ROWS, ranked_input, write_shown
     from thinkback import console
     from toolkit.files import replacing
-    from toolkit.show import ranked_table
+    from toolkit.show import write_latex
 
     ranked = ranked_input(result, margin)
     room = result.headroom() if parts["headroom"] else None
     with replacing(out, force) as folder:
-        groups = write_shown(result, ranked, folder, figure.width, figure.title)
+        table, groups = write_shown(result, ranked, folder, figure.width, figure.title, figure.columns)
         result.write(folder, **parts)
         if room is not None:
             (folder / "headroom.md").write_text(room.table(ROWS).markdown(), encoding="utf-8")
             (folder / "headroom.csv").write_text(room.table().csv(), encoding="utf-8")
         files = sorted(path.name for path in folder.iterdir())
-    console.show(ranked_table(ranked, ROWS))
-    for table in groups if len(groups) <= GROUPS else ():
+    if figure.tex is not None:
+        write_latex(figure.tex, {"policies": table}, figure.width, force)
+    console.show(table)
+    for group in groups if len(groups) <= GROUPS else ():
         console.say()
-        console.show(table)
+        console.show(group)
     if room is not None:
         console.say()
         console.show(room.table(ROWS))

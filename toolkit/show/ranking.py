@@ -8,6 +8,7 @@ difference, low, high, p_value, n, method?, exact_p?, identical?) are the frames
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -58,6 +59,28 @@ class PolicyRow:
     diagnostic: str = ""  # what it sees that no real policy could, such as gold
     base: str = ""  # the policy that its fixes and flips are compared with, where that has a name
     swept: tuple[tuple[str, Any], ...] = ()  # its sweep's keys and its own values of them
+    label: str = ""  # what tables and figures call it, if not by its name; of a sweep without the brackets
+
+    def short(self, always: bool) -> str:
+        """Its label, with its own values of the sweep in short; `always` shortens a sweep without a label, too."""
+        if not self.swept or not (self.label or always):
+            return self.label or self.name
+        values = [f"{value:.4g}" if isinstance(value, float) else str(value) for _, value in self.swept]
+        keys = [key.rpartition(".")[2] for key, _ in self.swept]
+        if self.label and len(values) == 1:
+            return f"{self.label}[{values[0]}]"
+        return f"{self.label or self.sweep}[{', '.join(map('='.join, zip(keys, values, strict=True)))}]"
+
+
+def short_names(policies: Sequence[PolicyRow], always: bool = False) -> dict[str, str]:
+    """What tables and figures call policies, by name: where two would be called alike, their sweeps' values are whole.
+
+    `always` shortens the names of sweeps without a label, too.
+    """
+    made = {policy.name: policy.short(always) for policy in policies}
+    often = Counter(made.values())
+    whole = {p.name: f"{p.label or p.sweep}{p.name.removeprefix(p.sweep)}" for p in policies}
+    return {name: shown if often[shown] == 1 else whole[name] for name, shown in made.items()}
 
 
 @dataclass(frozen=True)
@@ -94,6 +117,11 @@ class RankedInput:
         if any(note.code in ON_CLUSTERS for note in self.notes):
             return True
         return "method" in self.summary.columns and self.summary["method"].is_in(list(OF_CLUSTERS)).any()
+
+    @cached_property
+    def called(self) -> dict[str, str]:
+        """What the table calls each policy, by name."""
+        return short_names(self.policies)
 
     @cached_property
     def ranked(self) -> tuple[Ranked, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolkit.files import replacing_file
 from toolkit.printable import printable
 from toolkit.show.style import save_figure
 from toolkit.show.table import Table, in_cell, in_note
@@ -19,6 +20,12 @@ def save_formats(figure: Figure, folder: Path, name: str) -> None:
     """Write `figure` in every format: NAME.pdf, NAME.svg and NAME.png."""
     for suffix in FORMATS:
         save_figure(figure, folder / f"{name}.{suffix}")
+
+
+def write_latex(path: Path, tables: Mapping[str, Table], width: float, force: bool = False) -> None:
+    """Write tables, by the names that their paper refers to them by, to one LaTeX file, each as a float."""
+    with replacing_file(path, force) as temporary:
+        temporary.write_text("\n".join(table.latex(f"tab:{name}", width) for name, table in tables.items()), "utf-8")
 
 
 def write_report(

@@ -10,9 +10,10 @@ from toolkit.columns import OutcomeColumn
 from toolkit.notes import Severity
 from toolkit.show.figure import FrontierPoint, frontier
 from toolkit.show.page import WIDTH
-from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, rank, reasons
+from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, rank, reasons, short_names
 from toolkit.show.table import Table
 from toolkit.show.table_content import (
+    Called,
     ColumnNote,
     FrontMark,
     Number,
@@ -69,9 +70,10 @@ def _along_one_number(policy: PolicyRow) -> bool:
 
 def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
     """The points of the cost–quality figure; policies without the metric that ranks or a logged cost have none."""
+    called = short_names(results.policies, always=True)
     return tuple(
         FrontierPoint(
-            name=row.policy.name,
+            name=called[row.policy.name],
             sweep=row.policy.sweep or row.policy.name,
             cost=(cost := row.cost.times(results.cost.scale)).estimate,
             cost_low=cost.low,
@@ -128,7 +130,7 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]
     means = [column for column in results.columns if _has_column(column, results, ranked)]
     parts: list[MadeColumn] = [
         (TableColumn("#", Number(0), "place"), lambda r: r.place),
-        (TableColumn("policy"), lambda r: r.policy.name),
+        (TableColumn("policy", Called(results.called)), lambda r: r.policy.name),
         (TableColumn(quality.heading, value, results.metric), lambda r: r.quality),
     ]
     if any(row.corrected for row in ranked):
@@ -220,12 +222,13 @@ def _explanations(
     brackets = f" In brackets {100 * results.level:g} % intervals: {how}."
     without = results.clustered and results.summary["low"].null_count() == len(results.summary)
     yield ColumnNote(f"{results.n:,} examples; means per example.{'' if without else brackets}")
+    short = {policy.label: policy.sweep or policy.name for policy in results.policies if policy.label}
+    if short:
+        yield ColumnNote(f"{'; '.join(f'{label}: {name}' for label, name in short.items())}.", ("policy",))
     share, falling = results.quality.share, results.quality.cost
     if results.baseline is not None:
-        text = (
-            f"{'Δ points' if share else 'Δ'}: difference to `{results.baseline}`{' in percentage points' * share}, on "
-            "the same examples"
-        )
+        delta, unit = ("Δ points", " in percentage points") if share else ("Δ", "")
+        text = f"{delta}: difference to `{results.called[results.baseline]}`{unit}, on the same examples"
         at_once = results.ranks["baseline_low"].count() > 0
         text += f"; its {100 * results.level:g} % intervals hold for all policies at once." if at_once else "."
         yield ColumnNote(text, ("difference",))

@@ -11,16 +11,12 @@ from typing import Any
 import polars as pl
 
 from toolkit.printable import spreadsheet
+from toolkit.show.latex import as_latex
+from toolkit.show.page import WIDTH, inches
 from toolkit.show.table_content import Form, Number, TableColumn, TableContent, Tick, Words
 from toolkit.show.terminal import as_terminal_text
 
 _RULES = {"left": ":--", "right": "--:", "center": ":-:"}  # of Markdown
-_LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "`": "'",
-    "−": "$-$", "–": "--", "Δ": r"$\Delta$", "●": r"$\bullet$", "†": r"\dag{}", "≥": r"$\geq$", "≤": r"$\leq$",
-    "€": r"\texteuro{}", "×": r"$\times$", "·": r"$\cdot$", "±": r"$\pm$", "…": r"\ldots{}",
-}  # fmt: skip
 
 
 class Table(TableContent):
@@ -46,22 +42,14 @@ class Table(TableContent):
         lines += ["", *(f"- {in_note(note)}" for note in self.below)] if self.below else []
         return "\n".join(lines) + "\n"
 
-    def latex(self, label: str = "") -> str:
+    def latex(self, label: str = "", width: str | float = WIDTH) -> str:
         """A LaTeX float with the title as caption, booktabs rules and the notes below; `label` is the reference's name.
 
-        It needs the package booktabs (and textcomp for the euro). Every sign that LaTeX would read as a command is
-        escaped.
+        `width` is the page's or the column's: `3.3in`, `84mm`, or a number of inches. What does not fit is set smaller,
+        then stacked, and then left out, which a note says. The first line names the packages that it needs. Every sign
+        that LaTeX would read as a command is escaped.
         """
-        lines = [r"\begin{table}", r"\centering"]
-        lines += [rf"\caption{{{_in_latex(self.title)}}}"] if self.title else []
-        lines += [rf"\label{{{label}}}"] if label else []
-        lines += [rf"\textbf{{{_in_latex(note)}}}\\" for note in self.above]
-        lines += [rf"\begin{{tabular}}{{{''.join(column.form.align[0] for column in self.columns)}}}", r"\toprule"]
-        cells = [[column.name for column in self.columns], *self.texts()]
-        head, *rows = (" & ".join(map(_in_latex, row)) + r" \\" for row in cells)
-        lines += [head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
-        lines += [rf"\par\footnotesize {_in_latex(note)}" for note in self.below]
-        return "\n".join([*lines, r"\end{table}", ""])
+        return as_latex(self, label, inches(width))
 
     def html(self) -> str:
         """A table with its title as caption and the notes above and below it, for a notebook or a page."""
@@ -123,11 +111,6 @@ def in_cell(text: str) -> str:
 def in_note(text: str) -> str:
     """A note may hold code in backticks, so only what would become HTML is escaped."""
     return text.replace("<", "&lt;").replace("](", "]\\(")
-
-
-def _in_latex(text: str) -> str:
-    """Text that LaTeX sets as it is."""
-    return "".join(_LATEX.get(sign, sign) for sign in text)
 
 
 def table_of(frame: pl.DataFrame, title: str = "", *, decimals: int = 3, notes: Sequence[str] = ()) -> Table:

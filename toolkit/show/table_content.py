@@ -7,11 +7,12 @@ A missing value is a dash for people and an empty field for programs, never a ze
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from toolkit.columns import OutcomeColumn
+from toolkit.errors import ThinkbackError, suggest
 from toolkit.printable import printable
 
 DASH = "–"
@@ -71,6 +72,17 @@ class Form:
 @dataclass(frozen=True)
 class Words(Form):
     """Words, as they are."""
+
+
+@dataclass(frozen=True)
+class Called(Form):
+    """A cell of a name: people see what `names` says that it is called, programs the name itself."""
+
+    names: Mapping[str, str]
+
+    def show(self, value: str) -> str:
+        """What it is called; by default its name."""
+        return self.names.get(value, value)
 
 
 @dataclass(frozen=True)
@@ -229,12 +241,45 @@ class TableContent:
         for name, made in {"title": printable(self.title), "columns": columns, **notes}.items():
             object.__setattr__(self, name, made)
 
+    def only(self, names: Sequence[str]) -> Self:
+        """The table with some columns alone, in the order given, after the first one of words.
+
+        Each goes by its heading or by its name in CSV; notes on other columns go with these, remarks stay. Raises
+        ThinkbackError for a column that it lacks.
+        """
+        known: dict[str, int] = {}
+        for place, column in enumerate(self.columns):
+            for name in (column.key, column.name, column.name.removesuffix(" %"), column.name.partition(" ")[0]):
+                known.setdefault((name or column.name).casefold(), place)
+        for name in names:
+            told = [column.key or column.name for column in self.columns]
+            if name.casefold() not in known:
+                raise ThinkbackError(f"the table has no column `{name}`; {suggest(name, told)}")
+        words = [i for i, column in enumerate(self.columns) if column.form.align == "left" and not column.beneath][:1]
+        asked = [known[name.casefold()] for name in names]
+        first = [] if set(words) & set(asked) else words
+        under = [i for i, column in enumerate(self.columns) if column.beneath and i not in asked]
+        return self._of(tuple(dict.fromkeys([*first, *asked, *under])))
+
+    def _of(self, places: Sequence[int]) -> Self:
+        """The columns at these places, without the notes on others."""
+        columns = tuple(self.columns[i] for i in places)
+        rows = tuple(tuple(row[i] for i in places) for row in self.rows)
+        above, below = (notes_on(notes, columns) for notes in (self.above, self.below))
+        return replace(self, columns=columns, rows=rows, above=above, below=below)
+
     def texts(self) -> list[list[str]]:
         """The cells for people, row by row."""
         pairs = (zip(self.columns, row, strict=True) for row in self.rows)
         return [
             [DASH if value is None else printable(column.form.show(value)) for column, value in row] for row in pairs
         ]
+
+
+def notes_on(notes: Sequence[str], columns: Sequence[TableColumn]) -> tuple[str, ...]:
+    """The notes but for those that explain none of these columns."""
+    keys = {column.key or column.name for column in columns}
+    return tuple(note for note in notes if not (told := getattr(note, "columns", ())) or keys & set(told))
 
 
 def _printable_note(note: str) -> ColumnNote:

@@ -16,15 +16,17 @@ def takeaway(results: RankedInput) -> str | None:
     leader = next((row for row in ranked if row.leads), None)
     if leader is None or leader.quality is None or len(ranked) < 2:
         return None
+    called = results.called
     best = "lowest" if results.quality.cost else "best"
-    said = f"`{leader.policy.name}` has the {best} {results.quality.label}, {_quality(results, leader.quality)}"
+    said = f"`{called[leader.policy.name]}` has the {best} {results.quality.label}, {_quality(results, leader.quality)}"
     if leader.corrected is not None:
         said += f" ({_quality(results, ShownInterval(leader.corrected.estimate))} corrected for having been chosen)"
     if leader.baseline:
         said += "; it is the baseline"
     elif leader.difference is not None:
+        baseline = called[str(results.baseline)]
         points = " points" if results.quality.share else ""
-        said += f"; {_quality(results, leader.difference, signed=True)}{points} against `{results.baseline}`"
+        said += f"; {_quality(results, leader.difference, signed=True)}{points} against `{baseline}`"
     return f"{said}. {_tied(results, leader, [row for row in ranked if row.ties and not row.leads])}"
 
 
@@ -38,7 +40,7 @@ def _tied(results: RankedInput, leader: Ranked, tied: list[Ranked]) -> str:
     cost, _, cheapest = min(priced)
     if cheapest is leader:
         return f"{said}, and none is cheaper."
-    whose = "it takes" if len(tied) == 1 else f"the cheapest, `{cheapest.policy.name}`, takes"
+    whose = "it takes" if len(tied) == 1 else f"the cheapest, `{results.called[cheapest.policy.name]}`, takes"
     less = f"{_cost(results, cost)} {results.cost.called} instead of {_cost(results, leader.cost.estimate)}"
     return f"{said}; {whose} {less}."
 

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -18,6 +20,9 @@ from numpy.typing import DTypeLike, NDArray
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.resamples import COUNT_ROWS, THREADS, Counts, Resamples
 from toolkit.stats.scan import SUM_BITS, Scan, Units, significant
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 PRODUCT_ROWS = 512
 """Statistics multiplied at once; only memory and speed depend on it."""
@@ -97,7 +102,13 @@ def _round(sums: Floats) -> None:
 @contextmanager
 def product_threads() -> Iterator[ThreadPoolExecutor]:
     """Threads that share the resamples; those of BLAS beside them would only wait for each other."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(THREADS) as pool:
+    with _loaded_libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(THREADS) as pool:
         yield pool
+
+
+@cache
+def _loaded_libraries() -> ThreadpoolController:
+    """The libraries with threads of their own. To look for them takes as long as a small product."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -8,6 +8,7 @@ critical value is raised as the studentised bootstrap raises it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -36,14 +37,28 @@ class PairMoments:
 
     def of(self, which: Ints) -> PairMoments:
         """Some of the pairs."""
-        names = [one.name for one in fields(self) if one.name != "units"]
-        return PairMoments(self.units, *(getattr(self, name)[which] for name in names))
+        return PairMoments(self.units, *(getattr(self, name)[which] for name in _ARRAYS))
 
     def spread(self, ratio: Floats) -> Spread:
         """Of x − ratio·y."""
         second = np.maximum(self.xx - 2 * ratio * self.xy + ratio**2 * self.yy, 0.0)
         third = self.xxx - 3 * ratio * self.xxy + 3 * ratio**2 * self.xyy - ratio**3 * self.yyy
         return Spread(second, third)
+
+
+_ARRAYS = [one.name for one in fields(PairMoments) if one.name != "units"]
+
+
+def joined(parts: Sequence[PairMoments]) -> PairMoments:
+    """All pairs of some lists, of the same units, as one list."""
+    return PairMoments(parts[0].units, *(np.concatenate([getattr(one, name) for one in parts]) for name in _ARRAYS))
+
+
+def moment_sums(x: Floats, y: Floats) -> Floats:
+    """Sums of products over the units, in the order of `PairMoments`: (7, pairs), of (pairs or 1, units) each."""
+    xx, yy, xy = x * x, y * y, x * y
+    sums = [one.sum(axis=1) for one in (xx, xy, yy, xx * x, xx * y, x * yy, yy * y)]
+    return np.stack(np.broadcast_arrays(*sums))
 
 
 def fieller_limits(pairs: PairMoments, level: float, tails: bool = True) -> tuple[Floats, Floats]:
@@ -99,6 +114,8 @@ def _raised(pairs: PairMoments, end: Floats, student: float, normal: float, side
         far = near + side * step
         for _ in range(DOUBLINGS):
             inside = ~excluded(far, which)
+            if not inside.any():
+                break
             near, step = np.where(inside, far, near), np.where(inside, 2 * step, step)
             far = np.where(inside, far + side * step, far)
         found = excluded(far, which)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.discordant import FEW_PAIRS, tango
-from toolkit.stats.fieller import PairMoments, fieller_limits
+from toolkit.stats.fieller import PairMoments, fieller_limits, moment_sums
 from toolkit.stats.intervals import ZERO
 from toolkit.stats.kept import Floats
 from toolkit.stats.metrics import Statistic
@@ -59,9 +59,7 @@ def captured(store: Store, column: str, baseline: int, oracle: int, level: float
         up, down = np.maximum(change, 0.0), np.maximum(-change, 0.0)
         moves += [one.sum(axis=1) for one in (up, down, up > 0, down > 0)]
         moved = (block[place] - means[:, None] * block[weight]) * (units.count / count)
-        x, y = moved - moved[baseline], (moved[oracle] - moved[baseline])[None]
-        xx, yy = x * x, y * y
-        moments += [one.sum(axis=1) for one in (xx, x * y, yy + 0 * x, xx * x, xx * y, x * yy, yy * y + 0 * x)]
+        moments += moment_sums(moved - moved[baseline], moved[[oracle]] - moved[baseline])
     pairs = PairMoments(units.count, gain, np.full(len(gain), room), *(moments / units.count))
     low, high = fieller_limits(pairs, level, tails=False)
     independent = units.count == units.examples

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 
 from toolkit.stats.cost_moments import ROWS, CostMoments
-from toolkit.stats.fieller import PairMoments, fieller_limits
-from toolkit.stats.kept import Ints
+from toolkit.stats.fieller import PairMoments, fieller_limits, joined, moment_sums
+from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.metrics import Metric
 from toolkit.stats.resamples import Settings
 from toolkit.stats.scan import Units
 from toolkit.stats.series import SeriesKind, SeriesPlan, SeriesResults, few_or
+
+Asked = tuple[PairMoments, Callable[[Floats, Floats], None]]
+"""Pairs, and what is done with their limits."""
 
 
 def quotients(units: Units, plan: SeriesPlan, moments: CostMoments, results: SeriesResults, settings: Settings) -> None:
@@ -18,20 +23,31 @@ def quotients(units: Units, plan: SeriesPlan, moments: CostMoments, results: Ser
 
     The units are examples or clusters: of these the sums are divided, so their sizes may differ.
     """
+    asked = list(_asked(units, plan, moments, results))
+    if not asked:
+        return
+    low, high = fieller_limits(joined([pairs for pairs, _ in asked]), settings.level)  # roots of all at once
+    ends = np.cumsum([len(pairs.x) for pairs, _ in asked])[:-1]
+    for (_, put), *limits in zip(asked, np.split(low, ends), np.split(high, ends), strict=True):
+        put(*limits)
+
+
+def _asked(units: Units, plan: SeriesPlan, moments: CostMoments, results: SeriesResults) -> Iterator[Asked]:
     for m, metric in enumerate(plan.metrics):
         if metric.of_cost:
             for number, reference in plan.compared(m):
-                _reductions(plan, moments, results, settings, m, number, reference)
+                yield _reductions(plan, moments, results, m, number, reference)
         elif metric.over_mean is not None:
             over, under = metric.over_mean
             scale = _factor(over) * metric.column.per, _factor(under)
-            _ratios(units, plan, m, scale, results, settings)
+            valued = np.flatnonzero(plan.valued[m])
+            for start in range(0, len(valued), ROWS):
+                yield _ratios(units, plan, m, scale, results, valued[start : start + ROWS])
 
 
 def _reductions(
-    plan: SeriesPlan, moments: CostMoments, results: SeriesResults, settings: Settings, m: int, number: int,
-    reference: int,
-) -> None:  # fmt: skip
+    plan: SeriesPlan, moments: CostMoments, results: SeriesResults, m: int, number: int, reference: int
+) -> Asked:
     """1 − ratio to the reference; its p-value is that of the difference, since both are 0 together.
 
     Where no unit could change the ratio it is exact: two constants, equal costs, or none at all.
@@ -44,27 +60,30 @@ def _reductions(
     exact = (still & (value == 0)) | ((pairs.xx == 0) & ((pairs.yy == 0) | (pairs.x == 0)))
     results.put(slot, m, on[exact], value[exact], value[exact], p_value[exact], "percentile")
     some = np.flatnonzero(~exact)
-    low, high = fieller_limits(pairs.of(some), settings.level)
-    known = ~np.isnan(low)
-    found = some[known]
-    results.put(slot, m, on[found], 1 - high[known], 1 - low[known], p_value[found], few_or("fieller", moments.units))
+
+    def put(low: Floats, high: Floats) -> None:
+        known = ~np.isnan(low)
+        found, p_values = on[some[known]], p_value[some[known]]
+        results.put(slot, m, found, 1 - high[known], 1 - low[known], p_values, few_or("fieller", moments.units))
+
+    return pairs.of(some), put
 
 
 def _ratios(
-    units: Units, plan: SeriesPlan, m: int, scale: tuple[float, float], results: SeriesResults, settings: Settings
-) -> None:
-    """One mean over another of the same policy."""
+    units: Units, plan: SeriesPlan, m: int, scale: tuple[float, float], results: SeriesResults, on: Ints
+) -> Asked:
+    """One mean over another of the same policy, for the policies `on`."""
     slot = SeriesKind.VALUE, 0
-    valued = np.flatnonzero(plan.valued[m])
-    for start in range(0, len(valued), ROWS):
-        on = valued[start : start + ROWS]
-        pairs = _pair_moments(units, plan, m, scale, on)
-        low, high = fieller_limits(pairs, settings.level)
-        moves = (pairs.xx > 0) | (pairs.yy > 0)
+    pairs = _pair_moments(units, plan, m, scale, on)
+    moves = (pairs.xx > 0) | (pairs.yy > 0)
+
+    def put(low: Floats, high: Floats) -> None:
         known, gone = moves & ~np.isnan(low), on[moves & np.isnan(low)]
         results.put(slot, m, on[known], low[known], high[known], np.nan, few_or("fieller", units.count))
         results.put(slot, m, gone, np.nan, np.nan, np.nan, None)
         results.kept[(*slot, m, gone)] = np.nan
+
+    return pairs, put
 
 
 def _pair_moments(units: Units, plan: SeriesPlan, m: int, scale: tuple[float, float], policies: Ints) -> PairMoments:
@@ -81,8 +100,7 @@ def _pair_moments(units: Units, plan: SeriesPlan, m: int, scale: tuple[float, fl
             * (units.count / totals[:, 2 * i + 1])[:, None]
             for i in (0, 1)
         )
-        xx, yy = x * x, y * y
-        sums += [one.sum(axis=1) for one in (xx, x * y, yy, xx * x, xx * y, x * yy, yy * y)]
+        sums += moment_sums(x, y)
     return PairMoments(units.count, *means, *(sums / units.count))
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -17,6 +17,9 @@ from toolkit.log.contract.problems import LogError, Problem
 from toolkit.log.read.byte_ranges import NoRanges, RangeFile
 from toolkit.log.read.locating import Shard
 from toolkit.work_places import scratch_folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 _OF_THREAD = threading.local()
@@ -86,7 +89,16 @@ def _read_types(schema: bytes) -> tuple[Any, bool, Mapping[str, pl.DataType]]:
 
     own = pa.ipc.read_schema(pa.py_buffer(schema))
     plain = pa.schema([field.with_type(_plain_type(field.type)) for field in own])
-    return plain, not plain.equals(own), dict(pl.from_arrow(plain.empty_table()).schema)  # type: ignore[union-attr]
+    return plain, not plain.equals(own), polars_types(plain)
+
+
+def polars_types(schema: pa.Schema) -> dict[str, pl.DataType]:
+    """Types by column as polars reads a file of this schema."""
+    import pyarrow as pa
+
+    # `schema.empty_table()` loads pandas, which takes longer than all the rest of opening a log.
+    empty = pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+    return dict(pl.from_arrow(empty).schema)  # type: ignore[union-attr]
 
 
 def _schema_of(shard: Shard) -> tuple[Any, Any, str | None]:

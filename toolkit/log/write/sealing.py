@@ -14,7 +14,7 @@ from toolkit.log.contract.conversion import state_type
 from toolkit.log.contract.manifest import MANIFEST, Manifest, ShardEntry, now, parse_manifest
 from toolkit.log.contract.problems import UNFINISHED, LogError
 from toolkit.log.contract.schema import HIDDEN, TABLES, kind_of, target_type
-from toolkit.log.read.footers import hash_file
+from toolkit.log.read.footers import hash_file, polars_types
 from toolkit.log.read.log import Log, collect, first_damaged, open_log
 from toolkit.log.read.places import local_path
 from toolkit.log.write.locking import locked
@@ -74,7 +74,7 @@ def _is_ours(log: Log, table: str, path: str) -> bool:
 
     with pq.ParquetFile(path) as file:
         groups = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
-        found = dict(pl.from_arrow(file.schema_arrow.empty_table()).schema)  # type: ignore[union-attr]
+        found = polars_types(file.schema_arrow)
     if any(dtype != _written_type(table, name, dtype) for name, dtype in found.items()):
         return False
     if max(groups, default=0) > 2 * ROW_GROUP_BYTES:

@@ -1,0 +1,62 @@
+"""`--tex`, `--columns` and `label`: the table that goes into a paper, from the commands."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import POLICIES
+from tests.show.test_latex import assert_fits
+
+LABELLED = POLICIES.replace('name = "stop early"', 'name = "stop early"\nlabel = "SE"').replace(
+    'name = "vote"', 'name = "vote"\nlabel = "MV"'
+)
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    (tmp_path / "labelled.toml").write_text(LABELLED)
+    return tmp_path / "labelled.toml"
+
+
+def test_replay_writes_its_table_in_latex(thinkback: Callable, log: Path, labelled: Path, tmp_path: Path) -> None:
+    few = ("--resamples", "50", "--baseline", "vote", "--width", "3.3in", "--columns", "accuracy,tokens,Δ")
+    ran = thinkback("replay", log, "--policies", labelled, "--out", "out", "--tex", "paper.tex", *few)
+    assert ran.exit_code == 0, ran.output
+    text = (tmp_path / "paper.tex").read_text()
+    assert text == (tmp_path / "out" / "table.tex").read_text()
+    head, *body = assert_fits(text, 3.3)
+    assert head == ["policy", "accuracy", "tokens", r"$\Delta$"]
+    names = [row[0].strip() for row in body]
+    assert {"SE[0.1]", "SE[0.2]", "MV"} <= set(names)
+    assert "SE: stop early" in text
+    assert r"\label{tab:policies}" in text
+    with (tmp_path / "out" / "table.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {"stop early[stop.margin=0.1]", "vote"} <= {row["policy"] for row in rows}
+    assert list(rows[0])[:3] == ["policy", "accuracy", "accuracy_low"]
+    assert "calls" not in rows[0]
+    assert "MV" in ran.stdout
+    assert "`MV`" in (tmp_path / "out" / "table.md").read_text()
+    assert thinkback("replay", log, "--policies", labelled, "--out", "b", "--tex", "paper.tex", *few).exit_code == 2
+    pairs = thinkback("compare", "out", "--tex", "pairs.tex", "--width", "84mm")
+    assert pairs.exit_code == 0, pairs.output
+    rows = assert_fits((tmp_path / "pairs.tex").read_text(), 3.31)
+    assert any("SE[0.1]" in row for row in rows)
+
+
+def test_a_column_that_is_none_is_named(thinkback: Callable, log: Path, policies: Path) -> None:
+    words = ("replay", log, "--policies", policies, "--out", "out", "--resamples", "50", "--columns", "acuracy")
+    ran = thinkback(*words)
+    assert ran.exit_code == 2
+    assert "the table has no column `acuracy`; did you mean `accuracy`?" in ran.stderr
+
+
+def test_labels_that_are_the_same_are_refused(thinkback: Callable, log: Path, tmp_path: Path) -> None:
+    (tmp_path / "same.toml").write_text(LABELLED.replace('"SE"', '"MV"'))
+    ran = thinkback("check", "same.toml")
+    assert ran.exit_code == 2
+    assert "tables would call `vote` and `stop early` both `MV`; change a `label`" in ran.stderr

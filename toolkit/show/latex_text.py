@@ -1,0 +1,123 @@
+"""Text as LaTeX sets it: every sign that it would read as a command is escaped, and lines are as long as there is room.
+
+The widths are those of Computer Modern, LaTeX's own font, as its metric files have them; Times and most others are
+narrower. What pdfTeX cannot set without further packages is written as Python escapes it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+POINTS_AN_INCH = 72.27
+_SPARE = 1.03  # kerning makes a few pairs of letters wider than the sum of the two
+_GROWN = {10: 1.0, 9: 1.028, 8: 1.063}  # smaller sizes of the font are wider for their height
+_SIGNS = {
+    278: "!',.:;[]il", 306: "fj", 333: "- ", 361: "I", 389: "()t", 392: "r", 394: "s", 444: "cez", 472: "?",
+    500: "*/0123456789ago", 514: "J", 528: "kqvxy", 556: "Sbdhnpu", 611: "Z", 625: "L", 653: "F", 681: "EP", 708: "B",
+    722: "CTw", 736: "R", 750: "AHNUVXY", 764: "D", 778: "+=@KOQ", 785: "G", 833: "m", 917: "M", 1028: "W",
+}  # fmt: skip
+_COMMANDS = {
+    "\\": (r"\textbackslash{}", 500), "&": (r"\&", 778), "%": (r"\%", 833), "$": (r"\$", 500), "#": (r"\#", 833),
+    "_": (r"\_", 333), "{": (r"\{", 500), "}": (r"\}", 500), "~": (r"\textasciitilde{}", 500), '"': ("''", 500),
+    "^": (r"\textasciicircum{}", 500), "<": (r"\textless{}", 778), ">": (r"\textgreater{}", 778), "`": ("'", 278),
+    "|": (r"\textbar{}", 278), "−": ("$-$", 778), "–": ("--", 500), "—": ("---", 1000), "Δ": (r"$\Delta$", 833),
+    "●": (r"$\bullet$", 500), "†": (r"\dag{}", 444), "≥": (r"$\geq$", 778), "≤": (r"$\leq$", 778),
+    "€": (r"\texteuro{}", 800), "×": (r"$\times$", 778), "·": (r"$\cdot$", 278), "±": (r"$\pm$", 778),
+    "…": (r"\ldots{}", 1334), "→": (r"$\to$", 1000), "∞": (r"$\infty$", 1000), "\u00a0": ("~", 333),
+    "α": (r"$\alpha$", 640), "β": (r"$\beta$", 619), "γ": (r"$\gamma$", 574), "δ": (r"$\delta$", 483),
+    "ε": (r"$\epsilon$", 406), "λ": (r"$\lambda$", 584), "μ": (r"$\mu$", 603), "π": (r"$\pi$", 606),
+    "ρ": (r"$\rho$", 517), "σ": (r"$\sigma$", 607), "τ": (r"$\tau$", 550), "φ": (r"$\phi$", 596),
+    "θ": (r"$\theta$", 470),
+}  # fmt: skip
+_WIDTHS = {sign: width for width, signs in _SIGNS.items() for sign in signs}
+_WIDTHS |= {sign: width for sign, (_, width) in _COMMANDS.items()}
+_LETTERS = {"ß": 500, "æ": 722, "œ": 778, "ø": 500, "Æ": 903, "Œ": 1014, "Ø": 778, "ł": 278, "Ł": 625, "ı": 278}
+_ACCENTS = frozenset(map(chr, (0x300, 0x301, 0x302, 0x303, 0x304, 0x306, 0x307, 0x308, 0x30A, 0x30B, 0x30C, 0x327)))
+_QUOTED = re.compile("`([^`]*)`")
+_LIGATURE = re.compile("(?<=-)(?=-)|(?<=')(?=')|(?<=[!?])(?=\x01)")
+_HIDDEN = {"\x00": r"\allowbreak{}", "\x01": "`", "\x02": "{}"}  # no printable text has these signs
+_JOINTS = re.compile(r"(?<=[\[\],.=_/:-])")
+
+
+def in_tex(text: str) -> str:
+    """Text that LaTeX sets as it is; what stands in backticks gets quotation marks."""
+    parted = _LIGATURE.sub("\x02", _QUOTED.sub("\x01\\1'", _plain(text)))
+    return "".join(_HIDDEN.get(sign, sign) if sign not in _COMMANDS else _COMMANDS[sign][0] for sign in parted)
+
+
+def em(text: str) -> float:
+    """How wide a line of text is, in shares of the font's size."""
+    return _SPARE * sum(_width(sign) for sign in _plain(text)) / 1000
+
+
+def points(text: str, size: int) -> float:
+    """How wide a line of text is at one of the font's sizes, in LaTeX's points."""
+    return size * _GROWN[size] * em(text)
+
+
+def folded(text: str, space: float, size: int) -> list[str]:
+    """A text on lines of `space` points, broken at blanks and, where a word is longer, after a sign within it.
+
+    Every line but the first begins with two blanks, which stand for an indent of one em.
+    """
+    lines = [""]
+    for word, glued in pieces(text, space - size * _GROWN[size], size):
+        longer = f"{lines[-1]}{'' if glued or not lines[-1].strip() else ' '}{word}"
+        if lines[-1].strip() and _indented(longer, size) > space:
+            lines.append(f"  {word}")
+        else:
+            lines[-1] = longer
+    return lines
+
+
+def pieces(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
+    """The words of a text, longer ones in parts that fit, each with whether it goes on from the one before."""
+    for word in text.split(" "):
+        if points(word, size) <= space:
+            yield word, False
+            continue
+        glued = False
+        for part in (one for one in _JOINTS.split(word) if one):
+            piece = ""
+            for sign in part:
+                if piece and points(piece + sign, size) > space:
+                    yield piece, glued
+                    piece, glued = "", True
+                piece += sign
+            yield piece, glued
+            glued = True
+
+
+def paragraph(text: str, space: float, size: int) -> str:
+    """A text whose lines LaTeX breaks by itself, within long words too."""
+    made = ""
+    for word, glued in pieces(text, space, size):
+        made += ("\x00" if glued else " " if made else "") + word
+    return in_tex(made)
+
+
+def _indented(line: str, size: int) -> float:
+    """Width of a line whose two first blanks may stand for an indent."""
+    return points(line.removeprefix("  "), size) + size * _GROWN[size] * line.startswith("  ")
+
+
+def _plain(text: str) -> str:
+    """Text in signs that LaTeX sets without further packages."""
+    return "".join(sign if _known(sign) else sign.encode("unicode_escape").decode("ascii") for sign in text)
+
+
+def _known(sign: str) -> bool:
+    return sign in _WIDTHS or sign in _LETTERS or sign in _HIDDEN or _letter(sign) != ""
+
+
+def _letter(sign: str) -> str:
+    """The letter below an accent that LaTeX knows; empty for every other sign."""
+    parts = unicodedata.normalize("NFD", sign)
+    fits = len(parts) == 2 and parts[0].isascii() and parts[0].isalpha() and parts[1] in _ACCENTS
+    return parts[0] if fits and sign <= "\u017f" else ""
+
+
+def _width(sign: str) -> int:
+    return _WIDTHS.get(sign) or _LETTERS.get(sign) or _WIDTHS.get(_letter(sign), 0)
