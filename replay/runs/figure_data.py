@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import polars as pl
 from replay.runs.comparing import compare
 from replay.runs.findings import Findings
 from replay.runs.headroom import GAP, GENERATION, SELECTION, SHARE, STOPPING, headroom
-from replay.runs.shown import ranked_input
+from replay.runs.shown import policy_row, ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ThinkbackError, argument, counted, require_known
 from toolkit.log import Log, collect
@@ -21,6 +21,7 @@ from toolkit.show.figure import FrontierPoint
 from toolkit.show.forest import PolicyDifference, forest_figure
 from toolkit.show.gap_bars import PolicyGap, gap_figure
 from toolkit.show.gate_curves import GateCurve, gates_figure
+from toolkit.show.ranking import short_names
 from toolkit.show.stopping import StoppingTimes, stopping_figure
 from toolkit.stats import summarise
 from toolkit.stats.compare import ACCURACY
@@ -73,7 +74,8 @@ def frontier_data(asked: FigureRequest) -> FigureData:
         assert drawn is not None
         return drawn
 
-    return FigureData(_frame(points, FrontierPoint), draw)
+    whole = {shown: name for name, shown in _called(asked.found).items()}
+    return FigureData(_frame([replace(one, name=whole[one.name]) for one in points], FrontierPoint), draw)
 
 
 def _frame(rows: Sequence[Any], kind: type) -> pl.DataFrame:
@@ -81,6 +83,11 @@ def _frame(rows: Sequence[Any], kind: type) -> pl.DataFrame:
     names = [field.name for field in fields(kind)]
     frame = pl.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, strict=False)
     return frame.rename({"name": "policy"})
+
+
+def _called(found: Findings) -> dict[str, str]:
+    """What figures call policies, by name."""
+    return short_names([policy_row(one) for one in found.policies], always=True)
 
 
 def _shown(asked: FigureRequest, most: int) -> tuple[list[Ranked], int]:
@@ -132,15 +139,20 @@ def forest_data(asked: FigureRequest) -> FigureData:
         )
         for name, (change, low, high) in told.items()
     }
-    shown = [made[row.policy.name] for row in rows if row.policy.name in made]
+    called = _called(found)
+    listed = [row.policy.name for row in rows if row.policy.name in made]
+    shown = [replace(made[name], name=called[name]) for name in listed]
     level = f"{100 * found.summariser.settings.level:g} %"
     note = "; ".join([f"{level} limits, for all {'differences' if own else 'pairs'} at once", *_more(left_out)])
-    drawn = {row.name for row in shown}
     frame = _frame([*made.values()], PolicyDifference).select(
         "policy", baseline=pl.lit(baseline), metric=pl.lit(found.summariser.metric), difference="difference",
-        low="low", high="high", diagnostic="diagnostic", drawn=pl.col("policy").is_in(drawn),
+        low="low", high="high", diagnostic="diagnostic", drawn=pl.col("policy").is_in(listed),
     )  # fmt: skip
-    look: dict[str, Any] = {"baseline": baseline, "quality": column.label, "unit": "points" if column.share else ""}
+    look: dict[str, Any] = {
+        "baseline": called[baseline],
+        "quality": column.label,
+        "unit": "points" if column.share else "",
+    }
     return FigureData(frame, partial(forest_figure, shown, note=note, simulated=found.simulated, **look))
 
 
@@ -184,6 +196,7 @@ def headroom_data(asked: FigureRequest) -> FigureData:
         raise ThinkbackError(f"the result was saved without the parts of the gap, which the figure shows: {how}")
     told = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
     rows, left_out = _shown(asked, ROWS)
+    called = _called(found)
     bars = []
     for row in rows:
         parts = {part: told.get((row.policy.name, part), [None])[0] for part in GAP}
@@ -193,7 +206,7 @@ def headroom_data(asked: FigureRequest) -> FigureData:
         ends = row.policy.name in (room.baseline, room.oracle)
         bars.append(
             PolicyGap(
-                name=row.policy.name,
+                name=called[row.policy.name],
                 accuracy=1 - sum(parts.values()),
                 selection=parts[SELECTION],
                 stopping=parts[STOPPING],
@@ -204,7 +217,9 @@ def headroom_data(asked: FigureRequest) -> FigureData:
                 diagnostic=bool(row.policy.diagnostic),
             )
         )
-    ends_said = [] if room.baseline is None else [f"headroom: from {room.baseline} (0) to {room.oracle} (100)"]
+    ends_said = []
+    if room.baseline is not None:
+        ends_said = [f"headroom: from {called[room.baseline]} (0) to {called[room.oracle]} (100)"]
     limits = [f"in brackets {100 * room.level:g} % limits"] if room.baseline is not None else []
     note = "; ".join([*ends_said, *limits, *_more(left_out)])
     accuracy = room.accuracy.rename({"metric": "measure"}).select(room.frame.columns)
@@ -239,9 +254,10 @@ def stopping_data(asked: FigureRequest) -> FigureData:
             "every policy pays for the same number of traces on each example, so there is no histogram to draw"
         )
     shown = rows if asked.policies else rows[:PANELS]
+    called = _called(found)
     made = [
         StoppingTimes(
-            row.policy.name,
+            called[row.policy.name],
             tuple((mine := by_policy[row.policy.name])["traces"]),
             tuple(mine["share"]),
             float(mine["paid"].sum()) / float(mine["examples"].sum()),
@@ -249,7 +265,7 @@ def stopping_data(asked: FigureRequest) -> FigureData:
         )
         for row in shown
     ]
-    rounded = any(by_policy[one.name]["odd"].any() for one in made)
+    rounded = any(by_policy[row.policy.name]["odd"].any() for row in shown)
     note = "; ".join([*["means over orders are rounded"] * rounded, *_more(len(rows) - len(shown))])
     frame = counts.select("policy", "traces", "examples", "share")
     return FigureData(frame, partial(stopping_figure, made, note=note, simulated=found.simulated))
@@ -283,8 +299,9 @@ def gates_data(asked: FigureRequest) -> FigureData:
         )
         for curve in curves
     )  # fmt: skip
-    look: dict[str, Any] = {"note": "; ".join(said), "simulated": found.simulated}
-    return FigureData(frame, partial(gates_figure, shown, **look))
+    labels = {policy.sweep: policy.label or policy.sweep for policy in found.policies}
+    named = [replace(curve, name=labels.get(curve.name, curve.name)) for curve in shown]
+    return FigureData(frame, partial(gates_figure, named, note="; ".join(said), simulated=found.simulated))
 
 
 def _all_thresholds(found: Findings) -> Iterator[GateCurve]:

@@ -115,26 +115,14 @@ class Result(Findings):
             raise ThinkbackError(f"there is no figure: no policy has {what}")
         return figure
 
-    @checks_arguments(name="the name of a figure", policies="names of policies", log=TAKES)
-    def figure(
-        self,
-        name: str,
-        *,
-        width: str | float = WIDTH,
-        title: str = "",
-        baseline: str | None = None,
-        oracle: str | None = None,
-        policies: tuple[str, ...] = (),
-        cost: str | None = None,
-        log: AnyLog | None = None,
-    ) -> Figure:
+    @checks_arguments(name="the name of a figure")
+    def figure(self, name: str, *, width: str | float = WIDTH, title: str = "", **asked: Any) -> Figure:
         """A figure by its name: `frontier`, `forest`, `headroom`, `stopping`, `scores` or `gates`.
 
-        docs/results.md says what each shows and takes; `policies` are those to show, `log` the one that was replayed.
+        docs/results.md says what each shows and is `asked`, as in `figure_data`.
         Raises ThinkbackError for other names, and where the result lacks what a figure is drawn from.
         """
-        made = self.figure_data(name, baseline=baseline, oracle=oracle, policies=policies, cost=cost, log=log)
-        return made.draw(width=inches(width), title=title)
+        return self.figure_data(name, **asked).draw(width=inches(width), title=title)
 
     @checks_arguments(name="the name of a figure", policies="names of policies", log=TAKES)
     def figure_data(
@@ -147,10 +135,9 @@ class Result(Findings):
         cost: str | None = None,
         log: AnyLog | None = None,
     ) -> FigureData:
-        """What a figure is drawn from: its numbers are the `frame`."""
+        """What a figure is drawn from: its numbers are the `frame`. `policies` are those to show."""
         given = {"baseline": baseline, "oracle": oracle, "policies": policies, "cost": cost, "log": log}
         kind = figure_kind(name, [option for option, value in given.items() if value])
-
         found = None if log is None else open_log(log)
         if found is not None and found.digest() != self.provenance["log"]["sha256"]:
             raise ThinkbackError(f"the log `{found.name}` is another than the one that was replayed: name that one")

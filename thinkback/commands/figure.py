@@ -26,7 +26,9 @@ def figure(
     log: Annotated[str | None, option("--log", "Of scores: the log that was replayed.", "LOG")] = None,
     force: options.Force = False,
 ) -> None:
-    """Draw a figure of a saved result as it will be printed, with its numbers as CSV beside it.
+    """Draw a figure of a saved result.
+
+    It is drawn as it will be printed, and its numbers are written as CSV beside it.
 
     frontier: accuracy against cost. forest: differences to a baseline with limits that hold for all of them at once.
     headroom: how much of each policy's gap is generation, stopping and selection. stopping: for how many traces each

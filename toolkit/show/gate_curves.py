@@ -102,8 +102,8 @@ def _mark_ends(drawn: Sequence[Axes], gates: Sequence[GateCurve]) -> None:
             if getattr(gate, end.label):
                 look: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.6, "linewidth": 0}
                 axes.plot(
-                    [HUNDRED * gate.rate[end.place]], [HUNDRED * gate.accuracy[end.place]], color=end.color, marker=end.marker,
-                    markersize=5.5, zorder=6, clip_on=False, label=label, **look,
+                    [HUNDRED * gate.rate[end.place]], [HUNDRED * gate.accuracy[end.place]], color=end.color,
+                    marker=end.marker, markersize=5.5, zorder=6, clip_on=False, label=label, **look,
                 )  # fmt: skip
                 label = "_"
 
