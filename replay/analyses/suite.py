@@ -25,12 +25,13 @@ TEST = "split = 'test'"
 @dataclass(frozen=True)
 class Suite:
     """`text`: the policy file. `where`: the examples to report, where the log has a test split; `by`: the column of
-    examples that gets a table for each of its values.
+    examples that gets a table for each of its values; `left_out`: what of the log it makes no use of, and why.
     """
 
     text: str
     where: str | None
     by: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
 
 @checks_arguments(log=TAKES)
@@ -62,7 +63,7 @@ def suite(log: AnyLog) -> Suite:
         if tables:
             parts.append("\n\n".join([f"# {title}", *map(_as_toml, tables)]))
     by = ("dataset",) if 1 < facts.values("dataset") <= MOST_GROUPS else ()
-    return Suite("\n\n".join(parts) + "\n", TEST if has_test(facts.columns) else None, by)
+    return Suite("\n\n".join(parts) + "\n", TEST if has_test(facts.columns) else None, by, facts.left_out)
 
 
 def _sample(pool: Pool, traces: int, **more: Any) -> Table:
