@@ -45,6 +45,21 @@ class Curve:
     verifier: str | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class PoolCurves:
+    """Every curve's value on every example of a pool: `values` (curves, E) of `plan`, on `examples` in their order."""
+
+    pool: str
+    plan: tuple[Curve, ...]
+    values: np.ndarray
+    examples: pl.DataFrame
+
+    def outcomes(self) -> OutcomeBlock:
+        """The values as outcomes of policies."""
+        unit = unit_numbers(resampling_units(self.examples))
+        return OutcomeBlock(self.examples["example_id"].to_numpy(), unit, {"correct": self.values})
+
+
 @checks_arguments(log=TAKES, pool="a pool's name", verifier="a verifier's name", where=CONDITION)
 def curves(
     log: AnyLog,
@@ -68,10 +83,25 @@ def curves(
     Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
     Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
     """
+    settings = settings_of(settings, resamples=resamples, level=level, seed=seed)
+    found = measured(log, settings, pool=pool, verifier=verifier, max_traces=max_traces, subsets=subsets, where=where)
+    return pl.concat([curves_table(one, settings) for one in found])
+
+
+def measured(
+    log: AnyLog,
+    settings: Settings,
+    *,
+    pool: str | None = None,
+    verifier: str | None = None,
+    max_traces: int | None = None,
+    subsets: int = 100,
+    where: str | None = None,
+) -> list[PoolCurves]:
+    """The curves of each pool, example by example, for `curves` and what compares them."""
     for name, number in (("subsets", subsets), ("max_traces", max_traces)):
         if number is not None and number < 1:
             raise ThinkbackError(f"{argument(name)} is {number}; it takes an integer, at least 1")
-    settings = settings_of(settings, resamples=resamples, level=level, seed=seed)
     log, contents = opened(log)
     if pool is not None:
         contents.require_pool(pool)
@@ -83,11 +113,11 @@ def curves(
     if where is not None:
         sizes = sizes.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
-    asked = verifier, max_traces, subsets, settings, sizes, pool is None
-    frames = [frame for name in names if (frame := _pool_curves(log, contents, name, *asked)) is not None]
-    if not frames:
+    asked = verifier, max_traces, subsets, settings.seed, sizes, pool is None
+    found = [one for name in names if (one := _pool_curves(log, contents, name, *asked)) is not None]
+    if not found:
         raise ThinkbackError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
-    return pl.concat(frames)
+    return found
 
 
 def _sizes(log: Log) -> pl.DataFrame:
@@ -106,10 +136,10 @@ def _pool_curves(
     verifier: str | None,
     max_traces: int | None,
     subsets: int,
-    settings: Settings,
+    seed: int,
     sizes: pl.DataFrame,
     optional: bool,
-) -> pl.DataFrame | None:
+) -> PoolCurves | None:
     """Curves of one pool; None where `optional` and there is nothing to draw."""
     own = sizes.filter(pl.col("pool") == pool)
     ordered = own["size"].sort()
@@ -131,7 +161,7 @@ def _pool_curves(
     plan = [Curve(m, k) for m in ("avg", "pass") for k in steps]
     plan += [Curve("majority", k) for k in steps] if pool not in contents.opaque else []
     plan += [Curve("best", k, name) for name in asked for k in steps]
-    values = _measure(log, examples, wanted, pool, plan, subsets, settings.seed)
+    values = _measure(log, examples, wanted, pool, plan, subsets, seed)
     scored = np.isnan(values).mean(axis=1) <= 1 - MIN_SHARE
     kept = [number for number, enough in enumerate(scored) if enough]
     whole = ~np.isnan(values[kept]).any(axis=0)
@@ -139,7 +169,7 @@ def _pool_curves(
         raise ThinkbackError(
             f"verifier `{verifier}` did not score all valid traces of 95 % of pool `{pool}`'s examples"
         )
-    return _table(pool, [plan[k] for k in kept], values[kept][:, whole], examples.filter(pl.Series(whole)), settings)
+    return PoolCurves(pool, tuple(plan[k] for k in kept), values[kept][:, whole], examples.filter(pl.Series(whole)))
 
 
 def _measure(
@@ -220,14 +250,11 @@ def _vote(pool: LoggedPool, seen: np.ndarray) -> np.ndarray:
     return np.where(counts.max(axis=1) > 0, pool.judged[np.arange(len(seen)), at], 0.0)
 
 
-def _table(
-    pool: str, plan: Sequence[Curve], values: np.ndarray, examples: pl.DataFrame, settings: Settings
-) -> pl.DataFrame:
+def curves_table(found: PoolCurves, settings: Settings) -> pl.DataFrame:
     """Means and intervals of all curves of a pool, from one set of resamples."""
+    plan, pool = found.plan, found.pool
     names = [f"{curve.metric}@{curve.k} {curve.verifier or ''}" for curve in plan]
-    unit = unit_numbers(resampling_units(examples))
-    block = OutcomeBlock(examples["example_id"].to_numpy(), unit, {"correct": values})
-    summary = summarise(partial(iter, [block]), names, settings=settings).summary
+    summary = summarise(partial(iter, [found.outcomes()]), names, settings=settings).summary
     accuracy = summary.filter(pl.col("metric") == "accuracy")
     keys = pl.DataFrame(
         [(name, pool, curve.verifier, curve.metric, curve.k) for name, curve in zip(names, plan, strict=True)],

@@ -248,7 +248,10 @@ def test_curves(thinkback: Callable, log: Path, tmp_path: Path) -> None:
         "curves.pdf",
         "curves.png",
         "curves.svg",
+        "differences.parquet",
+        "differences.csv",
         "table.md",
+        "table.tex",
     }
     for words in ("Simulated log", "avg@k", "pass@k", "majority@k", "best-of-k strong", "best-of-k weak"):
         assert words in result.stdout
@@ -256,6 +259,13 @@ def test_curves(thinkback: Callable, log: Path, tmp_path: Path) -> None:
     assert set(frame["k"]) == {1, 2, 4}
     one = frame.filter((pl.col("k") == 1) & pl.col("metric").is_in(["avg", "pass"]))["estimate"]
     assert one[0] == pytest.approx(one[1])  # with one trace there is nothing to choose
+    assert "Paired differences at each number of traces" in result.stdout
+    pairs = pl.read_csv(tmp_path / "out" / "differences.csv")
+    at = {(row["metric"], row["verifier"], row["k"]): row["estimate"] for row in frame.iter_rows(named=True)}
+    for row in pairs.iter_rows(named=True):
+        first, second = ((row[f"{side}_metric"], row[f"{side}_verifier"], row["k"]) for side in ("first", "second"))
+        assert row["difference"] == pytest.approx(at[first] - at[second])
+    assert "pass" not in {*pairs["first_metric"], *pairs["second_metric"]}
 
 
 def test_figures_have_the_width_asked_for(thinkback: Callable, log: Path, policies: Path, tmp_path: Path) -> None:

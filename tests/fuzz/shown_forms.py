@@ -63,6 +63,7 @@ _COMMANDS = frozenset(
         "raggedright",
         "smallskip",
         "addlinespace",
+        "addtocounter",
         "quad",
         "allowbreak",
         "textbar",
@@ -143,7 +144,7 @@ def markdown_faults(text: str) -> Iterator[str]:
 
 def latex_faults(text: str) -> Iterator[str]:
     """Commands that a text brought, and braces that do not match."""
-    text = text.partition("\n")[2] if text.startswith("% needs ") else text  # names packages as one writes them
+    text = re.sub(r"^% needs .*$", "", text, flags=re.MULTILINE)  # names packages as one writes them
     for command in _LATEX.findall(text):
         if command not in (_COMMANDS if command.isalpha() else _SIGNS):
             yield f"a text became the command \\{command}"
@@ -152,8 +153,9 @@ def latex_faults(text: str) -> Iterator[str]:
     if bare.count("{") != bare.count("}"):
         yield "braces that do not match"
     tables = re.findall(r"\\begin\{tabular\}\{@\{\}(\w+)@\{\}\}(.*?)\\end\{tabular\}", text, re.DOTALL)
-    if len(tables) != 1:
-        yield f"{len(tables)} tables in one float"
+    floats = text.count("\\begin{table}") + text.count("\\begin{table*}") or 1
+    if len(tables) != floats:
+        yield f"{len(tables)} tables in {floats} floats"
     for columns, body in tables:
         for row in body.split(" \\\\\n")[:-1]:
             if len(re.findall(r"(?<!\\)&", row)) != len(columns) - 1:

@@ -6,9 +6,11 @@ import pytest
 
 import replay
 from replay import Sample
-from replay.runs.curves import curves, pass_at
+from replay.runs.curve_pairs import curve_pairs
+from replay.runs.curves import curves, measured, pass_at
 from tests.replay.small import log
 from toolkit.errors import ThinkbackError
+from toolkit.stats import Settings, paired_interval
 
 RNG = np.random.default_rng(5)
 
@@ -95,3 +97,33 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
         curves(made, pool="n5", max_traces=9)
     with pytest.raises(ThinkbackError, match="no curves"):
         curves(log(tmp_path / "unjudged", {"n5": POOL}, dict.fromkeys(GOLDS)))
+
+
+def test_lines_are_compared_by_example(tmp_path):
+    """The same difference and interval as the two lines' values give as plain arrays."""
+    settings = Settings(resamples=300)
+    found = measured(log(tmp_path, {"n5": POOL}, GOLDS), settings)
+    pairs = curve_pairs(found, settings)
+    assert set(pairs["k"]) == {2, 4, 5}
+    assert pairs.select("first_metric", "second_metric").unique().sort("first_metric", "second_metric").rows() == [
+        ("best", "avg"),
+        ("best", "majority"),
+        ("majority", "avg"),
+    ]
+    places = {(curve.metric, curve.k): i for i, curve in enumerate(found[0].plan)}
+    for row in pairs.filter(first_metric="best").iter_rows(named=True):
+        one, other = (found[0].values[places[row[f"{side}_metric"], row["k"]]] for side in ("first", "second"))
+        told = paired_interval(one, other, settings=settings)
+        assert (row["difference"], row["low"], row["high"]) == pytest.approx((told.difference, told.low, told.high))
+
+
+def test_a_line_is_compared_between_pools_on_the_examples_of_both(tmp_path):
+    half = dict(list(POOL.items())[:8])
+    settings = Settings(resamples=100)
+    found = measured(log(tmp_path, {"a": POOL, "b": half}, GOLDS), settings)
+    between = curve_pairs(found, settings).filter(pl.col("first_pool") != pl.col("second_pool"))
+    assert set(between["n"]) == {8}
+    assert set(between["first_metric"]) == {"avg", "majority", "best"}
+    exact = between.filter(pl.col("first_metric") != "majority")
+    assert exact["difference"].to_list() == pytest.approx([0.0] * exact.height)  # the same traces
+    assert (between["first_metric"] == between["second_metric"]).all()

@@ -4,6 +4,7 @@ import itertools
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import matplotlib as mpl
@@ -33,6 +34,7 @@ SYMBOLS = {
 }  # fmt: skip
 
 
+@cache
 def metrics() -> tuple[dict[str, float], dict[tuple[str, str], float]]:
     """Widths and kerns of Computer Modern as its own metric file has them."""
     file = (Path(mpl.get_data_path()) / "fonts" / "afm" / "cmr10.afm").read_text()
@@ -62,19 +64,25 @@ def wide(cell: str, size: int) -> float:
 
 
 def assert_fits(text: str, width: float) -> list[list[str]]:
-    """No row of the table is wider than the page; its rows of cells are given back."""
-    size, separation = (
-        int(re.search(r"\\fontsize\{(\d+)\}\{[\d.]+\}\\selectfont\n", text)[1]),
-        float(re.search(r"tabcolsep\}\{([\d.]+)pt", text)[1]),
-    )
-    spec, body = re.search(r"\\begin\{tabular\}\{@\{\}(\w+)@\{\}\}\n(.*?)\\end\{tabular\}", text, re.DOTALL).groups()
-    lines = [line.removesuffix(r" \\") for line in body.splitlines() if line.endswith(r"\\")]
-    rows = [re.split(r"(?<!\\) ?& ?", line) for line in lines]
-    assert {len(row) for row in rows} == {len(spec)}
-    assert not any(line.startswith(("[", "*")) for line in lines)
-    columns = [max(wide(cell, size) for cell in column) for column in zip(*rows, strict=True)]
-    assert sum(columns) + 2 * separation * (len(spec) - 1) <= POINTS * width
-    return rows
+    """No row of the table is wider than the page, and no float higher; the first float's rows are given back."""
+    every = []
+    for float_ in re.findall(r"\\begin\{table\*?\}.*?\\end\{table\*?\}", text, re.DOTALL):
+        found = re.search(
+            r"\\fontsize\{(\d+)\}\{([\d.]+)\}\\selectfont\n\\setlength\{\\tabcolsep\}\{([\d.]+)pt\}\n"
+            r"\\begin\{tabular\}\{@\{\}(\w+)@\{\}\}\n(.*?)\\end\{tabular\}",
+            float_,
+            re.DOTALL,
+        )
+        size, leading, separation, spec, body = found.groups()
+        lines = [line.removesuffix(r" \\") for line in body.splitlines() if line.endswith(r"\\")]
+        rows = [re.split(r"(?<!\\) ?& ?", line) for line in lines]
+        assert {len(row) for row in rows} == {len(spec)}
+        assert not any(line.startswith(("[", "*")) for line in lines)
+        columns = [max(wide(cell, int(size)) for cell in column) for column in zip(*rows, strict=True)]
+        assert sum(columns) + 2 * float(separation) * (len(spec) - 1) <= POINTS * width
+        assert float(leading) * len(lines) < 500
+        every.append(rows)
+    return every[0]
 
 
 def table(columns: int, names: int) -> Table:
@@ -99,12 +107,12 @@ def test_no_row_is_wider_than_the_page(columns: int, width: float) -> None:
     assert text.startswith(r"% needs \usepackage{booktabs} in the preamble")
     assert (r"\begin{table*}" in text) == (width > 4)
     gone = re.search(r"Left out, since the page is narrow: (.*)\.\\par", text)
-    assert len(rows[0]) + (len(gone[1].split(", ")) if gone else 0) == columns + 4
+    assert len(rows[0]) + (len(gone[1].split("; ")) if gone else 0) == columns + 4
 
 
 def test_the_least_needed_columns_go_first_and_are_named() -> None:
     text = table(6, 3).latex(width=3.3)
-    left_out = re.search(r"Left out, since the page is narrow: (.*)\.\\par", text)[1].split(", ")
+    left_out = re.search(r"Left out, since the page is narrow: (.*)\.\\par", text)[1].split("; ")
     assert {f"column number {i}" for i in (5, 4)} <= set(left_out)
     assert "column number 0" not in left_out
 
@@ -117,6 +125,29 @@ def test_a_ranked_table_fits_a_column(results: RankedInput) -> None:
         assert "accuracy" in " ".join(rows[0])
     assert "Left out" in ranked_table(results).latex(width=3.3)
     assert isinstance(results.policies[0], PolicyRow)
+
+
+def test_a_table_longer_than_a_page_goes_on_in_floats_of_one_number() -> None:
+    text = table(6, 60).latex("tab:long", 3.3)
+    assert_fits(text, 3.3)
+    floats = text.split(r"\end{table}")[:-1]
+    assert len(floats) > 3
+    assert [r"\addtocounter{table}{-1}" in one for one in floats] == [False, *[True] * (len(floats) - 1)]
+    assert text.count(r"\label{tab:long}") == 1
+    assert text.count("(continued)") == len(floats) - 1
+    assert text.count("yyy") == floats[-1].count("yyy")  # notes stand below the last
+    numbers = [int(found) for found in re.findall(r"^(\d+) & ", text, re.MULTILINE)]
+    assert numbers == list(range(60))
+
+
+@pytest.mark.parametrize("rows", range(4, 40, 5))
+def test_no_part_is_without_rows(rows: int) -> None:
+    for width in WIDTHS:
+        text = table(2, rows).latex(width=width)
+        assert_fits(text, width)
+        parts = [re.findall(r"^(\d+) & ", one, re.MULTILINE) for one in re.split(r"\\end\{table\*?\}", text)[:-1]]
+        assert all(parts)
+        assert [int(number) for part in parts for number in part] == list(range(rows))
 
 
 def test_widths_are_those_of_computer_modern() -> None:

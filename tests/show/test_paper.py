@@ -155,6 +155,51 @@ def test_what_is_far_is_named_at_the_edge(width: float) -> None:
     assert len(markers(axes)) == 46  # everyone is drawn
 
 
+def fronts(n: int, swept: int = 0) -> list[FrontierPoint]:
+    """A front of `n` policies close to each other, `swept` of which are settings of a sweep, among thirty others."""
+    rng = np.random.default_rng(n)
+    front = [
+        FrontierPoint(
+            f"adaptive consistency[confidence=0.{50 + i}]" if i < swept else f"vote of {i} where truncated",
+            150.0 * 1.25**i,
+            0.7 + 0.05 * (1 - 0.7**i),
+            "ac" if i < swept else "",
+            low=0.68,
+            high=0.8,
+            swept=i < swept,
+            on_front=True,
+        )
+        for i in range(n)
+    ]
+    others = [
+        FrontierPoint(f"best of {i} by trained", float(cost), float(value), baseline=i == 0)
+        for i, (cost, value) in enumerate(zip(rng.uniform(200, 2000, 30), rng.uniform(0.62, 0.69, 30), strict=True))
+    ]
+    return [*front, *others, FrontierPoint("any of 16", 1500.0, 0.97, diagnostic=True)]
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize(("n", "swept"), [(2, 0), (5, 2), (9, 3), (14, 6)])
+def test_the_front_is_named_first(n: int, swept: int, width: float) -> None:
+    points = fronts(n, swept)
+    figure = frontier(points, width=width)
+    assert_whole(figure)
+    axes = figure.axes[0]
+    labels = [text.get_window_extent() for text in axes.texts]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(labels, 2))
+    assert not any(box.overlaps(dot) for box in labels for dot in markers(axes))
+    written = {"".join(text.get_text().split()) for text in axes.texts}
+    below = " ".join(text.get_text() for text in sorted(figure.texts, key=lambda text: -text.get_position()[1]))
+    keys = dict(re.findall(r"\b([a-z]): ([^;]+)", below))
+    for point in (p for p in points if p.on_front):
+        named = "".join(point.name.split())
+        letter = next((letter for letter, name in keys.items() if "".join(name.split()).startswith(named)), None)
+        assert named in written or letter in written, point.name
+    assert sorted(keys) == sorted(text for text in written if len(text) == 1)
+    marks = next(dots for dots in axes.collections if dots.get_label() == LAYERS["front"].label)
+    assert len(marks.get_offsets()) == n  # settings of sweeps too
+
+
 def test_the_legend_is_complete_on_as_many_rows_as_it_needs() -> None:
     for width, rows in ((NARROW, 3), (WIDE, 2)):
         figure = frontier(policies(10), width=width)
@@ -195,6 +240,21 @@ def test_a_diagnostic_curve_that_leaves_the_axes_has_its_number_at_the_edge() ->
     axes = curves_figure([("", [flat, gold])]).axes[0]
     assert axes.get_ylim()[1] < 70
     assert [text.get_text() for text in axes.texts] == ["pass@k 95.0 at k = 16 ↑"]
+
+
+def test_a_panel_of_diagnostics_has_a_scale_of_its_own_and_few_lines_have_bands() -> None:
+    ks = (1, 16)
+    flat = PlottedCurve("n16", ks, (0.6, 0.62), (0.59, 0.61), (0.61, 0.63))
+    gold = PlottedCurve("n16", ks, (0.6, 0.95), (0.6, 0.94), (0.6, 0.96), diagnostic=True, sees="")
+    figure = curves_figure([("majority@k", [flat]), ("best-of-k", lines(5)), ("pass@k, sees gold", [gold])])
+    assert_whole(figure)
+    majority, best, passed = figure.axes
+    assert majority.get_ylim() == best.get_ylim() != passed.get_ylim()
+    assert passed.get_ylim()[1] > 95
+    assert [len(axes.collections) for axes in figure.axes] == [1, 0, 1]  # bands
+    assert "bands: 95 % intervals of each line, not of differences between lines" in [
+        t.get_text() for t in figure.texts
+    ]
 
 
 def test_a_line_that_leaves_the_axes_is_cut_there_and_one_at_the_edge_is_whole() -> None:

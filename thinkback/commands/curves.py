@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
     from toolkit.show import PlottedCurve, Table
 
-METRICS = {"avg": "avg@k", "pass": "pass@k", "majority": "majority@k", "best": "best-of-k"}
 SEES_GOLD = "pass"
+METRICS = {"avg": "avg@k", "pass": "pass@k", "majority": "majority@k", "best": "best-of-k"}
+PANELS = ("majority", "best", "pass")
+"""Metrics with a panel of their own; the lines of majority@k and best-of-k begin at avg@k."""
 
 
 def curves(
@@ -27,6 +29,8 @@ def curves(
     where: options.Where = None,
     width: options.Width = "6.75in",
     title: options.Title = "",
+    tex: options.Tex = None,
+    columns: options.Columns = None,
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,
@@ -36,33 +40,62 @@ def curves(
 
     These are avg@k, pass@k, majority@k and best-of-k for k = 1, 2, 4 … N.
 
-    Each is the expectation over all subsets of k of an example's N traces, so none depends on which came first.
+    Each is the expectation over all subsets of k of an example's N traces, so none depends on which came first. A
+    second table compares the lines by their differences, paired by example.
     """
-    from replay.runs.curves import curves as compute
+    import polars as pl
+
+    from replay.runs.curve_pairs import curve_pairs
+    from replay.runs.curves import curves_table, measured
     from thinkback import console
-    from toolkit.files import check_replaceable, replacing
+    from toolkit.files import check_replaceable
     from toolkit.log import open_log
-    from toolkit.show import curves_figure, inches, save_formats, table_of
+    from toolkit.show import inches, write_latex
+    from toolkit.stats import settings_of
 
     size = inches(width)
-    if out is not None:
-        check_replaceable(out, force, inputs=(log,))
-    opened = open_log(log)
-    frame = compute(opened, pool=pool, verifier=verifier, where=where, seed=seed, resamples=resamples, level=level)
+    for path in (out, tex):
+        if path is not None:
+            check_replaceable(path, force, inputs=(log,))
+    opened, settings = open_log(log), settings_of(None, resamples=resamples, level=level, seed=seed)
+    found = measured(opened, settings, pool=pool, verifier=verifier, where=where)
+    frame, pairs = pl.concat([curves_table(one, settings) for one in found]), curve_pairs(found, settings)
     table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level)
+    table = table.only(asked) if (asked := options.names(columns)) else table
+    tables = {"curves": table, "curves-paired": _paired_table(pairs, opened.name, opened.simulated, level)}
+    if not pairs.height:
+        del tables["curves-paired"]
+    files = []
     if out is not None:
-        with replacing(out, force) as folder:
-            marked = frame.with_columns(simulated=True) if opened.simulated else frame
-            marked.write_parquet(folder / "curves.parquet")
-            (folder / "curves.csv").write_text(table_of(marked).csv(), encoding="utf-8")
-            (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
-            look: dict[str, Any] = {"title": title, "level": level, "simulated": opened.simulated, "width": size}
-            save_formats(curves_figure(_panels(frame), **look), folder, "curves")
-            files = sorted(path.name for path in folder.iterdir())
-    console.show(table)
+        look: dict[str, Any] = {"title": title, "level": level, "simulated": opened.simulated, "width": size}
+        files = _write({"curves": frame, "differences": pairs}, tables, look, out, force)
+    if tex is not None:
+        write_latex(tex, tables, size, force)
+    for number, one in enumerate(tables.values()):
+        if number:
+            console.say()
+        console.show(one)
     if out is not None:
         console.say()
         console.say(f"{out}/: {', '.join(files)}")
+
+
+def _write(
+    frames: dict[str, pl.DataFrame], tables: dict[str, Table], look: dict[str, Any], out: Path, force: bool
+) -> list[str]:
+    """Write frames, tables and the figure to the folder; the names of the files."""
+    from toolkit.files import replacing
+    from toolkit.show import curves_figure, save_formats, table_of, write_latex
+
+    with replacing(out, force) as folder:
+        for name, frame in frames.items():
+            marked = frame.with_columns(simulated=True) if look["simulated"] else frame
+            marked.write_parquet(folder / f"{name}.parquet")
+            (folder / f"{name}.csv").write_text(table_of(marked).csv(), encoding="utf-8")
+        (folder / "table.md").write_text("\n".join(table.markdown() for table in tables.values()), encoding="utf-8")
+        write_latex(folder / "table.tex", tables, look["width"])
+        save_formats(curves_figure(_panels(frames["curves"]), **look), folder, "curves")
+        return sorted(path.name for path in folder.iterdir())
 
 
 def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Table:
@@ -76,7 +109,7 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
     series = list(dict.fromkeys((r["metric"], r["verifier"]) for r in frame.iter_rows(named=True)))
     series.sort(key=lambda one: list(METRICS).index(one[0]))
     rows = list(dict.fromkeys((r["pool"], r["k"], r["n"]) for r in frame.iter_rows(named=True)))
-    heads = [f"{METRICS[metric]}{f' {verifier}' if verifier else ''}" for metric, verifier in series]
+    heads = [_called(metric, verifier) for metric, verifier in series]
     percent = NumberWithInterval(1, 100)
     return Table(
         title=title,
@@ -84,7 +117,7 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
             TableColumn("pool"),
             TableColumn("k", Number(0)),
             TableColumn("examples", Number(0), drop=1),
-            *(TableColumn(f"{head}, %", percent, head) for head in heads),
+            *(TableColumn(f"{head} %", percent, head) for head in heads),
         ),
         rows=tuple((pool, k, n, *(cells.get((pool, k, *one)) for one in series)) for pool, k, n in rows),
         above=(SIMULATED,) if simulated else (),
@@ -92,23 +125,68 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
     )
 
 
+def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float) -> Table:
+    """One row a pool and k, one column a line: minus majority@k, and majority@k minus avg@k."""
+    import polars as pl
+
+    from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
+
+    own = pairs.filter(pl.col("first_pool") == pl.col("second_pool"))
+    best = own.filter((pl.col("first_metric") == "best") & (pl.col("second_metric") == "majority"))
+    shown = pl.concat([own.filter(first_metric="majority"), best])
+    if shown.is_empty():
+        shown = own.filter(second_metric="avg")
+    cells = {
+        (r["first_pool"], r["k"], *_change(r)): ShownInterval.of((r["difference"], r["low"], r["high"]))
+        for r in shown.iter_rows(named=True)
+    }
+    rows = list(dict.fromkeys((pool, k) for pool, k, *_ in cells))
+    heads = list(dict.fromkeys((first, second) for _, _, first, second in cells))
+    points = NumberWithInterval(1, 100, signed=True)
+    return Table(
+        title=f"Paired differences at each number of traces, {name}",
+        columns=(
+            TableColumn("pool"),
+            TableColumn("k", Number(0)),
+            *(TableColumn(f"{first} −\u00a0{second}", points, f"{first} - {second}") for first, second in heads),
+        ),
+        rows=tuple((*row, *(cells.get((*row, *head)) for head in heads)) for row in rows),
+        above=(SIMULATED,) if simulated else (),
+        below=(
+            f"In percentage points, paired by example; {100 * level:g} % intervals of each difference by itself. "
+            "`--out DIR` writes all pairs of lines, and of pools, to differences.csv.",
+        ),
+    )
+
+
+def _change(row: dict[str, Any]) -> tuple[str, str]:
+    """What is compared in a row, in words."""
+    first, second = (_called(row[f"{side}_metric"], row[f"{side}_verifier"]) for side in ("first", "second"))
+    return first, second
+
+
+def _called(metric: str, verifier: str | None) -> str:
+    return f"{METRICS[metric]}{f' {verifier}' if verifier else ''}"
+
+
 def _panels(frame: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
-    """One panel a pool, named where there are several, with a line for each metric and each verifier's best-of-k."""
+    """One panel a question, in which each pool, and for best-of-k each of its verifiers, has a line."""
     import polars as pl
 
     from toolkit.show import PlottedCurve
 
+    several = frame["pool"].n_unique() > 1
+    asked = [metric for metric in PANELS if metric in frame["metric"]]
     panels = []
-    pools = frame["pool"].unique(maintain_order=True)
-    for pool in pools:
-        of_pool = frame.filter(pl.col("pool") == pool)
+    for metric in asked if set(asked) - {SEES_GOLD} else ["avg", *asked]:
+        of_metric = frame.filter(pl.col("metric") == metric)
         lines = []
-        for metric, name in METRICS.items():
-            of_metric = of_pool.filter(pl.col("metric") == metric)
-            for (verifier,), line in of_metric.partition_by("verifier", as_dict=True, maintain_order=True).items():
-                rows = line.sort("k")
-                k, estimate, low, high = (tuple(rows[c]) for c in ("k", "estimate", "low", "high"))
-                named = f"{name}, {verifier}" if verifier else name
-                lines.append(PlottedCurve(named, k, estimate, low, high, diagnostic=metric == SEES_GOLD))
-        panels.append((str(pool) if len(pools) > 1 else "", lines))
+        for (pool, verifier), line in of_metric.partition_by(
+            "pool", "verifier", as_dict=True, maintain_order=True
+        ).items():
+            rows = line.sort("k")
+            k, estimate, low, high = (tuple(rows[c]) for c in ("k", "estimate", "low", "high"))
+            named = ", ".join(part for part in (pool if several or not verifier else "", verifier) if part)
+            lines.append(PlottedCurve(named, k, estimate, low, high, diagnostic=metric == SEES_GOLD, sees=""))
+        panels.append((f"{METRICS[metric]}{', sees gold' if metric == SEES_GOLD else ''}", lines))
     return panels

@@ -64,7 +64,7 @@ class PlottedCurve:
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]
     diagnostic: bool = False
-    sees: str = "sees gold"  # what a diagnostic sees that no system could
+    sees: str = "sees gold"  # what a diagnostic sees that no system could, where its panel does not say so
 
 
 def curves_figure(
@@ -81,41 +81,50 @@ def curves_figure(
     """One panel a question, one line a metric over k; diagnostics are dashed. The figure is `width` inches wide.
 
     `doubling`: k is drawn on a scale of powers of two, with a tick for each. Axes show the region of the lines that a
-    system could have; a diagnostic that leaves it has its last number at the edge. Up to three lines have bands.
+    system could have; a diagnostic that leaves it has its last number at the edge, and a panel of diagnostics alone has
+    a scale of its own. Up to three lines of a panel have bands.
     """
     if not panels:
         raise ThinkbackError("there is no curve to draw")
-    columns = max(1, min(3, len(panels), int(width / 2.6)))
+    columns = max(1, min(3, len(panels), int(width / 2.2)))
     rows = -(-len(panels) // columns)
     each = width / columns
-    body = rows * min(0.66 * each, 0.3 * each + 1.35)
+    body = rows * min(0.66 * each, 0.3 * each + 1.35) * (1.0 if rows < 3 else 0.8)
     looks: dict[str, Look] = {}
-    bands = max(len(curves) for _, curves in panels) <= BANDED
+    bands = any(len(curves) <= BANDED for _, curves in panels)
     with drawing(width, body) as figure:
-        grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
-        for axes, (name, curves) in zip(grid.flat, panels, strict=False):
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for number, (axes, (name, curves)) in enumerate(zip(grid.flat, panels, strict=False)):
             for curve in curves:
-                _draw(axes, curve, looks.setdefault(curve.name, look(len(looks))), bands)
+                _draw(axes, curve, looks.setdefault(curve.name, look(len(looks))), len(curves) <= BANDED)
             if name:
                 axes.set_title(wrapped(name, each - 0.5, TEXT), loc="left", parse_math=False)
             _scale(axes, sorted({k for curve in curves for k in curve.k}), doubling, each)
-            axes.set_xlabel(wrapped(x, each - 0.5, TEXT))
+            if number + columns >= len(panels):
+                axes.set_xlabel(wrapped(x, each - 0.5, TEXT))
         for axes in grid[:, 0]:
             axes.set_ylabel(wrapped(y, body / rows - 0.4, TEXT))
         for axes in list(grid.flat)[len(panels) :]:
             axes.set_visible(False)
-        _limit(list(grid.flat), [curve for _, curves in panels for curve in curves])
+        for own in (False, True):  # what only diagnostics are in has a scale of its own
+            members = [
+                (axes, curves)
+                for axes, (_, curves) in zip(grid.flat, panels, strict=False)
+                if all(curve.diagnostic for curve in curves) is own
+            ]
+            if members:
+                _limit([axes for axes, _ in members], [curve for _, curves in members for curve in curves])
         arrange(figure, body, title, simulated)
         for axes, (_, curves) in zip(grid.flat, panels, strict=False):
             _name_beyond(axes, curves)
-        noted(figure, f"bands: {100 * level:g} % intervals" if bands else "intervals: see the table")
+        told = f"bands: {100 * level:g} % intervals of each line, not of differences between lines"
+        noted(figure, told if bands else "intervals, and paired differences between lines: see the tables")
     return figure
 
 
 def _limit(panels: Sequence[Axes], curves: Sequence[PlottedCurve]) -> None:
-    """The common scale of all panels: diagnostics are left to leave it where they would squeeze the others."""
-    axes = panels[0]
-    bottom, top = axes.get_ylim()
+    """The common scale of panels: diagnostics are left to leave it where they would squeeze the others."""
+    bottom, top = min(axes.get_ylim()[0] for axes in panels), max(axes.get_ylim()[1] for axes in panels)
     real = [
         v for c in curves if not c.diagnostic for line in (c.estimate, c.low, c.high) for v in line if v is not None
     ]
@@ -124,8 +133,9 @@ def _limit(panels: Sequence[Axes], curves: Sequence[PlottedCurve]) -> None:
         room = max(high - low, 1.0)
         if top - bottom > 1.6 * room:
             bottom, top = low - 0.06 * room, high + 0.14 * room
-    axes.set_ylim(*percent_limits(bottom, top))
-    bottom, top = axes.get_ylim()
+    for axes in panels:
+        axes.set_ylim(*percent_limits(bottom, top))
+    bottom, top = panels[0].get_ylim()
     for line in (line for panel in panels for line in panel.lines):  # a marker on the edge is drawn whole
         values = np.asarray(line.get_ydata(), float)
         line.set_clip_on(bool((values > top).any() or (values < bottom).any()))
@@ -177,7 +187,7 @@ def _draw(axes: Axes, curve: PlottedCurve, look: Look, band: bool) -> None:
         markerfacecolor="white" if curve.diagnostic else look.color,
         markeredgewidth=0.8,
         linewidth=1.1,
-        label=f"{curve.name} ({curve.sees})" if curve.diagnostic else curve.name,
+        label=f"{curve.name} ({curve.sees})" if curve.diagnostic and curve.sees else curve.name,
     )
     if band:
         axes.fill_between(curve.k, low, high, color=look.color, alpha=0.13, linewidth=0)

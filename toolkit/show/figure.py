@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from toolkit.errors import ThinkbackError, counted
-from toolkit.show.labels import DISTANCES, Label, Scene, along, place_labels
+from toolkit.show.labels import DISTANCES, LETTER, Label, Placed, Scene, along, place_labels
 from toolkit.show.lettering import BOUND, folded, words, wrapped
 from toolkit.show.page import WIDTH, arrange, noted
 from toolkit.show.region import View, view
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 NEAR = 32.0
 """Typographic points within which a name must find room, unless it is one of those that must be there."""
+ROOMY = 5.0
+"""Inches from which on names of the front may be far from their points, and are not all replaced by letters."""
 CROWDED = 12
 """Named policies from which on intervals are drawn of the front and the baseline alone."""
 
@@ -65,8 +68,9 @@ def frontier(
     sweep are joined by a line; those on the front and the chosen one are named. Diagnostics, which see gold, are
     hollow and never on the front. The axes show the region where the policies are; what lies far from it is drawn at
     the edge with its number. `simulated` is said in the figure itself. No label covers a point or another label. The
-    most urgent ones are tried: the baseline, what lies beyond an edge, the front; one that finds no room, or is not
-    tried, is left out and counted below the axes. Raises ThinkbackError without points.
+    front is named first, by letters with a key below the axes where names have no room; then the baseline, what lies
+    beyond an edge, and others. A name that finds no room, or is not tried, is left out and counted below the axes.
+    Raises ThinkbackError without points.
     """
     if not points:
         raise ThinkbackError("there is no policy with an accuracy and a cost to draw")
@@ -84,11 +88,26 @@ def frontier(
         arrange(figure, body, title, simulated, handle=1.8)
         inside = [p for p in barred if not seen.beyond(p.cost, 100 * p.accuracy)]
         room = axes.get_window_extent()
-        most = round(3 + 1.3 * room.width * room.height / figure.dpi**2)
+        labels = _labels(points, seen, width)
+        most = max(round(3 + 1.3 * room.width * room.height / figure.dpi**2), sum(not one.modest for one in labels))
         scene = _scene(axes, points, inside, [corners, *paths], seen)
-        omitted = place_labels(figure, axes, _labels(points, seen, width), scene, most)
-        noted(figure, *_notes(points, barred, seen, level, len(omitted)))
+        placed = place_labels(figure, axes, labels, scene, most)
+        if width < ROOMY and any(not label.modest for label in placed.omitted):
+            placed.remove()
+            placed = place_labels(figure, axes, _labels(points, seen, width, letters=True), scene, most)
+        noted(figure, _key(placed), most=24)
+        noted(figure, *_notes(points, barred, seen, level, len(placed.omitted)))
     return figure
+
+
+def _key(placed: Placed) -> str:
+    """Give the labels that became letters theirs, by rising cost, and say what each stands for."""
+    told = []
+    for number, (label, text) in enumerate(sorted(placed.letters, key=lambda one: one[0].x)):
+        letter = ascii_lowercase[number % 26] * (1 + number // 26)
+        text.set_text(letter)
+        told.append(f"{letter}: {label.key}")
+    return "; ".join(told)
 
 
 def _notes(
@@ -268,41 +287,33 @@ def _draw_points(axes: Axes, points: Sequence[FrontierPoint], seen: View) -> Non
         )
 
 
-def _labels(points: Sequence[FrontierPoint], seen: View, width: float) -> list[Label]:
-    """Names of the points that stand for themselves.
+def _labels(points: Sequence[FrontierPoint], seen: View, width: float, letters: bool = False) -> list[Label]:
+    """Names of the points that stand for themselves; `letters` in place of the front's, which leave more room.
 
-    First the baseline, diagnostics and what lies beyond an edge; then the front, the best policy before what adds most
-    to it; and the best of the others.
+    First the front, the best policy before what adds most to it; then the baseline, diagnostics and what lies beyond an
+    edge; and the best of the others.
     """
     gains = _gains(points, seen)
-    room, edges = (1.7, 6) if width > 5 else (1.15, 3)
+    room, edges = (1.7, 6) if width >= ROOMY else (1.15, 3)
     set_apart = [p for p in points if p.labelled and (p.diagnostic or seen.beyond(p.cost, 100 * p.accuracy))]
     first = {p.name for p in sorted(set_apart, key=lambda p: -p.accuracy)[:edges]}
-    best = max(gains, key=lambda name: gains[name], default="")
     found = []
     for p in (p for p in points if p.labelled):
         x, y = seen.within(p.cost, 100 * p.accuracy)
         far = seen.beyond(p.cost, 100 * p.accuracy)
         number = f"{p.cost:,.4g}" if far in ("←", "→") else f"{100 * p.accuracy:.1f}"
         value = f" {number}{BOUND}{far}" if far else ""
-        needed = p.baseline or p.name in first or p.name == best
+        needed = p.on_front or p.baseline or p.name in first
         found.append(
             Label(
-                text=folded(words(p.name) + value, room, SMALL),
+                text=LETTER if letters and p.on_front else folded(words(p.name) + value, room, SMALL),
                 x=x,
                 y=y,
                 color=LAYERS[_layer(p)].color if p.diagnostic or p.baseline else INK,
-                urgency=(
-                    not p.baseline,
-                    p.name != best,
-                    p.name not in first,
-                    -gains.get(p.name, 0),
-                    -p.accuracy,
-                    p.cost,
-                    p.name,
-                ),
-                reach=DISTANCES[-1] if needed else NEAR,
-                modest=not (needed or p.on_front),
+                urgency=(-gains.get(p.name, 0), not p.baseline, p.name not in first, -p.accuracy, p.cost, p.name),
+                reach=DISTANCES[-1] if needed and (width >= ROOMY or letters or not p.on_front) else NEAR,
+                modest=not needed,
+                key=p.name + value if p.on_front or (letters and needed) else "",
             )
         )
     return found

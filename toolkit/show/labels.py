@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +12,17 @@ import numpy as np
 from toolkit.show.style import GREY, SMALL
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 DISTANCES = (5.0, 8.0, 12.0, 17.0, 24.0, 32.0, 42.0, 56.0, 72.0)
 """How far a label may be from its point, in typographic points."""
 ANGLES = np.pi * np.array([0, 2, 14, 6, 10, 8, 4, 12, 1, 15, 7, 9, 3, 5, 11, 13]) / 8
 """Where it may be, the best first: to the right, above to the right …"""
+LETTER = "m"
+"""The widest letter, for which room is made before it is known which one is written."""
 TIED = 9  # points from which on a thin line joins the two
 MOST = 60
 """Labels that are tried, the most urgent ones: a figure is full long before, and each takes milliseconds."""
@@ -28,7 +32,8 @@ MOST = 60
 class Label:
     """Words for the point (x, y) of the data, at most `reach` typographic points away.
 
-    The lowest `urgency` is placed first. A `modest` label is left out where it would lie across a line.
+    The lowest `urgency` is placed first. A `modest` label is left out where it would lie across a line. Where the words
+    of one with a `key` have no room it becomes a letter, which stands for the key.
     """
 
     text: str
@@ -38,6 +43,21 @@ class Label:
     urgency: tuple[Any, ...] = ()
     reach: float = DISTANCES[-1]
     modest: bool = False
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What became of labels: those without room, those that became letters, with their texts, and all that is drawn."""
+
+    omitted: list[Label]
+    letters: list[tuple[Label, Text]]
+    drawn: list[Artist]
+
+    def remove(self) -> None:
+        """Take everything off the axes again."""
+        for one in self.drawn:
+            one.remove()
 
 
 @dataclass(frozen=True)
@@ -49,8 +69,8 @@ class Scene:
     line: np.ndarray  # (s, 2): samples along the front
 
 
-def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Scene, most: int = MOST) -> list[Label]:
-    """Write the labels; give back those that found no room, or were not among the first `most`."""
+def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Scene, most: int = MOST) -> Placed:
+    """Write the labels; those that find no room, or are not among the first `most`, are left out or become letters."""
     from matplotlib import patheffects
 
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
@@ -58,7 +78,9 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
     halo = [patheffects.withStroke(linewidth=1.6, foreground="white")]
     frame = np.array(axes.get_window_extent(renderer).extents)
     taken, ties = np.empty((0, 4)), np.empty((0, 2))
-    omitted = []
+    omitted: list[Label] = []
+    letters: list[tuple[Label, Text]] = []
+    drawn: list[Artist] = []
     placed = 0
     for label in sorted(labels, key=lambda one: one.urgency)[:MOST]:
         if placed == most:
@@ -81,19 +103,27 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
         at = axes.transData.transform((label.x, label.y))
         space = _Space(frame, taken, ties, scene)
         box = _best_place(at, np.array([size.width, size.height]), label, space, pixel)
+        if box is None and label.key and label.text != LETTER:
+            text.set_text(LETTER)
+            size = text.get_window_extent(renderer)
+            anywhere = replace(label, reach=DISTANCES[-1])
+            box = _best_place(at, np.array([size.width, size.height]), anywhere, space, pixel)
         if box is None:
             text.remove()
             omitted.append(label)
             continue
         placed += 1
+        drawn.append(text)
+        if text.get_text() == LETTER and label.key:
+            letters.append((label, text))
         text.set_position(((box[0] - at[0]) / pixel, (box[1] - at[1]) / pixel))
         taken = np.vstack([taken, box])
         near = np.clip(at, box[:2], box[2:])
         if np.hypot(*(near - at)) >= TIED * pixel or _unclear(at, box[None], scene.dots)[0]:
             ties = np.vstack([ties, along(np.array([at, near]))])
             ends = axes.transData.inverted().transform([at, near])
-            axes.plot(ends[:, 0], ends[:, 1], color=GREY, linewidth=0.5, zorder=4)
-    return omitted + sorted(labels, key=lambda one: one.urgency)[MOST:]
+            drawn += axes.plot(ends[:, 0], ends[:, 1], color=GREY, linewidth=0.5, zorder=4)
+    return Placed(omitted + sorted(labels, key=lambda one: one.urgency)[MOST:], letters, drawn)
 
 
 def along(path: np.ndarray, step: float = 4.0) -> np.ndarray:

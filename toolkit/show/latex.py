@@ -10,6 +10,9 @@ from toolkit.show.table_content import TableContent, notes_on
 
 COLUMN = 3.7
 """Inches up to which a table is as wide as a column of a two-column paper; a wider one goes across both."""
+HEIGHT = 500.0
+"""Points of the highest float: a page of LaTeX's own article has 550, those of conferences more."""
+_AROUND = 30  # points of the caption and the rules
 _SEPARATION = {10: 6.0, 9: 5.0, 8: 3.5}
 """Sizes of the font in points, the best first, each with half the points between two columns."""
 _SMALL = 8
@@ -80,7 +83,8 @@ class _Grid:
 def as_latex(table: TableContent, label: str, width: float) -> str:
     """A float with the title as caption, booktabs rules and the notes below, no line of it wider than `width` inches.
 
-    Its first line says which packages it needs. Columns for which there was no room are named in a note.
+    Its first line says which packages it needs. Columns for which there was no room are named in a note. Where its rows
+    are more than a page holds, several floats follow each other under one number.
     """
     space = POINTS_AN_INCH * width
     grid = _fitting(table, space).folded(space)
@@ -88,40 +92,71 @@ def as_latex(table: TableContent, label: str, width: float) -> str:
     beneath = [column for column in table.columns if column.beneath]
     gone = [column.name for column in table.columns if column not in kept and column not in beneath]
     above, below = (list(notes_on(notes, [*kept, *beneath])) for notes in (table.above, table.below))
-    below += [f"Left out, since the page is narrow: {', '.join(gone)}."] if gone else []
-    body = "\n".join(_body(grid))
-    euro = r" and, for the euro, \usepackage{textcomp}" if r"\texteuro" in body + "".join(map(in_tex, below)) else ""
-    name = "table" if width <= COLUMN else "table*"
-    size = grid.size
-    lines = [
-        rf"% needs \usepackage{{booktabs}}{euro} in the preamble; fits {width:.4g} inches",
-        rf"\begin{{{name}}}",
-        r"\centering",
-        *([rf"\caption{{{paragraph(table.title, space, 10)}}}"] if table.title else []),
-        *([rf"\label{{{label}}}"] if label else []),
-        *_notes(above, space, bold=True),
-        rf"\fontsize{{{size}}}{{{_LEADING[size]:g}}}\selectfont",
-        rf"\setlength{{\tabcolsep}}{{{_SEPARATION[size]:g}pt}}",
-        rf"\begin{{tabular}}{{@{{}}{''.join(column.form.align[0] for column in kept)}@{{}}}}",
-        body,
-        r"\end{tabular}\par",
-        *_notes(below, space),
-        rf"\end{{{name}}}",
-        "",
-    ]
-    return "\n".join(lines)
+    below += [f"Left out, since the page is narrow: {'; '.join(gone)}."] if gone else []
+    parts = _parts(grid, *(_height(notes, space) for notes in (above, below)))
+    floats = []
+    for number, rows in enumerate(parts):
+        title = f"{table.title} (continued)" if number and table.title else table.title
+        floats += [
+            rf"\begin{{{'table' if width <= COLUMN else 'table*'}}}",
+            r"\centering",
+            *([r"\addtocounter{table}{-1}"] if number and title else []),
+            *([rf"\caption{{{paragraph(title, space, 10)}}}"] if title else []),
+            *([rf"\label{{{label}}}"] if label and not number else []),
+            *(_notes(above, space, bold=True) if not number else []),
+            *_tabular(grid, rows),
+            *(_notes(below, space) if number == len(parts) - 1 else []),
+            rf"\end{{{'table' if width <= COLUMN else 'table*'}}}",
+        ]
+    text = "\n".join(floats)
+    euro = r" and, for the euro, \usepackage{textcomp}" if r"\texteuro" in text else ""
+    return rf"% needs \usepackage{{booktabs}}{euro} in the preamble; fits {width:.4g} inches" + f"\n{text}\n"
 
 
-def _body(grid: _Grid) -> Iterator[str]:
+def _parts(grid: _Grid, above: float, below: float) -> list[range]:
+    """The rows of each float, so that none is higher than a page; `above` and `below` are points of the notes."""
+    leading = _LEADING[grid.size]
+    heads, *heights = (leading * _height_of(row) + 2 for row in (grid.heads, *grid.rows))
+    room = HEIGHT - heads - _AROUND
+    parts, start = list[range](), 0
+    while start < len(heights):
+        left, stop = room - above * (start == 0), start + 1
+        while stop < len(heights) and sum(heights[start : stop + 1]) <= left:
+            stop += 1
+        if stop == len(heights) and sum(heights[start:]) + below > left:
+            fits = (k for k in range(start + 1, stop) if sum(heights[k:]) + below <= room)
+            stop = next(fits, max(start + 1, stop - 1))
+        parts.append(range(start, stop))
+        start = stop
+    return parts or [range(0)]
+
+
+def _height_of(row: Sequence[str]) -> int:
+    """Lines of a row."""
+    return max(cell.count("\n") + 1 for cell in row)
+
+
+def _height(notes: Sequence[str], space: float) -> float:
+    """Points of notes on lines of `space` points."""
+    return sum(_LEADING[_SMALL] * (1 + points(note, _SMALL) // space) for note in notes)
+
+
+def _tabular(grid: _Grid, rows: range) -> Iterator[str]:
+    """The heading and some of the rows."""
+    aligns = "".join(grid.table.columns[place].form.align[0] for place in grid.places)
+    yield rf"\fontsize{{{grid.size}}}{{{_LEADING[grid.size]:g}}}\selectfont"
+    yield rf"\setlength{{\tabcolsep}}{{{_SEPARATION[grid.size]:g}pt}}"
+    yield rf"\begin{{tabular}}{{@{{}}{aligns}@{{}}}}"
     yield r"\toprule"
     yield from _lines(grid.heads)
     yield r"\midrule"
-    apart = any("\n" in cell for row in grid.rows for cell in row)
-    for number, row in enumerate(grid.rows):
-        if apart and number:
+    apart = any(_height_of(row) > 1 for row in grid.rows)
+    for number in rows:
+        if apart and number > rows.start:
             yield r"\addlinespace[2pt]"
-        yield from _lines(row)
+        yield from _lines(grid.rows[number])
     yield r"\bottomrule"
+    yield r"\end{tabular}\par"
 
 
 def _lines(row: Sequence[str]) -> Iterator[str]:

@@ -40,6 +40,8 @@ def arrange(figure: Figure, body: float, title: str = "", simulated: bool = Fals
     A simulated log is called so at the upper right. One legend stands for all axes without a legend of their own, on
     as many lines as it needs. From here on nothing moves the axes.
     """
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     plain(figure)
     width = figure.get_figwidth()
     heading = wrapped(title, width - 0.15 - 0.95 * simulated, TEXT, bold=True)
@@ -59,9 +61,8 @@ def arrange(figure: Figure, body: float, title: str = "", simulated: bool = Fals
     for number, row in enumerate(rows):
         row.set_bbox_to_anchor((0.02 / width, 1 - (top + _ROW * number) / whole))
     layout: Any = {"rect": (0.0, 0.0, 1.0, body / whole), "w_pad": 0.04, "h_pad": 0.04, "wspace": 0.03, "hspace": 0.04}
-    figure.set_layout_engine("constrained", **layout)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    # Executed once and never set: a figure with an engine is drawn twice whenever it is saved.
+    ConstrainedLayoutEngine(**layout).execute(figure)
 
 
 def _legend(figure: Figure, handle: float) -> list[Legend]:
@@ -107,13 +108,16 @@ def _row(figure: Figure, handles: dict[str, Any], labels: Sequence[str], handle:
     return row
 
 
-def noted(figure: Figure, left: str, right: str = "") -> None:
-    """Small print below everything else: side by side where there is room, else one below the other."""
+def noted(figure: Figure, left: str, right: str = "", most: int = 4) -> None:
+    """Small print below everything else: side by side where there is room, else one below the other.
+
+    Each is on `most` lines at most.
+    """
     width = figure.get_figwidth() - 2 * _EDGE
     if length(words(f"{left}   {right}"), SMALL) <= width:
         pairs = [(left, right)]
     else:
-        lines = [line for text in (left, right) if text for line in wrapped(text, width, SMALL, 4).split("\n")]
+        lines = [line for text in (left, right) if text for line in wrapped(text, width, SMALL, most).split("\n")]
         pairs = [(line, "") for line in lines]
     if not any(map(any, pairs)):
         return

@@ -13,7 +13,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from toolkit.stats.intervals import NORMAL
 from toolkit.stats.kept import Floats, Ints
+from toolkit.stats.student import single_critical
 from toolkit.stats.studentised import Spread
 
 DOUBLINGS, HALVINGS = 24, 44
@@ -67,10 +69,7 @@ def fieller_limits(pairs: PairMoments, level: float, tails: bool = True) -> tupl
     `tails`: whether a skew sample may have missed its tail, as of costs; else the limits are Fieller's own.
     For x = 1, 2, 3 and y = 2, 2, 2 the t interval of mean x, 2 ± 4.303·√(1/3), is divided by 2: −0.242 to 2.242.
     """
-    from scipy.special import ndtri, stdtrit
-
-    tail = (1 + level) / 2
-    student, normal = float(stdtrit(pairs.units - 1, tail)), float(ndtri(tail))
+    student, normal = single_critical(level, pairs.units), NORMAL.inv_cdf((1 + level) / 2)
     ends = [_end(pairs, student, side) for side in (-1, 1)]
     if tails:
         ends = [_raised(pairs, end, student, normal, side) for end, side in zip(ends, (-1, 1), strict=True)]

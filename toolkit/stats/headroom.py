@@ -14,6 +14,7 @@ from toolkit.stats.kept import Floats
 from toolkit.stats.metrics import Statistic
 from toolkit.stats.outcomes import Store
 from toolkit.stats.scan import Units, scan_statistics
+from toolkit.stats.student import single_critical
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,5 @@ def captured(store: Store, column: str, baseline: int, oracle: int, level: float
 
 def _sure(pairs: PairMoments, level: float) -> np.ndarray:
     """Whether mean y differs from 0."""
-    from scipy.special import stdtrit
-
-    critical = float(stdtrit(pairs.units - 1, (1 + level) / 2))
+    critical = single_critical(level, pairs.units)
     return np.asarray(pairs.y**2 * (pairs.units - 1) > critical**2 * pairs.yy)
