@@ -65,6 +65,7 @@ _COMMANDS = frozenset(
         "addlinespace",
         "addtocounter",
         "quad",
+        "textsuperscript",
         "allowbreak",
         "textbar",
         "to",

@@ -50,7 +50,9 @@ def metrics() -> tuple[dict[str, float], dict[tuple[str, str], float]]:
 def wide(cell: str, size: int) -> float:
     """Points of a cell of a LaTeX table."""
     letters, kerns = metrics()
-    total = 0.0
+    raised = re.findall(r"\\textsuperscript\{([a-z]+)\}", cell)
+    cell = re.sub(r"\\textsuperscript\{[a-z]+\}", "", cell)
+    total = 0.75 * sum(letters[sign] for mark in raised for sign in mark)
     for name in re.findall(r"\\([a-zA-Z]+)", cell):
         total += SYMBOLS[name]
     plain = re.sub(r"\\[a-zA-Z]+(\{\})?|\{\}", "", cell)
@@ -148,6 +150,17 @@ def test_no_part_is_without_rows(rows: int) -> None:
         parts = [re.findall(r"^(\d+) & ", one, re.MULTILINE) for one in re.split(r"\\end\{table\*?\}", text)[:-1]]
         assert all(parts)
         assert [int(number) for part in parts for number in part] == list(range(rows))
+
+
+def test_remarks_are_notes_with_letters() -> None:
+    columns = (TableColumn("policy"), TableColumn("n", Number(0)), TableColumn("remark", beneath=True))
+    rows = (("a", 1, "baseline"), ("b", 2, ""), ("c", 3, "sees gold"), ("d", 4, "baseline"))
+    text = Table("T", columns, rows).latex()
+    assert [row[0] for row in assert_fits(text, 6.75)[1:]] == [
+        r"a\textsuperscript{a}", "b", r"c\textsuperscript{b}", r"d\textsuperscript{a}"
+    ]  # fmt: skip
+    assert r"\textsuperscript{a} baseline.\par" in text
+    assert r"\textsuperscript{b} sees gold.\par" in text
 
 
 def test_widths_are_those_of_computer_modern() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from toolkit.show.latex_text import POINTS_AN_INCH, folded, in_tex, paragraph, points
-from toolkit.show.table_content import TableContent, notes_on
+from toolkit.show.latex_text import MARKS, POINTS_AN_INCH, folded, in_tex, mark, paragraph, points
+from toolkit.show.table_content import DASH, TableContent, notes_on
 
 COLUMN = 3.7
 """Inches up to which a table is as wide as a column of a two-column paper; a wider one goes across both."""
@@ -18,7 +18,7 @@ _SEPARATION = {10: 6.0, 9: 5.0, 8: 3.5}
 _SMALL = 8
 _OF_BOLD = 0.8  # letters on a bold line for those on a plain one
 _LEADING = {10: 12, 9: 11, 8: 9.5}
-_ROOMY, _TIGHT = 18.0, 10.0  # em that a column of words asks for unless it is narrower
+_ROOMY, _WIDE, _TIGHT = 18.0, 14.0, 10.0  # em that a column of words asks for unless it is narrower
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ def as_latex(table: TableContent, label: str, width: float) -> str:
     beneath = [column for column in table.columns if column.beneath]
     gone = [column.name for column in table.columns if column not in kept and column not in beneath]
     above, below = (list(notes_on(notes, [*kept, *beneath])) for notes in (table.above, table.below))
+    below = [*(f"{sign} {text}." for text, sign in _marks(table).items()), *below]
     below += [f"Left out, since the page is narrow: {'; '.join(gone)}."] if gone else []
     parts = _parts(grid, *(_height(notes, space) for notes in (above, below)))
     floats = []
@@ -184,7 +185,7 @@ def _notes(notes: Sequence[str], space: float, bold: bool = False) -> list[str]:
 
 def _fitting(table: TableContent, space: float) -> _Grid:
     """The gentlest way to fit: smaller, headings on lines, intervals below estimates, fewer columns."""
-    stages = list(_stages(table))
+    stages = list(_stages(table, _TIGHT if space <= POINTS_AN_INCH * COLUMN else _WIDE))
     for grid in stages:
         if grid.total(grid.least()) <= space:
             return grid
@@ -197,14 +198,26 @@ def _fitting(table: TableContent, space: float) -> _Grid:
     return grid
 
 
-def _stages(table: TableContent) -> Iterator[_Grid]:
-    places = [i for i, column in enumerate(table.columns) if not column.beneath]
+def _words(table: TableContent) -> int | None:
+    """The place of the first column of words with a column of its own."""
+    return next((i for i, c in enumerate(table.columns) if c.form.align == "left" and not c.beneath), None)
+
+
+def _marks(table: TableContent) -> dict[str, str]:
+    """Remarks, which stand below the table, each with the mark beside the words that it is about."""
+    if _words(table) is None:
+        return {}
     under = [i for i, column in enumerate(table.columns) if column.beneath]
-    words = next((i for i in places if table.columns[i].form.align == "left"), None)
-    if words is None:
-        places, under = list(range(len(table.columns))), []
+    found = dict.fromkeys(row[i] for row in table.texts() for i in under if row[i] not in ("", DASH))
+    return {text: mark(number) for number, text in enumerate(list(found)[:MARKS])}
+
+
+def _stages(table: TableContent, tight: float) -> Iterator[_Grid]:
+    words, marks = _words(table), _marks(table)
+    places = [i for i, column in enumerate(table.columns) if words is None or not column.beneath]
+    under = [i for i in range(len(table.columns)) if i not in places]
     rows = [
-        tuple("\n".join([row[i], *(f"  {row[k]}" for k in under if row[k])]) if i == words else row[i] for i in places)
+        tuple(row[i] + "".join(marks.get(row[k], "") for k in under) if i == words else row[i] for i in places)
         for row in table.texts()
     ]
     heads = tuple(table.columns[i].name for i in places)
@@ -213,7 +226,7 @@ def _stages(table: TableContent) -> Iterator[_Grid]:
     for shown, made, sizes, room in (
         (heads, tuple(rows), (10, 9, 8), _ROOMY),
         (high, tuple(rows), (9, 8), _ROOMY),
-        (high, stacked, (9, 8), _TIGHT),
+        (high, stacked, (9, 8), tight),
     ):
         for size in sizes:
             yield _Grid(table, tuple(places), shown, made, size, room)

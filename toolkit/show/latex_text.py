@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from string import ascii_lowercase
 
 POINTS_AN_INCH = 72.27
+MARKS = 260
+"""How many marks there are."""
 _SPARE = 1.03  # kerning makes a few pairs of letters wider than the sum of the two
 _GROWN = {10: 1.0, 9: 1.028, 8: 1.063}  # smaller sizes of the font are wider for their height
 _SIGNS = {
@@ -38,13 +41,19 @@ _ACCENTS = frozenset(map(chr, (0x300, 0x301, 0x302, 0x303, 0x304, 0x306, 0x307, 
 _QUOTED = re.compile("`([^`]*)`")
 _LIGATURE = re.compile("(?<=-)(?=-)|(?<=')(?=')|(?<=[!?])(?=\x01)")
 _HIDDEN = {"\x00": r"\allowbreak{}", "\x01": "`", "\x02": "{}"}  # no printable text has these signs
-_JOINTS = re.compile(r"(?<=[\[\],.=_/:-])")
+_JOINTS = re.compile(r"(?<=[\[\],.=_/:-])(?![\d.])|(?<=[=\[])")
+_MARKS = 0xE000  # of a private area, of which no printable text has a sign
 
 
 def in_tex(text: str) -> str:
     """Text that LaTeX sets as it is; what stands in backticks gets quotation marks."""
     parted = _LIGATURE.sub("\x02", _QUOTED.sub("\x01\\1'", _plain(text)))
-    return "".join(_HIDDEN.get(sign, sign) if sign not in _COMMANDS else _COMMANDS[sign][0] for sign in parted)
+    return "".join(map(_set, parted))
+
+
+def mark(number: int) -> str:
+    """A sign that LaTeX gets as a raised letter: a for 0, b for 1 …, after z aa."""
+    return chr(_MARKS + number)
 
 
 def em(text: str) -> float:
@@ -103,13 +112,25 @@ def _indented(line: str, size: int) -> float:
     return points(line.removeprefix("  "), size) + size * _GROWN[size] * line.startswith("  ")
 
 
+def _set(sign: str) -> str:
+    if _letters(sign):
+        return rf"\textsuperscript{{{_letters(sign)}}}"
+    return _COMMANDS[sign][0] if sign in _COMMANDS else _HIDDEN.get(sign, sign)
+
+
+def _letters(sign: str) -> str:
+    """The letters of a mark; empty for every other sign."""
+    number = ord(sign) - _MARKS
+    return ascii_lowercase[number % 26] * (1 + number // 26) if 0 <= number < MARKS else ""
+
+
 def _plain(text: str) -> str:
     """Text in signs that LaTeX sets without further packages."""
     return "".join(sign if _known(sign) else sign.encode("unicode_escape").decode("ascii") for sign in text)
 
 
 def _known(sign: str) -> bool:
-    return sign in _WIDTHS or sign in _LETTERS or sign in _HIDDEN or _letter(sign) != ""
+    return sign in _WIDTHS or sign in _LETTERS or sign in _HIDDEN or _letter(sign) + _letters(sign) != ""
 
 
 def _letter(sign: str) -> str:
@@ -120,4 +141,6 @@ def _letter(sign: str) -> str:
 
 
 def _width(sign: str) -> int:
+    if _letters(sign):
+        return 600 * len(_letters(sign))
     return _WIDTHS.get(sign) or _LETTERS.get(sign) or _WIDTHS.get(_letter(sign), 0)
