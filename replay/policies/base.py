@@ -91,8 +91,7 @@ class Policy(ABC):
 
     name: str
     against: str | None = setting(None, what="a policy's name")
-    label: str | None = setting(None, what="a short name")
-    """What tables and figures call it; by default its name."""
+    label: str | None = setting(None, what="a short name")  # of tables and figures; by default its name
     sweep: str = setting("", key=False)
     """Name before the sweep's brackets; the name itself for a policy of its own."""
     sweep_size: int = setting(1, key=False)
