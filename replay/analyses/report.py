@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,18 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, first_line
 from toolkit.files import replacing
 from toolkit.log import TAKES, AnyLog, Description, describe_log, open_log
-from toolkit.show import SIMULATED, WIDTH, Table, inches, ranked_table, save_formats, table_of
+from toolkit.show import (
+    SIMULATED,
+    WIDTH,
+    ColumnNote,
+    RankedInput,
+    Table,
+    inches,
+    rank,
+    ranked_table,
+    save_formats,
+    table_of,
+)
 from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
 
 ROWS = 15
@@ -61,9 +72,11 @@ class Report:
     def _tables(self) -> Iterator[tuple[str, Table, Table]]:
         """Tables by name: as the report shows them, and whole."""
         results = ranked_input(self.result)
-        yield "policies", ranked_table(results, ROWS), ranked_table(results)
-        for number, group in enumerate(group_inputs(self.result, results), 1):
-            yield f"policies-{number}", ranked_table(group, ROWS), ranked_table(group)
+        named = {"policies": results}
+        named |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
+        for name, one in named.items():
+            whole = ranked_table(one)
+            yield name, _short(whole, one), whole
         if self.room is not None:
             yield "headroom", self.room.table(ROWS), self.room.table()
 
@@ -137,6 +150,19 @@ def report(
 def _headroom(result: Result) -> Headroom | None:
     """None where no policy is an oracle."""
     return result.headroom() if any(policy.diagnostic for policy in result.policies) else None
+
+
+def _short(table: Table, results: RankedInput) -> Table:
+    """The best rows and the baseline's, with the columns that a reader asks for first."""
+    known = {column.key for column in table.columns}
+    wanted = (results.metric, str(results.cost.metric), "difference", "p_adjusted", "on_front", "rank", "leader")
+    narrow = table.only([key for key in wanted if key in known])
+    best = [place for place, row in enumerate(rank(results)) if place < ROWS or row.baseline]
+    more = len(table.rows) - len(best)
+    note = [ColumnNote(f"{counted(more, 'more policy', 'more policies')} in the CSV.")] if more else []
+    strong, faint = (frozenset(best.index(i) for i in of if i in best) for of in (table.strong, table.faint))
+    rows = tuple(narrow.rows[place] for place in best)
+    return replace(narrow, rows=rows, strong=strong, faint=faint, below=(*note, *narrow.below))
 
 
 def _lead(result: Result, where: str | None, standard: bool) -> Iterator[str]:

@@ -109,7 +109,7 @@ def _latex(document: Document) -> Iterator[str]:
     yield r"\clearpage"
     for placed in document.tables:
         yield placed.table.latex(f"tab:{placed.path.rpartition('/')[2]}", WIDTH)
-        yield r"\clearpage"
+    yield r"\clearpage"
     for figure in document.figures:
         yield r"\begin{figure}[htbp]"
         yield r"\centering"
