@@ -141,10 +141,9 @@ def report(
         except ThinkbackError as error:
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
-    found = ReportedFindings(result, description, room, tuple(missing))
-    return Report(
-        result, description, room, found.sections(), tuple(_lead(result, where, standard is not None)), figures
-    )
+    sections = ReportedFindings(result, description, room, tuple(missing)).sections()
+    lead = (*_lead(result, where, standard is not None), *_marks(sections))
+    return Report(result, description, room, sections, lead, figures)
 
 
 def _headroom(result: Result) -> Headroom | None:

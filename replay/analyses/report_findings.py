@@ -21,7 +21,7 @@ from toolkit.show.document import Section
 from toolkit.show.takeaway import takeaway
 
 POINT = 0.01
-MOST = 4
+MOST = 3
 """Gates, stops and reasons that are named one by one; the tables have all."""
 SIGNED, PERCENT = NumberWithInterval(1, 100.0, True), NumberWithInterval(1, 100.0)
 PARTS = {
@@ -179,7 +179,8 @@ def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> It
         known = {part: cell for part, cell in parts.items() if cell is not None}
         gap = sum(cell.estimate for cell in known.values())
         if len(known) == len(PARTS) and gap > 0:
-            listed = ", ".join(f"{PERCENT.show(cell)} {PARTS[part][0]}" for part, cell in known.items())
+            what = {part: PARTS[part][0] if name == leader else f"in {part}" for part in known}  # explained once
+            listed = ", ".join(f"{PERCENT.show(cell)} {what[part]}" for part, cell in known.items())
             most = max(known, key=lambda part: known[part].estimate)
             yield (
                 f"`{name}` lacks {100 * gap:.1f} points to always right: {listed}. Most would come from "
@@ -205,11 +206,11 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
         acts, fixes, flips = (cells.get((name, metric)) for metric in (RATE, "fix_rate", "flip_rate"))
         if acts is None or fixes is None or flips is None or row.quality is None:
             continue
-        chosen = f", the best of {row.policy.sweep_size} thresholds on these examples," * (row.policy.sweep_size > 1)
+        chosen = f", the best of {row.policy.sweep_size} thresholds," * (row.policy.sweep_size > 1)
         base = f"`{row.policy.base}`" if row.policy.base else "its base"
         yield (
-            f"`{name}`{chosen} acts on {_percent(ShownInterval(acts.estimate))} of the examples, fixes "
-            f"{_percent(fixes)} and flips {_percent(flips)} of what {base} answers: {_quality(results, row.quality)}."
+            f"`{name}`{chosen} acts on {_percent(ShownInterval(acts.estimate))}, fixes {_percent(fixes)} and flips "
+            f"{_percent(flips)} of what {base} answers: {_quality(results, row.quality)}."
         )
     if len(best) > MOST:
         yield f"{counted(len(best) - MOST, 'more gate and step', 'more gates and steps')}: see the table of policies."
@@ -217,13 +218,14 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
 
 def _verifiers(description: Description) -> Iterator[str]:
     known = description.verifiers.drop_nulls("auc").sort("auc", descending=True, maintain_order=True)
-    for row in known.head(MOST).iter_rows(named=True):
-        on = "" if row["action"] == "solve" else f" ({row['action']})"
-        within = "" if row["auc_within"] is None else f", {row['auc_within']:.3f} among traces of one example"
-        yield (
-            f"`{row['verifier']}` on `{row['pool']}`{on}: a right trace scores above a wrong one with probability "
-            f"{row['auc']:.3f}{within}."
-        )
+    known = known.unique("verifier", keep="first", maintain_order=True)  # where each does best
+    told = []
+    for row in known.iter_rows(named=True):
+        on = f"`{row['pool']}`" if row["action"] == "solve" else f"`{row['pool']}` ({row['action']})"
+        within = "" if row["auc_within"] is None else f" ({row['auc_within']:.3f} among traces of one example)"
+        told.append(f"`{row['verifier']}` {row['auc']:.3f} on {on}{within}")
+    if told:
+        yield f"A right trace of the log scores above a wrong one with probability: {'; '.join(told[: 2 * MOST])}."
 
 
 def _assumptions(description: Description, result: Result) -> Iterator[str]:
@@ -234,7 +236,8 @@ def _assumptions(description: Description, result: Result) -> Iterator[str]:
 
 
 def _left_out(result: Result, lines: Sequence[str]) -> Iterator[str]:
-    yield from (f"{_capital(line)}." for line in lines)
+    if lines:
+        yield f"{_capital('; '.join(lines))}."
     for name, reason in [*result.dropped.items()][:MOST]:
         yield f"Policy `{name}`: {reason}."
     if len(result.dropped) > MOST:

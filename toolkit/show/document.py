@@ -11,11 +11,11 @@ from toolkit.show.page import WIDTH
 from toolkit.show.table import Table, in_cell, in_note
 
 _SIZE = 10
-_INDENT = 0.35  # inches by which the items of a list are set in
+_INDENT = 0.15  # inches by which sentences are set in
 _PACKAGES = (
     r"\usepackage[utf8]{inputenc}",
     r"\usepackage{textcomp}",
-    r"\usepackage[letterpaper,margin=0.875in]{geometry}",
+    r"\usepackage[letterpaper,hmargin=0.875in,vmargin=0.8in]{geometry}",
     r"\usepackage{booktabs}",
     r"\usepackage{graphicx}",
 )
@@ -95,17 +95,13 @@ def as_latex(document: Document) -> str:
 def _latex(document: Document) -> Iterator[str]:
     yield r"\documentclass[10pt]{article}"
     yield from _PACKAGES
-    yield r"\setlength{\parindent}{0pt}\setlength{\parskip}{4pt}"
-    yield rf"\title{{{_set(document.title)}}}"
-    yield r"\author{}\date{}"
+    yield r"\setlength{\parindent}{0pt}\setlength{\parskip}{2pt}"
     yield r"\begin{document}"
-    yield r"\maketitle\vspace{-4em}\raggedright\small"
+    yield rf"\raggedright{{\Large {_set(document.title)}\par}}\smallskip\small"
     yield from (f"{_set(sentence)}\n" for sentence in document.lead)
     for section in document.sections:
-        yield rf"\subsection*{{{_set(section.heading)}}}"
-        yield r"\begin{itemize}\setlength{\itemsep}{0pt}\setlength{\parskip}{2pt}"
-        yield from (rf"\item {{}}{_set(sentence, _INDENT)}" for sentence in section.sentences)
-        yield r"\end{itemize}"
+        yield rf"\smallskip\textbf{{{_set(section.heading)}}}\par\nopagebreak"
+        yield from (rf"\hangindent=1em\hangafter=1 $\bullet$ {_set(one, _INDENT)}\par" for one in section.sentences)
     yield r"\clearpage"
     for placed in document.tables:
         yield placed.table.latex(f"tab:{placed.path.rpartition('/')[2]}", WIDTH)
