@@ -91,7 +91,7 @@ class Policy(ABC):
 
     name: str
     against: str | None = setting(None, what="a policy's name")
-    label: str | None = setting(None, what="a short name")  # of tables and figures; by default its name
+    label: str | None = setting(None, what="a short name")  # for tables and figures
     sweep: str = setting("", key=False)
     """Name before the sweep's brackets; the name itself for a policy of its own."""
     sweep_size: int = setting(1, key=False)
@@ -289,7 +289,7 @@ class Policy(ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise ThinkbackError("a policy needs a `name` (a string that is not empty)")
-        if isinstance(self.label, str) and not self.label.strip():
+        if self.label is not None and not str(self.label).strip():
             raise self.refuse("`label` is empty; it takes a short name")
         if not self.sweep:
             object.__setattr__(self, "sweep", self.name)

@@ -246,9 +246,8 @@ def stopping_data(asked: FigureRequest) -> FigureData:
     rows, _ = _shown(asked, len(found.policies))
     rows = [row for row in rows if row.policy.name in by_policy]
     if not asked.policies:
-        real = [(by_policy[row.policy.name].height, row) for row in rows if not row.policy.diagnostic]
-        several = [row for count, row in real if count > 2]  # a gate has two, before and after
-        rows = several or [row for count, row in real if count > 1]
+        varied = [row for row in rows if by_policy[row.policy.name].height > 1 and not row.policy.diagnostic]
+        rows = [row for row in varied if row.means.get(RATE) is None] or varied  # a gate has two: before and after
     if not rows:
         raise ThinkbackError(
             "every policy pays for the same number of traces on each example, so there is no histogram to draw"

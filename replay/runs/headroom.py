@@ -11,8 +11,8 @@ With a graded measure in place of correctness, the best trace stands in the plac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,10 @@ from replay.policies.base import Evaluator
 from replay.runs.example_set import resampling_units
 from replay.runs.findings import Findings, RunSource
 from replay.runs.passes import blocks, chunk_size, widest
+from replay.runs.shown import policy_row
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError, require_known
-from toolkit.show import SIMULATED, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.show import SIMULATED, Called, NumberWithInterval, ShownInterval, Table, TableColumn, short_names
 from toolkit.show.ranking import MARKED
 from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
 from toolkit.stats.compare import ACCURACY
@@ -53,7 +54,7 @@ class Headroom:
     """What lies between policies and an oracle.
 
     `frame`: policy, measure, estimate, low, high, n, method. `baseline` is where the headroom begins, None where no
-    shares are known; `parts`: whether those of the gap are.
+    shares are known; `parts`: whether those of the gap are; `called`: what tables call policies, by name.
     """
 
     frame: pl.DataFrame
@@ -64,6 +65,7 @@ class Headroom:
     level: float
     simulated: bool
     accuracy: pl.DataFrame
+    called: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return str(self.table())
@@ -76,7 +78,7 @@ class Headroom:
         known = {(policy, measure): cell for policy, measure, *cell in self.frame.iter_rows()}
         shown = [one for one in MEASURES if any(key[1] == one for key in known)]
         form = NumberWithInterval(1, 100)
-        columns = [TableColumn("policy"), TableColumn("accuracy %", form, ACCURACY)]
+        columns = [TableColumn("policy", Called(self.called)), TableColumn("accuracy %", form, ACCURACY)]
         columns += [TableColumn(HEADINGS[one], form, one) for one in shown]
         order = self.accuracy.sort("estimate", descending=True, nulls_last=True, maintain_order=True)
         rows = []
@@ -279,6 +281,7 @@ def headroom(
         level=settings.level,
         simulated=found.simulated,
         accuracy=found.summary.filter(metric=ACCURACY),
+        called=short_names([policy_row(policy) for policy in found.policies]),
     )
 
 

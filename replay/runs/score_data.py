@@ -10,7 +10,7 @@ import polars as pl
 from replay.data.needs import slice_name
 from replay.runs.figure_data import PANELS, FigureData, FigureRequest
 from replay.runs.paid_traces import SCORES, TRACES
-from toolkit.errors import ThinkbackError, argument, counted
+from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log, collect
 from toolkit.show.distributions import ScoreDistribution, distributions_figure
 from toolkit.stats.roc import auc
@@ -46,7 +46,7 @@ def scores_data(asked: FigureRequest) -> FigureData:
         raise ThinkbackError("no verifier scored a judged trace of these examples, so there is no distribution to draw")
     several = len({slice_ for (_, slice_), _ in ranked}) > 1
     made = [_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
-    left_out = [f"{counted(len(made) - PANELS, 'more')} in the CSV"] if len(made) > PANELS else []
+    left_out = [f"{len(made) - PANELS:,} more in the CSV"] if len(made) > PANELS else []
     note = "; ".join([whose, "AUC: how often a right one scores above a wrong one", *left_out])
     frame = pl.concat(_as_frame(str(by), str(on), one) for ((by, on), _), one in zip(ranked, made, strict=True))
     return FigureData(frame, partial(distributions_figure, made[:PANELS], note=note, simulated=found.simulated))

@@ -29,8 +29,8 @@ def test_replay_writes_its_table_in_latex(thinkback: Callable, log: Path, labell
     text = (tmp_path / "paper.tex").read_text()
     assert text == (tmp_path / "out" / "table.tex").read_text()
     head, *body = assert_fits(text, 3.3)
-    assert head == ["policy", "accuracy", "tokens", r"$\Delta$"]
-    names = [row[0].strip() for row in body]
+    assert head == ["policy", r"accuracy \%", "tokens", r"$\Delta$ points"]
+    names = [row[0].partition(r"\textsuperscript")[0] for row in body]
     assert {"SE[0.1]", "SE[0.2]", "MV"} <= set(names)
     assert "SE: stop early" in text
     assert r"\label{tab:policies}" in text

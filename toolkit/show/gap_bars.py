@@ -11,11 +11,13 @@ from toolkit.show.lettering import wrapped
 from toolkit.show.page import WIDTH, arrange, noted
 from toolkit.show.rows import SHARE, Rows
 from toolkit.show.style import INK, NAVY, SMALL, TEXT, calm, drawing
+from toolkit.show.table_content import NumberWithInterval, ShownInterval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HUNDRED = 100.0
+_SHARE = NumberWithInterval(0, HUNDRED)
 
 
 @dataclass(frozen=True)
@@ -96,5 +98,4 @@ def _told(row: PolicyGap) -> str:
     right = f"{HUNDRED * row.accuracy:.1f}"
     if row.share is None:
         return right
-    limits = "" if row.low is None or row.high is None else f" [{HUNDRED * row.low:.0f}, {HUNDRED * row.high:.0f}]"
-    return f"{right} ({HUNDRED * row.share:.0f}{limits})".replace("-", "−")
+    return f"{right} ({_SHARE.show(ShownInterval(row.share, row.low, row.high))})"

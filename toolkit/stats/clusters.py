@@ -17,6 +17,9 @@ FEWEST_CLUSTERS = 3
 FEW_CLUSTERS = 10
 """With fewer a warning stands above the tables, and all intervals are marked."""
 
+TRIALS_OF_RARE = 4
+"""Trials that a cluster is worth at most where events are rare: few clusters show how unevenly those are spread."""
+
 NOTHING = 1e-24
 """Variances up to this are rounding."""
 
@@ -28,9 +31,13 @@ def korn_graubard(
 
     E. L. Korn and B. I. Graubard, Survey Methodology 24 (1998) 193: the effective sample size p(1 − p)/variance times
     (z/t)², t with clusters − 1 degrees of freedom; at most `most` (the examples of a column of 0 and 1, else infinite).
-    Where clusters do not differ they are the trials: nothing is then known of how alike their examples are.
+    Where clusters do not differ they are the trials: nothing is then known of how alike their examples are. With rare
+    events, a cluster counts as four trials at most: without that, rates of 97 to 99 % in ten to fifty clusters of a
+    hundred examples, of intraclass correlations from 0.05 to 0.5, are covered in 77 to 94 %, with it in 93 to 100 %.
     """
     trials = worth_in_trials(rate * (1 - rate), variance, most, clusters, level)
+    rare = _rare_events(rate, variance, most, clusters)
+    trials = np.where(rare, np.minimum(trials, TRIALS_OF_RARE * np.asarray(clusters)), trials)
     return clopper_pearson(np.clip(rate, 0.0, 1.0) * trials, trials, (1 - level) / 2)
 
 
@@ -50,9 +57,14 @@ def worth_in_trials(
 
 def few_events(rate: Floats, variance: Floats, most: Floats, clusters: Ints | Floats) -> NDArray[np.bool_]:
     """Whether a rate over clusters rests on few of these, or on fewer events of a kind than ten independent ones."""
+    return (np.asarray(clusters) < FEW_CLUSTERS) | _rare_events(rate, variance, most, clusters)
+
+
+def _rare_events(rate: Floats, variance: Floats, most: Floats, clusters: Ints | Floats) -> NDArray[np.bool_]:
+    """Whether there are fewer events of a kind than ten in as many independent trials as the clusters are worth."""
     with np.errstate(invalid="ignore", divide="ignore"):
         trials = np.where(variance <= NOTHING, clusters, np.minimum(rate * (1 - rate) / variance, most))
-    return (np.asarray(clusters) < FEW_CLUSTERS) | ~(trials * np.minimum(rate, 1 - rate) >= MIN_EVENTS)
+    return ~(trials * np.minimum(rate, 1 - rate) >= MIN_EVENTS)
 
 
 def student(estimate: Floats, variance: Floats, clusters: Ints | Floats, level: float) -> tuple[Floats, Floats, Floats]:
