@@ -3,8 +3,9 @@
 Run with `python benchmarks/importing.py`. Answers are a column. A bare scan and sink by polars of the same file runs
 beside the import, each in a process of its own: the script prints processor seconds and peak memory of both, and fails
 where the import takes more than three times the seconds, or 1.5 GB. Then answers are read out of the traces' texts by
-each way, which is told apart. Before all that, a file of 2,000 examples is imported in parts and at once: both logs
-must hold the same rows.
+each way, which is told apart. `--words 1` makes texts of one word that is repeated, which polars packs in next to no
+time: then the ratio is told, and is no failure. Before all that, a file of 2,000 examples is imported in parts and at
+once: both logs must hold the same rows.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ verifier = "'reward'"
 score = "score"
 """
 MOST_SECONDS, MOST_BYTES = 3.0, 1.5e9
-BATCH = 1000
+BATCH, WORDS = 1000, 5000
 
 
-def make(path: Path, examples: int, traces: int = 8, seed: int = 7) -> None:
-    """Write samples, all of an example one after another."""
+def make(path: Path, examples: int, vocabulary: int = WORDS, traces: int = 8, seed: int = 7) -> None:
+    """Write samples, all of an example one after another, of so many words."""
     rng = random.Random(seed)
-    words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 9))) for _ in range(5000)]
+    words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 9))) for _ in range(vocabulary)]
     with path.open("w", encoding="utf-8") as handle:
         for start in range(0, examples, BATCH):
             rows = []
@@ -120,6 +121,7 @@ def main() -> None:
     """Make the file, check, measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--examples", type=int, default=200_000)
+    parser.add_argument("--words", type=int, default=WORDS, help="how many different words the texts are made of")
     parser.add_argument("--source", type=Path, help="a file that an earlier run made with --keep")
     parser.add_argument("--keep", type=Path, help="keep the file that is made here")
     parser.add_argument("--only", nargs=4, metavar=("WHAT", "SOURCE", "OUT", "MAPPING"), help=argparse.SUPPRESS)
@@ -135,7 +137,7 @@ def main() -> None:
         check(folder, mapping)
         source = options.source or options.keep or folder / "samples.jsonl"
         if options.source is None:
-            make(source, options.examples)
+            make(source, options.examples, options.words)
         size = source.stat().st_size
         bare = measure("scan", source, folder / "bare.parquet", mapping)
         ours = measure("import", source, folder / "log", mapping)
@@ -144,7 +146,8 @@ def main() -> None:
                   f" {size / 1e9:.2f} GB")  # fmt: skip
         print(f"ratio of processor time {ours[0] / bare[0]:.2f}")
         reading(source, 100_000)
-    if ours[0] > MOST_SECONDS * bare[0] or ours[2] > MOST_BYTES:
+    slow = ours[0] > MOST_SECONDS * bare[0] and options.words == WORDS
+    if slow or ours[2] > MOST_BYTES:
         sys.exit(f"the import took more than {MOST_SECONDS:g} times the processor time, or {MOST_BYTES / 1e9:g} GB")
 
 

@@ -173,6 +173,7 @@ def test_boxes_balance_their_braces(text: str, inside: str | None) -> None:
         ("last number", "so 10/2.5", "10/2.5"),
         ("last number", "on 3/4/2020", "2020"), ("last number", "none", None), ("last number", "1-2-3", "3"),
         ("last line", "a\n b \n\n", "b"), ("last line", "  ", None),
+        ("whole text", " a\n b ", "a\n b"), ("whole text", "  ", None),
     ],
 )  # fmt: skip
 def test_ways_of_reading(way: str, text: str, answer: str | None) -> None:
@@ -203,6 +204,8 @@ def test_a_pattern_of_ones_own() -> None:
         ("answer is", "The answer is 4. Or", "4"),
         ("last line", "5\n1", None),
         ("last line", "5\n1\n", "1"),
+        ("whole text", "5\n1", None),
+        ("whole text", "5\n", "5"),
         ("last number", "It is 5 or 1", None),
         ("last number", "It is 5 or", "5"),
         ("boxed", "\\boxed{5} or \\boxed{1", "5"),

@@ -141,6 +141,20 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
     assert [found.path for found in find_files([file, file], lambda path: True)] == ["40.jsonl"]
 
 
+def test_what_programs_keep_beside_files_is_passed_over(tmp_path: Path) -> None:
+    folder = published("evalplus", tmp_path)
+    (file,) = folder.iterdir()
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / file.name).write_bytes(b"\x00\x05")
+    packed = tmp_path / "runs.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(file, f"runs/{file.name}")
+        archive.writestr(f"__MACOSX/runs/._{file.name}", b"\x00\x05")
+    for source in (folder, packed, f"{folder}/*"):
+        (found,) = find_files([str(source)], lambda path: path.endswith("eval_results.json"))
+        assert found.name == file.name
+
+
 @pytest.mark.parametrize(
     ("source", "wanted"),
     [
@@ -148,7 +162,7 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
         ("nothing-*", "there is no such file or folder"),
         ("gopher://x/y", "can't be opened: Protocol not known: gopher"),
         ("empty", "there is no such file or folder, or nothing in it"),
-        ("other", "none of its 1 files is of this format by its name"),
+        ("other", "no file of this format by its name among 1 file"),
     ],
 )
 def test_sources_that_are_not_there(source: str, wanted: str, tmp_path: Path) -> None:

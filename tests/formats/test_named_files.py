@@ -91,7 +91,7 @@ def test_the_format_that_it_looks_like(tmp_path: Path) -> None:
     rows = published("verl", tmp_path) / "40.jsonl"
     with pytest.raises(ThinkbackError, match=r"no custom_id, .*; it looks like verl: `thinkback import verl`"):
         import_format("openai-batch", [str(rows)], tmp_path / "log")
-    with pytest.raises(ThinkbackError, match=r"none of its .* files is of this format by its name; it looks like verl"):
+    with pytest.raises(ThinkbackError, match=r"no file of this format by its name among .*; it looks like verl"):
         import_format("lm-eval", [str(rows.parent)], tmp_path / "log")
 
 

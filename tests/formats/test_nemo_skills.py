@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from toolkit.imports import import_format
+from toolkit.imports import detect_format, import_format
 from toolkit.log import collect, open_log
 
 
@@ -68,3 +68,42 @@ def test_the_chunks_of_a_seed_are_one_sample_each(tmp_path: Path) -> None:
 def test_seconds_are_those_between_the_two_times(tmp_path: Path) -> None:
     times = {"generation_start_time": 1000.25, "generation_end_time": 1002.75}
     assert traces(tmp_path, _rs0=[row(**times)])["latency_s"].to_list() == [2.5]
+
+
+def program(number: int = 0, **verdict: Any) -> dict[str, Any]:
+    return {"task_id": f"T/{number}", "question": f"Q{number}", "generation": "```python\nx = 1\n```", **verdict}
+
+
+@pytest.mark.parametrize(
+    ("passed", "failed"),
+    [
+        ({"is_correct": True, "is_correct-plus": True}, {"is_correct": True, "is_correct-plus": False}),
+        ({"is_correct": True}, {"is_correct": False}),
+        ({"graded_list": [True]}, {"graded_list": [False]}),
+        ({"status": "pass"}, {"status": "timeout"}),
+    ],
+)
+def test_programs_that_tests_judged_are_opaque(tmp_path: Path, passed: dict[str, Any], failed: dict[str, Any]) -> None:
+    found = traces(tmp_path, _rs0=[program(0, **passed), program(1, **failed)])
+    assert found.select("correct", "opaque").rows() == [(True, True), (False, True)]
+
+
+def test_programs_that_nobody_judged_have_no_verdict(tmp_path: Path) -> None:
+    found = traces(tmp_path, _rs0=[program()])
+    assert found["example_id"].to_list() == ["aime/T/0"]
+    assert "correct" not in found.columns or found["correct"].to_list() == [None]
+
+
+def test_programs_and_answers_are_imported_together(tmp_path: Path) -> None:
+    (tmp_path / "in" / "code").mkdir(parents=True)
+    (tmp_path / "in" / "code" / "output-rs0.jsonl").write_text(json.dumps(program(is_correct=True)) + "\n")
+    found = traces(tmp_path, _rs0=[row(symbolic_correct=False)])
+    expected = [("aime/0", False, False), ("code/T/0", True, True)]
+    assert found.select("example_id", "correct", "opaque").rows() == expected
+
+
+def test_programs_are_told_by_what_they_hold(tmp_path: Path) -> None:
+    path = tmp_path / "code" / "output-rs0.jsonl"
+    path.parent.mkdir()
+    path.write_text(json.dumps(program(num_generated_tokens=9)) + "\n")
+    assert detect_format([str(path)]).format.name == "nemo-skills"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.formats.bare import SAMPLES
 from tests.formats.test_named_files import pools_of
 from tests.formats.test_variants import batch, traces, write
 from toolkit.errors import ThinkbackError
-from toolkit.imports import import_format
+from toolkit.imports import import_format, import_table
+from toolkit.imports.formats.format import MAPS
 from toolkit.log import collect, open_log
 
 
@@ -56,6 +61,10 @@ def results(path: Path, task: str) -> None:
     [
         ({"m/eval_results.json": "HumanEval/0"}, ["m"]),
         ({"a/m.eval_results.json": "HumanEval/0", "b/m.eval_results.json": "Mbpp/1"}, ["m"]),
+        ({"m/humaneval/eval_results.json": "HumanEval/0", "m/mbpp+/eval_results.json": "Mbpp/1"}, ["m"]),
+        ({"m/HumanEvalPlus/samples_eval_results.json": "HumanEval/0"}, ["m"]),
+        ({"m/humaneval_eval_results.json": "HumanEval/0", "m/mbpp_plus_eval_results.json": "Mbpp/1"}, ["m"]),
+        ({"m/1/m_eval_results.json": "Mbpp/1", "m/2/m_eval_results.json": "Mbpp/1"}, ["m (1)", "m (2)"]),
         ({"a/m.eval_results.json": "Mbpp/1", "b/m.eval_results.json": "Mbpp/1"}, ["m (a)", "m (b)"]),
     ],
 )
@@ -118,3 +127,21 @@ def test_matharenas_rows_without_problems_have_the_users_message(tmp_path: Path)
     log = open_log(report.log)
     asked = collect(log.scan("examples", ["question"]), log)["question"]
     assert sorted(asked) == ["2 + 2?", "problem 2"]
+
+
+@pytest.mark.parametrize("names", [("a.jsonl", "b.jsonl"), ("a/o.jsonl", "b/o.jsonl")])
+def test_the_options_that_tell_two_runs_apart_are_named(names: tuple[str, str], tmp_path: Path) -> None:
+    mapping = tmp_path / "v.toml"
+    mapping.write_text((MAPS / "vllm.toml").read_text().replace("COALESCE(NULLIF(source_run, ''), 'vllm')", "'vllm'"))
+    for name in names:
+        (tmp_path / "runs" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(SAMPLES / "vllm" / "outputs.jsonl", tmp_path / "runs" / name)
+    with pytest.raises(ThinkbackError, match="tell two runs apart") as error:
+        import_table([str(tmp_path / "runs")], mapping, tmp_path / "log")
+    (told,) = re.findall(r"\(`(--set 'path.*?)`\)", str(error.value))
+    settings = [word for word in shlex.split(told) if word != "--set"]
+    report = import_table([str(tmp_path / "runs")], mapping, tmp_path / "log", settings=settings)
+    assert pools_of(report.log) == ["a", "b"]
+    for setting, traces_ in (("duplicates=number", 8), ("duplicates=first", 4)):
+        report = import_table([str(tmp_path / "runs")], mapping, tmp_path / setting, settings=[setting])
+        assert report.traces == traces_

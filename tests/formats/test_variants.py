@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,14 @@ def test_legacy_completions_and_requests_alone(tmp_path: Path) -> None:
     asked = write(tmp_path / "in.jsonl", [{"custom_id": "q", "method": "POST", "body": {}}])
     with pytest.raises(ThinkbackError, match="no file of results among the sources: these hold requests alone"):
         import_format("openai-batch", [asked], tmp_path / "none")
+
+
+def test_a_batch_whose_requests_all_failed(tmp_path: Path) -> None:
+    rows = [{"custom_id": "q", "response": {"status_code": 400, "body": {}}, "error": {"code": "x"}}] * 2
+    file = write(tmp_path / "out.jsonl", rows)
+    wanted = f"no sample of openai-batch in `{file}`; `out.jsonl`: 2 requests failed and left no trace"
+    with pytest.raises(ThinkbackError, match=re.escape(wanted)):
+        import_format("openai-batch", [file], tmp_path / "log")
 
 
 def test_helm_with_several_completions_has_no_verdicts_of_its_own(tmp_path: Path) -> None:

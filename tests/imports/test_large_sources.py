@@ -7,6 +7,8 @@ import json
 import random
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -310,3 +312,21 @@ def test_contested_verdicts_are_kept_in_whatever_part_they_are(bench: Bench, odd
         rows[number] |= {"a": "1", "ok": not rows[number]["ok"]}
     log = same(bench, lines(bench, rows), MORE + '[answers]\nconflicts = "keep"\n')
     assert "contested" in log.scan("traces").collect_schema()
+
+
+LOADED = """
+import sys
+from pathlib import Path
+from toolkit.imports import import_table
+from toolkit.log import collect, open_log
+import_table([sys.argv[1]], Path(sys.argv[2]), sys.argv[3])
+log = open_log(sys.argv[3])
+assert collect(log.scan("traces"), log).height == 1
+print([name for name in ("pandas", "scipy", "matplotlib") if name in sys.modules])
+"""
+
+
+def test_an_import_loads_nothing_that_it_does_not_need(bench: Bench) -> None:
+    arguments = [bench.rows([sample()]), bench.mapping(HEAD + TRACES), str(bench.folder / "log")]
+    done = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

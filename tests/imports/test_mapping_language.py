@@ -104,9 +104,7 @@ def test_gold_is_read_as_answers_are(bench: Bench) -> None:
     assert log.scan("examples").collect().sort("example_id")["gold"].to_list() == ["248", None]
     assert log.scan("traces").collect().sort("example_id")["correct"].to_list() == [True, None]
     assert bench.report is not None
-    assert bench.report.notes[0] == (
-        "1 examples have a gold in which `answers.read_gold` finds no answer: they have none"
-    )
+    assert bench.report.notes[0] == ("1 example has a gold in which `answers.read_gold` finds no answer: it has none")
 
 
 def test_gold_is_read_by_the_same_pattern(bench: Bench) -> None:
@@ -121,14 +119,24 @@ def test_gold_is_read_by_the_same_pattern(bench: Bench) -> None:
         ("finish - start", 1.5),
         ("EXTRACT(EPOCH FROM finish) - EXTRACT(EPOCH FROM start)", 1.5),
         ("EXTRACT(EPOCH FROM STRPTIME(iso, '%Y-%m-%dT%H:%M:%S')) - 1704164645", 2.0),
+        ("STRPTIME(ended, '%+') - STRPTIME(begun, '%+')", 2.5),
+        ("TIMESTAMP(iso) - TIMESTAMP('2024-01-02T03:04:05')", 2.0),
     ],
 )
 def test_seconds_of_dates(bench: Bench, value: str, wanted: float) -> None:
     start = datetime(2024, 1, 2, 3, 4, 5)
     row = sample(start=start, finish=start + timedelta(seconds=1.5), iso="2024-01-02T03:04:07")
+    row |= {"begun": "2024-01-02T03:04:05Z", "ended": "2024-01-02T03:04:07.5Z"}
     source = bench.rows([row], "samples.parquet")
     log = bench.run(source, "\n" + HEAD + TRACES + f'latency_s = "{value}"')
     assert log.scan("traces").collect()["latency_s"].to_list() == [wanted]
+
+
+@pytest.mark.parametrize("value", ["ended - begun", "ended - 1", "ended * 2", "1 / ended"])
+def test_a_text_is_no_number_and_no_time_by_itself(bench: Bench, value: str) -> None:
+    rows = [sample(begun="2024-01-02T03:04:05Z", ended="2024-01-02T03:04:07Z")]
+    told = refused(bench, "\n" + HEAD + TRACES + f'latency_s = "{value}"', rows)
+    assert told.endswith("; read a text as a number with CAST(column AS DOUBLE), as a time with STRPTIME(column, '%+')")
 
 
 def test_a_date_is_text_in_one_form(bench: Bench) -> None:

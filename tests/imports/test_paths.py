@@ -253,11 +253,16 @@ def test_a_path_pattern_that_does_not_fit(bench: Bench, path: str, wanted: str) 
         ("COALESCE(ok?, LOWER(judged?) = 'yes', a = '1')", True),
         ("LENGTH(judged?) > 3 OR a = '1'", True),
         ("STARTS_WITH(UPPER(judged?), 'Y') AND score? > 0.5", None),
+        ("ARRAY_LENGTH(x?) > 1 OR a = '1'", True),
+        ("ARRAY_CONTAINS(x?, 'right')", None),
+        ("ARRAY_CONTAINS(x.tags?, 1)", None),
+        ("ARRAY_GET(x?, 1) = 'right' OR y[0]? > 1 OR max(z?) > 1", None),
+        ("EXTRACT(EPOCH FROM ended?) - EXTRACT(EPOCH FROM begun?) > 1", None),
+        ("STRFTIME(day?, '%Y') = '2026' OR a = '1'", True),
+        ("COALESCE(LOWER(b?), UPPER(c?), d?, LEFT(e?, 2)) = 'x' OR ARRAY_LENGTH(f?) = g? OR a = '1'", True),
     ],
 )
-def test_what_no_row_has_may_stand_wherever_a_text_or_a_number_does(
-    bench: Bench, verdict: str, expected: bool | None
-) -> None:
+def test_what_no_row_has_may_stand_wherever_a_value_does(bench: Bench, verdict: str, expected: bool | None) -> None:
     rows = [{**sample("e", "1"), "gold": None}]
     log = bench.run(rows, HEAD + TRACES + f'correct = "{verdict}"\n')
     assert log.scan("traces").select("correct").collect()["correct"].to_list() == [expected]

@@ -130,6 +130,39 @@ def test_a_data_set_that_is_misread_is_not_hidden_by_the_others(bench: Bench) ->
     )
 
 
+def test_where_all_the_log_is_doubted_each_data_set_may_need_its_own_cure(bench: Bench) -> None:
+    rows = of("hashes", 12, "It is {}", "so #### {}") + of("boxes", 10, "It is {}", "so \\boxed{{{}}} of 7")
+    bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED)
+    warnings = [line for line in told(bench).split("\n") if line.startswith("WARNING")]
+    apart = "others need another setting, so import these apart"
+    assert warnings == [
+        "WARNING: only 0 of 12 judged traces of `hashes` in pool `p` are right:"
+        f" `--set 'answers.read_gold=[\"####\"]'` would make 12 of 12 tried right; {apart}",
+        "WARNING: only 0 of 10 judged traces of `boxes` in pool `p` are right:"
+        f" `--set 'answers.read_gold=[\"boxed\"]'` would make 10 of 10 tried right; {apart}",
+    ]
+
+
+def test_a_cure_of_one_data_set_is_found_though_all_the_log_is_doubted(bench: Bench) -> None:
+    rows = [row for number in range(3) for row in of(f"bad{number}", 40, "no", "{}")]
+    rows += of("boxes", 10, "It is {}", "so \\boxed{{{}}} of 7")
+    bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED)
+    warnings = [line for line in told(bench).split("\n") if line.startswith("WARNING")]
+    assert "`boxes` in pool `p`" in warnings[0]
+    assert "`--set 'answers.read_gold=[\"boxed\"]'` would make 10 of 10 tried right" in warnings[0]
+    assert warnings[-1] == "WARNING: so it is with 1 further data set in a pool"
+
+
+def test_one_cure_for_all_data_sets_is_said_once(bench: Bench) -> None:
+    rows = of("one", 12, "It is {}", "so #### {}") + of("other", 10, "It is {}", "so #### {}")
+    rows[0]["t"] = rows[15]["t"] = "no"
+    bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED)
+    assert [line for line in told(bench).split("\n") if line.startswith("WARNING")] == [
+        "WARNING: only 0 of 22 judged traces are right:"
+        " `--set 'answers.read_gold=[\"####\"]'` would make 20 of 22 tried right"
+    ]
+
+
 def test_nor_is_a_pool(bench: Bench) -> None:
     rows = of("d", 10, "It is {}", "{}") + of("d", 10, "the {}th, so \\boxed{{x}} of 7", "{}", "other")
     bench.run(rows, HEAD + GROUPED)

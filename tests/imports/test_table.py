@@ -39,8 +39,8 @@ def test_without_a_verdict_answers_are_judged_against_gold(bench: Bench) -> None
     )
     assert log.name == "map"
     assert bench.report.notes == (
-        "1 traces have no readable answer (counted as wrong)",
-        "3 answers graded by comparing with gold, or as an equal answer was",
+        "1 trace has no readable answer (counted as wrong)",
+        "3 answers graded by comparing with gold",
     )
 
 
@@ -59,7 +59,7 @@ def test_rejudging_replaces_it_and_counts(bench: Bench) -> None:
     assert rows_of(log, "answer", "correct") == [("2", False), ("1", True), (None, False)]
     assert bench.report is not None
     assert bench.report.judgements_changed == 1
-    assert bench.report.notes[-1] == "1 of the source's judgements changed by rejudging"
+    assert bench.report.notes[-1] == "1 of the source's verdicts changed: `--rejudge` compares again"
 
 
 def test_a_null_answer_is_wrong_whatever_the_source_says(bench: Bench) -> None:

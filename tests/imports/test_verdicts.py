@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from tests.imports.makers import HEAD, TRACES, Bench, sample
@@ -30,8 +32,8 @@ def test_an_example_that_lacks_a_verdict_is_unjudged(bench: Bench, gold: str | N
     assert bench.report.null_answers == 0
     assert bench.report.notes[:3] == (
         "4 traces have a verdict and no answer: opaque, so no votes and no margins",
-        "1 traces have neither answer nor verdict: no trace of their examples is judged",
-        "1 examples are unjudged",
+        "1 trace has neither answer nor verdict: no trace of its example is judged",
+        "1 example is unjudged",
     )
 
 
@@ -87,3 +89,27 @@ def test_rows_that_differ_in_anything_are_no_repetition(bench: Bench) -> None:
     bench.run([sample("e", answer, seed=n) for n, answer in enumerate("1212")], HEAD + TRACES)
     assert bench.report is not None
     assert not any(TWICE in note for note in bench.report.notes)
+
+
+def test_an_answer_takes_the_verdict_of_an_equal_one_or_is_compared_with_gold(bench: Bench) -> None:
+    rows = [sample(answer="2", ok=True), sample(answer="2", ok=None), sample(answer="1", ok=None)]
+    log = bench.run(rows, HEAD + TRACES + 'correct = "ok"')
+    assert log.scan("traces").collect().sort("sample_index")["correct"].to_list() == [True, True, True]
+    assert bench.report is not None
+    assert bench.report.notes == (
+        "1 answer graded by comparing with gold",
+        "1 answer graded as an equal answer of the example was",
+    )
+
+
+def test_what_is_said_agrees_with_its_number(bench: Bench) -> None:
+    bench.run([sample(answer=None), sample("f", "1")], HEAD + TRACES)
+    assert bench.report is not None
+    assert bench.report.notes == (
+        "1 trace has no readable answer (counted as wrong)",
+        "1 answer graded by comparing with gold",
+    )
+    bench.report = None
+    shutil.rmtree(bench.folder / "log")
+    bench.run([sample(answer="7")], HEAD + TRACES)
+    assert "WARNING: only 0 of 1 judged trace is right" in str(bench.report.told())

@@ -153,16 +153,17 @@ def test_nothing_judged(made, factory):
     assert only(result.summary, policy="a", metric="traces")["estimate"] == 14.5
 
 
-def test_a_metric_missing_in_more_than_a_twentieth_of_the_resamples_has_no_interval(made, factory):
-    # A resample of n misses k given examples with chance about exp(−k): 5.0 % at k = 3.
-    def method(known):
+def test_shares_of_an_example_get_wilson_as_outcomes_of_0_and_1_do(made, factory):
+    # Means over orders, say. Eighteen of them average 0.5: 9 events; with twenty there are ten of either kind.
+    def row(known):
         credit = np.full(400, np.nan)
         credit[:known] = np.linspace(0.1, 0.9, known)
         table = summarise(factory(made({"correct": [np.tile([0, 1], 200)], "credit": [credit]})), ["a"]).summary
-        return only(table, metric="credit")["method"]
+        return only(table, metric="credit")
 
-    assert method(2) is None
-    assert method(5) == "percentile"
+    few = row(18)
+    assert (few["low"], few["high"]) == pytest.approx(wilson(9, 18))
+    assert [row(known)["method"] for known in (1, 2, 18, 20)] == [None, "wilson", "wilson", "percentile"]
 
 
 def test_five_per_cent_dropped_is_the_limit():
@@ -196,7 +197,7 @@ def test_events_among_the_counts_are_rates(made, factory):
     result = summarise(factory(one), ["a", "b"], baseline="b", settings=QUICK)
     methods = {(r["policy"], r["metric"]): r["method"] for r in result.summary.iter_rows(named=True)}
     assert methods["a", "truncated"] == methods["b", "truncated"] == methods["a", "finalizers"] == "wilson"
-    assert (methods["a", "traces"], methods["b", "finalizers"]) == ("studentised_few", "percentile")
+    assert (methods["a", "traces"], methods["b", "finalizers"]) == ("studentised_few", "wilson")
     row = only(result.comparisons, policy="a", metric="truncated")
     assert np.array((row["low"], row["high"])) == pytest.approx(np.array(tango(3, 3, 400)))
     assert only(result.comparisons, policy="a", metric="reduction:truncated")["method"] != "tango"

@@ -24,7 +24,7 @@ FORMATS = (
 Paths = Annotated[list[str], positional("PATH…", "Files, folders, globs, archives, or any fsspec address.")]
 Settings = Annotated[list[str] | None, option("--set", "A setting that replaces the mapping's.", "KEY=VALUE")]
 Rejudge = Annotated[
-    bool, typer.Option("--rejudge", help="Judge the answers again instead of keeping the source's verdicts.")
+    bool, typer.Option("--rejudge", help="Compare the answers with gold again; the source's verdicts go.")
 ]
 MapsName = Annotated[str | None, option("--name", "Name of the new log; by default the map's.")]
 
@@ -158,10 +158,11 @@ def replay(
 
 
 def _import(
-    inputs: Sequence[str], out: Path, force: bool, write: Callable[[Path], ImportReport | RecoveryReport], *counted: str
+    inputs: Sequence[str], out: Path, force: bool, write: Callable[[Path], ImportReport | RecoveryReport], *written: str
 ) -> None:
     """Write a log as a whole, then print its notes and how many rows of what it has."""
     from thinkback import console
+    from toolkit.errors import counted
     from toolkit.files import check_replaceable, hoist, replacing
 
     check_replaceable(out, force, inputs=inputs)
@@ -170,4 +171,5 @@ def _import(
         hoist(folder / "log")
     for note in report.told():
         console.say(note)
-    console.say(f"wrote {out}: " + ", ".join(f"{getattr(report, rows):,} {rows}" for rows in counted))
+    rows = (counted(getattr(report, name), name.removesuffix("s")) for name in written)
+    console.say(f"wrote {out}: {', '.join(rows)}")

@@ -7,6 +7,7 @@
 `last number`  the last number of the text, with its sign, commas, fraction, exponent and percent sign. A minus
                directly behind a digit, letter or bracket is an operator, not a sign.
 `last line`    the last line that is not blank.
+`whole text`   all of the text: the last way of a list, for texts that are answers themselves.
 `pattern`      the last match of the user's regular expression: its first group, else the whole; see patterns.py.
 Each gives the trimmed raw string; bring it into a normal form with `normalise`. In a text that its limit cut off, what
 reaches the very end is not read, for nobody can tell whether it is whole: `#### 1` may have been about to say 12.
@@ -142,5 +143,6 @@ _READERS: dict[str, Callable[[pl.Series], pl.Series]] = {
     "####": _behind_hashes,
     "last number": _last_number,
     "last line": lambda texts: texts.str.strip_chars().str.extract(_LAST_LINE, 1),
+    "whole text": lambda texts: texts,
 }
 WAYS = (*_READERS, "pattern")

@@ -23,9 +23,36 @@ _NUMBERS = 0.9
 """The share of gold that must be numbers, for the last number of a text to be an answer."""
 _KINDS = ("number", "choice", "exact", "text")
 _GOLD_WAYS = ("####", "boxed", "answer is", "last line")
-_WAYS = ("####", "boxed", "answer is", "last number", "last line")
+_MARKS = ("####", "boxed", "answer is")
+_WAYS = (*_MARKS, "last number", "last line")
+"""The ways to read answers. Those without a mark find something in any text, so they prove nothing beside a gold."""
 Reading = tuple[str, str | None]
 """The column that is read, and how; None: it is as it should be."""
+
+
+@dataclass(frozen=True)
+class Cure:
+    """The options `settings` would make `helped` of the `tried` traces right, or else readable.
+
+    `harms`: whether they would make others wrong. `elsewhere`: whether other traces need other options.
+    """
+
+    settings: str
+    helped: int
+    tried: int
+    reads: bool = False
+    harms: bool = False
+    elsewhere: bool = False
+
+    def __str__(self) -> str:
+        told = f"`{self.settings}` would "
+        if self.reads:
+            told += f"read {self.helped:,} of {self.tried:,} tried"
+        else:
+            told += f"make {self.helped:,} of {self.tried:,} tried right"
+        if self.harms:
+            return f"{told}; it would make others wrong, so import these apart"
+        return f"{told}; others need another setting, so import these apart" if self.elsewhere else told
 
 
 @dataclass(frozen=True)
@@ -65,7 +92,7 @@ class _Tried:
         return self.sample[column] if way is None else read_answers(self.sample[column], [way])
 
 
-def likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> str | None:
+def likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> Cure | None:
     """The least change of the rules that makes most answers of a sample right, or else readable.
 
     `others` are traces that are read well: a cure that makes these wrong is for the sample's files alone.
@@ -79,14 +106,13 @@ def likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMappi
     best = max(right, key=lambda place: right[place])
     if right[best] > _GAIN * height:
         harm = rest.right(changes[best]) < rest.right(changes[0])
-        apart = "; it would make others wrong, so import these apart" if harm else ""
-        return f"{_settings(mapping, changes[best])} would make {right[best]:,} of {height:,} tried right{apart}"
+        return Cure(_settings(mapping, changes[best]), right[best], height, harms=harm)
     column = _columns(mapping)[-1]
-    readable = {way: tried.read(column, way).count() for way in _WAYS}
+    ways = _WAYS if sample["gold"].null_count() == height else _MARKS
+    readable = {way: tried.read(column, way).count() for way in ways}
     way = max(readable, key=lambda one: readable[one])
     if sample["answer"].null_count() == height and readable[way] > _GAIN * height:
-        told = _settings(mapping, _Change(rules.kind, (column, way), None))
-        return f"{told} would read {readable[way]:,} of {height:,} tried"
+        return Cure(_settings(mapping, _Change(rules.kind, (column, way), None)), readable[way], height, reads=True)
     return None
 
 
@@ -133,4 +159,4 @@ def _settings(mapping: ImportMapping, change: _Change) -> str:
     ]
     options = [f"--set {shlex.quote(one)}" if "'" in one else f"--set '{one}'" for one in changed]
     options += ["--rejudge"] if any("correct" in table.columns for table in mapping.traces) else []
-    return f"`{' '.join(options)}`"
+    return " ".join(options)

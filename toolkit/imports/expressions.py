@@ -7,7 +7,6 @@ something in the conversion is one line that names the mapping's key, the source
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from toolkit.errors import ThinkbackError, first_line, suggest
+from toolkit.imports.empty_columns import evaluated
 from toolkit.imports.literals import holds, lists
 from toolkit.imports.mapping import Value
 from toolkit.imports.passed_columns import passed_columns
@@ -28,12 +28,11 @@ _TRUTHS = {
 }
 _LOW, _HIGH = -(2**31), 2**31 - 1
 
-# Types that columns without values may be of, and how many of these are tried together.
-_LIKELY: tuple[pl.DataType, ...] = (pl.String(), pl.Float64(), pl.Boolean(), pl.Null())
-_MOST_EMPTY = 4
-
 # Parts of polars' expressions that look at other rows.
 _OF_OTHERS = {"Agg", "Over", "Window", "Len", "Explode", "Implode", "Correlation", "Shift", "CumSum", "CumCount"}
+
+_ON_TEXTS = re.compile(r"not supported for dtypes.*`str`|dtypes.*\bstr\b.*not allowed|with .String. datatypes")
+_OF_TEXTS = "; read a text as a number with CAST(column AS DOUBLE), as a time with STRPTIME(column, '%+')"
 
 # Columns that an import adds: the row's number, its example's id in the log, and (a prefix) further columns.
 ROW, EXAMPLE, EXTRA = "__row", "__example", "__extra "
@@ -77,12 +76,13 @@ class SourceRows(SourceTable):
         try:
             frame, whole = self._placed(found, texts, names)
             made = pl.sql_expr(found.with_reduced(whole))
-            return _evaluated(frame, made.alias(key))
+            return evaluated(frame, made.alias(key))
         except PathError as error:
             raise self.error(f"`{key} = {value!r}` {error}") from None
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
             told = found.readable(first_line(error))
-            raise self.error(f"`{key} = {value!r}` can't be computed: {told}") from None
+            hint = _OF_TEXTS if _ON_TEXTS.search(told) else ""
+            raise self.error(f"`{key} = {value!r}` can't be computed: {told}{hint}") from None
 
     def row_by_row(self, value: Value) -> bool:
         """Whether a value is computed of each row alone; also where it can't be computed."""
@@ -234,21 +234,6 @@ def verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
 def first(true: pl.Series) -> int:
     """The place of the first true entry."""
     return true.arg_max() or 0
-
-
-def _evaluated(frame: pl.DataFrame, made: pl.Expr) -> pl.Series:
-    """An expression's values. A column that is null throughout is of any type of which they can be computed."""
-    name = made.meta.output_name()
-    try:
-        return frame.with_columns(made)[name]
-    except pl.exceptions.PolarsError:
-        empty = [root for root in dict.fromkeys(made.meta.root_names()) if frame[root].dtype == pl.Null]
-        for kinds in itertools.product(_LIKELY, repeat=len(empty) if len(empty) <= _MOST_EMPTY else 0):
-            likely = frame.with_columns(pl.col(root).cast(kind) for root, kind in zip(empty, kinds, strict=False))
-            with contextlib.suppress(pl.exceptions.PolarsError):
-                likely.head(1).with_columns(made)
-                return likely.with_columns(made)[name]
-        raise
 
 
 def _converted(found: pl.Series, dtype: pl.DataType) -> pl.Series | None:

@@ -40,6 +40,18 @@ def columns_of_path(pattern: str, path: str, endings: Sequence[str] = ()) -> dic
 
     ThinkbackError where the path does not fit.
     """
+    found = _columns(pattern, path, endings)
+    if found is None:
+        raise ThinkbackError(f"source `{path}` does not fit the mapping's `path`, `{pattern}`")
+    return found
+
+
+def fits_pattern(pattern: str, path: str, endings: Sequence[str] = ()) -> bool:
+    """Whether a path ends as a pattern does."""
+    return _columns(pattern, path, endings) is not None
+
+
+def _columns(pattern: str, path: str, endings: Sequence[str]) -> dict[str, str] | None:
     parts, at = [], 0
     for place in _PLACE.finditer(pattern):
         parts += [re.escape(pattern[at : place.start()]), f"(?P<{place[1]}>[^/]+)" if place[1] else "[^/]*"]
@@ -52,10 +64,7 @@ def columns_of_path(pattern: str, path: str, endings: Sequence[str] = ()) -> dic
         plain = plain.removesuffix(ending)
     # In linear time, whatever the pattern: a mapping may be somebody else's.
     found = pl.Series([end, plain]).str.extract_groups(f"^{''.join(parts)}$").to_list()
-    fits = [columns for columns in found if None not in columns.values()]
-    if not fits:
-        raise ThinkbackError(f"source `{path}` does not fit the mapping's `path`, `{pattern}`")
-    return fits[0]
+    return next((columns for columns in found if None not in columns.values()), None)
 
 
 def relative(paths: Sequence[str]) -> list[str]:

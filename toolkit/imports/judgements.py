@@ -30,7 +30,8 @@ class JudgedTraces:
     changed: int  # verdicts of the source that are others now
     by_conflict: int  # traces whose equal answers the source judged differently
     contested: int  # traces that keep their own verdicts, though equal answers have others
-    judged_here: int  # verdicts that the source did not have
+    judged_here: int  # verdicts that the source did not have: answers compared with gold
+    as_equal: int  # and those of equal answers that it judged
     without_gold: int  # traces that rejudging left as they were, since they have no gold
     open_examples: int  # examples without a verdict
     undecided: int  # opaque traces without a verdict
@@ -103,7 +104,8 @@ def judge_traces(
         opaque=opaque.sum(),
         contested=pl.col("contested").sum(),
         changed=(verdict.is_not_null() & correct.ne_missing(verdict)).sum(),
-        judged_here=(verdict.is_null() & correct.is_not_null() & ~unread).sum(),
+        judged_here=(verdict.is_null() & correct.is_not_null() & ~unread & ~pl.col("alike")).sum(),
+        as_equal=(verdict.is_null() & correct.is_not_null() & ~unread & pl.col("alike")).sum(),
         without_gold=(pl.col("gold").is_null() & ~opaque).sum() if rejudge else pl.lit(0),
         open_examples=example.filter(correct.is_null()).n_unique(),
         undecided=(opaque & verdict.is_null()).sum(),
@@ -172,7 +174,10 @@ def _fill(frame: pl.DataFrame) -> pl.DataFrame:
     alike = pl.when(~pl.col("contested")).then(settled.over(_PAIR))
     answered = pl.col("answer").is_not_null()
     ours = pl.when(~pl.col("opaque")).then("ours")
-    frame = frame.with_columns(correct=pl.when(answered).then(pl.coalesce("correct", alike, ours)))
+    frame = frame.with_columns(
+        correct=pl.when(answered).then(pl.coalesce("correct", alike, ours)),
+        alike=pl.col("correct").is_null() & alike.is_not_null(),
+    )
     # A wholly unanswered example is judged where the source judged it or a reference could have.
     judgeable = pl.col("gold").is_not_null() & pl.col("ours").is_not_null()
     judgeable |= pl.col("verdict").is_not_null() & ~pl.col("blind")

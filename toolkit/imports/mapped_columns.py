@@ -20,7 +20,8 @@ def source_rules(plan: ImportMapping) -> SourceRules:
     """What the mapping says of reading its files."""
     around = tuple(dict.fromkeys(name for value in every_value(plan) for name in fields_of(value, AROUND)))
     records = Records(plan.records, around) if plan.records is not None else None
-    return SourceRules(text_columns(plan), records, plan.path)
+    joined = plan.join.file if plan.join is not None else None
+    return SourceRules(text_columns(plan), records, plan.path, joined)
 
 
 def counted_from_zero(plan: ImportMapping) -> list[str]:

@@ -53,6 +53,8 @@ class SourceParts:
     used: int
     count: int
     part: Callable[[int], SourceRows]
+    left_out: int = 0
+    """Files of folders whose paths do not fit the mapping's `path`."""
 
 
 def source_parts(
@@ -67,7 +69,7 @@ def source_parts(
         other = beside(plan, plan.join, read_beside(plan.join.file, place, text_columns(plan)))
     large = likely_bytes([file.address for file in found.files]) > WHOLE_BYTES
     parts = _sorted_parts(plan, found, rules, other, folder) if large else None
-    made = parts or _whole(plan, found, rules, other)
+    made = replace(parts or _whole(plan, found, rules, other), left_out=found.left_out)
     return made if prepared is None else replace(made, files=prepared.files)
 
 

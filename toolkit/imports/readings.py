@@ -6,14 +6,14 @@ Each data set in each pool is looked at apart, for one that is misread is hidden
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
 from toolkit.errors import counted
-from toolkit.imports.cures import likely_cure, text_setting
+from toolkit.imports.cures import Cure, likely_cure, text_setting
 from toolkit.imports.mapping import ImportMapping
 from toolkit.log import Log, collect, open_log
 from toolkit.notes import Note, note, warning
@@ -22,8 +22,10 @@ NEARLY_NOTHING = 0.02
 """A share of right or readable answers up to which a reading is doubted."""
 _LEAST = 5
 """Judged traces of a data set in a pool from which it is doubted alone."""
-_NAMED = 3
-"""Data sets in pools that are doubted by name."""
+_NAMED, _LOOKED_AT = 3, 12
+"""Data sets in pools that are doubted by name; and those for which cures are tried, where all the log is doubted."""
+_NEARLY_ALL = 0.9
+"""The share of tried traces from which a cure is one for all of them."""
 _SHOWN, _LONGEST = 3, 60
 _TRIED, _EACH = 200, 4
 """Traces on which a cure is tried, and how many of them may be of one example."""
@@ -72,7 +74,7 @@ class Doubt:
     counts: ReadCounts
     dataset: str | None
     pool: str | None
-    cure: str | None
+    cure: Cure | None
 
     @property
     def whose(self) -> str:
@@ -101,7 +103,7 @@ class Readings(ReadCounts):
     idle: str | None
 
     @property
-    def cure(self) -> str | None:
+    def cure(self) -> Cure | None:
         """What is likely to help against the first doubt."""
         return self.doubts[0].cure if self.doubts else None
 
@@ -133,8 +135,10 @@ def _doubted(doubt: Doubt) -> str:
     counts = doubt.counts
     if counts.unreadable:
         readable = counts.traces - counts.unread
-        return f"only {readable:,} of {counted(counts.traces, 'trace')}{doubt.whose} have a readable answer"
-    return f"only {counts.right:,} of {counted(counts.judged, 'judged trace')}{doubt.whose} are right"
+        has = "has" if 1 in (readable, counts.traces) else "have"
+        return f"only {readable:,} of {counted(counts.traces, 'trace')}{doubt.whose} {has} a readable answer"
+    are = "is" if 1 in (counts.right, counts.judged) else "are"
+    return f"only {counts.right:,} of {counted(counts.judged, 'judged trace')}{doubt.whose} {are} right"
 
 
 def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readings:
@@ -150,16 +154,18 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
     sampled = _Sampled(opened, traces, datasets.select("example_id", "gold"))
     groups = sampled.counts()
     every = ReadCounts(*(int(groups[name].sum()) for name in _COUNTS))
-    doubts = [Doubt(every, None, None, None)] if every.doubtful else list(_doubts(groups))
+    doubts = list(_doubts(groups))
+    found = [_cured(sampled, doubt, mapping) for doubt in doubts[:_NAMED]] if not every.doubtful else []
+    if every.doubtful:
+        whole = _cured(sampled, Doubt(every, None, None, None), mapping)
+        found = _several(sampled, doubts, mapping) if not _enough(whole.cure) else []
+        doubts, found = (doubts, found) if found else ([whole], [whole])
     meant = pl.any_horizontal([doubt.condition for doubt in doubts]) if doubts else pl.lit(True)
-    found = tuple(
-        Doubt(doubt.counts, doubt.dataset, doubt.pool, _cure(sampled, doubt, mapping)) for doubt in doubts[:_NAMED]
-    )
     own = text_setting(mapping) if mapping.answers.read and not reread else None
     return Readings(
         **vars(every),
         wrong=sampled.wrong(meant),
-        doubts=found,
+        doubts=tuple(found),
         unnamed=len(doubts) - len(found),
         only_source=mapping.answers.judge == "source",
         idle=f"`--set '{own}'`" if own else None,
@@ -174,9 +180,25 @@ def _doubts(groups: pl.DataFrame) -> Iterator[Doubt]:
             yield Doubt(counts, row["dataset"], row["pool"], None)
 
 
-def _cure(sampled: _Sampled, doubt: Doubt, mapping: ImportMapping) -> str | None:
+def _enough(cure: Cure | None) -> bool:
+    """Whether a cure leaves nothing that another could help."""
+    return cure is not None and cure.helped >= _NEARLY_ALL * cure.tried
+
+
+def _several(sampled: _Sampled, doubts: Sequence[Doubt], mapping: ImportMapping) -> list[Doubt]:
+    """The data sets in pools to be named where these need different settings; none where one helps all, or none any."""
+    cured = [_cured(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]]
+    if len({doubt.cure and doubt.cure.settings for doubt in cured}) == 1:
+        return []
+    first = sorted(cured, key=lambda doubt: doubt.cure is None)[:_NAMED]
+    return [replace(one, cure=one.cure and replace(one.cure, elsewhere=True)) for one in first]
+
+
+def _cured(sampled: _Sampled, doubt: Doubt, mapping: ImportMapping) -> Doubt:
+    """A doubt with what is likely to help."""
     sample = sampled.spread(doubt.condition & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
-    return likely_cure(sample, sampled.spread(~doubt.condition & _PLAIN & pl.col("correct"), _TRIED, 1), mapping)
+    others = sampled.spread(~doubt.condition & _PLAIN & pl.col("correct"), _TRIED, 1)
+    return replace(doubt, cure=likely_cure(sample, others, mapping))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""The files that others wrote: found by name, glob, folder or address, and opened without their compression."""
+"""The files that others wrote: found by name, glob, folder or address, and opened without their compression.
+
+Of a folder the files are meant that lie in it, or else those below it; where paths tell something, those in it and
+below it whose paths do.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import contextlib
 import lzma
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -17,33 +22,102 @@ FORMATS = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _BROKEN = (OSError, EOFError, ValueError, ImportError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 
 
-def found_files(sources: Sequence[str]) -> list[str]:
-    """Addresses of the files that names, globs and folders mean, each once. ThinkbackError where there are none."""
-    found = list(dict.fromkeys(file for source in sources for file in _find(str(source))))
-    if not found:
+@dataclass(frozen=True)
+class Addresses:
+    """The files that are meant, each once; `folder`: where what lies beside them is looked for.
+
+    `left_out`: files of folders whose paths do not tell what they should.
+    """
+
+    files: tuple[str, ...]
+    folder: str
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class FolderRules:
+    """Which files of a folder are meant: those of which `fits` holds for their path, where it is given.
+
+    The path is from the folder, and where none fits so, the whole one. `pattern` says so to people; `beside` is a file
+    of the folder that is none of them.
+    """
+
+    pattern: str | None = None
+    fits: Callable[[str], bool] | None = None
+    beside: str | None = None
+
+
+def found_files(sources: Sequence[str], rules: FolderRules) -> Addresses:
+    """The files that names, globs and folders mean. ThinkbackError where there are none."""
+    each = [_find(str(source), rules) for source in sources]
+    if not each:
         raise ThinkbackError("no source given: name one or more files, globs or folders")
-    return found
+    files = tuple(dict.fromkeys(file for found in each for file in found.files))
+    return Addresses(files, each[0].folder, sum(found.left_out for found in each))
 
 
-def _find(source: str) -> list[str]:
-    """Addresses of the files that a file name, glob or folder means, sorted."""
+def _find(source: str, rules: FolderRules) -> Addresses:
+    """The files that a file name, glob or folder means, sorted."""
     import fsspec
 
+    left_out = 0
     try:
         system, path = fsspec.core.url_to_fs(source)
+        folder = path.rstrip("/") if system.isdir(path) else None
         if system.isfile(path):
-            return [source]
-        if system.isdir(path):
-            found = [name for name in system.ls(path, detail=False) if format_of(name) is not None]
+            found = [path]
+        elif folder is not None:
+            found, left_out = _of_folder(system, source, folder, rules)
         else:
-            pattern = any(sign in path for sign in "*?[")
-            found = [name for name in system.glob(path) if system.isfile(name)] if pattern else []
+            root = fixed_part(path)
+            globbed = sorted(name for name in system.glob(path) if not hidden(name.removeprefix(root))) if root else []
+            found = [name for name in globbed if system.isfile(name)]
+            inside = [_of_folder(system, name, name, rules) for name in globbed if not found]
+            left_out = sum(others for _, others in inside)
+            found += [name for names, _ in inside for name in names]
     except _BROKEN as error:
         raise ThinkbackError(f"source `{source}` can't be opened: {first_line(error)}") from None
     if not found:
         raise ThinkbackError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
+    if system.isfile(path):
+        return Addresses((source,), source.rpartition("/")[0])
+    addresses = tuple(_address(system, source, name) for name in sorted(found))
+    beside = addresses[0].rpartition("/")[0] if folder is None else _address(system, source, folder)
+    return Addresses(addresses, beside, left_out)
+
+
+def _address(system: Any, source: str, name: str) -> str:
+    """What a user would write for a file that a source means."""
     _, chained, inside = source.partition("::")  # a place inside another file: zip://*.jsonl::runs.zip
-    return [f"{system.unstrip_protocol(name)}{chained}{inside}" if "://" in source else name for name in sorted(found)]
+    return f"{system.unstrip_protocol(name)}{chained}{inside}" if "://" in source else name
+
+
+def _of_folder(system: Any, source: str, folder: str, rules: FolderRules) -> tuple[list[str], int]:
+    """The files that a folder means, and how many others of a known ending it has. ThinkbackError where it has none."""
+    places = {name: name.removeprefix(folder).lstrip("/") for name in system.find(folder)}
+    known = {name: place for name, place in places.items() if format_of(name) is not None and not hidden(place)}
+    known = {name: place for name, place in known.items() if place != rules.beside}
+    if not known:
+        endings = ", ".join(f"`{ending}`" for ending in FORMATS)
+        raise ThinkbackError(f"source `{source}`: no file in the folder, or below it, ends in one of {endings}")
+    if rules.fits is None:
+        return [name for name, place in known.items() if "/" not in place] or list(known), 0
+    fitting = [name for name, place in known.items() if rules.fits(place)] or list(filter(rules.fits, known))
+    if not fitting:
+        told = f"none of its files fits the mapping's `path`, `{rules.pattern}`"
+        raise ThinkbackError(f"source `{source}`: {told}; the first is `{next(iter(known))}`")
+    return fitting, len(known) - len(fitting)
+
+
+def fixed_part(pattern: str) -> str:
+    """The folder at the beginning of a glob in which it has no sign of one; empty where a path is no glob."""
+    signs = [place for place in map(pattern.find, "*?[") if place >= 0]
+    return pattern[: min(signs)].rpartition("/")[0] + "/" if signs else ""
+
+
+def hidden(path: str) -> bool:
+    """Whether a file of a folder or an archive is one that programs keep for themselves: `.cache/x`, `__MACOSX/x`."""
+    return any((part.startswith(".") and part not in (".", "..")) or part == "__MACOSX" for part in path.split("/"))
 
 
 def plain_path(address: str) -> PurePosixPath:

@@ -22,10 +22,10 @@ from functools import partial
 import polars as pl
 
 from toolkit.errors import ThinkbackError, first_line, listed
-from toolkit.imports.file_names import columns_of, columns_of_path, relative
+from toolkit.imports.file_names import columns_of, columns_of_path, fits_pattern, relative
 from toolkit.imports.json_files import json_lines, json_list
 from toolkit.imports.records import Records
-from toolkit.imports.source_files import FORMATS, PACKED, content, format_of, found_files, plain_path
+from toolkit.imports.source_files import FORMATS, PACKED, FolderRules, content, format_of, found_files, plain_path
 from toolkit.imports.source_table import SourceTable, stacked
 
 PLACES = ("source_file", "source_path", "source_row")
@@ -34,12 +34,14 @@ PLACES = ("source_file", "source_path", "source_row")
 @dataclass(frozen=True)
 class SourceRules:
     """What a mapping says of reading: the columns of which `texts` are made, whose numbers are kept as they are
-    written; where `records` lie in JSON; the pattern of a file's `path`. `runs`: the column `source_run`, by address.
+    written; where `records` lie in JSON; the pattern of a file's `path`; the file that is joined, `beside` the others.
+    `runs`: the column `source_run`, by address.
     """
 
     texts: Collection[str] = ()
     records: Records | None = None
     path: str | None = None
+    beside: str | None = None
     runs: Mapping[str, str] | None = None
 
 
@@ -59,11 +61,10 @@ class FoundFiles:
 
     files: tuple[SourceFile, ...]
     numbers: Mapping[str, pl.DataType]
-
-    @property
-    def folder(self) -> str:
-        """The folder of the first file, where a mapping's `join` looks."""
-        return self.files[0].address.rpartition("/")[0]
+    folder: str
+    """Where a mapping's `join` looks: the folder that is named, or that of the first file."""
+    left_out: int
+    """Files of folders whose paths do not fit the mapping's `path`."""
 
     @property
     def names(self) -> str:
@@ -81,13 +82,19 @@ class SourceFiles:
 
 def find_sources(sources: Sequence[str], rules: SourceRules) -> FoundFiles:
     """Find files, globs and folders; ThinkbackError where nothing is found, or a path does not fit the mapping's."""
-    found = found_files(sources)
+    addresses = found_files(sources, _folder_rules(rules))
+    found = addresses.files
     paths = relative([str(plain_path(address)) for address in found])
     named = _named(found, rules)
     told = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(found))]
     runs = [rules.runs[address] if rules.runs is not None else None for address in found]
     files = (SourceFile(*one) for one in zip(found, paths, told, runs, strict=True))
-    return FoundFiles(tuple(files), named.numbers)
+    return FoundFiles(tuple(files), named.numbers, addresses.folder, addresses.left_out)
+
+
+def _folder_rules(rules: SourceRules) -> FolderRules:
+    fits = partial(fits_pattern, rules.path, endings=PACKED) if rules.path is not None else None
+    return FolderRules(rules.path, fits, rules.beside)
 
 
 def read_sources(sources: Sequence[str], rules: SourceRules) -> SourceFiles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, counted
 from toolkit.files import check_replaceable, replacing
 from toolkit.imports.examples import ImportedExamples, make_examples
 from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows
@@ -27,34 +28,40 @@ from toolkit.work_places import remove
 
 _ROWS = ".rows"
 """A folder in the log while it is made; its name begins with a dot, so that readers pass over it."""
-WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "classed", "blind", "reread")
+WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "classed", "blind", "reread", "alike")
 
 
 _NOTES = {
-    "duplicates": "{n} traces dropped: one of the same example, pool and index came before",
-    "numbered": "{n} traces of a taken sample index were given further ones",
-    "repeated": "{n} traces are numbered by row order, and the second half of their example's rows repeats the first:"
-    " was a run appended twice?",
-    "namesakes": "{n} traces of one example and pool come from several files of one name: are these runs of their own?"
-    " Tell them apart by a column of the `path`, such as `{{model}}/*.jsonl`",
-    "split": "{n} example_ids had different questions{gold}: now one id each, by its hash",
-    "gaps": "{n} traces come after a gap in their sample indices (from 0): not replayed",
-    "trusted": '{n} example_ids have different questions: the first was kept (`ids = "trust"`)',
-    "unread_gold": "{n} examples have a gold in which `answers.read_gold` finds no answer: they have none",
-    "nulls": "{n} traces have no readable answer (counted as wrong)",
+    "duplicates": "{n} [trace|traces] dropped: one of the same example, pool and index came before",
+    "numbered": "{n} [trace|traces] of a taken sample index [was given a further one|were given further ones]",
+    "repeated": "{n} [trace is|traces are] numbered by row order, and the second half of [its|their] example's rows"
+    " repeats the first: was a run appended twice?",
+    "namesakes": "{n} [trace|traces] of one example and pool [comes|come] from several files of one name: are these"
+    " runs of their own? Tell them apart by a column of the `path`, such as `{{model}}/*.jsonl`",
+    "split": "{n} [example_id|example_ids] had different questions{gold}: now one id each, by its hash",
+    "gaps": "{n} [trace comes|traces come] after a gap in [its|their] sample indices (from 0): not replayed",
+    "trusted": '{n} [example_id has|example_ids have] different questions: the first was kept (`ids = "trust"`)',
+    "unread_gold": "{n} [example has|examples have] a gold in which `answers.read_gold` finds no answer:"
+    " [it has|they have] none",
+    "nulls": "{n} [trace has|traces have] no readable answer (counted as wrong)",
     "null_right": "{n} of these the source calls right; map `traces.opaque` to keep its verdicts",
-    "veiled": "{n} traces have a verdict and no answer: opaque, so no votes and no margins",
-    "by_conflict": "{n} traces have answers that the source judged differently: `{how}`",
-    "contested": "{n} traces keep a verdict that an equal answer does not have: contested, so no votes and no margins"
-    " on their examples",
-    "judged_here": "{n} answers graded by comparing with gold, or as an equal answer was",
-    "without_gold": "{n} traces have no gold: not rejudged",
-    "undecided": "{n} traces have neither answer nor verdict: no trace of their examples is judged",
-    "blind_examples": "{n} examples have labels and no gold, by which a verdict could be checked: unjudged; map"
-    " `examples.gold`, or `traces.opaque` to keep the source's verdicts and give up votes",
-    "open_examples": "{n} examples are unjudged",
+    "veiled": "{n} [trace has|traces have] a verdict and no answer: opaque, so no votes and no margins",
+    "by_conflict": "{n} [trace has an answer|traces have answers] that the source judged differently: `{how}`",
+    "contested": "{n} [trace keeps|traces keep] a verdict that an equal answer does not have: contested, so no votes"
+    " and no margins on [its example|their examples]",
+    "judged_here": "{n} [answer|answers] graded by comparing with gold",
+    "as_equal": "{n} [answer|answers] graded as an equal answer of the example was",
+    "without_gold": "{n} [trace has|traces have] no gold: not compared again",
+    "undecided": "{n} [trace has|traces have] neither answer nor verdict: no trace of [its example|their examples] is"
+    " judged",
+    "blind_examples": "{n} [example has|examples have] labels and no gold, by which a verdict could be checked:"
+    " unjudged; map `examples.gold`, or `traces.opaque` to keep the source's verdicts and give up votes",
+    "open_examples": "{n} [example is|examples are] unjudged",
 }
-"""What is said of each count that is not 0: one line for everything that a user might not take for granted."""
+"""What is said of each count that is not 0: one line for everything that a user might not take for granted.
+
+`[trace|traces]`: the words for one, and those for several.
+"""
 
 
 @dataclass(frozen=True)
@@ -225,6 +232,11 @@ def _tables(
     return tables
 
 
+def _agreeing(words: str, count: int) -> str:
+    """A sentence with those of its `[one|many]` that go with a count."""
+    return re.sub(r"\[([^|\]]*)\|([^\]]*)\]", r"\1" if count == 1 else r"\2", words)
+
+
 def _report(
     out: Path, title: str, source: SourceParts, counts: Mapping[str, int], plan: ImportMapping, rejudge: bool
 ) -> ImportReport:
@@ -236,12 +248,17 @@ def _report(
     told = {words: found.get(name, 0) for name, words in _NOTES.items()}
     gold = " or golds" if plan.ids == "gold" else ""
     notes = [
-        words.format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold) for words, count in told.items() if count
+        _agreeing(words, count).format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold)
+        for words, count in told.items()
+        if count
     ]
     notes += counted_from_zero(plan)
+    if source.left_out:
+        does = "does" if source.left_out == 1 else "do"
+        notes.append(f"{counted(source.left_out, 'file')} {does} not fit the mapping's `path`: left out")
     if rejudge or counts["changed"]:
-        by = "rejudging" if rejudge else "the log's rules"
-        notes.append(f"{counts['changed']:,} of the source's judgements changed by {by}")
+        why = "`--rejudge` compares again" if rejudge else "so the log's rules want it"
+        notes.append(f"{counts['changed']:,} of the source's verdicts changed: {why}")
     return ImportReport(
         log=out,
         name=title,

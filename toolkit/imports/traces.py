@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 import polars as pl
 
+from toolkit.errors import counted
 from toolkit.imports.expressions import EXAMPLE, EXTRA, ROW, SourceRows, verdicts
 from toolkit.imports.mapped_columns import by_row_order
 from toolkit.imports.mapping import ROW_ORDER, ImportMapping, TraceTable, Values
@@ -149,11 +151,19 @@ def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> 
     if found.height:
         row = found.row(0, named=True)
         raise rows.error(
-            f"{found.height:,} traces have the example, pool and index of those of another file: the first is sample"
-            f" {row['sample_index']} of example `{row['example_id']}` in pool `{row['pool']}`, in `{row['first']}` and"
-            f" `{row['path']}`; tell two runs apart by a column of the `path`, such as `{{model}}/*.jsonl`, or keep one"
-            ' of each with `duplicates = "first"`'
+            f"{counted(found.height, 'trace has', 'traces have')} the example, pool and index of those of another file:"
+            f" the first is sample {row['sample_index']} of example `{row['example_id']}` in pool `{row['pool']}`,"
+            f" in `{row['first']}` and `{row['path']}`; tell two runs apart by a column of the `path`"
+            f" (`{_by_path(row['first'], row['path'])}`), take them for more samples (`--set duplicates=number`), or"
+            " keep one of each (`--set duplicates=first`)"
         )
+
+
+def _by_path(one: str, other: str) -> str:
+    """Options that make a pool of each of two files' runs."""
+    first, second = PurePosixPath(one), PurePosixPath(other)
+    pattern = f"{{run}}/*{first.suffix}" if first.name == second.name else f"{{run}}{first.suffix}"
+    return f"--set 'path={pattern}' --set traces.pool=run"
 
 
 def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:

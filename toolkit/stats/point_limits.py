@@ -46,11 +46,11 @@ def _few_events(
     low, high = low.copy(), high.copy()
     events = steps.totals(top, on)
     trials = np.full(len(events), float(on.sum())) if of is None else steps.totals(of, on)
-    parted = sum(steps.totals(name, on, _parted) for name in (top, of) if name is not None)
-    few = (parted < 0.5) & (np.minimum(events, trials - events) < MIN_EVENTS - 0.5)
-    for p in np.flatnonzero(few & (trials > 0.5)).tolist():
-        seen, tries = round(float(events[p])), round(float(trials[p]))
-        low[p], high[p] = wilson(seen, tries, level) if tries > 1 else (math.nan, math.nan)
+    events, trials = np.round(events, 9), np.round(trials, 9)  # they are sums of steps along the band
+    few = (np.minimum(events, trials - events) < MIN_EVENTS) & (trials > 0)
+    for p in np.flatnonzero(few).tolist():
+        some = trials[p] > 1
+        low[p], high[p] = wilson(float(events[p]), float(trials[p]), level) if some else (math.nan, math.nan)
     return low, high
 
 

@@ -49,14 +49,15 @@ class WholeSample:
     def few_events(self, metric: int, policy: int) -> tuple[float, int] | None:
         """Events and trials for the score interval of a rate that needs one, else None.
 
-        A column of 0 and 1 only, with fewer than ten of either, of independent examples.
+        With fewer than ten of either kind, of independent examples. Shares of an example, as means over orders are,
+        vary less than outcomes of 0 and 1 with the same mean: their interval is wider than need be.
         """
         one = self.metrics[metric]
         if not (one.column.rate and self.independent and self.rows[metric, policy]):
             return None
         number = self.scan.index[one.statistics(policy)[0]]
         events, count = self.rate(metric, policy)
-        few = self.scan.binary[number] and min(events, count - events) < MIN_EVENTS
+        few = self.scan.reach[number] <= 1 and min(events, count - events) < MIN_EVENTS
         return (events, count) if few else None
 
     def rate(self, metric: int, policy: int) -> tuple[float, int]:

@@ -1,13 +1,15 @@
 """evalplus' `eval_results.json`: an object `eval`, keyed by task, of lists with one entry for each sample.
 
-One row for each entry. A pool is a model: the file's name, or its folder's where the file is called `eval_results.json`
-alone. Files of one model on other tasks, such as HumanEval+ and MBPP+, are one pool.
+One row for each entry. A pool is a model: the file's name, or that of the nearest folder where the file is called
+`eval_results.json` alone. A name that only says the tasks, such as `humaneval`, is passed over. Files of one model on
+other tasks, such as HumanEval+ and MBPP+, are one pool.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
 from toolkit.errors import ThinkbackError
 from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, by_parts
@@ -16,6 +18,8 @@ from toolkit.imports.formats.heads import FileHead
 from toolkit.imports.formats.json_rows import members, objects, parsed_object, text
 
 _NAME = re.compile(r"(.*?)[._]?eval_results\.json", re.IGNORECASE)
+_OF_TASKS = re.compile(r"((human[-_]?eval|mbpp|evalperf)([-_]?(plus|\+))?|samples)?", re.IGNORECASE)
+"""Names that say what was asked or nothing, and not who answered."""
 
 
 def recognises(head: FileHead) -> bool:
@@ -34,7 +38,10 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
 
 def _model(file: FoundFile) -> str:
     found = _NAME.fullmatch(file.name)
-    return (found[1] if found else file.name.rpartition(".")[0]) or file.folder or "evalplus"
+    own = found[1] if found else file.name.rpartition(".")[0]
+    folders = [part.removesuffix(".zip") for part in reversed(PurePosixPath(file.place).parent.parts)]
+    told = (name for name in (own, *folders) if not _OF_TASKS.fullmatch(name.strip("/")))
+    return next(told, own or file.folder or "evalplus")
 
 
 def _results(file: FoundFile) -> dict[str, list[Row]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from toolkit.imports.formats.file_notes import FileNote
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import FileHead
 
@@ -21,7 +22,7 @@ class PreparedRows:
 
     file: FoundFile
     rows: Iterable[Row]
-    notes: list[str] = field(default_factory=list)
+    notes: list[FileNote] = field(default_factory=list)
     pools: Mapping[str, Any] = field(default_factory=dict)
 
 

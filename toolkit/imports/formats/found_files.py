@@ -20,9 +20,10 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
-from toolkit.errors import ThinkbackError, first_line
+from toolkit.errors import ThinkbackError, counted, first_line
 from toolkit.imports.file_names import relative
 from toolkit.imports.formats.archives import UNPACKERS, Allowance, Open, open_archive, unpacked
+from toolkit.imports.source_files import fixed_part, hidden
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
 _ARCHIVE = ".zip"
@@ -122,13 +123,14 @@ def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
         if system.isfile(path):
             names, root = [path], str(PurePosixPath(path).parent)
         elif system.isdir(path):
-            names, root = system.find(path), path.rstrip("/")
+            root = path.rstrip("/")
+            names = [name for name in system.find(path) if not hidden(name.removeprefix(root))]
         else:
-            pattern = any(sign in path for sign in "*?[")
-            names = [name for name in system.glob(path) if system.isfile(name)] if pattern else []
-            names += [name for one in (system.glob(path) if pattern else []) if system.isdir(one)
-                      for name in system.find(one)]  # fmt: skip
-            root = path.partition("*")[0].partition("?")[0].partition("[")[0].rpartition("/")[0]
+            root = fixed_part(path)
+            globbed = system.glob(path) if root else []
+            names = [name for name in globbed if system.isfile(name)]
+            names += [name for one in globbed if system.isdir(one) for name in system.find(one)]
+            names = [name for name in names if not hidden(name.removeprefix(root))]
     except _BROKEN as error:
         raise ThinkbackError(f"source `{source}` can't be opened: {first_line(error)}") from None
     if not names:
@@ -143,7 +145,8 @@ def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
         size = partial(_size, system, name)
         found += _of_file(_opened(relative, address, local, size), takes, named)
     if not found:
-        raise ThinkbackError(f"source `{source}`: none of its {len(names):,} files is of this format by its name")
+        among = counted(len(names), "file")
+        raise ThinkbackError(f"source `{source}`: no file of this format by its name among {among}")
     return found
 
 
@@ -154,7 +157,7 @@ def _of_file(file: FoundFile, takes: Callable[[str], bool], named: bool) -> list
     if file.ending != _ARCHIVE:
         return [file] if named or takes(file.path) else []
     with file.seekable() as packed, open_archive(file.address, packed) as archive:
-        members = [name for name in archive.members if takes(_plain(name))]
+        members = [name for name in archive.members if takes(_plain(name)) and not hidden(name)]
         inner = next((name for name in archive.members if name.lower().endswith(_ARCHIVE)), None)
         if not members and inner is not None:
             raise ThinkbackError(f"`{file.address}` holds the archive `{inner}`, which is not read: unpack it first")

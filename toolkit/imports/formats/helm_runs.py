@@ -16,6 +16,7 @@ import polars as pl
 
 from toolkit.answers import read_answers
 from toolkit.errors import ThinkbackError
+from toolkit.imports.formats.file_notes import FileNote
 from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import FileHead
@@ -48,9 +49,10 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     models = [text(dig(parsed_object(file, file.read()), "adapter_spec", "model")) or "helm" for file in states]
     named = [(model, dataset, file.path) for model, (file, dataset, _) in zip(models, loaded, strict=True)]
     for (file, dataset, stats), model, pool in zip(loaded, models, told_apart(named), strict=True):
-        notes: list[str] = []
+        notes: list[FileNote] = []
         if stats is None:
-            notes.append(f"`{file.path}`: no {STATS} beside it, so HELM's verdicts and counts of tokens are missing")
+            told = f"no {STATS} beside it, so HELM's verdicts and counts of tokens are missing"
+            notes.append(FileNote(f"`{file.path}`", told))
         rows = _rows(file, dataset, model, pool, _stats(stats), notes)
         yield PreparedRows(file, map(_answered, with_answers(rows)), notes)
 
@@ -87,7 +89,7 @@ def _key(entry: Mapping[str, Any], instance: Any) -> tuple[str, int, str]:
     return text(instance) or "", count(entry.get("train_trial_index")) or 0, text(perturbed) or ""
 
 
-def _rows(file: FoundFile, dataset: str, model: str, pool: str, stats: Stats, notes: list[str]) -> Iterator[Row]:
+def _rows(file: FoundFile, dataset: str, model: str, pool: str, stats: Stats, notes: list[FileNote]) -> Iterator[Row]:
     verdict = next((name for name in VERDICTS if any(name in means for means in stats.values())), None)
     requests = objects(parsed_object(file, file.read()), "request_states")
     references = pl.Series([_gold(request) for request in requests], dtype=pl.String)
@@ -101,7 +103,7 @@ def _rows(file: FoundFile, dataset: str, model: str, pool: str, stats: Stats, no
         about = {"dataset": dataset, "model": model, "pool": pool, "gold": gold}
         yield from _completions(request, about, stats, verdict)
     if verdict is not None:
-        notes.append(f"HELM's verdicts are by `{verdict}`")
+        notes.append(FileNote("", f"HELM's verdicts are by `{verdict}`"))
 
 
 def _completions(request: Mapping[str, Any], about: Row, stats: Stats, verdict: str | None) -> Iterator[Row]:

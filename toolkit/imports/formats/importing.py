@@ -16,6 +16,7 @@ from typing import Any
 
 from toolkit.errors import ThinkbackError, counted, listed, require_known
 from toolkit.imports.file_names import relative
+from toolkit.imports.formats.file_notes import FileNote, said_once
 from toolkit.imports.formats.format import KnownFormat, PreparedRows
 from toolkit.imports.formats.found_files import ENDINGS, FoundFile, find_files, with_companions
 from toolkit.imports.formats.heads import head_of
@@ -93,11 +94,13 @@ def _imported(
     own = [one for one in settings if one.partition("=")[0].strip() in form.options]
     options = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in own)}
     others = [one for one in settings if one not in own]
-    with _taken(form, files, options, notes) as (addresses, prepared):
+    said: list[FileNote] = []
+    with _taken(form, files, options, said) as (addresses, prepared):
         report = import_table(
             addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
         )
-    return replace(report, notes=(*notes, f"{form.name} does not record: {form.lacks}", *report.notes))
+    told = (*notes, *said_once(said), f"{form.name} does not record: {form.lacks}", *report.notes)
+    return replace(report, notes=told)
 
 
 def detect_format(sources: Sequence[str]) -> Detected:
@@ -131,7 +134,7 @@ def detect_format(sources: Sequence[str]) -> Detected:
 
 @contextmanager
 def _taken(
-    form: KnownFormat, files: Sequence[FoundFile], options: Mapping[str, str], notes: list[str]
+    form: KnownFormat, files: Sequence[FoundFile], options: Mapping[str, str], notes: list[FileNote]
 ) -> Iterator[tuple[list[str], PreparedSources]]:
     """The addresses that the format's mapping reads: of files as they are, unpacked, or made of prepared rows."""
     folder = Path(scratch_folder())
@@ -140,7 +143,8 @@ def _taken(
         prepared = form.prepare(files, **options) if form.prepare is not None else None
         pairs = list(_plain(files, folder) if prepared is None else _prepared(prepared, folder, notes, pools))
         if not pairs:
-            raise ThinkbackError(f"{listed([file.address for file in files[:3]])}: no sample of {form.name} in it")
+            found = f"no sample of {form.name} in {listed([file.address for file in files], 3)}"
+            raise ThinkbackError("; ".join((found, *said_once(notes))))
         runs = _runs([file for file, _ in pairs], form.depth)
         first = files[0].beside
         made = PreparedSources(
@@ -155,7 +159,7 @@ def _taken(
 
 
 def _prepared(
-    parts: Iterator[PreparedRows], folder: Path, notes: list[str], pools: dict[str, Any]
+    parts: Iterator[PreparedRows], folder: Path, notes: list[FileNote], pools: dict[str, Any]
 ) -> Iterator[tuple[FoundFile, str]]:
     """Files of rows, each at the place of the one that they come from."""
     for part in parts:

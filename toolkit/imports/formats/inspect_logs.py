@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolkit.errors import ThinkbackError, counted
+from toolkit.errors import ThinkbackError
 from toolkit.imports.formats.archives import Archive, open_archive
+from toolkit.imports.formats.file_notes import FileNote, together
 from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import FileHead, head_of
@@ -70,19 +71,19 @@ class _Seen:
         """Whether a scorer's values are verdicts."""
         return scorer is not None and self.scorers[task, scorer].judges
 
-    def notes(self) -> Iterator[str]:
+    def notes(self) -> Iterator[FileNote]:
         """What was not taken for a verdict."""
         for (task, name), scorer in self.scorers.items():
             if scorer.values and not scorer.judges:
-                yield (
-                    f"{task}: the scorer `{name}` gives values from {scorer.least:g} to {scorer.most:g}, which are no"
-                    " verdicts: its samples are unjudged (say which are right: `--set 'traces.correct=value >= …'`)"
+                yield FileNote(
+                    task,
+                    f"the scorer `{name}` gives values from {scorer.least:g} to {scorer.most:g}, which are no"
+                    " verdicts: its samples are unjudged (say which are right: `--set 'traces.correct=value >= …'`)",
                 )
             if scorer.odd:
-                yield (
-                    f"{task}: {counted(scorer.odd, 'sample')} without one value of the scorer `{name}` (unscored,"
-                    " several values, or a text that is no grade): unjudged"
-                )
+                why = "unscored, several values, or a text that is no grade"
+                told = f"without one value of the scorer `{name}` ({why}): unjudged"
+                yield FileNote(task, told, scorer.odd, "sample")
 
 
 def recognises(head: FileHead) -> bool:
@@ -93,7 +94,9 @@ def recognises(head: FileHead) -> bool:
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     """The rows of each log; two runs of one task by one model are pools of their own."""
     logs = [file for file in files if _OWN_NAME.search(file.path) or recognises(head_of(file))] or files
-    notes = [f"`{file.path}` is no log of Inspect: left out" for file in files if file not in logs]
+    others = [f"`{file.path}`" for file in files if file not in logs]
+    told = "is no log of Inspect" if len(others) == 1 else "are no logs of Inspect"
+    notes = [FileNote("", f"{together(others)} {told}: left out")] if others else []
     runs = [_run(file) for file in logs]
     seen = _Seen()
     for file, run in zip(logs, runs, strict=True):
@@ -143,7 +146,7 @@ def _is_archive(file: FoundFile) -> bool:
     return file.ending != ".json"
 
 
-def _rows(file: FoundFile, run: _Run, pool: str, seen: _Seen, notes: list[str]) -> Iterator[Row]:
+def _rows(file: FoundFile, run: _Run, pool: str, seen: _Seen, notes: list[FileNote]) -> Iterator[Row]:
     answered = file.address in seen.answered
     failed = 0
     for sample, attached in _samples(file):
@@ -158,7 +161,7 @@ def _rows(file: FoundFile, run: _Run, pool: str, seen: _Seen, notes: list[str]) 
         verdict = None if credit is None else credit >= 1
         yield {**row, "verdict": verdict, "credit": credit, "opaque": not answered or unknown}
     if failed:
-        notes.append(f"`{file.path}`: {counted(failed, 'sample')} ended in an error and left no trace")
+        notes.append(FileNote(f"`{file.path}`", "ended in an error and left no trace", failed, "sample"))
 
 
 def _answer(sample: Mapping[str, Any]) -> str | None:

@@ -14,6 +14,7 @@ from toolkit.imports.formats.matharena_outputs import MATHARENA
 from toolkit.imports.formats.openai_batches import OPENAI_BATCH
 from toolkit.imports.formats.search_and_learn import SEARCH_AND_LEARN
 
+_OF_NEMO_SKILLS = ("expected_answer", "num_generated_tokens", "is_correct", "graded_list")
 _LINES = r"\.(jsonl|ndjson)$"
 
 FORMATS: Mapping[str, KnownFormat] = {
@@ -33,7 +34,7 @@ FORMATS: Mapping[str, KnownFormat] = {
             name="nemo-skills",
             title="NeMo-Skills: `output-rs{seed}.jsonl`",
             files=r"(^|/)output[^/]*\.jsonl$",
-            recognises=lambda head: head.has("generation", "expected_answer"),
+            recognises=lambda head: head.has("generation") and not head.keys.isdisjoint(_OF_NEMO_SKILLS),
             depth=2,
             lacks="the model's name; tokens, seconds and verdicts where the pipeline did not count and judge",
         ),

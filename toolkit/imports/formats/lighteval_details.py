@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import ThinkbackError
+from toolkit.imports.formats.file_notes import FileNote
 from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import FileHead
@@ -38,7 +39,7 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
         named = list(zip(models, tasks, [file.path for file in files], strict=True))
     for file, task, model, pool in zip(files, tasks, models, told_apart(named), strict=True):
         metric = verdict_metric(members(row, "metric") for row in _rows(file, task))
-        notes: list[str] = []
+        notes: list[FileNote] = []
         rows = with_answers(_judged(file, task, metric, notes))
         yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in rows), notes)
 
@@ -66,14 +67,14 @@ def _rows(file: FoundFile, task: str) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _judged(file: FoundFile, task: str, metric: str | None, notes: list[str]) -> Iterator[Row]:
+def _judged(file: FoundFile, task: str, metric: str | None, notes: list[FileNote]) -> Iterator[Row]:
     judged = False
     for row in _rows(file, task):
         for sample in _samples(row, task, metric):
             judged = judged or sample["correct"] is not None
             yield sample
     if judged:
-        notes.append(f"{task}: the verdicts are those of `{metric}`")
+        notes.append(FileNote(task, f"the verdicts are those of `{metric}`"))
 
 
 def _samples(row: dict[str, Any], task: str, metric: str | None) -> Iterator[Row]:

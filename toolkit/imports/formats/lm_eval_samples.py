@@ -16,6 +16,7 @@ from typing import Any
 
 from toolkit.answers import number_form
 from toolkit.errors import ThinkbackError, suggest
+from toolkit.imports.formats.file_notes import FileNote
 from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import FileHead
@@ -48,7 +49,7 @@ def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows
     if wanted and wanted not in known:
         raise ThinkbackError(f"no file has responses of the filter `{wanted}`; {suggest(wanted, known)}")
     for file, task, seen, model, pool in zip(files, tasks, metrics, models, told_apart(named), strict=True):
-        notes: list[str] = []
+        notes: list[FileNote] = []
         rows = with_answers(_rows(file, task, seen, wanted if wanted in seen else next(iter(seen), ""), notes))
         yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in rows), notes)
 
@@ -71,7 +72,7 @@ def _filter(sample: dict[str, Any]) -> str:
 
 
 def _rows(
-    file: FoundFile, task: str, filters: Mapping[str, Mapping[str, bool]], chosen: str, notes: list[str]
+    file: FoundFile, task: str, filters: Mapping[str, Mapping[str, bool]], chosen: str, notes: list[FileNote]
 ) -> Iterator[Row]:
     metrics = filters.get(chosen, {})
     metric, code = best_metric(metrics), any(map(_OF_PROGRAMS.fullmatch, metrics))
@@ -83,16 +84,14 @@ def _rows(
                 opaque += row["opaque"]
                 yield row
     if judged:
-        notes.append(f"{task}: the verdicts are those of `{metric}`")
+        notes.append(FileNote(task, f"the verdicts are those of `{metric}`"))
     if opaque:
         what = "programs" if code else "likelihoods of one text"
-        notes.append(f"{task}: {what} are no answers that could be compared or vote, so they are opaque")
+        notes.append(FileNote(task, f"{what} are no answers that could be compared or vote, so they are opaque"))
     if len(filters) > 1:
         names, other = ", ".join(f"`{name}`" for name in filters), next(name for name in filters if name != chosen)
-        notes.append(
-            f"{task}: the filters {names} read the same responses; answers and verdicts are those of `{chosen}`;"
-            f" choose another with `--set filter={other}`"
-        )
+        told = f"the filters {names} read the same responses; answers and verdicts are those of `{chosen}`;"
+        notes.append(FileNote(task, f"{told} choose another with `--set filter={other}`"))
 
 
 def _responses(

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toolkit.errors import ThinkbackError, counted
+from toolkit.errors import ThinkbackError
+from toolkit.imports.formats.file_notes import FileNote
 from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, by_parts
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import FileHead, head_of
@@ -36,11 +37,11 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
             requests |= {text(line.get("custom_id")) or "": line for line in json_objects(file)}
     marks = by_parts([("", _answered(file), file.path) for file in results]) if len(results) > 1 else [""]
     for file, mark in zip(results, marks, strict=True):
-        notes: list[str] = []
+        notes: list[FileNote] = []
         if file is results[0] and len(results) > 1:
             apart = "a model answered a request in several, so each is a run with pools of its own"
             told = apart if mark else "no model answered a request in two, so they are parts of one run"
-            notes.append(f"{len(results)} files of results: {told}")
+            notes.append(FileNote("", f"{len(results)} files of results: {told}"))
         yield PreparedRows(file, _rows(file, mark, requests, notes), notes)
 
 
@@ -62,7 +63,7 @@ def _asks(head: FileHead) -> bool:
     return head.has("method", "body")
 
 
-def _rows(file: FoundFile, mark: str, requests: Requests, notes: list[str]) -> Iterator[Row]:
+def _rows(file: FoundFile, mark: str, requests: Requests, notes: list[FileNote]) -> Iterator[Row]:
     failed = 0
     for number_, line in enumerate(json_objects(file), 1):
         body, name = _body(line), text(line.get("custom_id"))
@@ -77,7 +78,7 @@ def _rows(file: FoundFile, mark: str, requests: Requests, notes: list[str]) -> I
                "temperature": number(dig(request, "body", "temperature"))}  # fmt: skip
         yield from ({**row, **choice} for choice in _choices(body))
     if failed:
-        notes.append(f"`{file.path}`: {counted(failed, 'request')} failed and left no trace")
+        notes.append(FileNote(f"`{file.path}`", "failed and left no trace", failed, "request"))
 
 
 def _choices(body: dict[str, Any]) -> Iterator[Row]:
