@@ -23,6 +23,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, first_line
 from toolkit.files import replacing
 from toolkit.log import TAKES, AnyLog, Description, describe_log, open_log
+from toolkit.printable import printable
 from toolkit.show import (
     SIMULATED,
     WIDTH,
@@ -57,7 +58,7 @@ class Report:
     figures: dict[str, FigureData]
 
     def __repr__(self) -> str:
-        return "\n".join(sentence for section in self.sections for sentence in section.sentences)
+        return "\n".join(printable(sentence) for section in self.sections for sentence in section.sentences)
 
     def document(self) -> Document:
         """The findings, the tables and the figures as one document."""

@@ -17,6 +17,7 @@ from replay.analyses import report as reports
 from replay.analyses.report import Report, report
 from tests.show.test_document import assert_sound
 from toolkit.errors import ThinkbackError
+from toolkit.show.document import Section
 
 SAMPLES = Path(__file__).resolve().parents[1] / "formats" / "samples"
 FILES = {
@@ -80,6 +81,7 @@ def test_the_findings_are_the_results_numbers(made: Report) -> None:
     gap = 100 * sum(value for measure, value in parts if measure in ("generation", "stopping", "selection"))
     assert any(f"`{result.leader}` lacks {gap:.1f} points" in one for one in said["Headroom"])
     assert repr(made).count("\n") > 5
+    assert "\x1b" not in repr(replace(made, sections=(Section("Best policy", ("`\x1b[31m` leads.",)),)))
 
 
 def test_a_report_is_written_whole_or_not_at_all(made: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,11 +43,23 @@ def report(
     made = make(log, policies, where=where, baseline=baseline, rules=rules, seed=seed, resamples=resamples, level=level)
     made.save(out, width=size, force=force)
     for sentence in made.lead:
-        console.say(sentence)
+        _say(sentence)
     for section in made.sections:
         console.say()
         console.say(section.heading)
         for sentence in section.sentences:
-            console.say(f"- {sentence}")
+            _say(f"- {sentence}")
     console.say()
     console.say(f"{out}/: report.md, report.tex, tables/, figures/, result/")
+
+
+def _say(sentence: str) -> None:
+    """Print a sentence; on a terminal on lines of its width."""
+    from textwrap import wrap
+
+    from thinkback import console
+    from toolkit.printable import printable
+
+    folded = wrap(printable(sentence), console.width(), subsequent_indent="  ", break_on_hyphens=False)
+    for line in folded if console.on_terminal() else [sentence]:
+        console.say(line)
