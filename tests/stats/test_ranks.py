@@ -166,6 +166,21 @@ def test_an_adjusted_p_value_is_no_smaller_than_the_plain_one(random_run, factor
     assert (both["p_baseline"] >= both["p_value"]).all()
 
 
+@pytest.mark.parametrize("examples", [3, 6, 12, 30])
+def test_few_examples_tell_no_more_apart_jointly_than_alone(made, factory, examples):
+    rng = np.random.default_rng(examples)
+    correct = np.stack([np.ones(examples), rng.random(examples) < 0.5, np.zeros(examples)]).astype(float)
+    one = made({"correct": correct, "latency_s": rng.lognormal(0, 1.5, (3, examples))})
+    found = _ranked(one, factory, cost="latency_s")
+    for metric in ("accuracy", "latency_s"):
+        rows = _rows(found, metric)
+        for told in found.comparisons.filter(baseline="p0", metric=metric).iter_rows(named=True):
+            row, alone = rows[told["policy"]], max(told["p_value"], told["exact_p"] or 0.0)
+            assert row["p_leader"] >= alone
+            assert row["ties"] == (row["p_leader"] > 0.05)
+            assert not row["ties"] or row["rank_low"] == 1
+
+
 def test_who_cannot_lead_has_no_rank(made, factory):
     correct = (np.random.default_rng(1).random((3, 200)) < np.array([0.5, 0.6, 1])[:, None]).astype(float)
     rows = _rows(_ranked(made({"correct": correct}), factory, baseline="p0", leaders=["p0", "p1"]))

@@ -13,7 +13,6 @@ from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.errors import ThinkbackError, argument, suggest
 from toolkit.notes import Note
 from toolkit.stats.clusters import FEWEST_CLUSTERS
-from toolkit.stats.discordant import EXACT_PAIRS, exact_p
 from toolkit.stats.f1_errors import f1_intervals
 from toolkit.stats.kept import Floats
 from toolkit.stats.outcomes import Blocks, Store
@@ -104,7 +103,8 @@ def summarise(
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:
         standing = Standing(among, leader, base[0] if base else None)
-        ranks = ranks_of(sample, RankedPolicies(number, paid, standing, sweeps or policies), results, pairs, settings)
+        asked = RankedPolicies(number, paid, standing, references.index(leader), sweeps or policies)
+        ranks = ranks_of(sample, asked, results, pairs, settings)
     return Summary(
         _summary(sample, results),
         _comparisons(sample, references, results, pairs, same),
@@ -255,16 +255,8 @@ def _comparisons(
         "n": pl.Series(np.minimum(sample.counts[m, p], sample.counts[m, against[r]])),
         "method": _methods(np.where(gone, 0, results.method[series])),
         "exact_p": _numbers_or_null(
-            np.where(reduced | np.isnan(results.p_value[series]), np.nan, _exact(pairs)[r, m, p])
+            np.where(reduced | np.isnan(results.p_value[series]), np.nan, pairs.exact_p[r, m, p])
         ),
         "identical": pl.Series(same[r, p]),
     }
     return pl.DataFrame(columns, schema=COMPARISONS_SCHEMA)
-
-
-def _exact(pairs: Pairs) -> Floats:
-    """McNemar's exact p-values where a claim needs one: below ten discordant pairs. Else NaN."""
-    found = np.full(pairs.discordant.shape, np.nan)
-    few = pairs.discordant < EXACT_PAIRS
-    found[few] = exact_p(pairs.up[few], pairs.down[few])
-    return found

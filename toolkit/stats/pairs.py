@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.discordant import FEW_PAIRS
+from toolkit.stats.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p
 from toolkit.stats.intervals import ZERO
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.outcomes import ANSWER
@@ -42,6 +43,14 @@ class Pairs:
     def discordant(self) -> Floats:
         """Examples on which the two differ, or clusters."""
         return self.up + self.down
+
+    @cached_property
+    def exact_p(self) -> Floats:
+        """McNemar's exact p-values where a claim needs one: below ten discordant pairs. Else NaN."""
+        few = self.discordant < EXACT_PAIRS
+        found = np.full(self.up.shape, np.nan)
+        found[few] = exact_p(self.up[few], self.down[few])
+        return found
 
     @property
     def parted(self) -> NDArray[np.bool_]:

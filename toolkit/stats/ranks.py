@@ -37,6 +37,7 @@ class RankedPolicies:
     metric: int
     cost: int | None
     standing: Standing
+    leader: int  # its number among the references
     sweeps: Sequence[str]
 
 
@@ -46,11 +47,11 @@ def ranks_of(
     """A row for each policy and each of the metric that ranks and the cost, where it has a value.
 
     `rank_low`, `rank_high`: the ranks that it may have, all of a metric at once; `ties`: not told apart from the
-    leader; `p_leader`: adjusted for all pairs; `p_baseline`: adjusted for all differences to the baseline (the first
-    reference of `results` and `pairs`), and no smaller than alone, with the limits `baseline_low` and `baseline_high`
-    that hold for all of these and are nowhere narrower than those of `results`; `front_share` (at the cost): share of
-    draws in which it is on the Pareto front; `tried`, `corrected` with its limits (at the metric): of one that was
-    chosen, among how many, and its value corrected for that.
+    leader; `p_leader`: adjusted for all pairs, and no smaller than alone; `p_baseline`: adjusted for all
+    differences to the baseline (the first reference of `results` and `pairs`), and no smaller than alone, with the
+    limits `baseline_low` and `baseline_high` that hold for all of these and are nowhere narrower than those of
+    `results`; `front_share` (at the cost): share of draws in which it is on the Pareto front; `tried`, `corrected`
+    with its limits (at the metric): of one that was chosen, among how many, and its value corrected for that.
     """
     size = len(sample.policies)
     numbers = [ranking.metric, *([] if ranking.cost in (None, ranking.metric) else [ranking.cost])]
@@ -63,6 +64,7 @@ def ranks_of(
             here = slice(start, start := start + len(one))
             own = _covariance(sample, [one]) if covariance is None else covariance[here, here]
             values[place, :7], critical = told_apart(sample, one, ranking.standing, own, settings)
+            _no_surer(values[place, :4], ranking, numbers[place], results, pairs, settings.level)
             if ranking.standing.baseline is not None:
                 alone = results.p_value[SeriesKind.DIFFERENCE, 0, numbers[place]]
                 values[place, 4] = np.maximum(values[place, 4], alone)
@@ -77,6 +79,22 @@ def ranks_of(
     return pl.concat(
         _frame(sample, number, one, rows) for number, one, rows in zip(numbers, wanted, values, strict=True)
     )
+
+
+def _no_surer(
+    told: Floats, ranking: RankedPolicies, metric: int, results: SeriesResults, pairs: Pairs, level: float
+) -> None:
+    """Nothing of `told` (ranks, tie and p-value of the difference to the leader) is surer than that difference alone.
+
+    What tells two apart jointly is normal; with few examples, or a long tail, the interval of one pair is wider.
+    """
+    number = ranking.leader
+    alone = np.fmax(results.p_value[SeriesKind.DIFFERENCE, number, metric], pairs.exact_p[number, metric])
+    known = ~np.isnan(told[3])
+    told[3, known] = np.fmax(told[3], alone)[known]
+    tied = known & (told[3] > 1 - level) & (told[2] == 0)
+    told[0, tied] = told[2, tied] = 1.0
+    told[1, ranking.standing.leader] += tied.sum()
 
 
 def _covariance(sample: WholeSample, wanted: Sequence[Series]) -> Floats | None:
