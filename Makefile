@@ -30,7 +30,7 @@ SECONDS ?= 600
 SEED ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs readme install install-dev clean
+.PHONY: help demo test test-slow test-engines test-formats fuzz lint types docs readme pictures install install-dev clean
 
 help:
 	@echo "make demo          replay the shipped policies on the shipped log and print the ranked table"
@@ -41,6 +41,7 @@ help:
 	@echo "make fuzz          damaged logs and files, hostile texts and signals for SECONDS=600, drawn from SEED=1"
 	@echo "make docs          build the manual into site/"
 	@echo "make readme        put what the demonstration prints into README.md"
+	@echo "make pictures      draw the manual's pictures into docs/pictures/"
 	@echo "make clean         remove everything that these commands made"
 
 # ---- environment: stamps, so that a repeated call is quick and a changed requirement installs again ----
@@ -121,6 +122,9 @@ docs: $(VENV)/installed-dev
 
 readme: demo
 	$(BIN)/python tests/docs/readme_table.py $(DEMO_OUT)/table.md README.md
+
+pictures: $(VENV)/installed
+	$(BIN)/python -m tests.docs.pictures docs/pictures
 
 clean:
 	rm -rf $(VENV) $(ENGINES) $(FORMATS) .demo .fuzz site build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

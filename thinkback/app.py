@@ -15,6 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from thinkback.command_examples import WithExamples
 from thinkback.commands import (
     compare,
     curves,
@@ -122,7 +123,7 @@ def _fail(line: str, code: int) -> NoReturn:
 def _add(group: typer.Typer, *commands: Callable[..., None]) -> None:
     """Add functions as subcommands of their names."""
     for command in commands:
-        group.command()(command)
+        group.command(cls=WithExamples)(command)
 
 
 app = typer.Typer(
@@ -139,10 +140,10 @@ importing = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-importing.command("auto")(import_.of_format("auto", import_.AUTO))
+importing.command("auto", cls=WithExamples)(import_.of_format("auto", import_.AUTO))
 _add(importing, import_.table, import_.recovery, import_.replay)
 for name in import_.FORMATS:
-    importing.command(name, hidden=True)(import_.of_format(name))
+    importing.command(name, hidden=True, cls=WithExamples)(import_.of_format(name))
 app.add_typer(importing, name="import")
 exporting = typer.Typer(help="Write a log in a foreign format.", no_args_is_help=True, rich_markup_mode=None)
 _add(exporting, export.table, export.recovery, export.replay, export.predictions)

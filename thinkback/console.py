@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 from toolkit.errors import in_short
@@ -39,6 +40,12 @@ def show(table: Table) -> None:
 def say(line: object = "") -> None:
     """Print a line, none of whose characters does more than show itself."""
     print(printable(str(line)))
+
+
+def say_folded(line: str) -> None:
+    """Print a line; on a terminal as several, where it is longer than one, none of which breaks a word."""
+    room = width() if on_terminal() else len(line) + 1
+    print(textwrap.fill(printable(line), room, break_long_words=False, break_on_hyphens=False))
 
 
 def complain(line: object) -> None:

@@ -33,9 +33,10 @@ class OutcomeColumn:
     without which a policy has no such mean. `sparse`: a policy without any value has no row.
 
     How a ranked table shows them (shares in per cent):
-    `header`: the heading, empty where they have no column; `decimals` of the number times `scale`; `place`: a narrow
-    terminal drops the last ones first. `told`: what a line beside the table says of it. `shown`: always, where a
-    policy's is known, where one is above 0, or only as the cost that ranks or in place of another.
+    `header`: the heading, empty where they have no column; `decimals` of the number times `scale`, and more where it
+    takes them to show `significant` digits; `place`: a narrow terminal drops the last ones first. `told`: what a line
+    beside the table says of it. `shown`: always, where a policy's is known, where one is above 0, or only as the cost
+    that ranks or in place of another.
     """
 
     name: str
@@ -57,6 +58,7 @@ class OutcomeColumn:
     sparse: bool = False
     header: str = ""
     decimals: int = 0
+    significant: int = 0
     scale: float = 1.0
     place: int = 0
     told: str = ""
@@ -138,7 +140,8 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _cost("valid_traces", "traces"),
     _cost("finalizers", "calls", rate=True, share=True),
     _cost("truncated", "traces", rate=True, share=True),
-    _cost("verifications", "verifications", header="verified", decimals=2, place=6, shown="above 0"),
+    _cost("verifications", "verifications", header="verified", decimals=2, place=6, shown="above 0",
+          told="calls of a verifier, which are not among `calls`"),
     _cost("operations", "operations", ranks=True, header="operations", decimals=2, place=3, shown="as cost",
           told="traces generated and verifications made"),
     _cost("calls", "calls", ranks=True, header="calls", decimals=2, place=2, shown="always",
@@ -153,12 +156,13 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _cost("action_tokens", "tokens", sparse=True),
     _cost("generation_s", "s"),
     _cost("verification_s", "s"),
-    _cost("latency_s", "s", header="seconds", decimals=1, place=7),
+    _cost("latency_s", "s", header="seconds", decimals=1, significant=2, place=7),
     _cost("device_s", "s"),
     OTHERS,
-    _cost("cost_eur", "€", computed="seconds", header="€/1,000", decimals=3, scale=1000.0, place=8),
+    _cost("cost_eur", "€", computed="seconds", header="€/1,000", decimals=3, significant=2,
+          scale=1000.0, place=8),
     _cost("price", "currency", metric="cost_per_1000", per=1000.0, always=False, header="price/1,000", decimals=3,
-          place=8),
+          significant=2, place=8),
 )  # fmt: skip
 """In the order of the summary."""
 

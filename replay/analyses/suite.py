@@ -25,7 +25,7 @@ TEST = "split = 'test'"
 @dataclass(frozen=True)
 class Suite:
     """`text`: the policy file. `where`: the examples to report, where the log has a test split; `by`: the column of
-    examples that gets a table for each of its values; `left_out`: what of the log it makes no use of, and why.
+    examples that gets a table for each of its values. `left_out`: what the log cannot answer, and why.
     """
 
     text: str

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from replay.data.contents import Contents
+from toolkit.errors import counted
 from toolkit.log import Log, collect
 
 SERVED = 0.95
@@ -100,7 +101,7 @@ def read_facts(log: Log, contents: Contents) -> Facts:
     if has_test(columns):
         reported = examples.filter(pl.col("split") == "test").select("example_id").lazy()
         traces = traces.join(reported, on="example_id", how="semi")
-    sizes = _sizes(log, traces)
+    sizes, short = _sizes(log, traces)
     scores, left_out = _scores(log, contents, traces, sizes)
     signals = _signals(log, contents, traces)
     pools = tuple(
@@ -114,7 +115,7 @@ def read_facts(log: Log, contents: Contents) -> Facts:
         )
         for name, size in sorted(sizes.items(), key=lambda item: (item[1], item[0]))
     )
-    return Facts(pools, contents.revisions, columns, tuple(left_out))
+    return Facts(pools, contents.revisions, columns, (*short, *left_out))
 
 
 OF_TRACES = ("finish_reason", "finalizer_used", "sum_logprob")
@@ -125,11 +126,21 @@ def _trace_columns(contents: Contents) -> list[str]:
     return ["trace_id", "example_id", "pool", "action", "sample_index", "answer", *own]
 
 
-def _sizes(log: Log, traces: pl.LazyFrame) -> dict[str, int]:
-    """By pool, the number of traces that 95 % of its examples have."""
-    counts = traces.group_by("pool", "example_id").agg(pl.len())
-    sizes = counts.group_by("pool").agg(pl.col("len").quantile(1 - SERVED, "lower").cast(pl.Int64))
-    return dict(collect(sizes, log).iter_rows())
+def _sizes(log: Log, traces: pl.LazyFrame) -> tuple[dict[str, int], list[str]]:
+    """By pool, the number of traces that 95 % of its examples have; a line for each pool with more on others."""
+    counts = traces.group_by("pool", "example_id").agg(traces=pl.len())
+    least = pl.col("traces").quantile(1 - SERVED, "lower").cast(pl.Int64)
+    found = counts.group_by("pool").agg(
+        size=least, most=pl.col("traces").max(), short=(pl.col("traces") <= least).sum(), examples=pl.len()
+    )
+    frame = collect(found.sort("pool"), log)
+    lines = [
+        f"policies of more than {counted(size, 'sample')} of pool `{pool}`: {short:,} of {examples:,} examples have "
+        f"{'one' if size == 1 else f'{size:,}'} only"
+        for pool, size, most, short, examples in frame.iter_rows()
+        if most > size
+    ]
+    return dict(frame.select("pool", "size").iter_rows()), lines
 
 
 def _scores(

@@ -19,7 +19,7 @@ from replay.engine.signals import SIGNALS
 from replay.kinds.trace_rows import cost_row
 from replay.policies.base import Evaluator, Policy, Stage, SweptGate, nested
 from replay.policies.gate_file import GateFile
-from replay.policies.gates import ALL, Gate, Signals, Threshold, gate_from, gate_given
+from replay.policies.gates import Gate, Signals, Threshold, gate_from, gate_given
 from replay.policies.payable import Payable
 from replay.policies.policy_errors import errors_of
 from toolkit.errors import ThinkbackError, listed
@@ -40,7 +40,7 @@ class GatedParts:
     action_tokens: np.ndarray  # (E,)
 
 
-ALL_ALONE = 'a threshold of "all" needs a gate of one signal, in the policy itself and not in a part'
+ALL_ALONE = 'a threshold of "all" or of quantiles needs a gate of one signal, in the policy itself and not in a part'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +85,8 @@ class When(Policy):
 
     @property
     def swept_gate(self) -> SweptGate | None:
-        """Itself, where its gate has the threshold `all`. Raises where the gate has other parts beside it."""
-        if not any(one.value == ALL for one in self.gate.thresholds()):
+        """Itself, where its gate has several thresholds. Raises where the gate has other parts beside it."""
+        if not any(one.several for one in self.gate.thresholds()):
             return None
         if not isinstance(self.gate, Threshold):
             raise self.refuse(ALL_ALONE)
@@ -103,6 +103,7 @@ class When(Policy):
             one.falling,
             at=lambda value: replace(self, gate=one.at(value)),
             signal=lambda on: self.gated(on).signals[key].value,
+            shares=one.shares,
         )
 
     # ---- a log ----

@@ -71,13 +71,15 @@ class Ranking:
 @dataclass(frozen=True)
 class SweptGate:
     """A policy with a gate of one threshold, below which it fires where it is `falling`. `at` gives the policy with
-    another one, `signal` the signal on a block (E,), NaN where it is not logged.
+    another one, `signal` the signal on a block (E,), NaN where it is not logged. `shares`: into how many equal shares
+    of the examples its thresholds part them; None: it has every one.
     """
 
     policy: Policy
     falling: bool
     at: Callable[[float], Policy]
     signal: Callable[[Evaluator], np.ndarray]
+    shares: int | None = None
 
     def never_and_always(self) -> tuple[Policy, Policy]:
         """The policy that never, and the one that always intervenes, where the signal is known."""
@@ -180,7 +182,7 @@ class Policy(ABC):
 
     @property
     def swept_gate(self) -> SweptGate | None:
-        """Its gate, where the threshold is every value of the signal; None where it does not."""
+        """Its gate, where several thresholds stand in the place of one; None where they do not."""
         return None
 
     @property

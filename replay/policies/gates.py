@@ -21,14 +21,23 @@ from replay.engine.calls import PolicyPath, union
 from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
 from replay.policies.gate_file import GATE, GateFile, load_gate
 from toolkit.errors import ThinkbackError, errors_begin, listed, require_known, shown
-from toolkit.settings import check, from_table, of_kind, setting
+from toolkit.settings import Checked, check, from_table, of_kind, setting
 
 SOURCES = ("verifier", "feature", "file", "signal")
 ALL = "all"
 """In place of a threshold: every distinct value of the signal."""
+MOST_QUANTILES = 200
+SEVERAL = 'a number, a list of them, { quantiles = 10 } or "all"'
 GATE_TABLE = 'a table such as { verifier = "latent", below = 0.7 }'
 
 Signals = Mapping["Threshold", Signal]
+
+
+@dataclass(frozen=True)
+class Quantiles(Checked):
+    """In place of a threshold: those that act on 0, 1/n, 2/n … of the examples, as near as ties allow."""
+
+    quantiles: int = setting(low=2, high=MOST_QUANTILES)
 
 
 def gate_file_from(given: object, place: str = "file") -> GateFile | None:
@@ -86,8 +95,8 @@ class Threshold(Gate):
     feature: str | None = setting(None, what="a name")
     file: GateFile | None = setting(None, read=gate_file_from)
     signal: str | None = setting(None, choices=GATED)
-    below: float | str | None = None
-    at_least: float | str | None = None
+    below: float | str | Quantiles | None = None
+    at_least: float | str | Quantiles | None = None
     fraction: float | None = setting(None, above=0, high=1)
     tokens: int | None = setting(None, low=1)
     reuse: bool = setting(False)
@@ -119,14 +128,24 @@ class Threshold(Gate):
         return self.below is not None
 
     @property
-    def value(self) -> float | str:
-        """The number (or `all`) that is given."""
+    def value(self) -> float | str | Quantiles:
+        """The number (or what stands for several) that is given."""
         return self.below if self.below is not None else self.at_least  # type: ignore[return-value]
 
     @property
     def number(self) -> float:
         """The number that is given."""
-        return float(self.value)
+        return float(self.value)  # type: ignore[arg-type]
+
+    @property
+    def several(self) -> bool:
+        """Whether several thresholds stand in the place of one, which only the log tells."""
+        return of_kind(float, self.value) is None
+
+    @property
+    def shares(self) -> int | None:
+        """Into how many equal shares of the examples its thresholds part them; None where it has every one, or one."""
+        return getattr(self.value, "quantiles", None)
 
     @property
     def inputs(self) -> tuple[GateInput, ...]:
@@ -186,6 +205,8 @@ class Threshold(Gate):
         """What is given."""
         settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
         kept = {name: value for name, value in settings.items() if value is not None and value is not False}
+        if self.shares is not None:
+            kept["below" if self.falling else "at_least"] = {"quantiles": self.shares}
         return kept | ({"file": self.file.record()} if self.file is not None else {})
 
     def _check_threshold(self) -> None:
@@ -194,11 +215,7 @@ class Threshold(Gate):
             raise ThinkbackError(
                 f"a gate needs one threshold, `below` or `at_least`; {self.describe()} has {len(given) or 'none'}"
             )
-        value = getattr(self, given[0])
-        number = of_kind(float, value)
-        if value != ALL and number is None:
-            raise ThinkbackError(f'gate: `{given[0]}` is {shown(value)}; it takes a number, a list of them, or "all"')
-        object.__setattr__(self, given[0], ALL if number is None else number)
+        object.__setattr__(self, given[0], _threshold(getattr(self, given[0]), given[0]))
 
     def _check_parameter(self, name: str) -> None:
         wanted = self.signal is not None and SIGNALS[self.signal].parameter == name
@@ -207,6 +224,18 @@ class Threshold(Gate):
         if not wanted and getattr(self, name) is not None:
             owner = next(signal for signal in GATED if SIGNALS[signal].parameter == name)
             raise ThinkbackError(f"gate: `{name}` belongs to the signal `{owner}`, not to {self.describe()}")
+
+
+def _threshold(given: Any, key: str) -> float | str | Quantiles:
+    """A threshold as it is, or what stands for several."""
+    number = of_kind(float, given)
+    if number is not None:
+        return float(number)
+    if isinstance(given, Mapping):
+        return from_table(Quantiles, given, f"gate.{key}")
+    if given == ALL or isinstance(given, Quantiles):
+        return given
+    raise ThinkbackError(f"gate: `{key}` is {shown(given)}; it takes {SEVERAL}")
 
 
 @dataclass(frozen=True)

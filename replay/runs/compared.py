@@ -157,11 +157,11 @@ class ComparedPolicies:
             form = NumberWithInterval(decimals, scale, signed=True, significant=2)
             made.append((column.heading, *shown, None if apart is None else form.show(apart), p_value, n))
         below = [
+            *([IDENTICAL] if self.identical else []),
             f"{self.n:,} examples. Δ: {first} minus {second}, with {100 * self.level:g} % intervals for this pair "
             "alone, as if it had been named before the data were seen.",
             *self._among(),
             *([f"†: {'; '.join(reasons(marks, self.clustered))}."] if marks else []),
-            *([IDENTICAL] if self.identical else []),
             *self._noted(metrics["metric"]),
         ]
         title = f"{first} against {second} on {self.title}"

@@ -110,7 +110,7 @@ def explain(
 
 
 def _named(policies: Sequence[Policy], name: str) -> Policy:
-    """The policy of a name; of one with every threshold, that with the threshold in its brackets."""
+    """The policy of a name; of one with several thresholds, that with the threshold in its brackets."""
     found = {one.name: one for one in policies}
     whole = next((one for one in policies if name.startswith(f"{one.name}[gate.")), None)
     if name not in found and whole is not None and (gate := swept(whole)) is not None:
@@ -122,7 +122,7 @@ def _named(policies: Sequence[Policy], name: str) -> Policy:
     require_known(name, found, f"no policy is named `{name}`")
     if (gate := swept(found[name])) is not None:
         key = "below" if gate.falling else "at_least"
-        raise ThinkbackError(f"`{name}` stands for every threshold: name one, as `{name}[gate.{key}=0.5]`")
+        raise ThinkbackError(f"`{name}` stands for several thresholds: name one, as `{name}[gate.{key}=0.5]`")
     return found[name]
 
 

@@ -65,6 +65,18 @@ class Branches:
         values = np.unique(self.signal[~np.isnan(self.signal)])
         return np.append(values, np.inf) if self.below else np.append(values, np.inf)[::-1]
 
+    def at_shares(self, shares: int) -> np.ndarray:
+        """Thresholds that act on 0, 1/n, 2/n … of the examples with a signal, each once, from never to always.
+
+        The j-th acts on the ⌊j · N / n + 1/2⌋ examples at which the gate would first fire. Where the next ones have the
+        same value as the last of these, `below` acts on none and `at_least` on all that have it.
+        """
+        values = np.sort(self.signal[~np.isnan(self.signal)])
+        acted = (2 * np.arange(shares + 1) * len(values) + shares) // (2 * shares)
+        if self.below:
+            return np.unique(np.append(values, np.inf)[acted])
+        return np.unique(np.append(np.inf, values[::-1])[acted])[::-1]
+
     def steps(self, thresholds: np.ndarray, columns: Iterable[str]) -> GateSteps:
         """The examples by the first of the thresholds (from never to always) that lets them through."""
         forced = np.isnan(self.signal)
@@ -201,21 +213,28 @@ def _among(steps: GateSteps) -> GateSteps:
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """A policy with the threshold `all`: both branches, and up to 200 of their thresholds, which are compared."""
+    """A policy with several thresholds: both branches, and those of their thresholds that are compared.
+
+    `size`: how many there are to choose from.
+    """
 
     gate: SweptGate
     branches: Branches
     thresholds: np.ndarray
+    size: int
 
     @classmethod
     def of(cls, gate: SweptGate, branches: Branches) -> Sweep:
-        """With thresholds that are evenly spread over all."""
+        """With thresholds at equal shares of the examples, or up to 200 that are evenly spread over all."""
+        if gate.shares is not None:
+            found = branches.at_shares(gate.shares)
+            return cls(gate, branches, found, len(found))
         every = branches.thresholds()
-        return cls(gate, branches, every[chosen_points(len(every))])
+        return cls(gate, branches, every[chosen_points(len(every))], len(every))
 
     def policies(self) -> Iterator[Policy]:
         """The policy at each of the thresholds."""
-        policy, size = self.gate.policy, len(self.branches.thresholds())
+        policy, size = self.gate.policy, self.size
         key = "below" if self.gate.falling else "at_least"
         for threshold in self.thresholds:
             name, own = f"{policy.name}[gate.{key}={float(threshold)!r}]", ((f"gate.{key}", float(threshold)),)

@@ -79,7 +79,7 @@ class Headroom:
         shown = [one for one in MEASURES if any(key[1] == one for key in known)]
         form = NumberWithInterval(1, 100)
         columns = [TableColumn("policy", Called(self.called)), TableColumn("accuracy %", form, ACCURACY)]
-        columns += [TableColumn(HEADINGS[one], form, one) for one in shown]
+        columns += [TableColumn(HEADINGS[one], form, one, drop=place) for place, one in enumerate(shown)]
         order = self.accuracy.sort("estimate", descending=True, nulls_last=True, maintain_order=True)
         rows = []
         for policy, *told in order.select("policy", "estimate", "low", "high", "n", "method").iter_rows():

@@ -15,6 +15,7 @@ from toolkit.show import (
     NumberWithInterval,
     PolicyRow,
     RankedInput,
+    RowLimits,
     Table,
     frontier_figure,
     rank,
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 ROWS = 40
 """Rows that a printed table shows where sweeps are long; `table.csv` has all."""
+OF_SWEEP = 10
+"""Rows of each sweep that a terminal shows."""
+OF_SUITE, OF_SUITE_GROUP = 10, 5
+"""Rows that a terminal shows of the standard suite, and of a group of it."""
 BEST = 3
 """Policies that the shortest form of a result names."""
 
@@ -82,6 +87,19 @@ def group_inputs(found: Findings, whole: RankedInput) -> list[RankedInput]:
     ]
 
 
+def printed_tables(
+    ranked: RankedInput, groups: Sequence[RankedInput], suite: bool, columns: Sequence[str] = ()
+) -> list[Table]:
+    """What a terminal shows: the table of all, then those of the groups, with the notes that the first one lacks.
+
+    Of the standard `suite` and of sweeps they have the rows that matter most.
+    """
+    whole = chosen(ranked, columns, RowLimits(ROWS, OF_SWEEP, OF_SUITE if suite else None))
+    few = RowLimits(ROWS, OF_SWEEP, OF_SUITE_GROUP if suite else None, "table_by.md and summary_by.parquet")
+    tables = [chosen(group, columns, few) for group in groups]
+    return [whole, *(replace(one, below=tuple(n for n in one.below if n not in whole.below)) for one in tables)]
+
+
 def write_shown(
     found: Findings,
     ranked: RankedInput,
@@ -89,19 +107,20 @@ def write_shown(
     width: float = WIDTH,
     title: str = "",
     columns: Sequence[str] = (),
-) -> tuple[Table, list[Table]]:
+) -> tuple[Table, list[RankedInput]]:
     """Write table.md, table.csv, table.tex, with groups table_by.md and table_by.tex, and where what ranks and a cost
     are known, the figure of the front in every format; figure and LaTeX are so many inches wide.
 
-    `columns` are those of the tables, by default all. The table and those of groups are given back.
+    `columns` are those of the tables, by default all. The table and the groups are given back.
     """
-    table, *groups = (chosen(one, columns, ROWS) for one in (ranked, *group_inputs(found, ranked)))
+    table, groups = chosen(ranked, columns, ROWS), group_inputs(found, ranked)
     (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
     (folder / "table.csv").write_text(chosen(ranked, columns).csv(), encoding="utf-8")
     write_latex(folder / "table.tex", {"policies": table}, width)
     if groups:
-        (folder / "table_by.md").write_text("\n".join(one.markdown() for one in groups), encoding="utf-8")
-        named = {f"policies-{number}": one for number, one in enumerate(groups, 1)}
+        tables = [chosen(one, columns, RowLimits(ROWS, rest="summary_by.parquet")) for one in groups]
+        (folder / "table_by.md").write_text("\n".join(one.markdown() for one in tables), encoding="utf-8")
+        named = {f"policies-{number}": one for number, one in enumerate(tables, 1)}
         write_latex(folder / "table_by.tex", named, width)
     figure = frontier_figure(ranked, title, width)
     if figure is not None:
@@ -109,7 +128,7 @@ def write_shown(
     return table, groups
 
 
-def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | None = None) -> Table:
+def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | RowLimits | None = None) -> Table:
     """The ranked table with the columns asked for, by default all."""
     table = ranked_table(ranked, limit)
     return table.only(columns) if columns else table

@@ -20,7 +20,7 @@ from toolkit.stats.kept import Floats, Ints, Slab
 
 
 def swept(policy: Policy) -> SweptGate | None:
-    """The gate of a policy whose threshold is `all`; None where there is none.
+    """The gate of a policy with several thresholds; None where there is none.
 
     Raises ThinkbackError where it is of a part of the policy, or in a combined gate.
     """
@@ -51,7 +51,7 @@ class Versions:
         places = []
         for policy in policies:
             if policy.against in gates:
-                why = f"`against` names `{policy.against}`, which stands for every threshold: name a policy with one"
+                why = f"`against` names `{policy.against}`, which stands for several thresholds: name a policy with one"
                 raise policy.refuse(why)
             sides = gates[policy.name].never_and_always() if policy.name in gates else (policy, policy)
             acts = {policy.name} & rankings.keys()

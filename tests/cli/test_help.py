@@ -1,5 +1,6 @@
 """Every command and every option says what it is for, and the command is light until it works."""
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -36,6 +37,23 @@ def test_help_of_every_command(thinkback: Callable, path: tuple[str, ...]) -> No
         assert parameter.help, parameter.name
         for option in parameter.opts if parameter.param_type_name == "option" else ():
             assert option in result.stdout
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_the_help_of_every_command_ends_with_examples_that_parse(thinkback: Callable, path: tuple[str, ...]) -> None:
+    shown = thinkback(*path, "--help").stdout.partition("Examples:\n")[2]
+    lines = [shlex.split(line) for line in shown.replace("\\\n", " ").split("\n") if line.strip()]
+    assert lines
+    for words in lines:
+        assert tuple(words[: len(path) + 1]) == ("thinkback", *path)
+        command, rest = typer.main.get_command(app), words[1:]
+        while getattr(command, "commands", None) and rest and rest[0] in command.commands:
+            command, rest = command.commands[rest[0]], rest[1:]
+        rest = rest[: rest.index(">")] if ">" in rest else rest
+        known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        assert {word for word in rest if word.startswith("--")} <= known
+        required = {p.opts[0] for p in command.params if p.required and p.param_type_name == "option"}
+        assert required <= set(rest)
 
 
 @pytest.mark.parametrize("path", [(), ("import",), ("export",), ("study",)], ids=lambda path: " ".join(path) or "all")

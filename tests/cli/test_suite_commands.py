@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
+import pytest
 
+from thinkback import console
 from toolkit.log import open_log, write_log
 
 
@@ -20,6 +22,17 @@ def test_replay_without_policies_takes_it(thinkback: Callable, log: Path, tmp_pa
     assert (tmp_path / "a" / "table.csv").read_text() == (tmp_path / "b" / "table.csv").read_text()
 
 
+def test_what_the_suite_shows_fits_two_screens(thinkback: Callable, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = thinkback("replay", log, "--out", "a", "--resamples", "50", "--where", "true")
+    lines = done.stdout.splitlines()
+    rows = (Path("a") / "table.csv").read_text().count("\n") - 1
+    assert rows > 20
+    assert len(lines) < 60
+    assert f"{rows - 10} more rows are in table.csv and summary.parquet." in lines
+    assert all(len(line) <= 80 for line in lines if not line.startswith("a/:"))
+
+
 def test_replay_without_policies_reports_test_examples_by_data_set(thinkback: Callable, log: Path) -> None:
     made = {name: open_log(log).scan(name).collect() for name in ("examples", "traces", "verifications")}
     number = pl.int_range(pl.len())
@@ -28,13 +41,33 @@ def test_replay_without_policies_reports_test_examples_by_data_set(thinkback: Ca
         split=halves.then(pl.lit("dev")).otherwise(pl.lit("test")), dataset=pl.lit("d") + (number % 4).cast(pl.String)
     )
     write_log(Path("split"), name="split", tables=made)
-    assert thinkback("replay", "split", "--out", "test", "--resamples", "50").exit_code == 0
+    done = thinkback("replay", "split", "--out", "test", "--resamples", "50")
+    assert done.exit_code == 0
+    assert [line for line in done.stdout.splitlines() if line.startswith("dataset = ")] == [
+        "dataset = d1",
+        "dataset = d3",
+    ]
+    assert done.stdout.count("Pareto ●:") == 1  # said once, of all tables
+    assert done.stdout.count("more rows are in table_by.md and summary_by.parquet.") == 2
     read = pl.read_parquet("test/examples.parquet")
     assert set(read["dataset"]) == {"d1", "d3"}
     assert len(read) == 60
     everything = thinkback("replay", "split", "--out", "all", "--resamples", "50", "--where", "true")
     assert everything.exit_code == 0
     assert len(pl.read_parquet("all/examples.parquet")) == 120
+
+
+def test_a_long_line_is_folded_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = " ".join(["`policy[gate.below=-1.44]`"] * 6)
+    monkeypatch.setenv("COLUMNS", "60")
+    console.say_folded(line)
+    monkeypatch.setattr(console, "on_terminal", lambda: True)
+    console.say_folded(line)
+    plain, *folded = capsys.readouterr().out.splitlines()
+    assert plain == line
+    assert folded == [" ".join(["`policy[gate.below=-1.44]`"] * 2)] * 3
 
 
 def test_a_policy_file_is_checked_without_a_replay(thinkback: Callable, log: Path, policies: Path) -> None:

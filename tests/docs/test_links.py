@@ -9,10 +9,13 @@ import pytest
 import yaml
 from markdown.extensions.toc import slugify
 
+from tests.docs.pictures import draw
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 FILES = [*PAGES, *(ROOT / name for name in ("README.md", "CHANGELOG.md", "benchmarks/README.md", "data/README.md"))]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+PICTURE = re.compile(r"!\[[^\]]+\]\(([^)\s]+)\)")
 
 
 def prose(path: Path) -> str:
@@ -55,6 +58,27 @@ def test_the_manual_lists_every_page() -> None:
         return [f for part in (nav.values() if isinstance(nav, dict) else nav) for f in files(part)]
 
     assert sorted(files(settings["nav"])) == [path.name for path in PAGES]
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "docs" / "index.md"], ids=lambda p: p.name)
+def test_every_page_is_listed(path: Path) -> None:
+    listed = {(path.parent / link.partition("#")[0]).resolve() for link in LINK.findall(prose(path))}
+    assert [page.name for page in PAGES if page not in listed and page.name != "index.md"] == []
+
+
+def test_pictures_are_there_small_and_used() -> None:
+    used = {(path.parent / link).resolve() for path in FILES for link in PICTURE.findall(prose(path))}
+    there = sorted((ROOT / "docs" / "pictures").iterdir())
+    assert sorted(used) == there
+    assert all(path.suffix == ".svg" for path in there)
+    assert sum(path.stat().st_size for path in there) < 1_000_000
+
+
+@pytest.mark.slow
+def test_pictures_are_what_the_command_draws(tmp_path: Path) -> None:
+    draw(tmp_path)
+    for path in sorted((ROOT / "docs" / "pictures").iterdir()):
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes(), f"{path.name}: run `make pictures`"
 
 
 def test_the_manual_stays_within_itself() -> None:

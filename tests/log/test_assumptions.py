@@ -204,6 +204,8 @@ def test_settings_seconds_and_limits(tmp_path: Path) -> None:
 def test_a_pool_that_is_no_prefix_says_so(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", name="x", tables=whole(), pools={"n": {"prefix": False}})
     found = describe_log(log)
+    assert all(len(line) <= 80 for line in found.terminal(80).splitlines())
+    assert "``" not in found.terminal(80)
     assert found.settings.select("pool", "prefix").rows() == [("n", False), ("rev", True)]
     assert "prefix" in found.terminal(200)
 

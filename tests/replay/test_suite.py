@@ -43,6 +43,9 @@ def test_what_the_log_can_serve_is_kept_and_the_rest_is_told(tmp_path: Path) -> 
     assert "majority@3" in policies_of(suite)
     assert not [name for name in policies_of(suite) if "by v" in name]
     assert "# Left out: verifier `v`, which scored 1 of 3 examples of pool `n4`." in suite.text
+    short = "policies of more than 3 samples of pool `n4`: 1 of 3 examples have 3 only"
+    assert suite.left_out[0] == short
+    assert f"# Left out: {short}." in suite.text
 
 
 def test_two_pools_are_told_apart_by_name(tmp_path: Path) -> None:

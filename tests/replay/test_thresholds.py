@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,8 @@ from hypothesis import strategies as st
 import replay
 from generate.simulation.recovery import RecoveryModel, recovery_tables, simulate_recovery
 from replay.runs.gate_sweep import Branches, band_table, best_threshold, chosen_points, curve
-from toolkit.log import write_log
+from toolkit.errors import ThinkbackError
+from toolkit.log import open_log, write_log
 from toolkit.stats import Settings
 
 FIRST = '{ kind = "sample", pool = "short", max_traces = 1, select = "first" }'
@@ -86,6 +90,85 @@ def test_points_keep_never_and_always() -> None:
     places = chosen_points(1001, 200)
     assert len(places) == 200
     assert (places[0], places[-1]) == (0, 1000)
+
+
+def shared_out(signal: list[float], shares: int, below: bool) -> list[float]:
+    """As the manual says it, one threshold after the other."""
+    values = sorted(s for s in signal if s == s)
+    found: list[float] = []
+    for j in range(shares + 1):
+        m = math.floor(Fraction(j * len(values), shares) + Fraction(1, 2))
+        at = m if below else len(values) - m
+        threshold = values[at] if 0 <= at < len(values) else math.inf
+        if threshold not in found:
+            found.append(threshold)
+    return found
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0, float("nan")]), max_size=25), st.integers(2, 12),
+       st.booleans())  # fmt: skip
+@settings(deadline=None)
+def test_quantiles_are_a_plain_loop(signal: list[float], shares: int, below: bool) -> None:
+    zeros = [0.0] * len(signal)
+    found = branches(signal, zeros, zeros, below).at_shares(shares).tolist()
+    assert found == shared_out(signal, shares, below)
+    assert found[-1 if below else 0] == math.inf
+
+
+@pytest.mark.parametrize("key", ["below", "at_least"])
+def test_quantiles_are_a_sweep_of_thresholds(log: Path, key: str) -> None:
+    gate = f'{{ feature = "difficulty", {key} = {{ quantiles = 4 }} }}'
+    policy = f'[[policy]]\nname = "x"\nkind = "when"\nbase = {FIRST}\nthen = {ACT}\ngate = {gate}\n'
+    result = replay.run(log, policy, resamples=50)
+    rates = [result.summary.filter(policy=p.name, metric="intervention_rate")["estimate"][0] for p in result.policies]
+    assert rates == [0.0, 0.25, 0.5, 0.75, 1.0]
+    assert [p.sweep_size for p in result.policies] == [5] * 5
+    values = [p.swept[0][1] for p in result.policies]
+    listed = replay.run(log, policy.replace("{ quantiles = 4 }", str(values)), resamples=50)
+    for one, other in zip(result.policies, listed.policies, strict=True):
+        assert (
+            result.summary.filter(policy=one.name).drop("policy").equals(
+                listed.summary.filter(policy=other.name).drop("policy")
+            )
+        )  # fmt: skip
+    again = replay.explain(log, policy, result.policies[2].name, result.examples["example_id"][0])
+    assert again.ending
+
+
+def test_thresholds_at_quantiles_do_not_depend_on_other_policies(log: Path) -> None:
+    gate = '{ feature = "difficulty", below = { quantiles = 4 } }'
+    policy = f'[[policy]]\nname = "x"\nkind = "when"\nbase = {FIRST}\nthen = {ACT}\ngate = {gate}\n'
+    other = '[[policy]]\nname = "y"\nkind = "sample"\npool = "short"\nmax_traces = 1\nselect = "first"\n'
+    alone, beside = (replay.run(log, text, resamples=20) for text in (policy, policy + other))
+    assert [p.name for p in alone.policies] == [p.name for p in beside.policies][:-1]
+
+
+def test_tune_chooses_among_quantiles_and_reports_the_same_number(log: Path) -> None:
+    gate = '{ feature = "difficulty", below = { quantiles = 5 } }'
+    policy = f'[[policy]]\nname = "x"\nkind = "when"\nbase = {FIRST}\nthen = {ACT}\ngate = {gate}\n'
+    ids = open_log(log).scan("examples").collect()["example_id"].sort()
+    half = f"example_id < '{ids[30]}'"
+    tuned = replay.tune(log, policy, goal="max accuracy", on=half, report=f"NOT ({half})", resamples=50)
+    tried = [p.name for p in tuned.development.policies]
+    assert 2 < len(tried) <= 6
+    assert tuned.best in tried
+    assert [p.name for p in tuned.report.policies] == [tuned.best]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "said"),
+    [
+        ("{ quantiles = 1 }", "from 2 to 200"),
+        ("{ quantile = 5 }", "unknown key `quantile`"),
+        ("{}", "`gate.below.quantiles` is required"),
+        ('"al"', '{ quantiles = 10 } or "all"'),
+    ],
+)
+def test_wrong_quantiles_are_refused_in_one_line(log: Path, threshold: str, said: str) -> None:
+    gate = f'{{ feature = "difficulty", below = {threshold} }}'
+    policy = f'[[policy]]\nname = "x"\nkind = "when"\nbase = {FIRST}\nthen = {ACT}\ngate = {gate}\n'
+    with pytest.raises(ThinkbackError, match=re.escape(said)):
+        replay.run(log, policy)
 
 
 @pytest.fixture(scope="module")

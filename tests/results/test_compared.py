@@ -188,6 +188,7 @@ def test_one_policy_in_two_results(result: Result, part: Result) -> None:
     assert made.examples is not None
     assert made.examples.is_empty()
     assert made.identical
+    assert made.table().below[0].startswith("Identical: the same traces, costs and answers on every example")
     shown = made.table().markdown()
     assert "best (first)" in shown
     assert "40 examples that only one of the results has are left out." in shown

@@ -490,7 +490,7 @@ def test_a_member_of_every_threshold_can_be_explained(log: Path, result: Result)
     told = replay.explain(log, POLICIES, "gated[gate.below=0.5]", example)
     assert any(stage.title == "the gate" for stage in told.stages)
     assert str(told).startswith(f"example   {example}")
-    with pytest.raises(ThinkbackError, match=r"stands for every threshold: name one, as `gated\[gate.below=0.5\]`"):
+    with pytest.raises(ThinkbackError, match=r"stands for several thresholds: name one, as `gated\[gate.below=0.5\]`"):
         replay.explain(log, POLICIES, "gated", example)
 
 

@@ -16,6 +16,7 @@ from toolkit.notes import Note, note, warning
 from toolkit.show import (
     PolicyRow,
     RankedInput,
+    RowLimits,
     frontier_figure,
     frontier_points,
     pareto_front,
@@ -106,6 +107,66 @@ def test_the_front_says_how_sure_it_is(results: RankedInput) -> None:
     lines = [line.split(" | ") for line in ranked_table(results).markdown().splitlines() if line.startswith("| ")]
     place = lines[0].index("Pareto")
     assert [line[place] for line in lines[2:]] == ["–", "● 72 %", "30 %", "● 90 %", "", "● 100 %"]
+
+
+def test_a_tie_below_a_policy_that_is_told_apart_is_explained(results: RankedInput) -> None:
+    swapped = pl.when(pl.col("policy") == "vote").then(pl.lit(True)).otherwise(pl.col("ties"))
+    swapped = pl.when(pl.col("policy") == "best of 4").then(pl.lit(False)).otherwise(swapped)
+    told = ranked_table(replace(results, ranks=results.ranks.with_columns(ties=swapped))).below
+    assert any(
+        line.startswith("`best of 4` is told apart from the leader and `vote`, below it, is not") for line in told
+    )
+    assert not any("below it" in line for line in ranked_table(results).below)
+
+
+CORE = ("accuracy", "tokens", "Δ", "Pareto", "rank", "leader")
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+def test_a_terminal_keeps_what_a_comparison_is_about(results: RankedInput, width: int) -> None:
+    text = ranked_table(corrected(results)).terminal(width)
+    heads = " ".join(text.partition("───")[0].split())
+    assert all(name in heads for name in CORE)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert all(policy.name in text for policy in results.policies)
+    for interval in ("70.5", "[67.5, 73.5]", "[−23.0, −17.0]", "1,500", "● 72 %", "1–3"):
+        assert interval in text
+
+
+@pytest.mark.parametrize("width", [30, 40, 50, 60, 70, 80, 90, 100])
+def test_no_number_is_broken(results: RankedInput, width: int) -> None:
+    text = ranked_table(corrected(results)).terminal(width)
+    rows = text.partition("───")[2].partition("\n\n")[0]
+    assert max(len(line) for line in rows.splitlines()) <= width
+    for value in ("90.0", "70.5", "[67.5, 73.5]"):
+        assert value in rows
+
+
+def test_a_long_sweep_shows_some_rows_and_says_where_the_rest_is(results: RankedInput) -> None:
+    many = [PolicyRow(f"s[x={i}]", "s", sweep_size=60, swept=(("x", i),)) for i in range(60)]
+    one = results.summary.filter(pl.col("policy") == "vote")
+    rows = [one.with_columns(policy=pl.lit(row.name), estimate=pl.col("estimate") - 0.001 * i) for i, row in
+            enumerate(many)]  # fmt: skip
+    made = replace(results, summary=pl.concat([results.summary, *rows]), policies=(*results.policies, *many))
+    table = ranked_table(made, RowLimits(of_sweep=10))
+    assert sum(row[1].startswith("s[x=") for row in table.rows) == 10
+    assert len(table.rows) == 16
+    assert "50 more rows of sweeps are in table.csv and summary.parquet." in table.below
+    few = ranked_table(made, RowLimits(most=4, rest="elsewhere"))
+    assert [row[1] for row in few.rows] == ["any of 4", "stop[margin=0.2]", "best of 4", "stop[margin=0.1]"]
+    assert "62 more rows are in elsewhere." in few.below
+
+
+def test_a_column_without_values_is_left_out_and_why_it_has_none_stays(results: RankedInput) -> None:
+    unknown = pl.when(pl.col("metric") == "calls").then(None).otherwise(pl.col("estimate"))
+    why = note("not_logged", "calls: not logged", metrics=("calls",))
+    other = note("few_events", "calls: few", metrics=("calls",))
+    made = replace(results, summary=results.summary.with_columns(estimate=unknown), notes=(why, other))
+    text = ranked_table(made).terminal(200)
+    assert "calls" not in text.partition("───")[0]
+    assert "calls: not logged" in text
+    assert "calls: few" not in text
+    assert "Columns hidden" not in text
 
 
 def test_without_ranks_nothing_is_told_of_all_at_once(results: RankedInput) -> None:
@@ -374,9 +435,10 @@ def test_a_remark_names_the_base_of_fixes_and_flips(results: RankedInput) -> Non
     policies = (replace(results.policies[0], base="vote"), *results.policies[1:])
     made = replace(results, summary=pl.concat([results.summary, fixes]), policies=policies)
     assert by_name(made)["best of 4"].remark == "baseline; base: vote"
-    assert "fixes %: compared with the policy's own base, see its remark." in ranked_table(made).below
+    own = "fixes %: compared with the policy's own base"
+    assert f"{own}, which its remark names; Δ is to `best of 4`." in ranked_table(made).below
     unnamed = replace(made, policies=results.policies)
-    assert "fixes %: compared with the policy's own base." in ranked_table(unnamed).below
+    assert f"{own}; Δ is to `best of 4`." in ranked_table(unnamed).below
     assert not any("own base" in line for line in ranked_table(results).below)
 
 

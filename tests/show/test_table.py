@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn, Tick, Words, spark, table_of
 from toolkit.show.bars import binned
+from toolkit.show.terminal_layout import folded
 
 WIDE = Table(
     "Title",
@@ -100,7 +101,7 @@ def test_a_narrow_terminal_stacks_then_drops() -> None:
     assert "[40.0, 60.0]" in narrow
     assert "12,346" in narrow
     assert "calls" in narrow
-    assert "Columns hidden on this terminal: calls." in slim.replace("\n", " ")
+    assert "Columns hidden at this width: calls." in slim.replace("\n", " ")
     assert "12,346" in slim
 
 
@@ -156,3 +157,21 @@ def test_binning_loses_nothing(counts: dict[int, int], bins: int) -> None:
     rows = binned(sorted(counts.items()), bins)
     assert len(rows) <= bins
     assert sum(count for _, count in rows) == sum(counts.values())
+
+
+def test_words_break_between_parts_of_a_name() -> None:
+    assert folded("adaptive consistency[stop.confidence=0.95]", 30) == [
+        "adaptive consistency[",
+        "stop.confidence=0.95]",
+    ]
+    assert folded("  a remark that goes on\nnext", 12) == ["  a remark", "  that goes", "  on", "next"]
+    assert folded("", 5) == [""]
+    assert folded("abcdefgh", 3) == ["abc", "def", "gh"]
+
+
+@given(st.text(st.sampled_from("ab [=,\n"), max_size=60), st.integers(1, 20))
+def test_folding_loses_nothing_but_blanks(text: str, width: int) -> None:
+    lines = folded(text, width)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    longest = max((len(line) - len(line.lstrip()) for line in text.split("\n")), default=0)
+    assert all(len(line) <= max(width, longest + 1) for line in lines)

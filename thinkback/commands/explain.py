@@ -46,12 +46,12 @@ def explain(
     for stage in explained.stages:
         console.show(_table(stage.rows, stage.title))
         if stage.ending:
-            console.say(stage.ending)
+            console.say_folded(stage.ending)
         console.say()
     if explained.texts is not None:
         _say_texts(explained.texts)
     for line in (*explained.notes, explained.ending):
-        console.say(line)
+        console.say_folded(line)
 
 
 def _table(rows: pl.DataFrame, title: str) -> Table:

@@ -15,7 +15,9 @@ from thinkback.options import file_option, option
 if TYPE_CHECKING:
     from replay import Result
 
-GROUPS = 8  # of `--by`, whose tables are printed too
+GROUPS, SUITE_GROUPS = 8, 3  # of `--by`, and of the standard suite, whose tables are printed too
+
+LEFT_OUT = 2  # of what the suite leaves out, named with the reason
 
 
 class Method(StrEnum):
@@ -133,7 +135,7 @@ def replay(
         from thinkback import console
 
         console.complain(f"note: the examples with {among} alone are reported; `--where true` reports all")
-    _write_and_show(result, margin, parts, figure, out, force)
+    _write_and_show(result, margin, parts, figure, out, force, policies is None)
 
 
 def _chosen(
@@ -145,14 +147,20 @@ def _chosen(
     from replay.analyses.suite import suite
 
     standard = suite(log)
+    if standard.left_out:
+        from thinkback import console
+
+        few, more = standard.left_out[:LEFT_OUT], len(standard.left_out) - LEFT_OUT
+        told = f", and {more} more (`thinkback suite` names all)" if more > 0 else ""
+        console.complain(f"note: the suite leaves out {'; '.join(few)}{told}")
     return standard.text, *((standard.where, by or standard.by) if where is None else (where, by))
 
 
 def _write_and_show(
-    result: Result, margin: float | None, parts: dict[str, bool], figure: Drawn, out: Path, force: bool
+    result: Result, margin: float | None, parts: dict[str, bool], figure: Drawn, out: Path, force: bool, suite: bool
 ) -> None:
     """Write everything to the folder, as a whole, then print the tables and the names of the files."""
-    from replay.runs.shown import ROWS, ranked_input, write_shown
+    from replay.runs.shown import ROWS, printed_tables, ranked_input, write_shown
     from thinkback import console
     from toolkit.files import replacing
     from toolkit.show import write_latex
@@ -168,14 +176,16 @@ def _write_and_show(
         files = sorted(path.name for path in folder.iterdir())
     if figure.tex is not None:
         write_latex(figure.tex, {"policies": table}, figure.width, force)
-    console.show(table)
-    for group in groups if len(groups) <= GROUPS else ():
-        console.say()
-        console.show(group)
+    few = len(groups) <= (SUITE_GROUPS if suite else GROUPS)
+    shown = printed_tables(ranked, groups if few else [], suite, figure.columns)
+    for number, one in enumerate(shown):
+        if number:
+            console.say()
+        console.show(one)
     if room is not None:
         console.say()
         console.show(room.table(ROWS))
-    if len(groups) > GROUPS:
+    if not few:
         console.say(f"{len(groups)} groups: table_by.md ranks the policies in each.")
     console.say()
-    console.say(f"{out}/: {', '.join(files)}")
+    console.say_folded(f"{out}/: {', '.join(files)}")

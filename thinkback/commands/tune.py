@@ -92,7 +92,7 @@ def tune(
     below = (f"{more} more families; with `--out`, table.csv has all", *table.below) if more > 0 else table.below
     console.show(replace(table, rows=table.rows[:ROWS], below=below))
     console.say()
-    console.say(answer(tuned))
+    console.say_folded(answer(tuned))
     if out is not None:
         console.say()
         console.say(f"{out}/: chosen.csv, development, report, table.csv, table.md")
@@ -108,8 +108,8 @@ def _table(tuned: Tuned, goal: str) -> Table:
     known = tuned.development.columns
     columns = [
         TableColumn("family"),
-        TableColumn("tried", Number(0)),
-        TableColumn("feasible", Number(0)),
+        TableColumn("tried", Number(0), drop=3),
+        TableColumn("feasible", Number(0), drop=4),
         TableColumn("chosen"),
     ]
     for metric in metrics:
@@ -118,7 +118,10 @@ def _table(tuned: Tuned, goal: str) -> Table:
         if tuned.goal.in_words:
             heading = one.heading
             form = NumberWithInterval.of(one)
-        columns += [TableColumn(f"{heading}, {rows}", form, f"{metric}_{rows}") for rows in ("dev", "report")]
+        columns += [
+            TableColumn(f"{heading}, {rows}", form, f"{metric}_{rows}", drop=drop, core=rows == "report")
+            for rows, drop in (("dev", 2), ("report", 1))
+        ]
     rows = []
     ordered = tuned.chosen.sort(
         "value", descending=not tuned.goal.smallest, nulls_last=True, maintain_order=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from toolkit.show.table import Table
 from toolkit.show.table_content import (
     Called,
     ColumnNote,
+    Form,
     FrontMark,
     Number,
     NumberWithInterval,
@@ -31,20 +33,37 @@ if TYPE_CHECKING:
 IDENTICAL = "identical"
 """What stands in place of a comparison of policies that made the same calls on every example."""
 
+GAPS = {"not_logged", "no_ratio"}
+"""Codes of the notes that say why a column lacks values."""
+
 SIMULATED = "Simulated log: these numbers describe a model, not a system."
 
 
-def ranked_table(results: RankedInput, limit: int | None = None) -> Table:
-    """The ranked table; with a `limit`, long sweeps show no more than fits in that many rows.
+@dataclass(frozen=True)
+class RowLimits:
+    """How many rows a ranked table shows; None: all.
 
-    Their chosen row is always shown, then those on the front, then the best.
+    `rows`: long sweeps show no more than fits in so many. `of_sweep`: at most so many of each sweep. `most`: of all.
+    What leads, the baseline and the chosen row of a sweep are kept first, then those on the front, then the best; of
+    `most` rows one is of a policy that sees gold. `rest` names the files that have the others.
     """
+
+    rows: int | None = None
+    of_sweep: int | None = None
+    most: int | None = None
+    rest: str = "table.csv and summary.parquet"
+
+
+def ranked_table(results: RankedInput, limit: int | RowLimits | None = None) -> Table:
+    """The ranked table; with a `limit`, long sweeps show no more than fits in that many rows."""
     ranked = rank(results)
-    shown = _shown(ranked, limit)
+    limits = limit if isinstance(limit, RowLimits) else RowLimits(rows=limit)
+    shown = _shown(ranked, limits)
     parts = _columns(results, ranked)
     columns = tuple(column for column, _ in parts)
     left_out = len(ranked) - len(shown)
-    below = [ColumnNote(f"{left_out:,} more rows of sweeps are in table.csv and summary.parquet.")] if left_out else []
+    of = "" if any(row.policy.sweep_size <= 1 for row in ranked if row not in shown) else " of sweeps"
+    below = [ColumnNote(f"{left_out:,} more rows{of} are in {limits.rest}.")] if left_out else []
     return Table(
         title=results.title or f"Policies ranked by {results.quality.label}",
         columns=columns,
@@ -108,15 +127,41 @@ def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH)
     )
 
 
-def _shown(ranked: Sequence[Ranked], limit: int | None) -> list[Ranked]:
-    if limit is None or len(ranked) <= limit:
+def _shown(ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
+    swept = _of_sweeps(ranked, limits.of_sweep)
+    must = [row for row in swept if row.policy.sweep_size <= 1 or _is_kept(row)]
+    some = _first(swept, must, limits.rows)
+    if limits.most is None or len(some) <= limits.most:
+        return some
+    oracle = next((row for row in some if row.policy.diagnostic), None)
+    few = [row for row in some if row is oracle or not row.policy.diagnostic]
+    return _first(few, [row for row in few if row.leads or row.baseline or row is oracle], limits.most)
+
+
+def _is_kept(row: Ranked) -> bool:
+    return row.chosen or row.baseline or row.leads
+
+
+def _of_sweeps(ranked: Sequence[Ranked], most: int | None) -> list[Ranked]:
+    """The rows with at most so many of each sweep."""
+    if most is None:
         return list(ranked)
-    must = [r for r in ranked if r.policy.sweep_size <= 1 or r.chosen or r.baseline or r.leads]
-    kept = {r.policy.name for r in must}
-    rest = [r for r in ranked if r.policy.name not in kept]
-    rest.sort(key=lambda r: not r.on_front)  # stable: the front first, each part by rank
-    names = {r.policy.name for r in must + rest[: max(0, limit - len(must))]}
-    return [r for r in ranked if r.policy.name in names]
+    sweeps: dict[str, list[Ranked]] = {}
+    for row in ranked:
+        sweeps.setdefault(row.policy.sweep if row.policy.sweep_size > 1 else row.policy.name, []).append(row)
+    kept = {row.policy.name for rows in sweeps.values() for row in _first(rows, list(filter(_is_kept, rows)), most)}
+    return [row for row in ranked if row.policy.name in kept]
+
+
+def _first(ranked: Sequence[Ranked], must: Sequence[Ranked], most: int | None) -> list[Ranked]:
+    """At most so many rows in their order: those that must be shown, those on the front, the best."""
+    if most is None or len(ranked) <= most:
+        return list(ranked)
+    kept = {row.policy.name for row in must}
+    rest = [row for row in ranked if row.policy.name not in kept]
+    rest.sort(key=lambda row: not row.on_front)  # stable: the front first, each part by rank
+    kept |= {row.policy.name for row in rest[: max(0, most - len(must))]}
+    return [row for row in ranked if row.policy.name in kept]
 
 
 MadeColumn = tuple[TableColumn, Callable[[Ranked], Any]]
@@ -135,22 +180,29 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]
     ]
     if any(row.corrected for row in ranked):
         heading = "corrected %" if quality.share else "corrected"
-        parts.append((TableColumn(heading, value, "corrected", drop=4), lambda r: r.corrected))
+        parts.append((TableColumn(heading, value, "corrected", drop=4, if_filled=True), lambda r: r.corrected))
     parts += [_mean(column, results) for column in sorted(means, key=lambda column: column.place) if column.cost]
     if results.baseline is not None:
-        parts.append((TableColumn("Δ points" if quality.share else "Δ", change, "difference"), lambda r: r.difference))
+        heading = "Δ points" if quality.share else "Δ"
+        parts.append((_core(heading, change, "difference", 1), lambda r: r.difference))
         if len(results.ranks):
-            parts.append((TableColumn("p", Number(4), "p_adjusted", drop=5), lambda r: r.p_value))
+            parts.append((TableColumn("p", Number(4), "p_adjusted", drop=5, if_filled=True), lambda r: r.p_value))
     parts += [_mean(column, results) for column in means if not column.cost]
     if results.margin is not None:
         tick = Tick("yes", "no")
-        parts.append((TableColumn("not worse", tick, "not_worse"), partial(_not_worse, baseline=results.baseline)))
-    parts.append((TableColumn("Pareto", FrontMark(), "on_front", drop=3), _on_front))
+        column = TableColumn("not worse", tick, "not_worse", drop=1, if_filled=True)
+        parts.append((column, partial(_not_worse, baseline=results.baseline)))
+    parts.append((_core("Pareto", FrontMark(), "on_front", 3), _on_front))
     if any(row.ranks for row in ranked):
-        parts.append((TableColumn("rank", RankSet(), "rank", drop=4), lambda r: r.ranks))
-    parts.append((TableColumn("leader", Words(), "leader", drop=4), partial(_standing, leader=results.leader)))
+        parts.append((_core("rank", RankSet(), "rank", 4), lambda r: r.ranks))
+    parts.append((_core("leader", Words(), "leader", 2), partial(_standing, leader=results.leader)))
     parts.append((TableColumn("remark", Words(), "remark", beneath=True), lambda r: r.remark))
     return parts
+
+
+def _core(heading: str, form: Form, key: str, drop: int) -> TableColumn:
+    """A column that a narrow terminal keeps as long as there is room for it."""
+    return TableColumn(heading, form, key, drop=drop, core=True, if_filled=True)
 
 
 def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ranked]) -> bool:
@@ -178,10 +230,12 @@ def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ra
 def _mean(column: OutcomeColumn, results: RankedInput) -> MadeColumn:
     metric = str(column.metric)
     decimals = column.decimals if column.header else column.precision
-    form = Number(1, scale=100) if column.share else Number(decimals, scale=column.scale)
-    asked = column == results.cost and results.by_cost is not None
-    drop = 0 if asked or column.shown == "as cost" else column.place
-    return TableColumn(column.heading, form, metric, drop=drop), lambda row: row.means.get(metric)
+    form = (
+        Number(1, scale=100) if column.share else Number(decimals, scale=column.scale, significant=column.significant)
+    )
+    ranks = column == results.cost
+    made = TableColumn(column.heading, form, metric, drop=0 if ranks else column.place, core=ranks, if_filled=True)
+    return made, lambda row: row.means.get(metric)
 
 
 def _on_front(row: Ranked) -> tuple[bool, float | None] | None:
@@ -206,7 +260,7 @@ def _said(results: RankedInput, severity: Severity, columns: Sequence[TableColum
     """The run's notes of a severity, but for those on metrics that are no column here."""
     keys = {column.key for column in columns}
     return [
-        ColumnNote(str(note), note.metrics)
+        ColumnNote(str(note), note.metrics, on_gaps=note.code in GAPS)
         for note in results.notes
         if note.severity is severity and (not note.metrics or keys & set(note.metrics))
     ]
@@ -238,8 +292,9 @@ def _explanations(
     own = [column for column in results.columns if column.needs and column.metric in keys]
     if own:
         text = f"{', '.join(column.heading for column in own)}: compared with the policy's own base"
-        named = ", see its remark" if any(policy.base for policy in results.policies) else ""
-        yield ColumnNote(f"{text}{named}.", tuple(str(column.metric) for column in own))
+        named = ", which its remark names" if any(policy.base for policy in results.policies) else ""
+        other = f"; Δ is to `{results.baseline}`" if results.baseline is not None else ""
+        yield ColumnNote(f"{text}{named}{other}.", tuple(str(column.metric) for column in own))
     if results.margin is not None:
         size = f"{100 * results.margin if share else results.margin:g}"
         above = f"above {f'−{size}' if results.margin else 0}"
@@ -259,6 +314,7 @@ def _explanations(
     if any(row.ties is not None for row in ranked):
         text = "leader: `ties` where a policy is not told apart from the leader; this holds for all pairs at once."
         yield ColumnNote(text, ("leader",))
+        yield from _ties_below(results, ranked)
     references = {results.leader, results.baseline if results.margin is not None else results.leader}
     if any(references & row.same_as for row in ranked):
         text = "identical: the same traces, costs and answers on every example; other examples may tell them apart."
@@ -269,6 +325,20 @@ def _explanations(
         yield ColumnNote(text, ("corrected",))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
         yield ColumnNote(f"†: {'; '.join(_marked(results))}.", (results.metric, "difference"))
+
+
+def _ties_below(results: RankedInput, ranked: Sequence[Ranked]) -> Iterator[ColumnNote]:
+    """That a policy may tie with the leader though a better one does not."""
+    real = [row for row in ranked if row.place is not None and row.ties is not None and not row.leads]
+    last = max((place for place, row in enumerate(real) if row.ties), default=0)
+    apart = next((row for row in real[:last] if not row.ties), None)
+    if apart is not None:
+        text = (
+            f"`{apart.policy.name}` is told apart from the leader and `{real[last].policy.name}`, below it, is not: "
+            "what decides is on which examples a policy and the leader differ and who wins there, not the distance "
+            "alone."
+        )
+        yield ColumnNote(text, ("leader",))
 
 
 def _marked(results: RankedInput) -> list[str]:

@@ -40,14 +40,18 @@ class ShownInterval:
 
 
 class ColumnNote(str):
-    """A line beside a table that explains the columns with these keys: it goes where all of them are hidden."""
+    """A line beside a table that explains the columns with these keys: it goes where all of them are hidden.
+
+    `on_gaps`: it says why they lack values, so that it stays where they hold nothing.
+    """
 
     columns: tuple[str, ...]
+    on_gaps: bool
 
-    def __new__(cls, text: str, columns: tuple[str, ...] = ()) -> ColumnNote:
+    def __new__(cls, text: str, columns: tuple[str, ...] = (), on_gaps: bool = False) -> ColumnNote:
         """The line, which on its own is its text."""
         made = super().__new__(cls, text)
-        made.columns = columns
+        made.columns, made.on_gaps = columns, on_gaps
         return made
 
 
@@ -122,7 +126,7 @@ class NumberWithInterval(Number):
     @classmethod
     def of(cls, column: OutcomeColumn, signed: bool = False) -> NumberWithInterval:
         """A metric as people read it: shares in per cent."""
-        return cls(1, 100.0, signed) if column.share else cls(column.decimals, column.scale, signed)
+        return cls(1, 100.0, signed) if column.share else cls(column.decimals, column.scale, signed, column.significant)
 
     def show(self, value: ShownInterval) -> str:
         """The estimate and, where there is one, its interval."""
@@ -206,8 +210,10 @@ class FrontMark(Form):
 class TableColumn:
     """One column. `key` names it in CSV.
 
-    On a narrow terminal the columns with the highest `drop` go first (0: never). On any, the cells of one that
-    is `beneath` are written under the row's first words instead of in a column of their own.
+    On a narrow terminal the columns with the highest `drop` go first (0: never), and the `core` ones last, after
+    everything that makes room without dropping them. On any, the cells of one that is `beneath` are written under the
+    row's first words instead of in a column of their own, and one that is shown `if_filled` is not where every cell is
+    empty or a dash.
     """
 
     name: str
@@ -215,6 +221,8 @@ class TableColumn:
     key: str | None = None
     drop: int = 0
     beneath: bool = False
+    core: bool = False
+    if_filled: bool = False
 
 
 @dataclass(frozen=True)
@@ -283,4 +291,4 @@ def notes_on(notes: Sequence[str], columns: Sequence[TableColumn]) -> tuple[str,
 
 
 def _printable_note(note: str) -> ColumnNote:
-    return ColumnNote(printable(note), getattr(note, "columns", ()))
+    return ColumnNote(printable(note), getattr(note, "columns", ()), getattr(note, "on_gaps", False))

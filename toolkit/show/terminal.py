@@ -1,47 +1,16 @@
-"""A Table on a terminal of any width: squeezed, then stacked, then without its least needed columns."""
+"""A Table as text for a terminal of any width, with the notes on what is shown."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from toolkit.show.table_content import TableColumn, TableContent
+from toolkit.show.table_content import TableContent
+from toolkit.show.terminal_layout import GAP, Fitted, Layout, fits, folded
 
-GAP = 2  # blanks between columns
-SQUEEZED = 26  # a column of words asks for no less than this, or its longest word's length if that is shorter
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """The columns that are shown, with headings and texts, which may have several lines."""
-
-    columns: tuple[TableColumn, ...]
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def natural(self) -> list[int]:
-        """Width that each column would take unfolded."""
-        texts = zip(self.heads, *self.rows, strict=True)
-        return [max((len(line) for cell in column for line in cell.split("\n")), default=0) for column in texts]
-
-    def least(self) -> list[int]:
-        """Width below which a column is unreadable: words fold, numbers do not."""
-        least = []
-        for column, width in zip(self.columns, self.natural(), strict=True):
-            least.append(min(width, SQUEEZED) if column.form.align == "left" else width)
-        return least
-
-    def without(self, i: int) -> _Cells:
-        keep = [k for k in range(len(self.columns)) if k != i]
-        rows = tuple(tuple(row[k] for k in keep) for row in self.rows)
-        return _Cells(tuple(self.columns[k] for k in keep), tuple(self.heads[k] for k in keep), rows)
-
-    def stacked(self) -> _Cells:
-        """Intervals under their estimates, and headings on several lines."""
-        heads = tuple(head.replace(" ", "\n") for head in self.heads)
-        return _Cells(self.columns, heads, tuple(tuple(c.replace(" [", "\n[") for c in row) for row in self.rows))
+Line = tuple[str, str]
+"""A line and the style of rich that it is printed in."""
 
 
 def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
@@ -49,10 +18,10 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
     from rich.console import Console, Group
     from rich.text import Text
 
-    cells, dropped = _fit(_beneath(table), width)
-    above, below = (_explaining(notes, table, dropped) for notes in (table.above, table.below))
-    if dropped:
-        below.append(f"Columns hidden on this terminal: {', '.join(dropped)}.")
+    fitted, lines = min(((one, list(_lines(table, one.layout, width))) for one in fits(table, width)), key=_height)
+    above, below = (_explaining(notes, table, fitted) for notes in (table.above, table.below))
+    if fitted.hidden:
+        below.append(f"Columns hidden at this width: {', '.join(fitted.hidden)}.")
     parts = [Text(table.title, style="bold")] if table.title else []
     parts += [Text(note, style="yellow") for note in above]
     notes = [Text(note, style="dim") for note in below]
@@ -62,80 +31,92 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
         file=out, width=width, force_terminal=color, color_system=system, no_color=not color, legacy_windows=False
     )
     blank = [Text("")]
-    console.print(Group(*parts, *blank * bool(parts), _grid(table, cells, width), *blank * bool(notes), *notes))
+    # Text, not str: to rich the brackets in a policy's name would be markup
+    body = [Text(line, style=style, overflow="fold") for line, style in lines]
+    console.print(Group(*parts, *blank * bool(parts), *body, *blank * bool(notes), *notes))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def _explaining(notes: Sequence[str], table: TableContent, dropped: Sequence[str]) -> list[str]:
-    """The notes but for those on columns that are all dropped."""
-    left = {column.key or column.name for column in table.columns if column.name not in dropped}
-    columns = [getattr(note, "columns", ()) for note in notes]
-    return [note for note, keys in zip(notes, columns, strict=True) if not keys or left & set(keys)]
+def _height(shown: tuple[Fitted, list[Line]]) -> int:
+    return len(shown[1])
 
 
-def _grid(table: TableContent, cells: _Cells, width: int) -> Any:
-    from rich import box
-    from rich.table import Table as Grid
-    from rich.text import Text
+def _explaining(notes: Sequence[str], table: TableContent, fitted: Fitted) -> list[str]:
+    """The notes but for those on columns that are all hidden; what says why one is empty stays."""
 
-    grid = Grid(
-        box=box.Box("    \n    \n ── \n    \n    \n    \n    \n    \n"),
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        header_style="bold",
-    )
-    for column, head, wide in zip(cells.columns, cells.heads, _widths(cells, width), strict=True):
-        align: Any = column.form.align
-        grid.add_column(Text(head), justify=align, width=wide, overflow="fold", vertical="top")
-    for number, row in enumerate(cells.rows):
+    def keys(without: Collection[str]) -> set[str]:
+        return {column.key or column.name for column in table.columns if column.name not in without}
+
+    shown, told = keys({*fitted.hidden, *fitted.empty}), keys(fitted.hidden)
+    kept = []
+    for note in notes:
+        columns = set(getattr(note, "columns", ()))
+        if not columns or columns & (told if getattr(note, "on_gaps", False) else shown):
+            kept.append(note)
+    return kept
+
+
+def _lines(table: TableContent, layout: Layout, width: int) -> Iterator[Line]:
+    widths = layout.widths(width)
+    if layout.headed:
+        yield from ((line, "bold") for line in _heads(layout, widths))
+    else:
+        yield from ((line, "bold") for line in _side_by_side(layout, layout.heads, widths, bottom=True))
+    yield "─" * _width(layout, widths), ""
+    for number, row in enumerate(layout.rows):
         style = "bold" if number in table.strong else "dim" if number in table.faint else ""
-        # Text, not str: to rich the brackets in a policy's name would be markup
-        grid.add_row(*(Text(cell) for cell in row), style=style)
-    return grid
+        if layout.headed:
+            yield from ((line, style) for line in _name_lines(layout, row, width))
+        yield from ((line, style) for line in _side_by_side(layout, row, widths))
 
 
-def _beneath(table: TableContent) -> _Cells:
-    """The table's texts; cells of columns marked `beneath` go under the first column of words."""
-    under = [i for i, column in enumerate(table.columns) if column.beneath]
-    kept = [i for i, column in enumerate(table.columns) if not column.beneath]
-    words = next((i for i in kept if table.columns[i].form.align == "left"), None)
-    if words is None:
-        kept, under = list(range(len(table.columns))), []
-    rows = []
-    for row in table.texts():
-        lines = [f"  {row[i]}" for i in under if row[i]]
-        rows.append(tuple("\n".join([row[i], *lines]) if i == words else row[i] for i in kept))
-    columns = tuple(table.columns[i] for i in kept)
-    return _Cells(columns, tuple(column.name for column in columns), tuple(rows))
+def _heads(layout: Layout, widths: Sequence[int]) -> Iterator[str]:
+    """The headings of the row's name, then those of the cells beneath it."""
+    yield _before(layout, layout.heads) + layout.heads[layout.name or 0]
+    yield from _side_by_side(layout, layout.heads, widths, bottom=True)
 
 
-def _fit(cells: _Cells, width: int) -> tuple[_Cells, list[str]]:
-    """Make it narrower, the gentlest way first, until it fits; also the names of the columns dropped."""
-
-    def fits(shown: _Cells) -> bool:
-        return _total(shown.least()) <= width
-
-    if fits(cells):
-        return cells, []
-    cells = cells.stacked()
-    before = [column.name for column in cells.columns]
-    while not fits(cells):
-        loose = [i for i, column in enumerate(cells.columns) if column.drop]
-        if not loose:
-            break
-        cells = cells.without(max(loose, key=lambda i: cells.columns[i].drop))
-    kept = {column.name for column in cells.columns}
-    return cells, [name for name in before if name not in kept]
+def _before(layout: Layout, cells: Sequence[str]) -> str:
+    """The cells before a row's name, on its line."""
+    natural = layout.natural()
+    return "".join(
+        _aligned(cells[i], natural[i], layout.columns[i].form.align) + " " * GAP for i in range(layout.name or 0)
+    )
 
 
-def _widths(cells: _Cells, width: int) -> list[int]:
-    """What each column gets: what it needs, and the columns of words share what is left."""
-    widths, natural = cells.least(), cells.natural()
-    for i, wish in enumerate(natural):
-        widths[i] += max(0, min(wish - widths[i], width - _total(widths)))
-    return widths
+def _name_lines(layout: Layout, row: Sequence[str], width: int) -> Iterator[str]:
+    """A row's name over its cells, with what belongs beneath it on the same line where there is room."""
+    name, *rest = row[layout.name or 0].split("\n")
+    start, indent = _before(layout, row), " " * layout.name_indent
+    whole = "  ".join([name, *(line.strip() for line in rest)])
+    if len(start) + len(whole) <= width:
+        yield start + whole
+        return
+    room = width - len(indent)
+    first, *more = folded(name, room)
+    yield start + first
+    more += [part for line in rest for part in folded(line, room)]
+    yield from (indent + part for part in more)
 
 
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + GAP * (len(widths) - 1)
+def _side_by_side(layout: Layout, cells: Sequence[str], widths: Sequence[int], bottom: bool = False) -> Iterator[str]:
+    """The lines of cells beside each other, which begin on one line, or end on one where they are headings."""
+    columns = []
+    for i in layout.beside:
+        words = layout.columns[i].form.align == "left"
+        columns.append(folded(cells[i], widths[i]) if words else cells[i].split("\n"))
+    height = max(map(len, columns), default=0)
+    for number in range(height):
+        parts = []
+        for i, lines in zip(layout.beside, columns, strict=True):
+            at = number - (height - len(lines)) * bottom
+            parts.append(_aligned(lines[at] if 0 <= at < len(lines) else "", widths[i], layout.columns[i].form.align))
+        yield (" " * layout.indent + (" " * GAP).join(parts)).rstrip()
+
+
+def _aligned(text: str, width: int, align: str) -> str:
+    return {"left": text.ljust, "right": text.rjust, "center": text.center}[align](width)
+
+
+def _width(layout: Layout, widths: Sequence[int]) -> int:
+    return layout.indent + sum(widths[i] for i in layout.beside) + GAP * max(0, len(layout.beside) - 1)

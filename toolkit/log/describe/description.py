@@ -119,13 +119,14 @@ def _table(title: str, frame: pl.DataFrame, above: Sequence[str] = (), below: Se
 
     if not frame.height:
         return None
-    columns = []
+    columns: list[TableColumn] = []
     for name, dtype in frame.schema.items():
         if frame[name].null_count() < frame.height and set(frame[name]) != {""}:
             heading = _HEADINGS.get(name, name.replace("_", " "))
             decimals = _DECIMALS.get(name, 3 if dtype.is_float() else 0)
             number = Number(1, 100.0) if heading.endswith("%") else Number(decimals)
             form = Words() if dtype == pl.String else number
-            columns.append(TableColumn(heading, form, key=name, beneath=name == "rest"))
+            drop = 0 if dtype == pl.String else len(columns)  # on a narrow terminal the last numbers give way
+            columns.append(TableColumn(heading, form, key=name, drop=drop, beneath=name == "rest"))
     rows = tuple(frame.select(column.key for column in columns).iter_rows())
     return Table(title, tuple(columns), rows, above=tuple(above), below=tuple(below))

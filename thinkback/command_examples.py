@@ -1,0 +1,75 @@
+"""What the help of each command shows it being used for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from typer.core import TyperCommand
+
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "import auto": ("thinkback import auto samples_gsm8k.jsonl --out mylog",),
+    "import table": ("thinkback import table samples.jsonl --map map.toml --out mylog",),
+    "import recovery": ("thinkback import recovery rows.jsonl --base short --out mylog",),
+    "import replay": ("thinkback import replay replay.jsonl --out mylog",),
+    "export table": ("thinkback export table mylog --to csv --out flat.csv",),
+    "export recovery": ("thinkback export recovery mylog --base short --out rows.jsonl",),
+    "export replay": ("thinkback export replay mylog --action active_verify --verifier gate --out replay.jsonl",),
+    "export predictions": ("thinkback export predictions mylog --gate gate.json --out predictions.jsonl",),
+    "train": ("thinkback train algebra-1m --out model",),
+    "generate": (
+        "thinkback generate recipe.toml --dry-run",
+        "thinkback generate recipe.toml --out mylog",
+        "thinkback generate claims-signals --on mylog",
+    ),
+    "fit": ("thinkback fit grid.toml --on mylog --out fitted",),
+    "simulate": ("thinkback simulate --examples 300 --traces 16 --labels 3 --seed 7 --out mylog",),
+    "validate": ("thinkback validate mylog",),
+    "describe": ("thinkback describe mylog",),
+    "query": ('thinkback query mylog "select pool, avg(correct) as right from traces group by pool"',),
+    "seal": ('thinkback seal folder --name "my runs" --license CC-BY-4.0',),
+    "merge": ("thinkback merge monday tuesday --out both",),
+    "fit-gate": (
+        "thinkback fit-gate mylog --action active_verify --on \"split = 'train'\" --tune \"split = 'dev'\" \\\n"
+        "    --out gate.json",
+    ),
+    "transfer": ("thinkback transfer mylog --gate gate.json --where \"split = 'test'\"",),
+    "suite": ("thinkback suite mylog > policies.toml",),
+    "check": ("thinkback check policies.toml --log mylog",),
+    "replay": (
+        "thinkback replay mylog --out result",
+        "thinkback replay mylog --policies policies.toml --baseline greedy --out result",
+        "thinkback replay mylog --where \"split = 'test'\" --by dataset --out result",
+    ),
+    "compare": ("thinkback compare result", 'thinkback compare result "majority@16" "adaptive consistency 0.95"'),
+    "curves": ("thinkback curves mylog --pool votes --width 3.3in --out curves",),
+    "explain": ('thinkback explain mylog --policies policies.toml --policy "vote when unsure" --example q7',),
+    "tune": (
+        'thinkback tune mylog --goal "cheapest within 1 point of majority@16"',
+        'thinkback tune mylog --policies policies.toml --goal "most accurate within 2,000 tokens" --out tuned',
+    ),
+    "study factcheck": ("thinkback study factcheck mylog --pool votes --verifier lora --out factcheck",),
+    "study recovery": ("thinkback study recovery mylog --where \"split = 'test'\" --out recovery",),
+}
+"""Command -> command lines; formats that are imported by name are made of their name."""
+
+
+def examples_of(command: str) -> tuple[str, ...]:
+    """The command lines that the help of a command shows."""
+    group, _, name = command.partition(" ")
+    by_name = (f"thinkback import {name} PATH --out mylog",) if group == "import" and name else ()
+    return EXAMPLES.get(command, by_name)
+
+
+class WithExamples(TyperCommand):
+    """A command whose help ends with examples."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write them as they are, for they are to be copied."""
+        path, at = [], ctx
+        while at is not None and at.parent is not None:
+            path.append(at.info_name)
+            at = at.parent
+        with formatter.section("Examples"):
+            for line in examples_of(" ".join(reversed(path))):
+                formatter.write("".join(f"  {part}\n" for part in line.split("\n")))
