@@ -33,8 +33,6 @@ def figure(
     frontier: accuracy against cost. forest: differences to a baseline with limits that hold for all of them at once.
     headroom: how much of each policy's gap is generation, stopping and selection. stopping: for how many traces each
     policy paid. scores: those of right and of wrong traces by verifier. gates: accuracy against intervention rate.
-
-    Example: thinkback figure results forest --out forest.pdf --width 3.3in --baseline majority@16
     """
     from replay import load
     from replay.runs.figures import check_figure_file, figure_kind, write_figure

@@ -30,8 +30,6 @@ def report(
 
     Looks at the log, replays the standard suite (or --policies), and writes one page of findings as Markdown and as
     LaTeX that compiles, with the tables, the figures and the saved result beside it.
-
-    Example: thinkback report LOG --out report
     """
     from replay.analyses.report import report as make
     from thinkback import console
