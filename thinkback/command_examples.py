@@ -48,8 +48,6 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "compare": ("thinkback compare result", 'thinkback compare result "majority@16" "adaptive consistency 0.95"'),
     "curves": ("thinkback curves mylog --pool votes --width 3.3in --out curves",),
-    "figure": ('thinkback figure result forest --out forest.pdf --width 3.3in --baseline "majority@16"',),
-    "report": ("thinkback report mylog --out report",),
     "explain": ('thinkback explain mylog --policies policies.toml --policy "vote when unsure" --example q7',),
     "tune": (
         'thinkback tune mylog --goal "cheapest within 1 point of majority@16"',
