@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from replay.analyses.budgets import budgets
     from replay.analyses.recommend import recommend
+    from replay.analyses.report import Report, report
     from replay.analyses.suite import Suite, suite
     from replay.gatefit.fit import fit_gate
     from replay.gatefit.report import transfer_report
@@ -60,14 +61,15 @@ if TYPE_CHECKING:  # not a name of the door
 
 __all__ = [
     "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "Margin", "Metric",
-    "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router", "Sample",
+    "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Report", "Result", "Route", "Router", "Sample",
     "Settings", "StopRule", "Suite", "ThinkbackError", "Threshold", "When", "Window", "budgets", "check_policies",
     "curves", "describe_log", "explain", "fit_gate", "load", "load_gate", "load_policies", "open_log", "query_log",
-    "recommend", "run", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
+    "recommend", "report", "run", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
     "Log": "toolkit.log",
+    "Report": "replay.analyses.report",
     "Settings": "toolkit.stats",
     "Suite": "replay.analyses.suite",
     "ThinkbackError": "toolkit.errors",
@@ -80,6 +82,7 @@ HOMES = {
     "open_log": "toolkit.log",
     "query_log": "toolkit.log",
     "recommend": "replay.analyses.recommend",
+    "report": "replay.analyses.report",
     "suite": "replay.analyses.suite",
     "transfer_report": "replay.gatefit.report",
     "validate_log": "toolkit.log",

@@ -41,10 +41,13 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "thinkback replay mylog --policies policies.toml --baseline greedy --out result",
         "thinkback replay mylog --where \"split = 'test'\" --by dataset --out result",
     ),
+    "report": ("thinkback report mylog --out report",),
+    "figure": (
+        "thinkback figure result forest --out forest.pdf --width 3.3in --baseline majority@16",
+        "thinkback figure report/result headroom --out headroom",
+    ),
     "compare": ("thinkback compare result", 'thinkback compare result "majority@16" "adaptive consistency 0.95"'),
     "curves": ("thinkback curves mylog --pool votes --width 3.3in --out curves",),
-    "figure": ('thinkback figure result forest --out forest.pdf --width 3.3in --baseline "majority@16"',),
-    "report": ("thinkback report mylog --out report",),
     "explain": ('thinkback explain mylog --policies policies.toml --policy "vote when unsure" --example q7',),
     "tune": (
         'thinkback tune mylog --goal "cheapest within 1 point of majority@16"',

@@ -94,10 +94,8 @@ class Policy(ABC):
     name: str
     against: str | None = setting(None, what="a policy's name")
     label: str | None = setting(None, what="a short name")  # for tables and figures
-    sweep: str = setting("", key=False)
-    """Name before the sweep's brackets; the name itself for a policy of its own."""
-    sweep_size: int = setting(1, key=False)
-    """How many policies the sweep made."""
+    sweep: str = setting("", key=False)  # name before the sweep's brackets; the name itself for a policy of its own
+    sweep_size: int = setting(1, key=False)  # how many policies the sweep made
     swept: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
     """Keys of the sweep, inner ones with dots, and this policy's values of them."""
     kind: ClassVar[str]

@@ -18,6 +18,8 @@ from replay.runs.compared import ComparedPolicies
 from replay.runs.comparing import compare
 from replay.runs.curves import curves
 from replay.runs.explain import Explanation, explain_fitted
+from replay.runs.figure_data import FigureData, FigureRequest
+from replay.runs.figures import figure_kind
 from replay.runs.findings import OUTCOMES, Findings, RunSource, Scratch
 from replay.runs.headroom import GAPS, Headroom, gap_frame, headroom
 from replay.runs.paid_traces import ORDERS, PARTS, SCORES, STOPS, TRACES, write_traces
@@ -29,7 +31,7 @@ from replay.runs.shown import ROWS, chosen, in_short, ranked_input
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, first_line, require_known
 from toolkit.files import replacing
-from toolkit.log import IN_MEMORY, SCHEMAS, Log, collect, open_log, query_log
+from toolkit.log import IN_MEMORY, SCHEMAS, TAKES, AnyLog, Log, collect, open_log, query_log
 from toolkit.printable import printable
 from toolkit.show import WIDTH, Table, frontier_figure, inches, table_of
 from toolkit.stats import check_margin
@@ -112,6 +114,34 @@ class Result(Findings):
             what = f"a value of `{self.summariser.metric}`, a share, and of a cost"
             raise ThinkbackError(f"there is no figure: no policy has {what}")
         return figure
+
+    @checks_arguments(name="the name of a figure")
+    def figure(self, name: str, *, width: str | float = WIDTH, title: str = "", **asked: Any) -> Figure:
+        """A figure by its name: `frontier`, `forest`, `headroom`, `stopping`, `scores` or `gates`.
+
+        docs/results.md says what each shows and is `asked`, as in `figure_data`.
+        Raises ThinkbackError for other names, and where the result lacks what a figure is drawn from.
+        """
+        return self.figure_data(name, **asked).draw(width=inches(width), title=title)
+
+    @checks_arguments(name="the name of a figure", policies="names of policies", log=TAKES)
+    def figure_data(
+        self,
+        name: str,
+        *,
+        baseline: str | None = None,
+        oracle: str | None = None,
+        policies: tuple[str, ...] = (),
+        cost: str | None = None,
+        log: AnyLog | None = None,
+    ) -> FigureData:
+        """What a figure is drawn from: its numbers are the `frame`. `policies` are those to show."""
+        given = {"baseline": baseline, "oracle": oracle, "policies": policies, "cost": cost, "log": log}
+        kind = figure_kind(name, [option for option, value in given.items() if value])
+        found = None if log is None else open_log(log)
+        if found is not None and found.digest() != self.provenance["log"]["sha256"]:
+            raise ThinkbackError(f"the log `{found.name}` is another than the one that was replayed: name that one")
+        return kind.make(FigureRequest(self, lambda: self._gaps, self._log, found, baseline, oracle, policies, cost))
 
     @checks_arguments(name="a policy's name")
     def policy(self, name: str) -> PolicyResult:
@@ -363,8 +393,7 @@ def _unpacked(data: bytes) -> Result:
     """The result in bytes."""
     scratch = Scratch()
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            archive.extractall(scratch.path)
+        zipfile.ZipFile(io.BytesIO(data)).extractall(scratch.path)
     except OSError as error:
         why = f"cannot write the result to a temporary folder ({first_line(error)})"
         raise ThinkbackError(f"{why}: free space there, or set TMPDIR to another folder") from None

@@ -49,6 +49,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "fit_gate": (tb.fit_gate, {"log": None, "action": "verify"}),
     "transfer_report": (tb.transfer_report, {"log": None, "gate": "gate.json"}),
     "surrogate_weights": (tb.surrogate_weights, {"log": None, "policy": GUIDED}),
+    "report": (tb.report, {"log": None, "policies": [VOTE]}),
     "suite": (tb.suite, {"log": None}),
     "check_policies": (tb.check_policies, {"policies": [VOTE], "log": None}),
     "open_log": (tb.open_log, {"log": None}),

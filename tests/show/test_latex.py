@@ -28,7 +28,7 @@ POINTS = 72.27
 WIDTHS = (3.3, 4.77, 6.75)
 NASTY = "a_b & c% $d$ #e {f} ~g ^h \\i <j> |k| \"l\" 'm' --n ``o'' ü ß α 中 [p] *q*"
 SYMBOLS = {
-    "Delta": 0.833, "bullet": 0.5, "dag": 0.444, "geq": 0.778, "leq": 0.778, "texteuro": 0.8, "times": 0.778,
+    "Delta": 0.833, "bullet": 0.5, "dagger": 0.444, "geq": 0.778, "leq": 0.778, "texteuro": 0.8, "times": 0.778,
     "cdot": 0.278, "pm": 0.778, "ldots": 1.334, "textless": 0.778, "textgreater": 0.778, "textbar": 0.278, "quad": 1.0,
     "textbackslash": 0.5, "textasciitilde": 0.5, "textasciicircum": 0.5, "alpha": 0.64,
 }  # fmt: skip
@@ -195,7 +195,8 @@ def test_lines_are_folded(text: str) -> None:
 @pytest.mark.parametrize(("options", "width"), [("", 4.77), ("twocolumn", 3.3), ("twocolumn", 4.77)])
 def test_latex_compiles_without_lines_that_are_too_wide(options: str, width: float, tmp_path: Path) -> None:
     body = "\n".join(table(columns, 5).latex(f"tab:x{columns}", width) for columns in (0, 2, 6, 14))
-    head = f"\\documentclass[{options}]{{article}}\\usepackage{{booktabs,textcomp}}"
+    page = "\\usepackage[textwidth=6.75in]{geometry}" if options else ""  # columns of 3.3 in, 10 pt apart
+    head = f"\\documentclass[{options}]{{article}}{page}\\usepackage{{booktabs,textcomp}}"
     document = f"{head}\\begin{{document}}\n{body}\\end{{document}}"
     (tmp_path / "paper.tex").write_text(document, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
@@ -12,7 +11,7 @@ import numpy as np
 
 from toolkit.errors import ThinkbackError, counted
 from toolkit.show.labels import DISTANCES, LETTER, Label, Placed, Scene, along, place_labels
-from toolkit.show.lettering import length, words, wrapped
+from toolkit.show.lettering import BOUND, folded, words, wrapped
 from toolkit.show.page import WIDTH, arrange, noted
 from toolkit.show.region import View, view
 from toolkit.show.style import GREY, INK, NAVY, ORANGE, PURPLE, SKY, SMALL, TEXT, calm, drawing, percent_limits
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 NEAR = 32.0
 """Typographic points within which a name must find room, unless it is one of those that must be there."""
-_BOUND = "\u00a0"  # a space where no line ends
 ROOMY = 5.0
 """Inches from which on names of the front may be far from their points, and are not all replaced by letters."""
 CROWDED = 12
@@ -304,11 +302,11 @@ def _labels(points: Sequence[FrontierPoint], seen: View, width: float, letters: 
         x, y = seen.within(p.cost, 100 * p.accuracy)
         far = seen.beyond(p.cost, 100 * p.accuracy)
         number = f"{p.cost:,.4g}" if far in ("←", "→") else f"{100 * p.accuracy:.1f}"
-        value = f" {number}{_BOUND}{far}" if far else ""
+        value = f" {number}{BOUND}{far}" if far else ""
         needed = p.on_front or p.baseline or p.name in first
         found.append(
             Label(
-                text=LETTER if letters and p.on_front else _folded(words(p.name) + value, room),
+                text=LETTER if letters and p.on_front else folded(words(p.name) + value, room, SMALL),
                 x=x,
                 y=y,
                 color=LAYERS[_layer(p)].color if p.diagnostic or p.baseline else INK,
@@ -356,15 +354,3 @@ def _scene(
         bars=np.array(bars).reshape(-1, 4),
         line=np.concatenate([along(pixels(path) if len(path) else path) for path in paths]),
     )
-
-
-def _folded(name: str, space: float, lines: int = 3) -> str:
-    """A policy's name on up to three lines, broken before a setting rather than within; long fractions are cut."""
-    short = re.sub(r"\d+\.\d{5,}", lambda found: f"{float(found[0]):.4g}", name)
-    folded = [short]
-    if length(short, SMALL) > space:
-        head, setting = re.fullmatch(r"([^\[]*)(.*)", short, re.DOTALL).groups()  # type: ignore[union-attr]
-        folded = wrapped(head, space, SMALL, 99).split("\n") + wrapped(setting, 1.25 * space, SMALL, 99).split("\n")
-    folded = [line for line in folded if line]
-    shown = "\n".join(folded if len(folded) <= lines else [*folded[: lines - 1], f"{folded[lines - 1]} …"])
-    return shown.replace(_BOUND, " ")

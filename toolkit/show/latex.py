@@ -191,7 +191,8 @@ def _fitting(table: TableContent, space: float) -> _Grid:
             return grid
     grid = stages[-1]
     while len(grid.places) > 1 and grid.total(grid.least()) > space:
-        drops = [(not table.columns[place].core, table.columns[place].drop) for place in grid.places]
+        columns = [table.columns[place] for place in grid.places]
+        drops = [(column.drop > 0, not column.core, column.drop) for column in columns]
         words = grid._left().index(True) if True in grid._left() else 0
         loose = [i for i in range(len(drops)) if i != words]
         grid = grid.without(max(loose, key=lambda i: (drops[i], i)))

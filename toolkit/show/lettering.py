@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.ft2font import FT2Font
 
 FONT = "DejaVu Sans"
+BOUND = "\u00a0"
+"""A space where no line ends."""
 _SPARE = 1.03  # a line as it is drawn may be a little longer than the sum of its letters
 
 
@@ -43,6 +45,18 @@ def wrapped(text: str, space: float, size: float, most: int = 2, bold: bool = Fa
             last = last[:-1]
         lines = [*lines[: most - 1], f"{last.rstrip()} …"]
     return "\n".join(lines)
+
+
+def folded(name: str, space: float, size: float, lines: int = 3) -> str:
+    """A policy's name on up to three lines, broken before a setting rather than within; long fractions are cut."""
+    short = re.sub(r"\d+\.\d{5,}", lambda number: f"{float(number[0]):.4g}", name)
+    found = [short]
+    if length(short, size) > space:
+        head, setting = re.fullmatch(r"([^\[]*)(.*)", short, re.DOTALL).groups()  # type: ignore[union-attr]
+        found = wrapped(head, space, size, 99).split("\n") + wrapped(setting, 1.25 * space, size, 99).split("\n")
+    found = [line for line in found if line]
+    shown = "\n".join(found if len(found) <= lines else [*found[: lines - 1], f"{found[lines - 1]} …"])
+    return shown.replace(BOUND, " ")
 
 
 def _pieces(text: str, space: float, size: float, bold: bool) -> list[str]:

@@ -97,13 +97,16 @@ def _texts(figure: Figure) -> Iterator[Text]:
             yield from legend.get_texts()
 
 
-def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write `figure` as .pdf, .svg or .png, with nothing in the file that changes from run to run."""
-    suffix = Path(path).suffix
+def save_figure(figure: Figure, path: str | Path, ending: str = "") -> None:
+    """Write `figure` as .pdf, .svg or .png, with nothing in the file that changes from run to run.
+
+    `ending` is the format where the path has another ending.
+    """
+    suffix = ending or Path(path).suffix
     if suffix not in _METADATA:
         raise ThinkbackError(f"a figure is written as `.pdf`, `.svg` or `.png`, not as `{Path(path).name}`")
     with style():
-        figure.savefig(path, dpi=DPI, metadata=_METADATA[suffix])
+        figure.savefig(path, format=suffix[1:], dpi=DPI, metadata=_METADATA[suffix])
 
 
 def percent_limits(low: float, high: float) -> tuple[float, float]:

@@ -47,11 +47,12 @@ def ranks_of(
     """A row for each policy and each of the metric that ranks and the cost, where it has a value.
 
     `rank_low`, `rank_high`: the ranks that it may have, all of a metric at once; `ties`: not told apart from the
-    leader; `p_leader`: adjusted for all pairs, and no smaller than alone; `p_baseline`: adjusted for all
-    differences to the baseline (the first reference of `results` and `pairs`), and no smaller than alone, with the
-    limits `baseline_low` and `baseline_high` that hold for all of these and are nowhere narrower than those of
-    `results`; `front_share` (at the cost): share of draws in which it is on the Pareto front; `tried`, `corrected`
-    with its limits (at the metric): of one that was chosen, among how many, and its value corrected for that.
+    leader; `p_leader`: adjusted for all pairs, and no smaller than alone where the two are not told apart alone;
+    `p_baseline`: adjusted for all differences to the baseline (the first reference of `results` and `pairs`), and no
+    smaller than alone, with the limits `baseline_low` and `baseline_high` that hold for all of these and are nowhere
+    narrower than those of `results`; `front_share` (at the cost): share of draws in which it is on the Pareto front;
+    `tried`, `corrected` with its limits (at the metric): of one that was chosen, among how many, and its value
+    corrected for that.
     """
     size = len(sample.policies)
     numbers = [ranking.metric, *([] if ranking.cost in (None, ranking.metric) else [ranking.cost])]
@@ -84,15 +85,16 @@ def ranks_of(
 def _no_surer(
     told: Floats, ranking: RankedPolicies, metric: int, results: SeriesResults, pairs: Pairs, level: float
 ) -> None:
-    """Nothing of `told` (ranks, tie and p-value of the difference to the leader) is surer than that difference alone.
+    """In `told` (ranks, tie and p-value of the difference to the leader) nobody is told apart from the leader whom that
+    difference alone does not tell apart.
 
     What tells two apart jointly is normal; with few examples, or a long tail, the interval of one pair is wider.
     """
     number = ranking.leader
     alone = np.fmax(results.p_value[SeriesKind.DIFFERENCE, number, metric], pairs.exact_p[number, metric])
-    known = ~np.isnan(told[3])
-    told[3, known] = np.fmax(told[3], alone)[known]
-    tied = known & (told[3] > 1 - level) & (told[2] == 0)
+    unsure = ~np.isnan(told[3]) & (alone > 1 - level)
+    told[3, unsure] = np.maximum(told[3], alone)[unsure]
+    tied = unsure & (told[2] == 0)
     told[0, tied] = told[2, tied] = 1.0
     told[1, ranking.standing.leader] += tied.sum()
 

@@ -1,0 +1,251 @@
+"""The findings of a report: plain sentences with numbers and intervals, from a result and the log's description."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from replay.runs.figure_data import RATE
+from replay.runs.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
+from replay.runs.provenance import PolicyRecord
+from replay.runs.result import Result
+from replay.runs.shown import group_inputs, ranked_input
+from toolkit.errors import counted
+from toolkit.log import Description
+from toolkit.notes import Severity
+from toolkit.show import NumberWithInterval, Ranked, RankedInput, ShownInterval, rank
+from toolkit.show.document import Section
+from toolkit.show.takeaway import takeaway
+
+POINT = 0.01
+MOST = 3
+"""Gates, stops and reasons that are named one by one; the tables have all."""
+SIGNED, PERCENT = NumberWithInterval(1, 100.0, True), NumberWithInterval(1, 100.0)
+PARTS = {
+    SELECTION: ("in selection (it paid for a right trace and answered something else)", "a better vote or verifier"),
+    STOPPING: ("in stopping (a right trace was there, but it paid for none)", "paying for more traces"),
+    GENERATION: ("in generation (no trace is right)", "better or more traces"),
+}
+"""Where a part of the gap arises, and what would help."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReportedFindings:
+    """What the sentences are taken from. `room`: None where there is no oracle; `left_out`: further lines of that."""
+
+    result: Result
+    description: Description
+    room: Headroom | None
+    left_out: tuple[str, ...] = ()
+
+    def sections(self) -> tuple[Section, ...]:
+        """The findings by what they are about; what there is nothing to say of has no section."""
+        results = ranked_input(self.result)
+        made = {
+            "Best policy": [*_best(self.result, results)],
+            f"Cheapest within a point of {self.result.baseline}": [*_cheapest(results)],
+            "Stopping early": [*_stops(self.result, results)],
+            "Headroom": [*_headroom(self.result, self.room, results)],
+            "Gates and second steps": [*_gates(self.result, results)],
+            "Verifiers": [*_verifiers(self.description)],
+            "Assumptions": [*_assumptions(self.description, self.result)],
+            "Left out": [*_left_out(self.result, self.left_out)],
+        }
+        return tuple(Section(heading, tuple(said)) for heading, said in made.items() if said)
+
+
+def largest_majority(policies: Iterable[PolicyRecord]) -> str | None:
+    """The plain vote over most traces, by the settings of policies; None where none votes."""
+    votes = [
+        (int(one.settings["max_traces"]), -number, one.name)
+        for number, one in enumerate(policies)
+        if one.settings.get("select") == "majority"
+        and one.settings.get("stop") == {"rule": "none"}
+        and not one.diagnostic
+        and isinstance(one.settings.get("max_traces"), int)
+    ]
+    return max(votes)[2] if votes else None
+
+
+def _best(result: Result, results: RankedInput) -> Iterator[str]:
+    said = takeaway(results)
+    if said is not None:
+        yield said
+    else:
+        for row in rank(results):
+            if row.place == 1 and row.quality is not None:
+                yield f"`{row.policy.name}`: {_quality(results, row.quality)}."
+    for group in group_inputs(result, results):
+        own = takeaway(group)
+        if own is not None:
+            yield f"{group.title} ({counted(group.n, 'example')}): {own}"
+
+
+def _cheapest(results: RankedInput) -> Iterator[str]:
+    """The cheapest policy that limits for all policies at once keep within a point of the baseline."""
+    rows = [row for row in rank(results) if not row.policy.diagnostic and row.cost is not None]
+    baseline = next((row for row in rows if row.baseline), None)
+    if baseline is None or baseline.cost is None or not results.quality.share or results.quality.cost or len(rows) < 2:
+        return
+    others = [row for row in rows if row.difference is not None and not row.baseline and _costs(row) < _costs(baseline)]
+    name = baseline.policy.name
+    level = f"{100 * results.level:g} % limits that hold for all policies at once"
+    sure = [row for row in others if row.difference.low is not None and row.difference.low >= -POINT]  # type: ignore[union-attr]
+    likely = [row for row in others if row.difference.estimate >= -POINT]  # type: ignore[union-attr]
+    if sure:
+        best = min(sure, key=_costs)
+        yield f"`{best.policy.name}` is the cheapest that stays within a point of `{name}` by {level}: " + _against(
+            results, best, baseline
+        )
+    else:
+        yield f"No cheaper policy stays within a point of `{name}` by {level}."
+    if likely and (not sure or min(likely, key=_costs) is not min(sure, key=_costs)):
+        best = min(likely, key=_costs)
+        yield f"By its estimate alone it would be `{best.policy.name}`: {_against(results, best, baseline)}"
+
+
+def _quality(results: RankedInput, cell: ShownInterval) -> str:
+    """The metric that ranks, by its name: `accuracy 74.8 % [72.9, 76.6]`."""
+    shown = _percent(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
+    return f"{results.quality.label} {shown}"
+
+
+def _percent(cell: ShownInterval) -> str:
+    """A share with its interval: `74.8 % [72.9, 76.6]`."""
+    number, bracket, rest = PERCENT.show(cell).partition(" [")
+    return f"{number} %{bracket}{rest}"
+
+
+def _costs(row: Ranked) -> float:
+    return float("inf") if row.cost is None else row.cost.estimate
+
+
+def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
+    """A policy's difference and costs beside the baseline's."""
+    form = NumberWithInterval.of(results.cost)
+    paid, instead = (form.show(ShownInterval(_costs(one))) for one in (row, baseline))
+    assert row.difference is not None
+    said = f"{SIGNED.show(row.difference)} points, for {paid} {results.cost.called} instead of {instead}"
+    metric, pair = f"reduction:{results.cost.metric}", {"policy": row.policy.name, "baseline": baseline.policy.name}
+    less = results.comparisons.filter(metric=metric, **pair).select("difference", "low", "high").rows()
+    cell = ShownInterval.of(less[0]) if less else None
+    return f"{said} ({NumberWithInterval(0, 100.0).show(cell)} % less)." if cell is not None else f"{said}."
+
+
+def _stops(result: Result, results: RankedInput) -> Iterator[str]:
+    """What policies that may stop pay of what they may."""
+    settings, told = {one.name: one.settings for one in result.policies}, 0
+    for row in rank(results):
+        own = settings[row.policy.name]
+        traces, most = row.means.get("traces"), own.get("max_traces")
+        rule = (own.get("stop") or {}).get("rule", "none")
+        if rule == "none" or row.policy.diagnostic or traces is None or row.quality is None or not most:
+            continue
+        if row.policy.sweep_size > 1 and not row.chosen:
+            continue
+        if (told := told + 1) > MOST:
+            return
+        said = f"`{row.policy.name}` pays for {traces:.1f} of {most} traces: "
+        said += _quality(results, row.quality)
+        if row.difference is not None and not row.baseline:
+            said += f", {SIGNED.show(row.difference)} points against `{results.baseline}`"
+        yield f"{said}."
+
+
+def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> Iterator[str]:
+    if room is None:
+        yield "There is no oracle among the policies, so what a better choice could gain is not known."
+        return
+    told = {(policy, measure): ShownInterval.of(rest[:3]) for policy, measure, *rest in room.frame.iter_rows()}
+    best = {name: ShownInterval.of(rest[:3]) for name, _, *rest in room.accuracy.iter_rows()}
+    top, leader = best.get(room.oracle), result.leader
+    if top is not None:
+        yield f"`{room.oracle}`, which sees gold, is right on {_percent(top)}: no choice among its traces does better."
+    if leader is None:
+        return
+    share = told.get((leader, SHARE))
+    if share is not None and leader != room.baseline:
+        yield (
+            f"`{leader}` goes {NumberWithInterval(0, 100.0).show(share)} % of the way from `{room.baseline}` to "
+            f"`{room.oracle}`."
+        )
+    elif room.baseline is not None and share is None and leader != room.baseline:
+        yield f"`{room.baseline}` and `{room.oracle}` are not told apart, so there are no shares of the headroom."
+    for name in dict.fromkeys([leader, *([room.baseline] if room.baseline else [])]):
+        parts = {part: told.get((name, part)) for part in PARTS}
+        known = {part: cell for part, cell in parts.items() if cell is not None}
+        gap = sum(cell.estimate for cell in known.values())
+        if len(known) == len(PARTS) and gap > 0:
+            what = {part: PARTS[part][0] if name == leader else f"in {part}" for part in known}  # explained once
+            listed = ", ".join(f"{PERCENT.show(cell)} {what[part]}" for part, cell in known.items())
+            most = max(known, key=lambda part: known[part].estimate)
+            yield (
+                f"`{name}` lacks {100 * gap:.1f} points to always right: {listed}. Most would come from "
+                f"{PARTS[most][1]}."
+            )
+
+
+def _gates(result: Result, results: RankedInput) -> Iterator[str]:
+    """Of each gate, and each action that is always taken, the best setting: how often it acts, fixes and flips."""
+    best: dict[str, Ranked] = {}
+    for row in rank(results):
+        rate = row.means.get(RATE)
+        if rate and not row.policy.diagnostic and row.quality is not None:
+            best.setdefault(row.policy.sweep or row.policy.name, row)
+    cells = {
+        (policy, metric): ShownInterval.of(rest[:3])
+        for policy, metric, *rest in result.summary.filter(
+            pl.col("metric").is_in([RATE, "fix_rate", "flip_rate"])
+        ).iter_rows()
+    }
+    for row in [*best.values()][:MOST]:
+        name = row.policy.name
+        acts, fixes, flips = (cells.get((name, metric)) for metric in (RATE, "fix_rate", "flip_rate"))
+        if acts is None or fixes is None or flips is None or row.quality is None:
+            continue
+        chosen = f", the best of {row.policy.sweep_size} thresholds," * (row.policy.sweep_size > 1)
+        base = f"`{row.policy.base}`" if row.policy.base else "its base"
+        yield (
+            f"`{name}`{chosen} acts on {_percent(ShownInterval(acts.estimate))}, fixes {_percent(fixes)} and flips "
+            f"{_percent(flips)} of what {base} answers: {_quality(results, row.quality)}."
+        )
+    if len(best) > MOST:
+        yield f"{counted(len(best) - MOST, 'more gate and step', 'more gates and steps')}: see the table of policies."
+
+
+def _verifiers(description: Description) -> Iterator[str]:
+    known = description.verifiers.drop_nulls("auc").sort("auc", descending=True, maintain_order=True)
+    known = known.unique("verifier", keep="first", maintain_order=True)  # where each does best
+    told = []
+    for row in known.iter_rows(named=True):
+        on = f"`{row['pool']}`" if row["action"] == "solve" else f"`{row['pool']}` ({row['action']})"
+        within = "" if row["auc_within"] is None else f" ({row['auc_within']:.3f} among traces of one example)"
+        told.append(f"`{row['verifier']}` {row['auc']:.3f} on {on}{within}")
+    if told:
+        yield f"A right trace of the log scores above a wrong one with probability: {'; '.join(told[: 2 * MOST])}."
+
+
+def _assumptions(description: Description, result: Result) -> Iterator[str]:
+    yield from (f"{_capital(remark)}." for remark in description.remarks)
+    if not description.remarks:
+        yield "The log contradicts none of the assumptions that are checked (order, spread, settings, sizes, seconds)."
+    yield from (f"{_capital(one.text)}." for one in result.notes if one.severity is Severity.WARNING)
+
+
+def _left_out(result: Result, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield f"{_capital('; '.join(lines))}."
+    for name, reason in [*result.dropped.items()][:MOST]:
+        yield f"Policy `{name}`: {reason}."
+    if len(result.dropped) > MOST:
+        yield f"{counted(len(result.dropped) - MOST, 'more policy', 'more policies')}: see `result/run.json`."
+    if result.excluded:
+        why = Counter(result.excluded.values()).most_common(1)[0][0]
+        yield f"{counted(len(result.excluded), 'example')} that some policy cannot serve; most often {why}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".")

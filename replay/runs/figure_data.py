@@ -1,0 +1,360 @@
+"""What the figures of a result are drawn from: plain rows, and the same as a frame for whoever reads the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from replay.runs.comparing import compare
+from replay.runs.findings import Findings
+from replay.runs.headroom import GAP, GENERATION, SELECTION, SHARE, STOPPING, headroom
+from replay.runs.shown import policy_row, ranked_input
+from toolkit.columns import OutcomeColumn, metric_column
+from toolkit.errors import ThinkbackError, argument, counted, require_known
+from toolkit.log import Log, collect
+from toolkit.show import Ranked, frontier_figure, frontier_points, rank
+from toolkit.show.figure import FrontierPoint
+from toolkit.show.forest import PolicyDifference, forest_figure
+from toolkit.show.gap_bars import PolicyGap, gap_figure
+from toolkit.show.gate_curves import GateCurve, gates_figure
+from toolkit.show.ranking import short_names
+from toolkit.show.stopping import StoppingTimes, stopping_figure
+from toolkit.stats import summarise
+from toolkit.stats.compare import ACCURACY
+from toolkit.stats.side_by_side import side_by_side
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ROWS, PANELS = 24, 12
+"""The most rows and panels of a figure where no policies are named."""
+RATE = "intervention_rate"
+BASE = "base_correct"
+
+
+@dataclass(frozen=True, eq=False)
+class FigureRequest:
+    """A result, and what is asked for of a figure: `log` is the one that was named.
+
+    `gaps` and `own_log`, the log where it was, are read where a figure needs them.
+    """
+
+    found: Findings
+    gaps: Callable[[], pl.DataFrame | None]
+    own_log: Callable[[], Log | None]
+    log: Log | None = None
+    baseline: str | None = None
+    oracle: str | None = None
+    policies: tuple[str, ...] = ()
+    cost: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FigureData:
+    """`frame`: the numbers, those of what has no room in the figure among them. `draw(width=, title=)` draws it."""
+
+    frame: pl.DataFrame
+    draw: Callable[..., Figure]
+
+
+def frontier_data(asked: FigureRequest) -> FigureData:
+    """Every policy with what ranks and a cost. ThinkbackError where there is none."""
+    results = ranked_input(asked.found, cost=asked.cost)
+    points = frontier_points(results)
+    if not points or not results.quality.share:
+        what = f"a value of `{asked.found.summariser.metric}`, a share, and of a cost"
+        raise ThinkbackError(f"there is no figure: no policy has {what}")
+
+    def draw(*, width: float, title: str) -> Figure:
+        drawn = frontier_figure(results, title, width)
+        assert drawn is not None
+        return drawn
+
+    whole = {shown: name for name, shown in _called(asked.found).items()}
+    return FigureData(_frame([replace(one, name=whole[one.name]) for one in points], FrontierPoint), draw)
+
+
+def _frame(rows: Sequence[Any], kind: type) -> pl.DataFrame:
+    """Frozen rows as a frame, their name as `policy`."""
+    names = [field.name for field in fields(kind)]
+    frame = pl.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, strict=False)
+    return frame.rename({"name": "policy"})
+
+
+def _called(found: Findings) -> dict[str, str]:
+    """What figures call policies, by name."""
+    return short_names([policy_row(one) for one in found.policies], always=True)
+
+
+def _shown(asked: FigureRequest, most: int) -> tuple[list[Ranked], int]:
+    """The rows that a figure has room for, the best first, and how many it leaves out.
+
+    Those of the policies and sweeps named; else those that are no settings of a sweep, its best and the front.
+    """
+    ranked = [row for row in rank(ranked_input(asked.found)) if row.quality is not None]
+    if asked.policies:
+        for name in asked.policies:
+            if name in asked.found.dropped:
+                raise ThinkbackError(f"policy `{name}` was dropped: {asked.found.dropped[name]}")
+            known = {one for row in ranked for one in (row.policy.name, row.policy.sweep)}
+            require_known(name, known, f"no policy and no sweep of the result is named `{name}`")
+        return [row for row in ranked if {row.policy.name, row.policy.sweep} & {*asked.policies}], 0
+    must = {asked.baseline or asked.found.baseline, asked.found.leader}
+    wanted = [row for row in ranked if row.policy.sweep_size <= 1 or row.chosen or row.policy.name in must]
+    kept = {row.policy.name for row in sorted(wanted, key=lambda row: row.policy.name not in must)[:most]}
+    return [row for row in wanted if row.policy.name in kept], len(ranked) - len(kept)
+
+
+def _more(left_out: int) -> list[str]:
+    return [f"{counted(left_out, 'more policy', 'more policies')} in the CSV"] if left_out else []
+
+
+def forest_data(asked: FigureRequest) -> FigureData:
+    """Each policy's difference to a baseline, by the metric that ranks.
+
+    To the run's own baseline the limits hold for all such differences; to any other for all pairs, since it may have
+    been chosen by what was seen. Without either, the leader is the baseline.
+    """
+    found = asked.found
+    own = asked.baseline is None or asked.baseline == found.baseline
+    baseline = asked.baseline or found.baseline or found.leader
+    if baseline is None:
+        raise ThinkbackError(f"there is no policy to compare with: name one as {argument('baseline')}")
+    named = {policy.name: policy for policy in found.policies}
+    require_known(baseline, named, f"no policy is named `{baseline}`")
+    if named[baseline].diagnostic and baseline != found.baseline:
+        raise ThinkbackError(f"`{baseline}` sees gold: the figure `headroom` draws what lies below it")
+    column = metric_column(found.summariser.metric, found.columns)
+    scale = 100.0 if column.share else column.scale
+    own = own and found.baseline is not None
+    told = dict(_to_own(found) if own else _to_another(found, baseline, column))
+    rows, left_out = _shown(asked, ROWS)
+    made = {
+        name: PolicyDifference(
+            name, scale * change, _times(low, scale), _times(high, scale), bool(named[name].diagnostic)
+        )
+        for name, (change, low, high) in told.items()
+    }
+    called = _called(found)
+    listed = [row.policy.name for row in rows if row.policy.name in made]
+    shown = [replace(made[name], name=called[name]) for name in listed]
+    level = f"{100 * found.summariser.settings.level:g} %"
+    note = "; ".join([f"{level} limits, for all {'differences' if own else 'pairs'} at once", *_more(left_out)])
+    frame = _frame([*made.values()], PolicyDifference).select(
+        "policy", baseline=pl.lit(baseline), metric=pl.lit(found.summariser.metric), difference="difference",
+        low="low", high="high", diagnostic="diagnostic", drawn=pl.col("policy").is_in(listed),
+    )  # fmt: skip
+    look: dict[str, Any] = {
+        "baseline": called[baseline],
+        "quality": column.label,
+        "unit": "points" if column.share else "",
+    }
+    return FigureData(frame, partial(forest_figure, shown, note=note, simulated=found.simulated, **look))
+
+
+def _times(value: float | None, scale: float) -> float | None:
+    return None if value is None else scale * value
+
+
+Limits = tuple[float, float | None, float | None]
+
+
+def _to_own(found: Findings) -> Iterator[tuple[str, Limits]]:
+    for row in rank(ranked_input(found)):
+        if row.baseline:
+            yield row.policy.name, (0.0, None, None)
+        elif row.difference is not None:
+            yield row.policy.name, (row.difference.estimate, row.difference.low, row.difference.high)
+
+
+def _to_another(found: Findings, baseline: str, column: OutcomeColumn) -> Iterator[tuple[str, Limits]]:
+    """By the limits of all pairs; policies that are in none, such as diagnostics, have no limits."""
+    values = dict(found.summary.filter(metric=column.metric).select("policy", "estimate").iter_rows())
+    pairs = compare(found, None, None, None, None).pairs
+    ahead = pairs.filter(second=baseline).select("first", "difference", "low", "high")
+    behind = pairs.filter(first=baseline).select("second", *(-pl.col(one) for one in ("difference", "high", "low")))
+    limits: dict[str, Limits] = {name: (gain, low, high) for name, gain, low, high in ahead.iter_rows()}
+    limits |= {name: (gain, low, high) for name, gain, low, high in behind.iter_rows()}
+    if values.get(baseline) is None:
+        raise ThinkbackError(f"`{baseline}` has no {column.label}, so nothing can be compared with it")
+    for row in rank(ranked_input(found)):
+        name, value = row.policy.name, values.get(row.policy.name)
+        if value is not None:
+            yield name, limits.get(name, (value - values[baseline], None, None))
+
+
+def headroom_data(asked: FigureRequest) -> FigureData:
+    """The parts of each policy's gap and, where there is a baseline, its share of the headroom."""
+    found = asked.found
+    room = headroom(found, asked.gaps(), asked.oracle, asked.baseline)
+    if not room.parts:
+        how = f"replay again with {argument('headroom')}"
+        raise ThinkbackError(f"the result was saved without the parts of the gap, which the figure shows: {how}")
+    told = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
+    rows, left_out = _shown(asked, ROWS)
+    called = _called(found)
+    bars = []
+    for row in rows:
+        parts = {part: told.get((row.policy.name, part), [None])[0] for part in GAP}
+        if None in parts.values():
+            continue
+        share, low, high = told.get((row.policy.name, SHARE), [None] * 3)[:3]
+        ends = row.policy.name in (room.baseline, room.oracle)
+        bars.append(
+            PolicyGap(
+                name=called[row.policy.name],
+                accuracy=1 - sum(parts.values()),
+                selection=parts[SELECTION],
+                stopping=parts[STOPPING],
+                generation=parts[GENERATION],
+                share=share,
+                low=None if ends else low,
+                high=None if ends else high,
+                diagnostic=bool(row.policy.diagnostic),
+            )
+        )
+    ends_said = []
+    if room.baseline is not None:
+        ends_said = [f"headroom: from {called[room.baseline]} (0) to {called[room.oracle]} (100)"]
+    limits = [f"in brackets {100 * room.level:g} % limits"] if room.baseline is not None else []
+    note = "; ".join([*ends_said, *limits, *_more(left_out)])
+    accuracy = room.accuracy.rename({"metric": "measure"}).select(room.frame.columns)
+    return FigureData(
+        pl.concat([accuracy, room.frame]), partial(gap_figure, bars, note=note, simulated=found.simulated)
+    )
+
+
+def stopping_data(asked: FigureRequest) -> FigureData:
+    """How many traces each policy paid for, example by example: where none is named, of those that stop at several."""
+    found = asked.found
+    whole = pl.col("traces").round().cast(pl.Int64)
+    counts = collect(
+        found.outcomes.filter(pl.col("traces").is_not_null())
+        .group_by("policy", traces=whole)
+        .agg(examples=pl.len().cast(pl.Int64), paid=pl.col("traces").sum(), odd=(pl.col("traces") != whole).any())
+    )
+    if counts.is_empty():
+        raise ThinkbackError("no policy has a number of traces")
+    place = {name: number for number, name in enumerate(found.summariser.names)}
+    counts = counts.with_columns(share=pl.col("examples") / pl.col("examples").sum().over("policy"))
+    counts = counts.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64), "traces")
+    by_policy = {name: rows for (name,), rows in counts.partition_by("policy", as_dict=True).items()}
+    rows, _ = _shown(asked, len(found.policies))
+    rows = [row for row in rows if row.policy.name in by_policy]
+    if not asked.policies:
+        varied = [row for row in rows if by_policy[row.policy.name].height > 1 and not row.policy.diagnostic]
+        rows = [row for row in varied if row.means.get(RATE) is None] or varied  # a gate has two: before and after
+    if not rows:
+        raise ThinkbackError(
+            "every policy pays for the same number of traces on each example, so there is no histogram to draw"
+        )
+    shown = rows if asked.policies else rows[:PANELS]
+    called = _called(found)
+    made = [
+        StoppingTimes(
+            called[row.policy.name],
+            tuple((mine := by_policy[row.policy.name])["traces"]),
+            tuple(mine["share"]),
+            float(mine["paid"].sum()) / float(mine["examples"].sum()),
+            bool(row.policy.diagnostic),
+        )
+        for row in shown
+    ]
+    rounded = any(by_policy[row.policy.name]["odd"].any() for row in shown)
+    note = "; ".join([*["means over orders are rounded"] * rounded, *_more(len(rows) - len(shown))])
+    frame = counts.select("policy", "traces", "examples", "share")
+    return FigureData(frame, partial(stopping_figure, made, note=note, simulated=found.simulated))
+
+
+def gates_data(asked: FigureRequest) -> FigureData:
+    """Accuracy over the share of examples acted on, of every sweep of a gate and every gate with all thresholds."""
+    found = asked.found
+    curves = [*_all_thresholds(found), *_settings(found)]
+    if asked.policies:
+        names = [curve.name for curve in curves]
+        for name in asked.policies:
+            require_known(name, names, f"no gate with several settings is named `{name}`")
+        curves = [curve for curve in curves if curve.name in asked.policies]
+    if not curves:
+        raise ThinkbackError(
+            "no policy of the result has a gate with several settings: sweep its threshold, as `below = [0.2, 0.5]`, "
+            '`below = { quantiles = 10 }` or `below = "all"`'
+        )
+    level = f"{100 * found.summariser.settings.level:g} %"
+    kinds = {curve.whole for curve in curves}
+    said = [f"band: {level}, for the whole curve"] * (True in kinds) + [f"bars: {level} intervals"] * (False in kinds)
+    shown = curves if asked.policies else curves[:PANELS]
+    left_out = len(curves) - len(shown)
+    said += [f"{counted(left_out, 'more gate')} in the CSV"] if left_out else []
+    frame = pl.concat(
+        pl.DataFrame(
+            {"policy": [curve.name] * len(curve.rate), RATE: curve.rate, ACCURACY: curve.accuracy, "low": curve.low,
+             "high": curve.high, "whole_curve": [curve.whole] * len(curve.rate)},
+            schema_overrides=dict.fromkeys((RATE, ACCURACY, "low", "high"), pl.Float64),
+        )
+        for curve in curves
+    )  # fmt: skip
+    labels = {policy.sweep: policy.label or policy.sweep for policy in found.policies}
+    named = [replace(curve, name=labels.get(curve.name, curve.name)) for curve in shown]
+    return FigureData(frame, partial(gates_figure, named, note="; ".join(said), simulated=found.simulated))
+
+
+def _all_thresholds(found: Findings) -> Iterator[GateCurve]:
+    """The gates with the threshold `all`."""
+    if found.bands is None:
+        return
+    for (name,), rows in found.bands.partition_by("policy", as_dict=True, maintain_order=True).items():
+        rate, accuracy = (rows.filter(metric=metric) for metric in (RATE, ACCURACY))
+        both = rate.select("threshold", rate="estimate").join(
+            accuracy.select("threshold", "estimate", "band_low", "band_high"), on="threshold", maintain_order="left"
+        )
+        both = both.drop_nulls(["rate", "estimate"])
+        if both.height > 1:
+            rates, values, low, high = (tuple(both[one]) for one in ("rate", "estimate", "band_low", "band_high"))
+            yield GateCurve(str(name), rates, values, low, high, whole=True, never=True, always=True)
+
+
+def _settings(found: Findings) -> Iterator[GateCurve]:
+    """The sweeps of a gate's threshold, with `never` before them: the base on the same examples."""
+    whole = set() if found.bands is None else {*found.bands["policy"]}
+    sweeps: dict[str, list[str]] = {}
+    for policy in found.policies:
+        if [key.startswith("gate.") for key, _ in policy.swept] == [True] and policy.sweep not in whole:
+            sweeps.setdefault(policy.sweep, []).append(policy.name)
+    told = {(policy, metric): rest for policy, metric, *rest in found.summary.iter_rows()}
+    firsts = [names[0] for names in sweeps.values()]
+    base = _bases(found, firsts) if firsts else {}
+    for (sweep, names), first in zip(sweeps.items(), firsts, strict=True):
+        points = []
+        for name in names:
+            rate, accuracy = told.get((name, RATE), [None])[0], told.get((name, ACCURACY), [None] * 3)[:3]
+            if rate is not None and accuracy[0] is not None:
+                points.append((rate, *accuracy))
+        points.sort()
+        if len(points) < 2:
+            continue
+        if points[0][0] > 0 and first in base:
+            points.insert(0, (0.0, *base[first]))
+        rates, values, low, high = zip(*points, strict=True)
+        yield GateCurve(sweep, rates, values, low, high, never=rates[0] == 0, always=rates[-1] == 1)
+
+
+def _bases(found: Findings, names: Sequence[str]) -> dict[str, tuple[float, float | None, float | None]]:
+    """How often the base of some policies is right, with limits."""
+    summariser = found.summariser
+    store = summariser.outcomes.statistics().only([BASE])
+    numbers = [summariser.names.index(name) for name in names]
+    column = OutcomeColumn(BASE, rate=True, quality=True)
+    made = summarise(
+        side_by_side([(store, numbers)], [BASE], 0), names, leaders=(), metric=BASE, columns=[column],
+        settings=summariser.settings,
+    )  # fmt: skip
+    rows = made.summary.filter(pl.col("estimate").is_not_null() & (pl.col("metric") == BASE))
+    return {
+        name: (value, low, high)
+        for name, value, low, high in rows.select("policy", "estimate", "low", "high").iter_rows()
+    }

@@ -1,0 +1,49 @@
+"""`thinkback figure`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def replayed(thinkback: Callable, log: Path, policies: Path, tmp_path: Path) -> Path:
+    done = thinkback("replay", log, "--policies", policies, "--resamples", "50", "--out", "result", "--headroom")
+    assert done.exit_code == 0, done.output
+    return tmp_path / "result"
+
+
+def test_a_figure_of_a_saved_result(thinkback: Callable, replayed: Path, tmp_path: Path) -> None:
+    done = thinkback("figure", replayed, "forest", "--out", "one.pdf", "--width", "3.3in", "--baseline", "vote")
+    assert done.exit_code == 0, done.output
+    assert "one.pdf, one.csv" in done.stdout
+    assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF")
+    assert ",vote,accuracy," in (tmp_path / "one.csv").read_text()
+    again = thinkback("figure", replayed, "forest", "--out", "one.pdf")
+    assert again.exit_code == 2
+    assert "exists" in again.stderr
+    assert thinkback("figure", replayed, "forest", "--out", "one.pdf", "--force").exit_code == 0
+    assert thinkback("figure", replayed, "headroom", "--out", "all", "--policy", "stop early").exit_code == 0
+    assert {path.name for path in tmp_path.glob("all.*")} == {"all.pdf", "all.svg", "all.png", "all.csv"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pie", "--out", "x.pdf"], "no figure is called `pie`"),
+        (["forest", "--out", "x.tiff"], "a figure ends in"),
+        (["stopping", "--out", "x.pdf", "--oracle", "any of 4"], "takes no `--oracle`; it is for `headroom`"),
+        (["forest", "--out", "x.pdf", "--width", "1in"], "inches wide"),
+        (["gates", "--out", "x.pdf"], "has a gate with several settings"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(
+    thinkback: Callable, replayed: Path, tmp_path: Path, words: list[str], said: str
+) -> None:
+    done = thinkback("figure", replayed, *words)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.glob("x.*"))

@@ -1,0 +1,129 @@
+"""From a log to a report: two commands, on files as others' programs write them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import replay
+from replay.analyses import report as reports
+from replay.analyses.report import Report, report
+from tests.show.test_document import assert_sound
+from toolkit.errors import ThinkbackError
+from toolkit.show.document import Section
+
+SAMPLES = Path(__file__).resolve().parents[1] / "formats" / "samples"
+FILES = {
+    "lm-eval": SAMPLES / "lm-eval" / "canned__model" / "samples_sums_repeated_2026-11-22T13-55-21.598624.jsonl",
+    "inspect": next((SAMPLES / "inspect" / "eval").glob("*.eval")),
+}
+
+
+def assert_complete(folder: Path) -> str:
+    """A report whose links and figures are all there, and whose LaTeX is sound; its Markdown."""
+    text, tex = (folder / "report.md").read_text(), (folder / "report.tex").read_text()
+    assert_sound(tex)
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        assert (folder / link).is_file(), link
+    drawn = re.findall(r"\\includegraphics\[[^]]*\]\{([^}]+)\}", tex)
+    assert drawn
+    for path in drawn:
+        assert (folder / path).read_bytes().startswith(b"%PDF")
+    assert {path.name for path in folder.iterdir()} == {"report.md", "report.tex", "tables", "figures", "result"}
+    assert {path.suffix for path in (folder / "tables").iterdir()} == {".md", ".tex", ".csv"}
+    assert replay.load(folder / "result").statistics.n > 0
+    return text
+
+
+@pytest.mark.parametrize("name", [pytest.param("lm-eval", marks=pytest.mark.slow), "inspect"])
+def test_two_commands_from_a_file_to_a_report(thinkback: Callable, tmp_path: Path, name: str) -> None:
+    done = thinkback("import", name, FILES[name], "--out", "log")
+    assert done.exit_code == 0, done.output
+    done = thinkback("report", "log", "--out", "report", "--resamples", "50", "--width", "3.3in")
+    assert done.exit_code == 0, done.output
+    text = assert_complete(tmp_path / "report")
+    for heading in ("Best policy", "Headroom", "Assumptions", "Left out"):
+        assert f"## {heading}" in text
+        assert heading in done.stdout
+    assert "report/: report.md, report.tex, tables/, figures/, result/" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def made(log: Path) -> Report:
+    return report(log, resamples=200)
+
+
+def test_the_findings_are_the_results_numbers(made: Report) -> None:
+    said = {section.heading: section.sentences for section in made.sections}
+    result = made.result
+    assert result.baseline == "majority@4"
+    assert made.lead[0].startswith("Simulated log")
+    leader = result.summary.filter(policy=result.leader, metric="accuracy").row(0, named=True)
+    assert f"`{result.leader}`" in said["Best policy"][0]
+    assert f"{100 * leader['estimate']:.1f} %" in said["Best policy"][0]
+    tokens = dict(result.summary.filter(metric="total_tokens").select("policy", "estimate").iter_rows())
+    ranks = result.ranks.filter(metric="accuracy").drop_nulls("baseline_low")
+    kept = ranks.filter(pl.col("baseline_low") >= -0.01)["policy"].to_list()
+    cheaper = [name for name in kept if tokens[name] < tokens["majority@4"] and not name.startswith("any")]
+    first = said["Cheapest within a point of majority@4"][0]
+    if cheaper:
+        assert first.startswith(f"`{min(cheaper, key=tokens.get)}` is the cheapest that stays within a point")
+    else:
+        assert first.startswith("No cheaper policy stays within a point of `majority@4`")
+    parts = made.room.frame.filter(policy=result.leader).select("measure", "estimate").rows()
+    gap = 100 * sum(value for measure, value in parts if measure in ("generation", "stopping", "selection"))
+    assert any(f"`{result.leader}` lacks {gap:.1f} points" in one for one in said["Headroom"])
+    assert repr(made).count("\n") > 5
+    assert "\x1b" not in repr(replace(made, sections=(Section("Best policy", ("`\x1b[31m` leads.",)),)))
+
+
+def test_a_report_is_written_whole_or_not_at_all(made: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = replace(made, figures={"forest": made.figures["forest"]})
+    made.save(tmp_path / "report", width="3.3in")
+    text = assert_complete(tmp_path / "report")
+    assert "simulated" in text
+    assert "true" in (tmp_path / "report" / "figures" / "forest.csv").read_text().splitlines()[1]
+    with pytest.raises(ThinkbackError, match="exists: name another place, or replace it as a whole"):
+        made.save(tmp_path / "report")
+
+    def broken(*_: object) -> str:
+        raise MemoryError
+
+    monkeypatch.setattr(reports, "as_latex", broken)
+    with pytest.raises(MemoryError):
+        made.save(tmp_path / "report", force=True)
+    assert assert_complete(tmp_path / "report") == text
+    with pytest.raises(MemoryError):
+        made.save(tmp_path / "other")
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+@pytest.mark.slow
+def test_policies_of_ones_own(thinkback: Callable, log: Path, policies: Path, tmp_path: Path) -> None:
+    done = thinkback("report", log, "--policies", policies, "--out", "own", "--resamples", "50", "--baseline", "greedy")
+    assert done.exit_code == 0, done.output
+    assert "Cheapest within a point of greedy" in done.stdout
+    assert thinkback("report", log, "--out", "own").exit_code == 2
+    assert thinkback("report", log, "--out", log / "inside").exit_code == 2
+    refused = thinkback("report", log, "--out", "new", "--baseline", "nobody", "--resamples", "50")
+    assert refused.exit_code == 2
+    assert len(refused.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.slow
+def test_a_whole_report_compiles(made: Report, tmp_path: Path) -> None:
+    program = shutil.which("pdflatex")
+    if program is None:
+        pytest.skip("no pdflatex is installed, so no report is compiled; its structure is checked by the other tests")
+    made.save(tmp_path / "report")
+    command = [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"]
+    done = subprocess.run(command, cwd=tmp_path / "report", capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]

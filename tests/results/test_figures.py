@@ -1,0 +1,175 @@
+"""The figures of a result: what they are drawn from, from a live result and from a saved one, and as files."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+from matplotlib.figure import Figure
+from polars.testing import assert_frame_equal
+
+import replay
+from generate.simulation.grid import simulate
+from replay import Result
+from replay.runs.figures import FIGURES, check_figure_file, write_figure
+from tests.results.test_result import POLICIES
+from toolkit.errors import ThinkbackError
+
+SWEPT = """
+[[policy]]
+name = "by thirds"
+kind = "when"
+base = { kind = "sample", pool = "probe", max_traces = 1, select = "first" }
+gate = { verifier = "strong", below = [0.3, 0.6] }
+then = { kind = "sample", pool = "n6", max_traces = 6, select = "majority" }
+"""
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("figures") / "log"
+    simulate(folder, examples=60, traces=6, labels=3, seed=5)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def result(log: Path) -> Result:
+    return replay.run(log, POLICIES + SWEPT, baseline="best", resamples=60)
+
+
+@pytest.fixture(scope="module")
+def saved(result: Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("figures") / "saved"
+    result.save(folder, traces=True, headroom=True)
+    return folder
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_loaded_result_draws_what_the_live_one_does(result: Result, saved: Path, name: str) -> None:
+    again = replay.load(saved)
+    assert isinstance(again.figure(name, width="3.3in", title="Mine"), Figure)
+    live, loaded = result.figure_data(name).frame, again.figure_data(name).frame
+    if name == "scores":  # a saved result has the traces that were paid for
+        assert live.columns == loaded.columns
+    else:
+        assert_frame_equal(live, loaded)
+    drawn = result.figure(name)
+    assert "simulated log" in {text.get_text() for text in drawn.texts}
+
+
+def test_the_forest_has_the_limits_of_the_table_and_of_all_pairs(result: Result) -> None:
+    own = result.figure_data("forest").frame
+    told = result.ranks.filter(metric="accuracy").select("policy", "baseline_low", "baseline_high")
+    joined = own.filter(pl.col("policy") != "best").join(told, on="policy").drop_nulls()
+    assert joined.height >= 5
+    assert joined["low"].to_list() == pytest.approx([100 * value for value in joined["baseline_low"]])
+    assert joined["high"].to_list() == pytest.approx([100 * value for value in joined["baseline_high"]])
+    other = {row["policy"]: row for row in result.figure_data("forest", baseline="first").frame.iter_rows(named=True)}
+    for row in result.compare().pairs.filter(second="first").iter_rows(named=True):
+        for key in ("difference", "low", "high"):
+            assert other[row["first"]][key] == pytest.approx(100 * row[key])
+    assert other["first"]["difference"] == 0
+    assert other["oracle"]["low"] is None
+
+
+def test_gates_begin_at_never(result: Result) -> None:
+    frame = result.figure_data("gates").frame
+    base = result.outcomes.filter(policy="by thirds[gate.below=0.3]").collect()["base_correct"].mean()
+    first = frame.filter(policy="by thirds").row(0, named=True)
+    assert first["intervention_rate"] == 0
+    assert first["accuracy"] == pytest.approx(base)
+    assert first["low"] < base < first["high"]
+    never = frame.filter(policy="gated").row(0, named=True)  # acts where the base has no answer
+    assert never["intervention_rate"] < 0.05
+    assert frame.filter(policy="gated")["intervention_rate"][-1] == 1
+    told = result.summary.filter(policy="by thirds[gate.below=0.6]", metric="accuracy").row(0, named=True)
+    last = frame.filter(policy="by thirds").row(-1, named=True)
+    assert (last["accuracy"], last["low"], last["high"]) == (told["estimate"], told["low"], told["high"])
+
+
+def test_stopping_times_are_those_of_the_outcomes(result: Result) -> None:
+    frame = result.figure_data("stopping").frame
+    name = "margin[stop.margin=0.1]"
+    paid = result.outcomes.filter(policy=name).collect()["traces"].value_counts().sort("traces")
+    mine = frame.filter(policy=name)
+    assert mine["traces"].to_list() == paid["traces"].to_list()
+    assert mine["examples"].to_list() == paid["count"].to_list()
+    assert mine["share"].sum() == pytest.approx(1)
+    with pytest.raises(ThinkbackError, match="no policy and no sweep of the result is named `margni`"):
+        result.figure("stopping", policies=["margni"])
+    assert len(result.figure("stopping", policies=["margin", "first"]).axes) == 3  # both settings of the sweep
+
+
+def test_scores_come_from_the_log_or_from_the_saved_traces(
+    result: Result, saved: Path, log: Path, tmp_path: Path
+) -> None:
+    whole = result.figure_data("scores").frame
+    assert {*whole["verifier"]} >= {"strong"}
+    for (_, _), rows in whole.partition_by("verifier", "slice", as_dict=True).items():
+        assert rows["right"].sum() == pytest.approx(1)
+        assert rows["wrong"].sum() == pytest.approx(1)
+    assert_frame_equal(replay.load(saved).figure_data("scores", log=log).frame, whole)
+    result.save(tmp_path / "bare")
+    shutil.copytree(log, tmp_path / "log")
+    bare = replay.load(tmp_path / "bare")
+    bare.provenance["log"]["address"] = str(tmp_path / "gone")
+    with pytest.raises(ThinkbackError, match=r"without traces, and its log is not where it was: name it as `log`"):
+        bare.figure("scores")
+    assert_frame_equal(bare.figure_data("scores", log=tmp_path / "log").frame, whole)
+    simulate(tmp_path / "other", examples=60, traces=6, labels=3, seed=6)
+    with pytest.raises(ThinkbackError, match="is another than the one that was replayed"):
+        bare.figure("scores", log=tmp_path / "other")
+    with pytest.raises(ThinkbackError, match="saved without the parts of the gap, which the figure shows: replay"):
+        bare.figure("headroom")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("forrest", {}, "no figure is called `forrest`; did you mean `forest`"),
+        ("gates", {"baseline": "best"}, "the figure `gates` takes no `?baseline`?; it is for `forest`, `headroom`"),
+        ("forest", {"baseline": "nobody"}, "no policy is named `nobody`"),
+        ("forest", {"baseline": "oracle"}, "`oracle` sees gold: the figure `headroom` draws what lies below it"),
+        ("frontier", {"width": "3.3"}, "is no length"),
+        ("gates", {"policies": ["first"]}, "no gate with several settings is named `first`"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_in_one_line(result: Result, name: str, options: dict, said: str) -> None:
+    with pytest.raises(ThinkbackError, match=said) as refused:
+        result.figure(name, **options)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_run_without_gates_or_stops_says_so(log: Path) -> None:
+    plain = replay.run(log, POLICIES.split("\n\n[[policy]]")[0], resamples=20)
+    with pytest.raises(ThinkbackError, match="no policy of the result has a gate with several settings: sweep"):
+        plain.figure("gates")
+    with pytest.raises(ThinkbackError, match="pays for the same number of traces on each example"):
+        plain.figure("stopping")
+    with pytest.raises(ThinkbackError, match="no oracle"):
+        plain.figure("headroom")
+
+
+def test_files_have_their_numbers_beside_them_and_come_all_or_none(result: Result, tmp_path: Path) -> None:
+    data = result.figure_data("forest")
+    write_figure(data, tmp_path / "forest", 3.3, "", simulated=True, force=False)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"forest.pdf", "forest.svg", "forest.png", "forest.csv"}
+    with (tmp_path / "forest.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == data.frame.height
+    assert {row["simulated"] for row in rows} == {"true"}
+    with pytest.raises(ThinkbackError, match="exists"):
+        write_figure(data, tmp_path / "forest.pdf", 3.3, "", simulated=True, force=False)
+    with pytest.raises(ThinkbackError, match="a figure ends in `.pdf`, `.svg`, `.png`, or has no ending"):
+        check_figure_file(tmp_path / "forest.jpg", False, ())
+
+    def broken(**_: object) -> Figure:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        write_figure(type(data)(data.frame, broken), tmp_path / "new", 3.3, "", simulated=True, force=False)
+    assert {path.name for path in tmp_path.iterdir()} == names
