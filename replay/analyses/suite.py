@@ -158,7 +158,8 @@ def _revised(facts: Facts) -> Iterator[Table]:
 def _oracles(facts: Facts) -> Iterator[Table]:
     several = [pool for pool in facts.pools if pool.size > 1]
     for pool in several:
-        name = facts.called(pool, f"any of {pool.size}")
+        # an oracle looks at every trace, however many an example has
+        name = facts.called(pool, f"any of {pool.size if pool.even else 'all traces'}")
         yield _named(name, {"kind": "oracle", "rule": "any", "of": [pool.name]})
     actions: dict[str, list[str]] = {}
     for action, base, _ in sorted(facts.revisions):

@@ -51,10 +51,14 @@ class DoubtSignal:
 
 @dataclass(frozen=True)
 class Pool:
-    """A pool of first attempts: how many traces 95 % of its examples have, who scored them, and its signals."""
+    """A pool of first attempts: how many traces 95 % of its examples have, who scored them, and its signals.
+
+    `even`: whether every example has as many.
+    """
 
     name: str
     size: int
+    even: bool
     opaque: bool
     whole: bool
     scores: tuple[ScoreRange, ...] = ()
@@ -101,13 +105,14 @@ def read_facts(log: Log, contents: Contents) -> Facts:
     if has_test(columns):
         reported = examples.filter(pl.col("split") == "test").select("example_id").lazy()
         traces = traces.join(reported, on="example_id", how="semi")
-    sizes, short = _sizes(log, traces)
+    sizes, uneven, short = _sizes(log, traces)
     scores, left_out = _scores(log, contents, traces, sizes)
     signals = _signals(log, contents, traces)
     pools = tuple(
         Pool(
             name=name,
             size=size,
+            even=name not in uneven,
             opaque=name in contents.opaque,
             whole=name in contents.whole,
             scores=tuple(scores.get(name, ())),
@@ -126,21 +131,25 @@ def _trace_columns(contents: Contents) -> list[str]:
     return ["trace_id", "example_id", "pool", "action", "sample_index", "answer", *own]
 
 
-def _sizes(log: Log, traces: pl.LazyFrame) -> tuple[dict[str, int], list[str]]:
-    """By pool, the number of traces that 95 % of its examples have; a line for each pool with more on others."""
+def _sizes(log: Log, traces: pl.LazyFrame) -> tuple[dict[str, int], frozenset[str], list[str]]:
+    """By pool, the number of traces that 95 % of its examples have; the pools where some have more or fewer, and a line
+    for each with more.
+    """
     counts = traces.group_by("pool", "example_id").agg(traces=pl.len())
     least = pl.col("traces").quantile(1 - SERVED, "lower").cast(pl.Int64)
     found = counts.group_by("pool").agg(
-        size=least, most=pl.col("traces").max(), short=(pl.col("traces") <= least).sum(), examples=pl.len()
-    )
+        size=least, fewest=pl.col("traces").min(), most=pl.col("traces").max(),
+        short=(pl.col("traces") <= least).sum(), examples=pl.len(),
+    )  # fmt: skip
     frame = collect(found.sort("pool"), log)
+    uneven = frame.filter(pl.col("fewest") < pl.col("most"))["pool"]
     lines = [
         f"policies of more than {counted(size, 'sample')} of pool `{pool}`: {short:,} of {examples:,} examples have "
         f"{'one' if size == 1 else f'{size:,}'} only"
-        for pool, size, most, short, examples in frame.iter_rows()
+        for pool, size, most, short, examples in frame.select("pool", "size", "most", "short", "examples").iter_rows()
         if most > size
     ]
-    return dict(frame.select("pool", "size").iter_rows()), lines
+    return dict(frame.select("pool", "size").iter_rows()), frozenset(uneven), lines
 
 
 def _scores(
