@@ -9,6 +9,7 @@ from typing import Any
 
 from replay.analyses.report_findings import ReportedFindings, largest_majority
 from replay.analyses.suite import suite
+from replay.analyses.verifier_areas import verifier_areas
 from replay.data.conditions import CONDITION
 from replay.policies.base import Policy
 from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
@@ -142,7 +143,8 @@ def report(
         except ThinkbackError as error:
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
-    sections = ReportedFindings(result, description, room, tuple(missing)).sections()
+    areas = verifier_areas(opened, result) if description.verifiers.height else ()
+    sections = ReportedFindings(result, description, room, areas, tuple(missing)).sections()
     lead = (*_lead(result, where, standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)
 

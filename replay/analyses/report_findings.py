@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from replay.analyses.verifier_areas import VerifierArea
 from replay.runs.figure_data import RATE
 from replay.runs.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
 from replay.runs.provenance import PolicyRecord
@@ -19,6 +20,7 @@ from toolkit.notes import Severity
 from toolkit.show import NumberWithInterval, Ranked, RankedInput, ShownInterval, rank
 from toolkit.show.document import Section
 from toolkit.show.takeaway import takeaway
+from toolkit.stats.arrays import Interval
 
 POINT = 0.01
 MOST = 3
@@ -39,6 +41,7 @@ class ReportedFindings:
     result: Result
     description: Description
     room: Headroom | None
+    areas: tuple[VerifierArea, ...] = ()
     left_out: tuple[str, ...] = ()
 
     def sections(self) -> tuple[Section, ...]:
@@ -50,7 +53,7 @@ class ReportedFindings:
             "Stopping early": [*_stops(self.result, results)],
             "Headroom": [*_headroom(self.result, self.room, results)],
             "Gates and second steps": [*_gates(self.result, results)],
-            "Verifiers": [*_verifiers(self.description)],
+            "Verifiers": [*_verifiers(self.areas)],
             "Assumptions": [*_assumptions(self.description, self.result)],
             "Left out": [*_left_out(self.result, self.left_out)],
         }
@@ -216,16 +219,21 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
         yield f"{counted(len(best) - MOST, 'more gate and step', 'more gates and steps')}: see the table of policies."
 
 
-def _verifiers(description: Description) -> Iterator[str]:
-    known = description.verifiers.drop_nulls("auc").sort("auc", descending=True, maintain_order=True)
-    known = known.unique("verifier", keep="first", maintain_order=True)  # where each does best
+def _verifiers(areas: Sequence[VerifierArea]) -> Iterator[str]:
     told = []
-    for row in known.iter_rows(named=True):
-        on = f"`{row['pool']}`" if row["action"] == "solve" else f"`{row['pool']}` ({row['action']})"
-        within = "" if row["auc_within"] is None else f" ({row['auc_within']:.3f} among traces of one example)"
-        told.append(f"`{row['verifier']}` {row['auc']:.3f} on {on}{within}")
+    for one in areas:
+        within = "" if one.auc_within.estimate is None else f" ({_area(one.auc_within)} among traces of one example)"
+        told.append(f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`{within}")
     if told:
-        yield f"A right trace of the log scores above a wrong one with probability: {'; '.join(told[: 2 * MOST])}."
+        more = f"; {len(told) - 2 * MOST:,} more" if len(told) > 2 * MOST else ""
+        yield (
+            "A right trace of the examples compared scores above a wrong one with probability: "
+            f"{'; '.join(told[: 2 * MOST])}{more}."
+        )
+
+
+def _area(area: Interval) -> str:
+    return NumberWithInterval(3).show(ShownInterval(area.estimate or 0.0, area.low, area.high))
 
 
 def _assumptions(description: Description, result: Result) -> Iterator[str]:

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import replay
+import thinkback as tb
 from replay.analyses import report as reports
 from replay.analyses.report import LogReport, report
 from tests.show.test_document import assert_sound
@@ -129,3 +130,19 @@ def test_a_whole_report_compiles(made: LogReport, tmp_path: Path) -> None:
     command = [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"]
     done = subprocess.run(command, cwd=tmp_path / "report", capture_output=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+
+
+def test_verifiers_are_told_on_the_examples_reported_where_policies_read_them(made: LogReport, log: Path) -> None:
+    """Each with an interval, on the pool of its policies and not where it looks best; by hand over all pairs."""
+    (said,) = next(one.sentences for one in made.sections if one.heading == "Verifiers")
+    assert "of the examples compared" in said
+    assert "`strong`" in said
+    assert "on `probe`" not in said
+    opened = tb.open_log(log)
+    ids = made.result.examples["example_id"].implode()
+    traces = opened.scan("traces").filter(pl.col("pool") == "n4", pl.col("example_id").is_in(ids))
+    scores = opened.scan("verifications").filter(pl.col("verifier") == "strong").select("trace_id", "score")
+    known = traces.join(scores, on="trace_id").select("correct", "score").collect().drop_nulls()
+    right, wrong = (known.filter(pl.col("correct") == side)["score"].to_numpy() for side in (True, False))
+    area = (right[:, None] > wrong).mean() + (right[:, None] == wrong).mean() / 2
+    assert re.search(rf"`strong` {area:.3f} \[0\.\d+, \d\.\d+\] on `n4` \(", said)
