@@ -53,7 +53,7 @@ class ReportedFindings:
             "Stopping early": [*_stops(self.result, results)],
             "Headroom": [*_headroom(self.result, self.room, results)],
             "Gates and second steps": [*_gates(self.result, results)],
-            "Verifiers": [*_verifiers(self.areas)],
+            "Verifiers": [*_verifiers(self.areas, results.n)],
             "Assumptions": [*_assumptions(self.description, self.result)],
             "Left out": [*_left_out(self.result, self.left_out)],
         }
@@ -219,11 +219,13 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
         yield f"{counted(len(best) - MOST, 'more gate and step', 'more gates and steps')}: see the table of policies."
 
 
-def _verifiers(areas: Sequence[VerifierArea]) -> Iterator[str]:
+def _verifiers(areas: Sequence[VerifierArea], n: int) -> Iterator[str]:
     told = []
     for one in areas:
-        within = "" if one.auc_within.estimate is None else f" ({_area(one.auc_within)} among traces of one example)"
-        told.append(f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`{within}")
+        notes = [f"{counted(one.auc.n, 'example')} of {n:,}"] if one.auc.n < n else []
+        if one.auc_within.estimate is not None:
+            notes.append(f"{_area(one.auc_within)} among traces of one example")
+        told.append(f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`" + (f" ({'; '.join(notes)})" if notes else ""))
     if told:
         more = f"; {len(told) - 2 * MOST:,} more" if len(told) > 2 * MOST else ""
         yield (

@@ -39,8 +39,8 @@ def verifier_areas(log: Log, result: Result) -> tuple[VerifierArea, ...]:
     best: dict[str, tuple[bool, int, str]] = {}
     groups = scores.partition_by("verifier", "slice", as_dict=True)
     for (verifier, pool), rows in groups.items():
-        found = ((verifier, pool) in read, rows.height, str(pool))
-        best[str(verifier)] = max(best.get(str(verifier), found), found)
+        place = ((verifier, pool) in read, rows.height, str(pool))
+        best[str(verifier)] = max(best.get(str(verifier), place), place)
     settings, areas = result.summariser.settings, []
     for verifier, (*_, pool) in best.items():
         rows = groups[verifier, pool]
