@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replay.analyses.suite_facts import Facts, Pool, ScoreRange, has_test, read_facts
+from replay.analyses.suite_facts import Facts, Pool, ScoreRange, read_facts
 from replay.data.contents import opened
+from replay.runs.reuse import TEST, has_test
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog
 
@@ -19,7 +20,6 @@ FEWEST_VOTES = 3
 CONFIDENCES = (0.8, 0.95)
 WINDOWS = (2, 4, 8)
 MOST_GROUPS = 20
-TEST = "split = 'test'"
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,18 @@ def suite(log: AnyLog) -> Suite:
         "Revisions of every first attempt": [*_revised(facts)],
         "Oracles, which see the reference: the headroom": [*_oracles(facts)],
     }
-    head = [f"The standard suite for the log `{found.name}`: edit it, then `thinkback replay LOG --policies FILE`."]
+    where = TEST if has_test(facts.columns.get("split")) else None
+    command = "thinkback replay LOG --policies FILE" + (f' --where "{where}"' if where else "")
+    head = [f"The standard suite for the log `{found.name}`: edit it, then `{command}`."]
     head += [f"Left out: {what}." for what in facts.left_out]
-    if not has_test(facts.columns):
+    if where is None:
         head.append("There is no test split: what a verifier was trained on may be among the examples.")
     parts = ["\n".join(f"# {line}" for line in head)]
     for title, tables in sections.items():
         if tables:
             parts.append("\n\n".join([f"# {title}", *map(_as_toml, tables)]))
     by = ("dataset",) if 1 < facts.values("dataset") <= MOST_GROUPS else ()
-    return Suite("\n\n".join(parts) + "\n", TEST if has_test(facts.columns) else None, by, facts.left_out)
+    return Suite("\n\n".join(parts) + "\n", where, by, facts.left_out)
 
 
 def _sample(pool: Pool, traces: int, **more: Any) -> Table:

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from replay.data.contents import Contents
+from replay.runs.reuse import has_test
 from toolkit.errors import counted
 from toolkit.log import Log, collect
 
@@ -90,19 +91,13 @@ class Facts:
         return self.columns[column].drop_nulls().n_unique() if column in self.columns else 0
 
 
-def has_test(columns: Mapping[str, pl.Series]) -> bool:
-    """Whether some examples are of the split `test`, and others are not, by their columns."""
-    split = columns.get("split")
-    return split is not None and split.eq("test").any() and split.drop_nulls().n_unique() > 1
-
-
 def read_facts(log: Log, contents: Contents) -> Facts:
     """A few scans over counts, scores and signals of the examples to report; texts are not read."""
     named = [name for name in ("split", "dataset") if name in contents.example_columns]
     examples = collect(log.scan("examples", ["example_id", *named]), log)
     columns = {name: examples[name] for name in named}
     traces = log.scan("traces", _trace_columns(contents)).filter(pl.col("action") == "solve")
-    if has_test(columns):
+    if has_test(columns.get("split")):
         reported = examples.filter(pl.col("split") == "test").select("example_id").lazy()
         traces = traces.join(reported, on="example_id", how="semi")
     sizes, uneven, short = _sizes(log, traces)

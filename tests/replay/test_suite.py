@@ -62,7 +62,26 @@ def test_the_test_split_alone_is_reported_and_looked_at(tmp_path: Path) -> None:
     made["verifications"] = made["verifications"].filter(pl.col("example_id") != "e1")
     suite = tb.suite(write_log(tmp_path / "log", name="small", tables=made))
     assert suite.where == "split = 'test'"
+    assert """thinkback replay LOG --policies FILE --where "split = 'test'"`.""" in suite.text
     assert "best of 4 by v" in policies_of(suite)
+
+
+def test_rows_outside_the_test_split_are_marked_where_a_policy_verifies(tmp_path: Path) -> None:
+    """The suite as a file, replayed without its condition: verifiers may have been trained on the dev examples."""
+    made = tables({"n4": POOL}, GOLDS)
+    made["examples"] = made["examples"].with_columns(split=pl.Series(["dev", "test", "test"]))
+    path = tmp_path / "log"
+    write_log(path, name="small", tables=made)
+    text = tb.suite(path).text
+    (said,) = (one for one in tb.check_policies(text, path).notes if one.code == "training_rows")
+    assert said.text.startswith("1 of 3 examples are not of the test split")
+    assert "best of 4 by v" in said.policies
+    assert "majority@4" not in said.policies
+    assert "training_rows" in {one.code for one in tb.run(path, text, resamples=20).notes}
+    for where in ("split = 'test'", "split = 'dev'"):
+        assert "training_rows" not in {one.code for one in tb.check_policies(text, path, where=where).notes}
+    voting = tb.check_policies([tb.Sample(name="vote", max_traces=4, select="majority")], path)
+    assert not voting.notes
 
 
 @pytest.mark.parametrize("seed", range(12))
