@@ -163,6 +163,9 @@ def _oracles(facts: Facts) -> Iterator[Table]:
         # an oracle looks at every trace, however many an example has
         name = facts.called(pool, f"any of {pool.size if pool.even else 'all traces'}")
         yield _named(name, {"kind": "oracle", "rule": "any", "of": [pool.name]})
+    if not several and len(facts.pools) > 1:
+        pools = [pool.name for pool in facts.pools]
+        yield {"name": f"any of {len(pools)} pools", "kind": "oracle", "rule": "any", "of": pools}
     actions: dict[str, list[str]] = {}
     for action, base, _ in sorted(facts.revisions):
         if action not in actions.setdefault(base, []):

@@ -56,6 +56,13 @@ def test_two_pools_are_told_apart_by_name(tmp_path: Path) -> None:
     assert {"greedy", "n4: one sample (mean)", "hot: majority@4", "n4: any of 4"} <= named
 
 
+def test_pools_of_one_trace_each_have_an_oracle_together(tmp_path: Path) -> None:
+    one = {e: POOL[e][:1] for e in POOL}
+    found = policies_of(tb.suite(log(tmp_path, {"small": one, "large": one}, GOLDS)))
+    assert [*found] == ["large", "small", "any of 2 pools"]
+    assert found["any of 2 pools"]["of"] == ["large", "small"]
+
+
 def test_the_test_split_alone_is_reported_and_looked_at(tmp_path: Path) -> None:
     made = tables({"n4": POOL}, GOLDS)
     made["examples"] = made["examples"].with_columns(split=pl.Series(["dev", "test", "test"]))
