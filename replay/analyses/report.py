@@ -131,7 +131,7 @@ def report(
     description = describe_log(opened)
     standard, missing = None, []
     if policies is None:
-        standard = suite(opened)
+        standard = suite(opened, where)
         policies, missing = standard.text, [*standard.left_out]
         if where is None:
             where, asked = standard.where, {"by": standard.by} | asked

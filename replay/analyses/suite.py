@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay.analyses.suite_facts import Facts, Pool, ScoreRange, read_facts
+from replay.data.conditions import CONDITION
 from replay.data.contents import opened
 from replay.runs.reuse import TEST, has_test
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog
+from toolkit.printable import printable
 
 Table = dict[str, Any]
 
@@ -34,18 +36,19 @@ class Suite:
     left_out: tuple[str, ...] = ()
 
 
-@checks_arguments(log=TAKES)
-def suite(log: AnyLog) -> Suite:
+@checks_arguments(log=TAKES, where=CONDITION)
+def suite(log: AnyLog, where: str | None = None) -> Suite:
     """The standard policies that a log can answer, from what it holds: pools, verifiers, signals, actions.
 
     Self-consistency (Wang et al. 2023) at powers of two, adaptive consistency (Aggarwal et al. 2023), early-stopping
     windows (Li et al. 2024), best-of-N and the weighted vote by each verifier, gates on logged signals, revisions, and
     oracles. A pool counts with the number of traces that 95 % of its examples have; a verifier is used where it
-    scored all answers of 95 % of a pool's examples.
+    scored all answers of 95 % of a pool's examples. The examples are those of the test split where there is one, or of
+    the SQL condition `where`, which the suite then has as its own.
     Raises ThinkbackError for a log that cannot be read.
     """
     found, contents = opened(log)
-    facts = read_facts(found, contents)
+    facts = read_facts(found, contents, where)
     sections = {
         "One attempt": [*_singles(facts)],
         "Votes: self-consistency, adaptive consistency, early-stopping windows": [*_votes(facts)],
@@ -54,8 +57,9 @@ def suite(log: AnyLog) -> Suite:
         "Revisions of every first attempt": [*_revised(facts)],
         "Oracles, which see the reference: the headroom": [*_oracles(facts)],
     }
-    where = TEST if has_test(facts.columns.get("split")) else None
-    command = "thinkback replay LOG --policies FILE" + (f' --where "{where}"' if where else "")
+    split = has_test(facts.columns.get("split"))
+    where = TEST if where is None and split else where
+    command = "thinkback replay LOG --policies FILE" + (f" --where {_quoted(where)}" if where else "")
     head = [f"The standard suite for the log `{found.name}`: edit it, then `{command}`."]
     head += [f"Left out: {what}." for what in facts.left_out]
     if where is None:
@@ -66,6 +70,11 @@ def suite(log: AnyLog) -> Suite:
             parts.append("\n\n".join([f"# {title}", *map(_as_toml, tables)]))
     by = ("dataset",) if 1 < facts.values("dataset") <= MOST_GROUPS else ()
     return Suite("\n\n".join(parts) + "\n", where, by, facts.left_out)
+
+
+def _quoted(condition: str) -> str:
+    """As a shell takes it, on one line of a comment."""
+    return '"' + printable(" ".join(condition.split())).replace('"', '\\"') + '"'
 
 
 def _sample(pool: Pool, traces: int, **more: Any) -> Table:

@@ -90,7 +90,7 @@ class Headroom:
         more = 0 if limit is None else max(0, len(rows) - limit)
         cut = [f"{more:,} more policies are in headroom.csv."] if more else []
         return Table(
-            f"What lies between policies on {self.log_name} and {self.oracle}",
+            f"Headroom on {self.log_name}: what policies lack to {self.oracle}",
             tuple(columns),
             tuple(rows[:limit]),
             above=(SIMULATED,) if self.simulated else (),

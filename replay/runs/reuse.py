@@ -89,7 +89,7 @@ def training_rows(policies: Sequence[str], split: pl.Series) -> Iterator[Note]:
         yield note(
             "training_rows",
             f"{others:,} of {len(split):,} examples are not of the test split: a verifier may have been trained on "
-            f'them, and what reads it would look better than it is; {argument("where")} "{TEST}" reports the test '
-            "examples alone",
+            f"them, and what reads it would look better than it is. Where `{TEST}`, the test examples alone are "
+            "reported",
             policies,
         )
