@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
@@ -36,7 +37,7 @@ from replay.sampling.own_stops import stop_from, stop_rule
 from replay.sampling.prefix import SCORES, VOTES
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
-from replay.sampling.surrogate import MODES
+from replay.sampling.surrogate import LABEL_SCORES, MODES
 from replay.sampling.unscored import PARTIAL, WAYS, Unscored
 from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import ThinkbackError, argument, shown, suggest
@@ -53,8 +54,8 @@ class Sample(Policy):
     permutations of the whole logged pool; `expected` gives the exact mean over all random orders, or of one sample;
     `width` generates that many traces at a time (the rule is looked at after each block);
     `on_missing = "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace
-    without a score. `features`, `mode`, `bootstrap`, `ridge`, `forgetting`, `bonus` and `prior` are the order
-    `surrogate`'s; `calibration` is the stop `margin`'s; `conformal` makes prediction sets.
+    without a score. `features`, `mode`, `bootstrap`, `ridge`, `forgetting`, `bonus`, `unseen`, `label_score`
+    and `prior` are the order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal` makes prediction sets.
     """
 
     max_traces: int = setting(low=1)
@@ -75,6 +76,8 @@ class Sample(Policy):
     ridge: float = setting(1.0, above=0)
     forgetting: float = setting(1.0, above=0, high=1)
     bonus: float = setting(0.0, low=0)
+    unseen: float = setting(0.5, above=-math.inf, below=math.inf, what="a finite number")
+    label_score: str = setting("mean", choices=LABEL_SCORES)
     prior: Prior | None = setting(None, read=partial(from_table, Prior))
     calibration: Calibration | None = setting(None, read=partial(from_table, Calibration))
     conformal: Conformal | None = setting(None, read=partial(from_table, Conformal))
