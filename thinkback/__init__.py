@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from replay.analyses.budgets import budgets
     from replay.analyses.recommend import recommend
-    from replay.analyses.report import Report, report
+    from replay.analyses.report import LogReport, report
     from replay.analyses.suite import Suite, suite
     from replay.gatefit.fit import fit_gate
     from replay.gatefit.report import transfer_report
@@ -60,8 +60,8 @@ if TYPE_CHECKING:  # not a name of the door
     from typing import Any
 
 __all__ = [
-    "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "Margin", "Metric",
-    "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Report", "Result", "Route", "Router", "Sample",
+    "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "LogReport", "Margin", "Metric",
+    "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router", "Sample",
     "Settings", "StopRule", "Suite", "ThinkbackError", "Threshold", "When", "Window", "budgets", "check_policies",
     "curves", "describe_log", "explain", "fit_gate", "load", "load_gate", "load_policies", "open_log", "query_log",
     "recommend", "report", "run", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
@@ -69,7 +69,7 @@ __all__ = [
 
 HOMES = {
     "Log": "toolkit.log",
-    "Report": "replay.analyses.report",
+    "LogReport": "replay.analyses.report",
     "Settings": "toolkit.stats",
     "Suite": "replay.analyses.suite",
     "ThinkbackError": "toolkit.errors",

@@ -75,7 +75,7 @@ def decode_batch(
         cache, logits, mask, place = _read_prompts(model, rows, pad)
         _settle(device)
         read = perf_counter()
-        state = _State(rows, device, ends, text_of)
+        state = _Decoded(rows, device, ends, text_of)
         for step in range(state.longest):
             tokens, alive = state.take(logits, step, began)
             if not alive.any():
@@ -133,7 +133,7 @@ def _read_prompts(model: Any, rows: Sequence[SampleRow], pad: int) -> tuple[Any,
     return cache, out.logits[owner, -1], mask[owner], mask.sum(1)[owner]
 
 
-class _State:
+class _Decoded:
     """What is being written: uniforms, settings and results of the samples that are still in the batch."""
 
     def __init__(

@@ -44,7 +44,7 @@ FOLDERS = RESULT, TABLES, FIGURE_FILES = "result", "tables", "figures"
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class LogReport:
     """What a log says: `sections` of findings, the `result` that they are taken from, and the log's `description`.
 
     `room` is None where there is no oracle. `figures` are those that apply, by name.
@@ -116,7 +116,7 @@ def report(
     baseline: str | None = None,
     rules: str | Path | Iterable[type] | None = None,
     **asked: Any,
-) -> Report:
+) -> LogReport:
     """Look at a log, replay policies on it, by default the standard suite, and say what was found.
 
     Without `policies` the test examples are reported where the log has a test split, unless `where` says otherwise. The
@@ -144,7 +144,7 @@ def report(
                 missing.append(f"figure `{name}`: {first_line(error)}")
     sections = ReportedFindings(result, description, room, tuple(missing)).sections()
     lead = (*_lead(result, where, standard is not None), *_marks(sections))
-    return Report(result, description, room, sections, lead, figures)
+    return LogReport(result, description, room, sections, lead, figures)
 
 
 def _headroom(result: Result) -> Headroom | None:

@@ -14,7 +14,7 @@ import pytest
 
 import replay
 from replay.analyses import report as reports
-from replay.analyses.report import Report, report
+from replay.analyses.report import LogReport, report
 from tests.show.test_document import assert_sound
 from toolkit.errors import ThinkbackError
 from toolkit.show.document import Section
@@ -56,11 +56,11 @@ def test_two_commands_from_a_file_to_a_report(thinkback: Callable, tmp_path: Pat
 
 
 @pytest.fixture(scope="module")
-def made(log: Path) -> Report:
+def made(log: Path) -> LogReport:
     return report(log, resamples=200)
 
 
-def test_the_findings_are_the_results_numbers(made: Report) -> None:
+def test_the_findings_are_the_results_numbers(made: LogReport) -> None:
     said = {section.heading: section.sentences for section in made.sections}
     result = made.result
     assert result.baseline == "majority@4"
@@ -84,7 +84,9 @@ def test_the_findings_are_the_results_numbers(made: Report) -> None:
     assert "\x1b" not in repr(replace(made, sections=(Section("Best policy", ("`\x1b[31m` leads.",)),)))
 
 
-def test_a_report_is_written_whole_or_not_at_all(made: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_is_written_whole_or_not_at_all(
+    made: LogReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = replace(made, figures={"forest": made.figures["forest"]})
     made.save(tmp_path / "report", width="3.3in")
     text = assert_complete(tmp_path / "report")
@@ -119,7 +121,7 @@ def test_policies_of_ones_own(thinkback: Callable, log: Path, policies: Path, tm
 
 
 @pytest.mark.slow
-def test_a_whole_report_compiles(made: Report, tmp_path: Path) -> None:
+def test_a_whole_report_compiles(made: LogReport, tmp_path: Path) -> None:
     program = shutil.which("pdflatex")
     if program is None:
         pytest.skip("no pdflatex is installed, so no report is compiled; its structure is checked by the other tests")

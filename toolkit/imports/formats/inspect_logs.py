@@ -30,7 +30,7 @@ _ATTACHED = "attachment://"
 
 
 @dataclass(frozen=True)
-class _Run:
+class _EvalRun:
     """What a log's header says."""
 
     task: str
@@ -108,7 +108,7 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
         notes = []
 
 
-def _look(file: FoundFile, run: _Run, seen: _Seen) -> None:
+def _look(file: FoundFile, run: _EvalRun, seen: _Seen) -> None:
     for sample, _ in _samples(file):
         if dig(sample, "error") is not None:
             continue
@@ -120,7 +120,7 @@ def _look(file: FoundFile, run: _Run, seen: _Seen) -> None:
             seen.answered.add(file.address)
 
 
-def _run(file: FoundFile) -> _Run:
+def _run(file: FoundFile) -> _EvalRun:
     with file.seekable() as opened:
         if _is_archive(file):
             with open_archive(file.address, opened) as archive:
@@ -131,7 +131,7 @@ def _run(file: FoundFile) -> _Run:
     task, model = text(dig(spec, "task")), text(dig(spec, "model"))
     if task is None or model is None:
         raise ThinkbackError(f"`{file.address}` is no log of Inspect: it names no task and no model")
-    return _Run(task, text(dig(spec, "dataset", "name")) or task, model)
+    return _EvalRun(task, text(dig(spec, "dataset", "name")) or task, model)
 
 
 def _header(file: FoundFile, archive: Archive) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _is_archive(file: FoundFile) -> bool:
     return file.ending != ".json"
 
 
-def _rows(file: FoundFile, run: _Run, pool: str, seen: _Seen, notes: list[FileNote]) -> Iterator[Row]:
+def _rows(file: FoundFile, run: _EvalRun, pool: str, seen: _Seen, notes: list[FileNote]) -> Iterator[Row]:
     answered = file.address in seen.answered
     failed = 0
     for sample, attached in _samples(file):
@@ -203,7 +203,7 @@ def _chunks(file: FoundFile, archive: Archive, shell: str) -> dict[str, Any]:
     return found
 
 
-def _row(run: _Run, pool: str, sample: Mapping[str, Any], attached: Mapping[str, Any]) -> Row:
+def _row(run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[str, Any]) -> Row:
     scores = {name: _value(dig(score, "value")) for name, score in members(sample, "scores").items()}
     first = _scorer(sample)
     usage = _usage(sample, run.model)
