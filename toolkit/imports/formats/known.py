@@ -30,6 +30,7 @@ FORMATS: Mapping[str, KnownFormat] = {
             files=_LINES,
             recognises=lambda head: head.has("request_id", "outputs"),
             lacks="reference answers and verdicts (add a file with `--set join…`); seconds",
+            of_requests=True,
         ),
         KnownFormat(
             name="nemo-skills",
