@@ -16,6 +16,7 @@ _TOLD = "__told"
 _DIGITS = 20
 """Digits of a hash behind an id and `_APART`, in the keys of rows."""
 _APART = "\0"
+_BY_GOLD = "; `--set ids=gold` makes an example of each gold"
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
     if several.len() and mapping.ids != "trust":
         frame = _split(frame, several, parts)
     trusted = ["question"] if mapping.ids == "trust" else []
-    _check_agreement(rows, frame, trusted)
+    _check_agreement(rows, frame, trusted, mapping.ids)
     firsts = [pl.col(name).drop_nulls().first() for name in frame.columns if name != "example_id"]
     table = frame.group_by("example_id", maintain_order=True).agg(firsts)
     split = several.len() if mapping.ids != "trust" else 0
@@ -122,7 +123,7 @@ def _normal_gold(frame: pl.DataFrame, answers: AnswerRules) -> tuple[pl.DataFram
     return frame.with_columns(normal.alias("gold")), unread
 
 
-def _check_agreement(rows: SourceRows, frame: pl.DataFrame, trusted: list[str]) -> None:
+def _check_agreement(rows: SourceRows, frame: pl.DataFrame, trusted: list[str], ids: str) -> None:
     """Rows of one example must say the same of it; null says nothing."""
     for name in frame.columns:
         if name in ("example_id", *trusted):
@@ -136,4 +137,5 @@ def _check_agreement(rows: SourceRows, frame: pl.DataFrame, trusted: list[str]) 
             raise rows.error(
                 f"`{name}` of example `{example}` is {shown} in different rows, and an example has one value: what"
                 " differs from sample to sample belongs under `[traces]` or `[features]`, or the id is too coarse"
+                f"{_BY_GOLD if name == 'gold' and ids != 'gold' else ''}"
             )
