@@ -158,7 +158,8 @@ CASES: dict[str, tuple[Tables, str]] = {
     "equal answers judged differently": (
         whole(traces=traces(correct=[True, False, False, True, False])),
         f"`traces/{PART}`, column `correct`, row 2: is false for answer `4` of example `q1`, "
-        "which is judged differently before: judge equal answers alike, or mark them `contested`",
+        "which is judged differently before: judge equal answers alike, or mark them `contested`, as one import of all"
+        " their files with `--set answers.conflicts=keep` does",
     ),
     "partly judged": (
         whole(traces=traces(correct=[True, None, True, True, False])),
@@ -210,7 +211,8 @@ CASES: dict[str, tuple[Tables, str]] = {
             )
         ),
         f"`traces/{PART}`, column `correct`, row 2: is false for answer `4` of example `q1`, "
-        "which is judged differently before: judge equal answers alike, or mark them `contested`",
+        "which is judged differently before: judge equal answers alike, or mark them `contested`, as one import of all"
+        " their files with `--set answers.conflicts=keep` does",
     ),
     "a call of many candidates paid twice": (
         whole(verifications=verifications(candidates=[None, None, 2, 2], prompt_tokens=[1, 1, 9, 9])),

@@ -16,11 +16,13 @@ from typing import Any
 
 from toolkit.errors import ThinkbackError, counted, listed, require_known
 from toolkit.imports.file_names import relative
+from toolkit.imports.formats.asked_again import asked_again
 from toolkit.imports.formats.file_notes import FileNote, said_once
 from toolkit.imports.formats.format import KnownFormat, PreparedRows
 from toolkit.imports.formats.found_files import ENDINGS, FoundFile, find_files, with_companions
 from toolkit.imports.formats.heads import head_of
 from toolkit.imports.formats.known import FORMATS
+from toolkit.imports.mapping import read_mapping
 from toolkit.imports.parts import PreparedSources
 from toolkit.imports.table import ImportReport, import_table
 from toolkit.work_places import scratch_folder
@@ -99,7 +101,8 @@ def _imported(
         report = import_table(
             addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
         )
-    told = (*notes, *said_once(said), f"{form.name} does not record: {form.lacks}", *report.notes)
+    again = asked_again(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
+    told = (*notes, *said_once(said), f"{form.name} does not record: {form.lacks}", *report.notes, *again)
     return replace(report, notes=told)
 
 

@@ -21,6 +21,7 @@ from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import FileHead
 from toolkit.imports.formats.json_rows import dig, json_objects, number, text
+from toolkit.imports.formats.listed_gold import noting_lists
 from toolkit.imports.formats.metrics import KNOWN, best_metric, note_metrics, verdict
 from toolkit.imports.formats.read_texts import UNREAD, read_gold, with_answers
 
@@ -51,7 +52,8 @@ def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows
     for file, task, seen, model, pool in zip(files, tasks, metrics, models, told_apart(named), strict=True):
         notes: list[FileNote] = []
         rows = with_answers(_rows(file, task, seen, wanted if wanted in seen else next(iter(seen), ""), notes))
-        yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in rows), notes)
+        told = noting_lists(rows, task, notes)
+        yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in told), notes)
 
 
 def _task(file: FoundFile) -> str:

@@ -136,4 +136,5 @@ OPENAI_BATCH = KnownFormat(
     recognises=recognises,
     lacks="reference answers and verdicts (add a file with `--set join…`); seconds; tokens of one choice of several",
     prepare=prepare,
+    of_requests=True,
 )
