@@ -4,15 +4,17 @@ One row for each response. Filters read the same responses again, so a document'
 filter that is chosen, else with the first of the file. Where a document has one response, its answer is what the filter
 made of it, and the verdict is a metric that is 0 or 1 throughout; a filter that keeps several responses gives each its
 answer. Otherwise the answers are read from the responses. Of a multiple-choice task the answer is the number of the
-most likely choice. Programs are no answers, and neither is the likelihood of one text: these are opaque, with their
-verdict where a document has one response.
+most likely choice; where its metrics are all fractions, several choices may be right, and the target does not say
+which: such samples are unjudged. Programs are no answers, and neither is the likelihood of one text: these are opaque,
+with their verdict where a document has one response.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from toolkit.answers import number_form
 from toolkit.errors import ThinkbackError, suggest
@@ -28,6 +30,25 @@ _NAME = re.compile(r"samples_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl", re.IGN
 _OF_PROGRAMS = re.compile(r"pass(@|_at_)\d+", re.IGNORECASE)
 _UNFOUND = "[invalid]"
 """What a filter writes where it found nothing."""
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """What the metrics `named` say of responses: the `metric` that is the verdict, and whether these are `programs`.
+
+    `fractions`: there are metrics, and none is a verdict.
+    """
+
+    metric: str | None
+    programs: bool
+    fractions: bool
+    named: str
+
+    @classmethod
+    def by(cls, metrics: Mapping[str, bool]) -> Self:
+        """By metrics, and whether each is 0 or 1 throughout."""
+        metric, programs = best_metric(metrics), any(map(_OF_PROGRAMS.fullmatch, metrics))
+        return cls(metric, programs, metric is None and bool(metrics), ", ".join(f"`{name}`" for name in metrics))
 
 
 def recognises(head: FileHead) -> bool:
@@ -74,19 +95,22 @@ def _filter(sample: dict[str, Any]) -> str:
 def _rows(
     file: FoundFile, task: str, filters: Mapping[str, Mapping[str, bool]], chosen: str, notes: list[FileNote]
 ) -> Iterator[Row]:
-    metrics = filters.get(chosen, {})
-    metric, code = best_metric(metrics), any(map(_OF_PROGRAMS.fullmatch, metrics))
-    judged = opaque = 0
+    judging = _Judging.by(filters.get(chosen, {}))
+    judged = opaque = vague = 0
     for place, sample in enumerate(json_objects(file), 1):
         if _filter(sample) == chosen:
-            for row in _responses(file, place, task, metric, code, sample):
+            for row in _responses(file, place, task, judging, sample):
                 judged += row["correct"] is not None
                 opaque += row["opaque"]
+                vague += judging.fractions and _has_choices(sample)
                 yield row
     if judged:
-        notes.append(FileNote(task, f"the verdicts are those of `{metric}`"))
+        notes.append(FileNote(task, f"the verdicts are those of `{judging.metric}`"))
+    if vague:
+        told = f"no metric is a verdict ({judging.named}), and the target does not tell right choices: unjudged"
+        notes.append(FileNote(task, told))
     if opaque:
-        what = "programs" if code else "likelihoods of one text"
+        what = "programs" if judging.programs else "likelihoods of one text"
         notes.append(FileNote(task, f"{what} are no answers that could be compared or vote, so they are opaque"))
     if len(filters) > 1:
         names, other = ", ".join(f"`{name}`" for name in filters), next(name for name in filters if name != chosen)
@@ -94,9 +118,7 @@ def _rows(
         notes.append(FileNote(task, f"{told} choose another with `--set filter={other}`"))
 
 
-def _responses(
-    file: FoundFile, place: int, task: str, metric: str | None, code: bool, sample: dict[str, Any]
-) -> Iterator[Row]:
+def _responses(file: FoundFile, place: int, task: str, judging: _Judging, sample: dict[str, Any]) -> Iterator[Row]:
     requests = sample.get("resps")
     if not isinstance(requests, list) or not requests or not all(isinstance(one, list) for one in requests):
         raise ThinkbackError(f"`{file.address}`, sample {place}: `resps` is no list of lists, as lm-eval writes it")
@@ -109,9 +131,9 @@ def _responses(
         "filter": _filter(sample),
         "opaque": False,
     }
-    value = verdict(sample.get(metric)) if metric is not None else None
-    if isinstance(dig(requests, 0, 0), list):
-        gold = _right_choice(target, sample.get("arguments"), len(requests))
+    value = verdict(sample.get(judging.metric)) if judging.metric is not None else None
+    if _has_choices(sample):
+        gold = None if judging.fractions else _right_choice(target, sample.get("arguments"), len(requests))
         yield {**row, **_choice(requests), "gold": gold, "repeat": 0, "correct": value}
         return
     if _whole_text(sample.get("arguments"), requests):
@@ -121,12 +143,17 @@ def _responses(
     replies = [text(reply) for reply in requests[0]]
     answers = _filtered(sample.get("filtered_resps"), len(replies))
     gold = read_gold(target)
-    program = code and (gold is None or number_form(gold) is None)
+    program = judging.programs and (gold is None or number_form(gold) is None)
     for repeat, reply in enumerate(replies):
         answer = None if program else answers[repeat] if answers is not None else UNREAD
         own = value if len(replies) == 1 else None
         yield {**row, "gold": gold, "repeat": repeat, "text": reply, "answer": answer, "correct": own,
                "opaque": program}  # fmt: skip
+
+
+def _has_choices(sample: Mapping[str, Any]) -> bool:
+    """Whether each request has the log-probability of a text."""
+    return isinstance(dig(sample.get("resps"), 0, 0), list)
 
 
 def _prompt(arguments: Any) -> str | None:
