@@ -42,6 +42,8 @@ class KnownFormat:
     """Settings that are its own, beside those of its mapping."""
     depth: int = 1
     """How many names at the end of a path say what a file holds; those before them, which run it is of."""
+    nameless: bool = False
+    """Whether its files have no names of their own: of a folder, those are of the format that it recognises."""
     companions: tuple[str, ...] = ()
     """Names of files that belong to one of the format and are read with it, though it alone was named."""
 

@@ -28,6 +28,7 @@ FORMATS: Mapping[str, KnownFormat] = {
             title="vLLM's offline outputs: one `RequestOutput` a line",
             files=_LINES,
             recognises=lambda head: head.has("request_id", "outputs"),
+            nameless=True,
             lacks="reference answers and verdicts (add a file with `--set join…`); seconds",
         ),
         KnownFormat(
@@ -48,6 +49,7 @@ FORMATS: Mapping[str, KnownFormat] = {
             title="verl's dumped generations: `{step}.jsonl`",
             files=_LINES,
             recognises=lambda head: head.has("input", "output", "score"),
+            nameless=True,
             lacks="ids, so a question is known by its text; tokens and seconds; the model's name",
         ),
     )
