@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,29 @@ def test_a_letter_is_read_as_one_where_the_target_is_one(target: str, tmp_path: 
 def test_other_targets_are_no_letters(target: str, tmp_path: Path) -> None:
     report = imported([samples(target=target, resps=[[target, "(a)"]], filtered_resps=["x"])], tmp_path)
     assert traces(report)["answer"].to_list() == [target, "(a)"]
+
+
+TIME = "2025-01-01T10-00-00.123456"
+
+
+@pytest.mark.parametrize(
+    ("metric", "results", "judged"),
+    [
+        ("toxicity_rate", None, 0),
+        ("pct_stereotype", None, 0),
+        ("mine", None, 2),
+        ("mine", {"mine": False}, 0),
+        ("error_free", {"error_free": True}, 2),
+    ],
+)
+def test_a_metric_that_is_better_where_lower_is_no_verdict(
+    metric: str, results: dict[str, bool] | None, judged: int, tmp_path: Path
+) -> None:
+    rows = [samples(doc_id=place, metrics=[metric], **{metric: float(place)}) for place in range(2)]
+    path = write(tmp_path / "m" / f"samples_t_{TIME}.jsonl", rows)
+    if results is not None:
+        told = json.dumps({"higher_is_better": {"t": results}})
+        (tmp_path / "m" / f"results_{TIME}.json").write_text(told)
+    report = import_format("lm-eval", [path], tmp_path / "log")
+    assert report.readings.judged == judged
+    assert (f"t: `{metric}`: better where lower, so no verdict" in report.notes) == (not judged)
