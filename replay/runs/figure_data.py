@@ -195,6 +195,7 @@ def headroom_data(asked: FigureRequest) -> FigureData:
         how = f"replay again with {argument('headroom')}"
         raise ThinkbackError(f"the result was saved without the parts of the gap, which the figure shows: {how}")
     told = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
+    right = dict(room.accuracy.select("policy", "estimate").iter_rows())
     rows, left_out = _shown(asked, ROWS)
     called = _called(found)
     bars = []
@@ -207,7 +208,7 @@ def headroom_data(asked: FigureRequest) -> FigureData:
         bars.append(
             PolicyGap(
                 name=called[row.policy.name],
-                accuracy=1 - sum(parts.values()),
+                accuracy=right[row.policy.name],
                 selection=parts[SELECTION],
                 stopping=parts[STOPPING],
                 generation=parts[GENERATION],

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from markdown.extensions.toc import slugify
 
-from tests.docs.pictures import draw
+from tests.docs.pictures import draw, small
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -72,6 +72,16 @@ def test_pictures_are_there_small_and_used() -> None:
     assert sorted(used) == there
     assert all(path.suffix == ".svg" for path in there)
     assert sum(path.stat().st_size for path in there) < 1_000_000
+
+
+def test_pictures_are_made_small_without_a_change_to_what_is_seen() -> None:
+    outline = 'd="M 1.23456 -2\nL 3 4.5\nz\n"'
+    name = f'<path {outline} style="fill: #222222; stroke: #ffffff; stroke-width: 1.6"/>\n'
+    short = 'd="M1.23 -2L3 4.5z"'
+    halo = f'<path {short} style="fill: #222222; stroke: #ffffff; stroke-width: 1.6; paint-order: stroke"/>'
+    assert small(f'{name}<path {outline} style="fill: #222222"/>') == halo
+    other = f'<path {short} style="fill: #ff0000"/>'
+    assert small(f"{name}{other}") == halo.replace("; paint-order: stroke", "") + f"\n{other}"
 
 
 @pytest.mark.slow

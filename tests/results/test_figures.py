@@ -17,6 +17,7 @@ from replay import Result
 from replay.runs.figures import FIGURES, check_figure_file, write_figure
 from tests.results.test_result import POLICIES
 from toolkit.errors import ThinkbackError
+from toolkit.show.table_content import Number
 
 SWEPT = """
 [[policy]]
@@ -101,6 +102,17 @@ def test_stopping_times_are_those_of_the_outcomes(result: Result) -> None:
     with pytest.raises(ThinkbackError, match="no policy and no sweep of the result is named `margni`"):
         result.figure("stopping", policies=["margni"])
     assert len(result.figure("stopping", policies=["margin", "first"]).axes) == 3  # both settings of the sweep
+
+
+def test_headroom_shows_the_accuracies_of_the_table(tmp_path: Path) -> None:
+    """Of 80 examples 53 are 66.25 %: a tie, which is rounded in both places alike."""
+    simulate(tmp_path / "log", examples=80, traces=6, labels=3, seed=3)
+    found = replay.run(tmp_path / "log", POLICIES, baseline="best", resamples=20)
+    drawn = found.figure("headroom", policies=["orders"])
+    beside = [text.get_text().partition(" ")[0] for text in drawn.axes[1].get_yticklabels()]
+    told = dict(found.summary.filter(metric="accuracy").select("policy", "estimate").iter_rows())
+    assert told["orders"] == 53 / 80
+    assert Number(1, 100.0).show(told["orders"]) in beside
 
 
 def test_scores_come_from_the_log_or_from_the_saved_traces(

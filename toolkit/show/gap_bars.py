@@ -11,13 +11,13 @@ from toolkit.show.lettering import wrapped
 from toolkit.show.page import WIDTH, arrange, noted
 from toolkit.show.rows import SHARE, Rows
 from toolkit.show.style import INK, NAVY, SMALL, TEXT, calm, drawing
-from toolkit.show.table_content import NumberWithInterval, ShownInterval
+from toolkit.show.table_content import Number, NumberWithInterval, ShownInterval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HUNDRED = 100.0
-_SHARE = NumberWithInterval(0, HUNDRED)
+_RIGHT, _SHARE = Number(1, HUNDRED), NumberWithInterval(0, HUNDRED)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def gap_figure(
 
 def _told(row: PolicyGap) -> str:
     """The numbers beside a bar."""
-    right = f"{HUNDRED * row.accuracy:.1f}"
+    right = _RIGHT.show(row.accuracy)
     if row.share is None:
         return right
     return f"{right} ({_SHARE.show(ShownInterval(row.share, row.low, row.high))})"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from string import ascii_lowercase
 
 POINTS_AN_INCH = 72.27
@@ -56,6 +57,7 @@ def mark(number: int) -> str:
     return chr(_MARKS + number)
 
 
+@lru_cache(16_384)
 def em(text: str) -> float:
     """How wide a line of text is, in shares of the font's size."""
     return _SPARE * sum(_width(sign) for sign in _plain(text)) / 1000
@@ -129,6 +131,7 @@ def _plain(text: str) -> str:
     return "".join(sign if _known(sign) else sign.encode("unicode_escape").decode("ascii") for sign in text)
 
 
+@lru_cache(4_096)
 def _known(sign: str) -> bool:
     return sign in _WIDTHS or sign in _LETTERS or sign in _HIDDEN or _letter(sign) + _letters(sign) != ""
 
@@ -140,6 +143,7 @@ def _letter(sign: str) -> str:
     return parts[0] if fits and sign <= "\u017f" else ""
 
 
+@lru_cache(4_096)
 def _width(sign: str) -> int:
     if _letters(sign):
         return 600 * len(_letters(sign))

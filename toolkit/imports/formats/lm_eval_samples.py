@@ -47,7 +47,7 @@ class _Judging:
 
     @classmethod
     def by(cls, metrics: Mapping[str, bool], higher: Mapping[str, bool]) -> Self:
-        """By metrics, and whether each is 0 or 1 throughout; and which are better where `higher`, as far as it is known."""
+        """By metrics, and whether each is 0 or 1 throughout; `higher`: whether 1 is better, where it is known."""
         metric, programs = best_metric(metrics, higher), any(map(_OF_PROGRAMS.fullmatch, metrics))
         lower = [name for name, whole in metrics.items() if whole and best_metric({name: True}, higher) is None]
         return cls(metric, programs, metric is None and bool(metrics), _listed(metrics), _listed(lower))

@@ -12,8 +12,7 @@ KNOWN = (
 )  # fmt: skip
 
 _LOWER = re.compile(
-    r"toxic|stereotyp|unsafe|hallucinat|attack|perplexity|error|brier|(^|_)(wer|cer|ter|ece)(_|$)",
-    re.IGNORECASE,
+    r"toxic|stereotyp|unsafe|hallucinat|attack|perplexity|error|brier|(^|_)(wer|cer|ter|ece)(_|$)", re.IGNORECASE
 )
 """Names of metrics that are better where they are lower."""
 
