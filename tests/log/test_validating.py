@@ -328,6 +328,21 @@ def test_contested_answers_keep_their_own_verdicts(tmp_path: Path) -> None:
     assert problems(put_all(tmp_path, tables)) == []
 
 
+LONG = "because " * 200
+
+
+@pytest.mark.parametrize("end", ["4", "5"])
+def test_long_answers_are_compared_whole_and_held_by_their_hash(end: str, tmp_path: Path) -> None:
+    answers = [f"{LONG}4", "5", f"{LONG}{end}", "yes", "no"]
+    put_all(tmp_path, whole(traces=traces(answer=answers, correct=[True, False, False, True, False])))
+    example = f"answer `{LONG[:59]}…` of example `q1`"
+    line = f"`traces/{PART}`, column `correct`, row 2: is false for {example}, which is judged differently before"
+    assert [problem.startswith(line) for problem in problems(tmp_path)] == [True] * (end == "4")
+    held = pl.DataFrame({"answer": answers}).select(relations._shortened("answer")).to_series()
+    assert held.str.len_bytes().max() < 100
+    assert held.drop_nulls().n_unique() == (4 if end == "4" else 5)
+
+
 def test_empty_labels_are_open(tmp_path: Path) -> None:
     tables = whole(examples=examples(labels=[[], []]), traces=traces(correct=[True, False, True, False, True]))
     assert problems(put_all(tmp_path, tables)) == []

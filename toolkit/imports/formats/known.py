@@ -29,6 +29,7 @@ FORMATS: Mapping[str, KnownFormat] = {
             title="vLLM's offline outputs: one `RequestOutput` a line",
             files=_LINES,
             recognises=lambda head: head.has("request_id", "outputs"),
+            nameless=True,
             lacks="reference answers and verdicts (add a file with `--set join…`); seconds",
             of_requests=True,
         ),

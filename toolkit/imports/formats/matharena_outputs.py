@@ -136,6 +136,7 @@ MATHARENA = KnownFormat(
     title="MathArena's outputs: data sets of one row a sample, and its own files of problems",
     files=r"\.(jsonl|ndjson|json|parquet|pq)$",
     recognises=recognises,
+    nameless=True,
     lacks="verifier scores; seconds, but for its own files of problems",
     prepare=prepare,
 )

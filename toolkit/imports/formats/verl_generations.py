@@ -149,4 +149,5 @@ VERL = KnownFormat(
     recognises=recognises,
     lacks="ids, so a question is known by its text; tokens and seconds; the model's name",
     prepare=prepare,
+    nameless=True,
 )
