@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,6 +11,7 @@ import polars as pl
 from replay.runs.comparing import compare
 from replay.runs.findings import Findings
 from replay.runs.headroom import GAP, GENERATION, SELECTION, SHARE, STOPPING, headroom
+from replay.runs.provenance import PolicyRecord
 from replay.runs.shown import policy_row, ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ThinkbackError, argument, counted, require_known
@@ -21,7 +21,8 @@ from toolkit.show.figure import FrontierPoint
 from toolkit.show.forest import PolicyDifference, forest_figure
 from toolkit.show.gap_bars import PolicyGap, gap_figure
 from toolkit.show.gate_curves import GateCurve, gates_figure
-from toolkit.show.ranking import short_names
+from toolkit.show.page import on_a_page
+from toolkit.show.ranking import PolicyRow, short_names
 from toolkit.show.stopping import StoppingTimes, stopping_figure
 from toolkit.stats import summarise
 from toolkit.stats.compare import ACCURACY
@@ -90,6 +91,16 @@ def _called(found: Findings) -> dict[str, str]:
     return short_names([policy_row(one) for one in found.policies], always=True)
 
 
+def asked_for(asked: FigureRequest, known: Sequence[PolicyRow | PolicyRecord]) -> set[str]:
+    """The policies that are named, themselves or by their sweep. ThinkbackError where there is none of a name."""
+    for name in asked.policies:
+        if name in asked.found.dropped:
+            raise ThinkbackError(f"policy `{name}` was dropped: {asked.found.dropped[name]}")
+        names = {one for policy in known for one in (policy.name, policy.sweep)}
+        require_known(name, names, f"no policy and no sweep of the result is named `{name}`")
+    return {policy.name for policy in known if {policy.name, policy.sweep} & {*asked.policies}}
+
+
 def _shown(asked: FigureRequest, most: int) -> tuple[list[Ranked], int]:
     """The rows that a figure has room for, the best first, and how many it leaves out.
 
@@ -97,20 +108,38 @@ def _shown(asked: FigureRequest, most: int) -> tuple[list[Ranked], int]:
     """
     ranked = [row for row in rank(ranked_input(asked.found)) if row.quality is not None]
     if asked.policies:
-        for name in asked.policies:
-            if name in asked.found.dropped:
-                raise ThinkbackError(f"policy `{name}` was dropped: {asked.found.dropped[name]}")
-            known = {one for row in ranked for one in (row.policy.name, row.policy.sweep)}
-            require_known(name, known, f"no policy and no sweep of the result is named `{name}`")
-        return [row for row in ranked if {row.policy.name, row.policy.sweep} & {*asked.policies}], 0
+        names = asked_for(asked, [row.policy for row in ranked])
+        return [row for row in ranked if row.policy.name in names], 0
     must = {asked.baseline or asked.found.baseline, asked.found.leader}
     wanted = [row for row in ranked if row.policy.sweep_size <= 1 or row.chosen or row.policy.name in must]
     kept = {row.policy.name for row in sorted(wanted, key=lambda row: row.policy.name not in must)[:most]}
     return [row for row in wanted if row.policy.name in kept], len(ranked) - len(kept)
 
 
-def _more(left_out: int) -> list[str]:
-    return [f"{counted(left_out, 'more policy', 'more policies')} in the CSV"] if left_out else []
+def fitting(
+    figure: Callable[..., Figure],
+    rows: Sequence[Any],
+    must: Collection[str] = (),
+    said: Sequence[str] = (),
+    left_out: int = 0,
+    what: tuple[str, str] = ("more policy", "more policies"),
+    **look: Any,
+) -> Callable[..., Figure]:
+    """What draws the rows, on a page: the first where not all have room, with those that `must` be among them.
+
+    Below stand `said` and how many rows are in the CSV alone, the `left_out` among them.
+    """
+
+    def draw(*, width: float, title: str) -> Figure:
+        def some(count: int) -> Figure:
+            first = sorted(range(len(rows)), key=lambda number: rows[number].name not in must)[:count]
+            more = left_out + len(rows) - len(first)
+            note = "; ".join([*said, *([f"{counted(more, *what)} in the CSV"] if more else [])])
+            return figure([rows[number] for number in sorted(first)], note=note, title=title, width=width, **look)
+
+        return on_a_page(some, len(rows))
+
+    return draw
 
 
 def forest_data(asked: FigureRequest) -> FigureData:
@@ -143,17 +172,19 @@ def forest_data(asked: FigureRequest) -> FigureData:
     listed = [row.policy.name for row in rows if row.policy.name in made]
     shown = [replace(made[name], name=called[name]) for name in listed]
     level = f"{100 * found.summariser.settings.level:g} %"
-    note = "; ".join([f"{level} limits, for all {'differences' if own else 'pairs'} at once", *_more(left_out)])
+    said = [f"{level} limits, for all {'differences' if own else 'pairs'} at once"]
     frame = _frame([*made.values()], PolicyDifference).select(
         "policy", baseline=pl.lit(baseline), metric=pl.lit(found.summariser.metric), difference="difference",
-        low="low", high="high", diagnostic="diagnostic", drawn=pl.col("policy").is_in(listed),
+        low="low", high="high", diagnostic="diagnostic",
     )  # fmt: skip
     look: dict[str, Any] = {
         "baseline": called[baseline],
         "quality": column.label,
         "unit": "points" if column.share else "",
+        "simulated": found.simulated,
     }
-    return FigureData(frame, partial(forest_figure, shown, note=note, simulated=found.simulated, **look))
+    must = {called[one] for one in (baseline, found.leader) if one in called}
+    return FigureData(frame, fitting(forest_figure, shown, must, said, left_out, **look))
 
 
 def _times(value: float | None, scale: float) -> float | None:
@@ -222,11 +253,10 @@ def headroom_data(asked: FigureRequest) -> FigureData:
     if room.baseline is not None:
         ends_said = [f"headroom: from {called[room.baseline]} (0) to {called[room.oracle]} (100)"]
     limits = [f"in brackets {100 * room.level:g} % limits"] if room.baseline is not None else []
-    note = "; ".join([*ends_said, *limits, *_more(left_out)])
+    must = {called[one] for one in (room.baseline, room.oracle, found.leader) if one in called}
     accuracy = room.accuracy.rename({"metric": "measure"}).select(room.frame.columns)
-    return FigureData(
-        pl.concat([accuracy, room.frame]), partial(gap_figure, bars, note=note, simulated=found.simulated)
-    )
+    draw = fitting(gap_figure, bars, must, [*ends_said, *limits], left_out, simulated=found.simulated)
+    return FigureData(pl.concat([accuracy, room.frame]), draw)
 
 
 def stopping_data(asked: FigureRequest) -> FigureData:
@@ -266,9 +296,10 @@ def stopping_data(asked: FigureRequest) -> FigureData:
         for row in shown
     ]
     rounded = any(by_policy[row.policy.name]["odd"].any() for row in shown)
-    note = "; ".join([*["means over orders are rounded"] * rounded, *_more(len(rows) - len(shown))])
+    said = ["means over orders are rounded"] * rounded
+    left_out = len(rows) - len(shown)
     frame = counts.select("policy", "traces", "examples", "share")
-    return FigureData(frame, partial(stopping_figure, made, note=note, simulated=found.simulated))
+    return FigureData(frame, fitting(stopping_figure, made, (), said, left_out, simulated=found.simulated))
 
 
 def gates_data(asked: FigureRequest) -> FigureData:
@@ -290,7 +321,6 @@ def gates_data(asked: FigureRequest) -> FigureData:
     said = [f"band: {level}, for the whole curve"] * (True in kinds) + [f"bars: {level} intervals"] * (False in kinds)
     shown = curves if asked.policies else curves[:PANELS]
     left_out = len(curves) - len(shown)
-    said += [f"{counted(left_out, 'more gate')} in the CSV"] if left_out else []
     frame = pl.concat(
         pl.DataFrame(
             {"policy": [curve.name] * len(curve.rate), RATE: curve.rate, ACCURACY: curve.accuracy, "low": curve.low,
@@ -301,7 +331,8 @@ def gates_data(asked: FigureRequest) -> FigureData:
     )  # fmt: skip
     labels = {policy.sweep: policy.label or policy.sweep for policy in found.policies}
     named = [replace(curve, name=labels.get(curve.name, curve.name)) for curve in shown]
-    return FigureData(frame, partial(gates_figure, named, note="; ".join(said), simulated=found.simulated))
+    draw = fitting(gates_figure, named, (), said, left_out, ("more gate", "more gates"), simulated=found.simulated)
+    return FigureData(frame, draw)
 
 
 def _all_thresholds(found: Findings) -> Iterator[GateCurve]:

@@ -41,7 +41,7 @@ FIGURES = {
         "the gap to always right: generation, stopping, selection", headroom_data, ("baseline", "oracle", "policies")
     ),
     "stopping": FigureKind("histograms of the traces paid for", stopping_data, ("policies",)),
-    "scores": FigureKind("scores of right and of wrong traces by verifier", scores_data, ("log",)),
+    "scores": FigureKind("scores of right and of wrong traces by verifier", scores_data, ("policies", "log")),
     "gates": FigureKind("accuracy against intervention rate of each gate", gates_data, ("policies",)),
 }
 

@@ -185,3 +185,31 @@ def test_files_have_their_numbers_beside_them_and_come_all_or_none(result: Resul
     with pytest.raises(MemoryError):
         write_figure(type(data)(data.frame, broken), tmp_path / "new", 3.3, "", simulated=True, force=False)
     assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_what_a_page_has_no_room_for_is_counted_and_the_baseline_stays(log: Path) -> None:
+    many = "\n".join(
+        f'[[policy]]\nname = "majority of {k} of the pool that has six traces of each example, number {i}"\n'
+        f'kind = "sample"\npool = "n6"\nmax_traces = {k}\nselect = "majority"'
+        for i in range(8)
+        for k in (1, 3, 6)
+    )
+    found = replay.run(log, many, baseline="majority of 1 of the pool that has six traces of each example, number 7")
+    drawn = found.figure("forest", width="3.3in")
+    rows = [text.get_text().replace("\n", " ") for text in drawn.axes[0].get_yticklabels()]
+    assert drawn.get_figheight() <= 8
+    assert len(rows) < 24
+    assert any("majority of 1 " in row and row.endswith("number 7") for row in rows)
+    assert f"{24 - len(rows)} more policies in the" in " ".join(text.get_text() for text in drawn.texts)
+    assert found.figure_data("forest").frame.height == 24
+
+
+def test_scores_are_those_that_the_named_policies_read(result: Result) -> None:
+    whole = result.figure_data("scores").frame.select("verifier", "slice").unique()
+    mine = result.figure_data("scores", policies=["by thirds"]).frame.select("verifier", "slice").unique()
+    assert whole.height > mine.height
+    assert sorted(mine.rows()) == [("strong", "n6"), ("strong", "probe")]
+    with pytest.raises(ThinkbackError, match="no verifier's scores of judged traces are read by the policies named"):
+        result.figure("scores", policies=["first"])
+    with pytest.raises(ThinkbackError, match="no policy and no sweep of the result is named `nobody`"):
+        result.figure("scores", policies=["nobody"])

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from tests.show.test_paper import NARROW, WIDE, all_texts, assert_whole, lightness, markers
 from toolkit.errors import ThinkbackError
+from toolkit.show import page
 from toolkit.show.distributions import ScoreDistribution, distributions_figure
 from toolkit.show.forest import KINDS, PolicyDifference, forest_figure
 from toolkit.show.gap_bars import PARTS, PolicyGap, gap_figure
@@ -151,3 +152,15 @@ def test_kinds_are_told_apart_in_grey() -> None:
 def test_nothing_to_draw_is_said_in_one_line(draw: Callable[..., Figure]) -> None:
     with pytest.raises(ThinkbackError, match="^there is no "):
         draw(0, WIDE)
+
+
+@pytest.mark.parametrize(("draw", "n", "slack"), [(scores, 8, 2.0), (gaps, 24, 0.7)], ids=["panels", "rows"])
+def test_no_figure_is_higher_than_a_page(
+    draw: Callable[..., Figure], n: int, slack: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "HIGHEST", 4.5)
+    drawn = []
+    figure = page.on_a_page(lambda some: drawn.append(some) or draw(some, NARROW), n)
+    assert len(drawn) > 1
+    assert 4.5 - slack < figure.get_figheight() <= 4.5
+    assert_whole(figure)
