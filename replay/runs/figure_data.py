@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,12 +12,11 @@ from replay.runs.comparing import compare
 from replay.runs.findings import Findings
 from replay.runs.headroom import GAP, GENERATION, SELECTION, SHARE, STOPPING, headroom
 from replay.runs.provenance import PolicyRecord
-from replay.runs.shown import policy_row, ranked_input
+from replay.runs.shown import as_frame, frontier_frame, policy_row, ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ThinkbackError, argument, counted, require_known
 from toolkit.log import Log, collect
-from toolkit.show import Ranked, frontier_figure, frontier_points, rank
-from toolkit.show.figure import FrontierPoint
+from toolkit.show import Ranked, frontier_figure, no_frontier, rank
 from toolkit.show.forest import PolicyDifference, forest_figure
 from toolkit.show.gap_bars import PolicyGap, gap_figure
 from toolkit.show.gate_curves import GateCurve, gates_figure
@@ -63,27 +62,23 @@ class FigureData:
 
 
 def frontier_data(asked: FigureRequest) -> FigureData:
-    """Every policy with what ranks and a cost. ThinkbackError where there is none."""
-    results = ranked_input(asked.found, cost=asked.cost)
-    points = frontier_points(results)
-    if not points or not results.quality.share:
-        what = f"a value of `{asked.found.summariser.metric}`, a share, and of a cost"
-        raise ThinkbackError(f"there is no figure: no policy has {what}")
+    """Every policy with what ranks and a cost, or those named. ThinkbackError where there is none, or no front."""
+    whole = ranked_input(asked.found, cost=asked.cost)
+    results, note = whole, ""
+    if asked.policies:
+        names = asked_for(asked, whole.policies)
+        results = replace(whole, policies=tuple(policy for policy in whole.policies if policy.name in names))
+        note = f"front of the {len(names)} of {counted(len(whole.policies), 'policy', 'policies')} shown"
+    reason = no_frontier(results)
+    if reason:
+        raise ThinkbackError(f"there is no figure: {reason}")
 
     def draw(*, width: float, title: str) -> Figure:
-        drawn = frontier_figure(results, title, width)
+        drawn = frontier_figure(results, title, width, note)
         assert drawn is not None
         return drawn
 
-    whole = {shown: name for name, shown in _called(asked.found).items()}
-    return FigureData(_frame([replace(one, name=whole[one.name]) for one in points], FrontierPoint), draw)
-
-
-def _frame(rows: Sequence[Any], kind: type) -> pl.DataFrame:
-    """Frozen rows as a frame, their name as `policy`."""
-    names = [field.name for field in fields(kind)]
-    frame = pl.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, strict=False)
-    return frame.rename({"name": "policy"})
+    return FigureData(frontier_frame(results), draw)
 
 
 def _called(found: Findings) -> dict[str, str]:
@@ -173,7 +168,7 @@ def forest_data(asked: FigureRequest) -> FigureData:
     shown = [replace(made[name], name=called[name]) for name in listed]
     level = f"{100 * found.summariser.settings.level:g} %"
     said = [f"{level} limits, for all {'differences' if own else 'pairs'} at once"]
-    frame = _frame([*made.values()], PolicyDifference).select(
+    frame = as_frame([*made.values()], PolicyDifference).select(
         "policy", baseline=pl.lit(baseline), metric=pl.lit(found.summariser.metric), difference="difference",
         low="low", high="high", diagnostic="diagnostic",
     )  # fmt: skip

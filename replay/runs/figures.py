@@ -35,7 +35,7 @@ class FigureKind:
 
 
 FIGURES = {
-    "frontier": FigureKind("accuracy against cost, with the Pareto front", frontier_data, ("cost",)),
+    "frontier": FigureKind("accuracy against cost, with the Pareto front", frontier_data, ("policies", "cost")),
     "forest": FigureKind("differences to a baseline with simultaneous limits", forest_data, ("baseline", "policies")),
     "headroom": FigureKind(
         "the gap to always right: generation, stopping, selection", headroom_data, ("baseline", "oracle", "policies")

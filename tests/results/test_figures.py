@@ -15,8 +15,10 @@ import replay
 from generate.simulation.grid import simulate
 from replay import Result
 from replay.runs.figures import FIGURES, check_figure_file, write_figure
+from replay.runs.shown import ranked_input, write_shown
 from tests.results.test_result import POLICIES
 from toolkit.errors import ThinkbackError
+from toolkit.show import frontier_figure
 from toolkit.show.table_content import Number
 
 SWEPT = """
@@ -213,3 +215,35 @@ def test_scores_are_those_that_the_named_policies_read(result: Result) -> None:
         result.figure("scores", policies=["first"])
     with pytest.raises(ThinkbackError, match="no policy and no sweep of the result is named `nobody`"):
         result.figure("scores", policies=["nobody"])
+
+
+def test_the_front_is_that_of_the_policies_shown(result: Result) -> None:
+    whole = result.figure_data("frontier").frame
+    front = whole.filter("on_front")["policy"].to_list()
+    others = whole.filter(~pl.col("on_front") & ~pl.col("diagnostic"))["policy"].to_list()
+    data = result.figure_data("frontier", policies=others[:2])
+    assert {*data.frame["policy"]} == {*others[:2]}
+    assert not {*others[:2]} & {*front}
+    assert data.frame["on_front"].any()
+    said = " ".join(text.get_text() for text in data.draw(width=6.75, title="").texts)
+    assert f"front of the 2 of {len(result.policies)} policies shown" in said
+
+
+def test_where_all_cost_the_same_there_is_no_front(log: Path) -> None:
+    one = '[[policy]]\nname = "{0}"\nkind = "sample"\npool = "{0}"\nmax_traces = 1\nselect = "first"\n'
+    found = replay.run(log, "".join(map(one.format, ("n6", "probe"))), cost="operations", resamples=20)
+    for draw in (found.frontier, lambda: found.figure("frontier")):
+        with pytest.raises(ThinkbackError, match="there is no figure: all policies cost the same, .* operations"):
+            draw()
+    ranked = ranked_input(found)
+    assert frontier_figure(ranked) is None
+
+
+def test_a_replay_writes_the_numbers_of_its_front(result: Result, tmp_path: Path) -> None:
+    write_shown(result, ranked_input(result), tmp_path)
+    with (tmp_path / "frontier.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    frame = result.figure_data("frontier").frame
+    assert [row["policy"] for row in rows] == frame["policy"].to_list()
+    assert [float(row["cost"]) for row in rows] == pytest.approx(frame["cost"].to_list())
+    assert {row["simulated"] for row in rows} == {"true"}
