@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 ROWS, PANELS = 24, 12
 """The most rows and panels of a figure where no policies are named."""
 RATE = "intervention_rate"
+NAMING = {"name", "against", "label", "sweep", "sweep_size"}
+"""Settings of a policy that change nothing of what it does."""
 BASE = "base_correct"
 
 
@@ -346,7 +348,9 @@ def _all_thresholds(found: Findings) -> Iterator[GateCurve]:
 
 
 def _settings(found: Findings) -> Iterator[GateCurve]:
-    """The sweeps of a gate's threshold, with `never` before them: the base on the same examples."""
+    """The sweeps of a gate's threshold; before them `never`, the base on the same examples, and after them `always`,
+    where the result has what the gate leads to as a policy.
+    """
     whole = set() if found.bands is None else {*found.bands["policy"]}
     sweeps: dict[str, list[str]] = {}
     for policy in found.policies:
@@ -366,8 +370,24 @@ def _settings(found: Findings) -> Iterator[GateCurve]:
             continue
         if points[0][0] > 0 and first in base:
             points.insert(0, (0.0, *base[first]))
+        always = told.get((_always(found, first), ACCURACY), [None] * 3)[:3]
+        if points[-1][0] < 1 and always[0] is not None:
+            points.append((1.0, *always))
         rates, values, low, high = zip(*points, strict=True)
         yield GateCurve(sweep, rates, values, low, high, never=rates[0] == 0, always=rates[-1] == 1)
+
+
+def _always(found: Findings, gate: str) -> str:
+    """The policy that is what a gate leads to; empty where there is none."""
+
+    def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in settings.items() if key not in NAMING}
+
+    named = {policy.name: policy.settings for policy in found.policies}
+    then = named[gate].get("then")
+    if not isinstance(then, Mapping):
+        return ""
+    return next((name for name, settings in named.items() if plain(settings) == plain(then)), "")
 
 
 def _bases(found: Findings, names: Sequence[str]) -> dict[str, tuple[float, float | None, float | None]]:

@@ -111,7 +111,11 @@ def _distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:
     shares = [np.histogram(held[side], edges)[0] / max(1, side.sum()) for side in (right, ~right)]
     area = auc(scores, right.astype(float))
     of_right, of_wrong = (tuple(map(float, one)) for one in shares)
-    return ScoreDistribution(name, tuple(map(float, edges)), of_right, of_wrong, None if np.isnan(area) else area)
+    values = np.unique(scores)
+    return ScoreDistribution(
+        name, tuple(map(float, edges)), of_right, of_wrong, None if np.isnan(area) else area,
+        tuple(map(float, values)) if len(values) <= FEW else (),
+    )  # fmt: skip
 
 
 def _edges(scores: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ import replay
 from generate.simulation.grid import simulate
 from replay import Result
 from replay.runs.figures import FIGURES, check_figure_file, write_figure
+from replay.runs.score_data import _distribution
 from replay.runs.shown import ranked_input, write_shown
 from tests.results.test_result import POLICIES
 from toolkit.errors import ThinkbackError
@@ -247,3 +248,17 @@ def test_a_replay_writes_the_numbers_of_its_front(result: Result, tmp_path: Path
     assert [row["policy"] for row in rows] == frame["policy"].to_list()
     assert [float(row["cost"]) for row in rows] == pytest.approx(frame["cost"].to_list())
     assert {row["simulated"] for row in rows} == {"true"}
+
+
+def test_gates_end_at_always_where_that_is_a_policy(log: Path) -> None:
+    then = '[[policy]]\nname = "then"\nkind = "sample"\npool = "n6"\nmax_traces = 6\nselect = "majority"\n'
+    found = replay.run(log, SWEPT + then, resamples=20)
+    last = found.figure_data("gates").frame.filter(policy="by thirds").row(-1, named=True)
+    told = found.summary.filter(policy="then", metric="accuracy").row(0, named=True)
+    assert last["intervention_rate"] == 1
+    assert (last["accuracy"], last["low"], last["high"]) == (told["estimate"], told["low"], told["high"])
+
+
+def test_a_verifier_of_few_scores_has_them_as_ticks() -> None:
+    rows = pl.DataFrame({"score": [0.0, 1.0, 1.0], "correct": [0.0, 1.0, 1.0]})
+    assert _distribution("judge", rows).values == (0.0, 1.0)
