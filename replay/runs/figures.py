@@ -7,15 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from replay.runs.figure_data import (
-    FigureData,
-    FigureRequest,
-    forest_data,
-    frontier_data,
-    gates_data,
-    headroom_data,
-    stopping_data,
-)
+from replay.runs.figure_data import FigureData, FigureRequest, forest_data, frontier_data, headroom_data, stopping_data
+from replay.runs.gate_data import gates_data
 from replay.runs.score_data import scores_data
 from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.files import check_replaceable, replacing_file
