@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,20 +11,17 @@ import polars as pl
 from replay.runs.comparing import compare
 from replay.runs.findings import Findings
 from replay.runs.headroom import GAP, GENERATION, SELECTION, SHARE, STOPPING, headroom
-from replay.runs.shown import policy_row, ranked_input
+from replay.runs.provenance import PolicyRecord
+from replay.runs.shown import as_frame, frontier_frame, policy_row, ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ThinkbackError, argument, counted, require_known
 from toolkit.log import Log, collect
-from toolkit.show import Ranked, frontier_figure, frontier_points, rank
-from toolkit.show.figure import FrontierPoint
+from toolkit.show import Ranked, frontier_figure, no_frontier, rank
 from toolkit.show.forest import PolicyDifference, forest_figure
 from toolkit.show.gap_bars import PolicyGap, gap_figure
-from toolkit.show.gate_curves import GateCurve, gates_figure
-from toolkit.show.ranking import short_names
+from toolkit.show.page import on_a_page
+from toolkit.show.ranking import PolicyRow, short_names
 from toolkit.show.stopping import StoppingTimes, stopping_figure
-from toolkit.stats import summarise
-from toolkit.stats.compare import ACCURACY
-from toolkit.stats.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
 ROWS, PANELS = 24, 12
 """The most rows and panels of a figure where no policies are named."""
 RATE = "intervention_rate"
-BASE = "base_correct"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,32 +57,38 @@ class FigureData:
 
 
 def frontier_data(asked: FigureRequest) -> FigureData:
-    """Every policy with what ranks and a cost. ThinkbackError where there is none."""
-    results = ranked_input(asked.found, cost=asked.cost)
-    points = frontier_points(results)
-    if not points or not results.quality.share:
-        what = f"a value of `{asked.found.summariser.metric}`, a share, and of a cost"
-        raise ThinkbackError(f"there is no figure: no policy has {what}")
+    """Every policy with what ranks and a cost, or those named. ThinkbackError where there is none, or no front."""
+    whole = ranked_input(asked.found, cost=asked.cost)
+    results, note = whole, ""
+    if asked.policies:
+        names = asked_for(asked, whole.policies)
+        results = replace(whole, policies=tuple(policy for policy in whole.policies if policy.name in names))
+        note = f"front of the {len(names)} of {counted(len(whole.policies), 'policy', 'policies')} shown"
+    reason = no_frontier(results)
+    if reason:
+        raise ThinkbackError(f"there is no figure: {reason}")
 
     def draw(*, width: float, title: str) -> Figure:
-        drawn = frontier_figure(results, title, width)
+        drawn = frontier_figure(results, title, width, note)
         assert drawn is not None
         return drawn
 
-    whole = {shown: name for name, shown in _called(asked.found).items()}
-    return FigureData(_frame([replace(one, name=whole[one.name]) for one in points], FrontierPoint), draw)
-
-
-def _frame(rows: Sequence[Any], kind: type) -> pl.DataFrame:
-    """Frozen rows as a frame, their name as `policy`."""
-    names = [field.name for field in fields(kind)]
-    frame = pl.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, strict=False)
-    return frame.rename({"name": "policy"})
+    return FigureData(frontier_frame(results), draw)
 
 
 def _called(found: Findings) -> dict[str, str]:
     """What figures call policies, by name."""
     return short_names([policy_row(one) for one in found.policies], always=True)
+
+
+def asked_for(asked: FigureRequest, known: Sequence[PolicyRow | PolicyRecord]) -> set[str]:
+    """The policies that are named, themselves or by their sweep. ThinkbackError where there is none of a name."""
+    for name in asked.policies:
+        if name in asked.found.dropped:
+            raise ThinkbackError(f"policy `{name}` was dropped: {asked.found.dropped[name]}")
+        names = {one for policy in known for one in (policy.name, policy.sweep)}
+        require_known(name, names, f"no policy and no sweep of the result is named `{name}`")
+    return {policy.name for policy in known if {policy.name, policy.sweep} & {*asked.policies}}
 
 
 def _shown(asked: FigureRequest, most: int) -> tuple[list[Ranked], int]:
@@ -97,20 +98,38 @@ def _shown(asked: FigureRequest, most: int) -> tuple[list[Ranked], int]:
     """
     ranked = [row for row in rank(ranked_input(asked.found)) if row.quality is not None]
     if asked.policies:
-        for name in asked.policies:
-            if name in asked.found.dropped:
-                raise ThinkbackError(f"policy `{name}` was dropped: {asked.found.dropped[name]}")
-            known = {one for row in ranked for one in (row.policy.name, row.policy.sweep)}
-            require_known(name, known, f"no policy and no sweep of the result is named `{name}`")
-        return [row for row in ranked if {row.policy.name, row.policy.sweep} & {*asked.policies}], 0
+        names = asked_for(asked, [row.policy for row in ranked])
+        return [row for row in ranked if row.policy.name in names], 0
     must = {asked.baseline or asked.found.baseline, asked.found.leader}
     wanted = [row for row in ranked if row.policy.sweep_size <= 1 or row.chosen or row.policy.name in must]
     kept = {row.policy.name for row in sorted(wanted, key=lambda row: row.policy.name not in must)[:most]}
     return [row for row in wanted if row.policy.name in kept], len(ranked) - len(kept)
 
 
-def _more(left_out: int) -> list[str]:
-    return [f"{counted(left_out, 'more policy', 'more policies')} in the CSV"] if left_out else []
+def fitting(
+    figure: Callable[..., Figure],
+    rows: Sequence[Any],
+    must: Collection[str] = (),
+    said: Sequence[str] = (),
+    left_out: int = 0,
+    what: tuple[str, str] = ("more policy", "more policies"),
+    **look: Any,
+) -> Callable[..., Figure]:
+    """What draws the rows, on a page: the first where not all have room, with those that `must` be among them.
+
+    Below stand `said` and how many rows are in the CSV alone, the `left_out` among them.
+    """
+
+    def draw(*, width: float, title: str) -> Figure:
+        def some(count: int) -> Figure:
+            first = sorted(range(len(rows)), key=lambda number: rows[number].name not in must)[:count]
+            more = left_out + len(rows) - len(first)
+            note = "; ".join([*said, *([f"{counted(more, *what)} in the CSV"] if more else [])])
+            return figure([rows[number] for number in sorted(first)], note=note, title=title, width=width, **look)
+
+        return on_a_page(some, len(rows))
+
+    return draw
 
 
 def forest_data(asked: FigureRequest) -> FigureData:
@@ -143,17 +162,19 @@ def forest_data(asked: FigureRequest) -> FigureData:
     listed = [row.policy.name for row in rows if row.policy.name in made]
     shown = [replace(made[name], name=called[name]) for name in listed]
     level = f"{100 * found.summariser.settings.level:g} %"
-    note = "; ".join([f"{level} limits, for all {'differences' if own else 'pairs'} at once", *_more(left_out)])
-    frame = _frame([*made.values()], PolicyDifference).select(
+    said = [f"{level} limits, for all {'differences' if own else 'pairs'} at once"]
+    frame = as_frame([*made.values()], PolicyDifference).select(
         "policy", baseline=pl.lit(baseline), metric=pl.lit(found.summariser.metric), difference="difference",
-        low="low", high="high", diagnostic="diagnostic", drawn=pl.col("policy").is_in(listed),
+        low="low", high="high", diagnostic="diagnostic",
     )  # fmt: skip
     look: dict[str, Any] = {
         "baseline": called[baseline],
         "quality": column.label,
         "unit": "points" if column.share else "",
+        "simulated": found.simulated,
     }
-    return FigureData(frame, partial(forest_figure, shown, note=note, simulated=found.simulated, **look))
+    must = {called[one] for one in (baseline, found.leader) if one in called}
+    return FigureData(frame, fitting(forest_figure, shown, must, said, left_out, **look))
 
 
 def _times(value: float | None, scale: float) -> float | None:
@@ -222,11 +243,10 @@ def headroom_data(asked: FigureRequest) -> FigureData:
     if room.baseline is not None:
         ends_said = [f"headroom: from {called[room.baseline]} (0) to {called[room.oracle]} (100)"]
     limits = [f"in brackets {100 * room.level:g} % limits"] if room.baseline is not None else []
-    note = "; ".join([*ends_said, *limits, *_more(left_out)])
+    must = {called[one] for one in (room.baseline, room.oracle, found.leader) if one in called}
     accuracy = room.accuracy.rename({"metric": "measure"}).select(room.frame.columns)
-    return FigureData(
-        pl.concat([accuracy, room.frame]), partial(gap_figure, bars, note=note, simulated=found.simulated)
-    )
+    draw = fitting(gap_figure, bars, must, [*ends_said, *limits], left_out, simulated=found.simulated)
+    return FigureData(pl.concat([accuracy, room.frame]), draw)
 
 
 def stopping_data(asked: FigureRequest) -> FigureData:
@@ -266,96 +286,7 @@ def stopping_data(asked: FigureRequest) -> FigureData:
         for row in shown
     ]
     rounded = any(by_policy[row.policy.name]["odd"].any() for row in shown)
-    note = "; ".join([*["means over orders are rounded"] * rounded, *_more(len(rows) - len(shown))])
+    said = ["means over orders are rounded"] * rounded
+    left_out = len(rows) - len(shown)
     frame = counts.select("policy", "traces", "examples", "share")
-    return FigureData(frame, partial(stopping_figure, made, note=note, simulated=found.simulated))
-
-
-def gates_data(asked: FigureRequest) -> FigureData:
-    """Accuracy over the share of examples acted on, of every sweep of a gate and every gate with all thresholds."""
-    found = asked.found
-    curves = [*_all_thresholds(found), *_settings(found)]
-    if asked.policies:
-        names = [curve.name for curve in curves]
-        for name in asked.policies:
-            require_known(name, names, f"no gate with several settings is named `{name}`")
-        curves = [curve for curve in curves if curve.name in asked.policies]
-    if not curves:
-        raise ThinkbackError(
-            "no policy of the result has a gate with several settings: sweep its threshold, as `below = [0.2, 0.5]`, "
-            '`below = { quantiles = 10 }` or `below = "all"`'
-        )
-    level = f"{100 * found.summariser.settings.level:g} %"
-    kinds = {curve.whole for curve in curves}
-    said = [f"band: {level}, for the whole curve"] * (True in kinds) + [f"bars: {level} intervals"] * (False in kinds)
-    shown = curves if asked.policies else curves[:PANELS]
-    left_out = len(curves) - len(shown)
-    said += [f"{counted(left_out, 'more gate')} in the CSV"] if left_out else []
-    frame = pl.concat(
-        pl.DataFrame(
-            {"policy": [curve.name] * len(curve.rate), RATE: curve.rate, ACCURACY: curve.accuracy, "low": curve.low,
-             "high": curve.high, "whole_curve": [curve.whole] * len(curve.rate)},
-            schema_overrides=dict.fromkeys((RATE, ACCURACY, "low", "high"), pl.Float64),
-        )
-        for curve in curves
-    )  # fmt: skip
-    labels = {policy.sweep: policy.label or policy.sweep for policy in found.policies}
-    named = [replace(curve, name=labels.get(curve.name, curve.name)) for curve in shown]
-    return FigureData(frame, partial(gates_figure, named, note="; ".join(said), simulated=found.simulated))
-
-
-def _all_thresholds(found: Findings) -> Iterator[GateCurve]:
-    """The gates with the threshold `all`."""
-    if found.bands is None:
-        return
-    for (name,), rows in found.bands.partition_by("policy", as_dict=True, maintain_order=True).items():
-        rate, accuracy = (rows.filter(metric=metric) for metric in (RATE, ACCURACY))
-        both = rate.select("threshold", rate="estimate").join(
-            accuracy.select("threshold", "estimate", "band_low", "band_high"), on="threshold", maintain_order="left"
-        )
-        both = both.drop_nulls(["rate", "estimate"])
-        if both.height > 1:
-            rates, values, low, high = (tuple(both[one]) for one in ("rate", "estimate", "band_low", "band_high"))
-            yield GateCurve(str(name), rates, values, low, high, whole=True, never=True, always=True)
-
-
-def _settings(found: Findings) -> Iterator[GateCurve]:
-    """The sweeps of a gate's threshold, with `never` before them: the base on the same examples."""
-    whole = set() if found.bands is None else {*found.bands["policy"]}
-    sweeps: dict[str, list[str]] = {}
-    for policy in found.policies:
-        if [key.startswith("gate.") for key, _ in policy.swept] == [True] and policy.sweep not in whole:
-            sweeps.setdefault(policy.sweep, []).append(policy.name)
-    told = {(policy, metric): rest for policy, metric, *rest in found.summary.iter_rows()}
-    firsts = [names[0] for names in sweeps.values()]
-    base = _bases(found, firsts) if firsts else {}
-    for (sweep, names), first in zip(sweeps.items(), firsts, strict=True):
-        points = []
-        for name in names:
-            rate, accuracy = told.get((name, RATE), [None])[0], told.get((name, ACCURACY), [None] * 3)[:3]
-            if rate is not None and accuracy[0] is not None:
-                points.append((rate, *accuracy))
-        points.sort()
-        if len(points) < 2:
-            continue
-        if points[0][0] > 0 and first in base:
-            points.insert(0, (0.0, *base[first]))
-        rates, values, low, high = zip(*points, strict=True)
-        yield GateCurve(sweep, rates, values, low, high, never=rates[0] == 0, always=rates[-1] == 1)
-
-
-def _bases(found: Findings, names: Sequence[str]) -> dict[str, tuple[float, float | None, float | None]]:
-    """How often the base of some policies is right, with limits."""
-    summariser = found.summariser
-    store = summariser.outcomes.statistics().only([BASE])
-    numbers = [summariser.names.index(name) for name in names]
-    column = OutcomeColumn(BASE, rate=True, quality=True)
-    made = summarise(
-        side_by_side([(store, numbers)], [BASE], 0), names, leaders=(), metric=BASE, columns=[column],
-        settings=summariser.settings,
-    )  # fmt: skip
-    rows = made.summary.filter(pl.col("estimate").is_not_null() & (pl.col("metric") == BASE))
-    return {
-        name: (value, low, high)
-        for name, value, low, high in rows.select("policy", "estimate", "low", "high").iter_rows()
-    }
+    return FigureData(frame, fitting(stopping_figure, made, (), said, left_out, simulated=found.simulated))

@@ -7,15 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from replay.runs.figure_data import (
-    FigureData,
-    FigureRequest,
-    forest_data,
-    frontier_data,
-    gates_data,
-    headroom_data,
-    stopping_data,
-)
+from replay.runs.figure_data import FigureData, FigureRequest, forest_data, frontier_data, headroom_data, stopping_data
+from replay.runs.gate_data import gates_data
 from replay.runs.score_data import scores_data
 from toolkit.errors import ThinkbackError, argument, require_known
 from toolkit.files import check_replaceable, replacing_file
@@ -35,13 +28,13 @@ class FigureKind:
 
 
 FIGURES = {
-    "frontier": FigureKind("accuracy against cost, with the Pareto front", frontier_data, ("cost",)),
+    "frontier": FigureKind("accuracy against cost, with the Pareto front", frontier_data, ("policies", "cost")),
     "forest": FigureKind("differences to a baseline with simultaneous limits", forest_data, ("baseline", "policies")),
     "headroom": FigureKind(
         "the gap to always right: generation, stopping, selection", headroom_data, ("baseline", "oracle", "policies")
     ),
     "stopping": FigureKind("histograms of the traces paid for", stopping_data, ("policies",)),
-    "scores": FigureKind("scores of right and of wrong traces by verifier", scores_data, ("log",)),
+    "scores": FigureKind("scores of right and of wrong traces by verifier", scores_data, ("policies", "log")),
     "gates": FigureKind("accuracy against intervention rate of each gate", gates_data, ("policies",)),
 }
 

@@ -33,7 +33,7 @@ from toolkit.errors import ThinkbackError, first_line, require_known
 from toolkit.files import replacing
 from toolkit.log import IN_MEMORY, SCHEMAS, TAKES, AnyLog, Log, collect, open_log, query_log
 from toolkit.printable import printable
-from toolkit.show import WIDTH, Table, frontier_figure, inches, table_of
+from toolkit.show import WIDTH, Table, inches, table_of
 from toolkit.stats import check_margin
 
 if TYPE_CHECKING:
@@ -107,13 +107,9 @@ class Result(Findings):
         """The figure of quality against cost, as the command draws it.
 
         `width` is the width on paper: `3.3in`, `84mm`, `8.4cm`, `240pt`, or a number of inches; `title` stands above.
-        Raises ThinkbackError where no policy has both, and for a width that is none.
+        Raises ThinkbackError where no policy has both, where all cost the same, and for a width that is none.
         """
-        figure = frontier_figure(ranked_input(self, cost=cost), title, inches(width))
-        if figure is None:
-            what = f"a value of `{self.summariser.metric}`, a share, and of a cost"
-            raise ThinkbackError(f"there is no figure: no policy has {what}")
-        return figure
+        return self.figure("frontier", width=width, title=title, cost=cost)
 
     @checks_arguments(name="the name of a figure")
     def figure(self, name: str, *, width: str | float = WIDTH, title: str = "", **asked: Any) -> Figure:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from replay.data.needs import slice_name
-from replay.runs.figure_data import PANELS, FigureData, FigureRequest
+from replay.runs.figure_data import PANELS, FigureData, FigureRequest, asked_for, fitting
 from replay.runs.paid_traces import SCORES, TRACES
 from toolkit.errors import ThinkbackError, argument
 from toolkit.log import Log, collect
@@ -45,11 +46,44 @@ def scores_data(asked: FigureRequest) -> FigureData:
     if not ranked:
         raise ThinkbackError("no verifier scored a judged trace of these examples, so there is no distribution to draw")
     several = len({slice_ for (_, slice_), _ in ranked}) > 1
+    if asked.policies:
+        ranked = _read_by(asked, ranked)
     made = [_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
-    left_out = [f"{len(made) - PANELS:,} more in the CSV"] if len(made) > PANELS else []
-    note = "; ".join([whose, "AUC: how often a right one scores above a wrong one", *left_out])
+    said = [whose, "AUC: how often a right one scores above a wrong one"]
+    shown = made if asked.policies else made[:PANELS]
     frame = pl.concat(_as_frame(str(by), str(on), one) for ((by, on), _), one in zip(ranked, made, strict=True))
-    return FigureData(frame, partial(distributions_figure, made[:PANELS], note=note, simulated=found.simulated))
+    left_out = len(made) - len(shown)
+    return FigureData(
+        frame, fitting(distributions_figure, shown, (), said, left_out, ("more", "more"), simulated=found.simulated)
+    )
+
+
+Group = tuple[tuple[Any, ...], pl.DataFrame]
+
+
+def _read_by(asked: FigureRequest, groups: list[Group]) -> list[Group]:
+    """Of (verifier, slice) groups those whose verifier and pool the settings of the named policies speak of."""
+    names = asked_for(asked, asked.found.policies)
+    words = [{*_words(policy.settings)} for policy in asked.found.policies if policy.name in names]
+    kept = [
+        ((by, on), rows)
+        for (by, on), rows in groups
+        if any(by in mine and any(on in (one, *(slice_name(one, of) for of in mine)) for one in mine) for mine in words)
+    ]
+    if not kept:
+        raise ThinkbackError("no verifier's scores of judged traces are read by the policies named")
+    return kept
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Every text among settings, however deep."""
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _words(one)
 
 
 def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
@@ -77,7 +111,11 @@ def _distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:
     shares = [np.histogram(held[side], edges)[0] / max(1, side.sum()) for side in (right, ~right)]
     area = auc(scores, right.astype(float))
     of_right, of_wrong = (tuple(map(float, one)) for one in shares)
-    return ScoreDistribution(name, tuple(map(float, edges)), of_right, of_wrong, None if np.isnan(area) else area)
+    values = np.unique(scores)
+    return ScoreDistribution(
+        name, tuple(map(float, edges)), of_right, of_wrong, None if np.isnan(area) else area,
+        tuple(map(float, values)) if len(values) <= FEW else (),
+    )  # fmt: skip
 
 
 def _edges(scores: np.ndarray) -> np.ndarray:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from replay.runs.findings import Findings
 from replay.runs.provenance import PolicyRecord
@@ -18,11 +20,15 @@ from toolkit.show import (
     RowLimits,
     Table,
     frontier_figure,
+    frontier_points,
     rank,
     ranked_table,
     save_formats,
+    table_of,
     write_latex,
 )
+from toolkit.show.figure import FrontierPoint
+from toolkit.show.ranking import short_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +115,7 @@ def write_shown(
     columns: Sequence[str] = (),
 ) -> tuple[Table, list[RankedInput]]:
     """Write table.md, table.csv, table.tex, with groups table_by.md and table_by.tex, and where what ranks and a cost
-    are known, the figure of the front in every format; figure and LaTeX are so many inches wide.
+    are known, the figure of the front in every format, and its numbers; figure and LaTeX are so many inches wide.
 
     `columns` are those of the tables, by default all. The table and the groups are given back.
     """
@@ -125,7 +131,22 @@ def write_shown(
     figure = frontier_figure(ranked, title, width)
     if figure is not None:
         save_formats(figure, folder, "frontier")
+        marks = {"simulated": "true"} if ranked.simulated else {}
+        (folder / "frontier.csv").write_text(table_of(frontier_frame(ranked)).csv(marks), encoding="utf-8")
     return table, groups
+
+
+def frontier_frame(results: RankedInput) -> pl.DataFrame:
+    """The points of the figure of the front, by the whole names of their policies."""
+    whole = {shown: name for name, shown in short_names(results.policies, always=True).items()}
+    return as_frame([replace(one, name=whole[one.name]) for one in frontier_points(results)], FrontierPoint)
+
+
+def as_frame(rows: Sequence[Any], kind: type) -> pl.DataFrame:
+    """Frozen rows as a frame, their name as `policy`."""
+    names = [field.name for field in fields(kind)]
+    frame = pl.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, strict=False)
+    return frame.rename({"name": "policy"})
 
 
 def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | RowLimits | None = None) -> Table:

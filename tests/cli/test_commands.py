@@ -31,6 +31,7 @@ FILES = {
     "table.md",
     "table.csv",
     "table.tex",
+    "frontier.csv",
     "frontier.pdf",
     "frontier.png",
     "frontier.svg",
@@ -67,7 +68,9 @@ def test_replay_prints_the_ranked_table(replayed: Path) -> None:
     assert head[1] == "Simulated log: these numbers describe a model, not a system."
     for words in ("diagnostic: sees gold", "chosen on these rows (best of 5 tried)", "baseline", "not worse", "seed 5"):
         assert words in " ".join(printed.split())
-    assert printed.splitlines()[-1].startswith("out/: comparisons.parquet, examples.parquet, frontier.pdf")
+    assert printed.splitlines()[-1].startswith(
+        "out/: comparisons.parquet, examples.parquet, frontier.csv, frontier.pdf"
+    )
 
 
 def test_the_table_has_the_numbers_of_the_summary(replayed: Path) -> None:

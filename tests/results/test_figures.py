@@ -15,8 +15,11 @@ import replay
 from generate.simulation.grid import simulate
 from replay import Result
 from replay.runs.figures import FIGURES, check_figure_file, write_figure
+from replay.runs.score_data import _distribution
+from replay.runs.shown import ranked_input, write_shown
 from tests.results.test_result import POLICIES
 from toolkit.errors import ThinkbackError
+from toolkit.show import frontier_figure
 from toolkit.show.table_content import Number
 
 SWEPT = """
@@ -185,3 +188,77 @@ def test_files_have_their_numbers_beside_them_and_come_all_or_none(result: Resul
     with pytest.raises(MemoryError):
         write_figure(type(data)(data.frame, broken), tmp_path / "new", 3.3, "", simulated=True, force=False)
     assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_what_a_page_has_no_room_for_is_counted_and_the_baseline_stays(log: Path) -> None:
+    many = "\n".join(
+        f'[[policy]]\nname = "majority of {k} of the pool that has six traces of each example, number {i}"\n'
+        f'kind = "sample"\npool = "n6"\nmax_traces = {k}\nselect = "majority"'
+        for i in range(8)
+        for k in (1, 3, 6)
+    )
+    found = replay.run(log, many, baseline="majority of 1 of the pool that has six traces of each example, number 7")
+    drawn = found.figure("forest", width="3.3in")
+    rows = [text.get_text().replace("\n", " ") for text in drawn.axes[0].get_yticklabels()]
+    assert drawn.get_figheight() <= 8
+    assert len(rows) < 24
+    assert any("majority of 1 " in row and row.endswith("number 7") for row in rows)
+    assert f"{24 - len(rows)} more policies in the" in " ".join(text.get_text() for text in drawn.texts)
+    assert found.figure_data("forest").frame.height == 24
+
+
+def test_scores_are_those_that_the_named_policies_read(result: Result) -> None:
+    whole = result.figure_data("scores").frame.select("verifier", "slice").unique()
+    mine = result.figure_data("scores", policies=["by thirds"]).frame.select("verifier", "slice").unique()
+    assert whole.height > mine.height
+    assert sorted(mine.rows()) == [("strong", "n6"), ("strong", "probe")]
+    with pytest.raises(ThinkbackError, match="no verifier's scores of judged traces are read by the policies named"):
+        result.figure("scores", policies=["first"])
+    with pytest.raises(ThinkbackError, match="no policy and no sweep of the result is named `nobody`"):
+        result.figure("scores", policies=["nobody"])
+
+
+def test_the_front_is_that_of_the_policies_shown(result: Result) -> None:
+    whole = result.figure_data("frontier").frame
+    front = whole.filter("on_front")["policy"].to_list()
+    others = whole.filter(~pl.col("on_front") & ~pl.col("diagnostic"))["policy"].to_list()
+    data = result.figure_data("frontier", policies=others[:2])
+    assert {*data.frame["policy"]} == {*others[:2]}
+    assert not {*others[:2]} & {*front}
+    assert data.frame["on_front"].any()
+    said = " ".join(text.get_text() for text in data.draw(width=6.75, title="").texts)
+    assert f"front of the 2 of {len(result.policies)} policies shown" in said
+
+
+def test_where_all_cost_the_same_there_is_no_front(log: Path) -> None:
+    one = '[[policy]]\nname = "{0}"\nkind = "sample"\npool = "{0}"\nmax_traces = 1\nselect = "first"\n'
+    found = replay.run(log, "".join(map(one.format, ("n6", "probe"))), cost="operations", resamples=20)
+    for draw in (found.frontier, lambda: found.figure("frontier")):
+        with pytest.raises(ThinkbackError, match="there is no figure: all policies cost the same, .* operations"):
+            draw()
+    ranked = ranked_input(found)
+    assert frontier_figure(ranked) is None
+
+
+def test_a_replay_writes_the_numbers_of_its_front(result: Result, tmp_path: Path) -> None:
+    write_shown(result, ranked_input(result), tmp_path)
+    with (tmp_path / "frontier.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    frame = result.figure_data("frontier").frame
+    assert [row["policy"] for row in rows] == frame["policy"].to_list()
+    assert [float(row["cost"]) for row in rows] == pytest.approx(frame["cost"].to_list())
+    assert {row["simulated"] for row in rows} == {"true"}
+
+
+def test_gates_end_at_always_where_that_is_a_policy(log: Path) -> None:
+    then = '[[policy]]\nname = "then"\nkind = "sample"\npool = "n6"\nmax_traces = 6\nselect = "majority"\n'
+    found = replay.run(log, SWEPT + then, resamples=20)
+    last = found.figure_data("gates").frame.filter(policy="by thirds").row(-1, named=True)
+    told = found.summary.filter(policy="then", metric="accuracy").row(0, named=True)
+    assert last["intervention_rate"] == 1
+    assert (last["accuracy"], last["low"], last["high"]) == (told["estimate"], told["low"], told["high"])
+
+
+def test_a_verifier_of_few_scores_has_them_as_ticks() -> None:
+    rows = pl.DataFrame({"score": [0.0, 1.0, 1.0], "correct": [0.0, 1.0, 1.0]})
+    assert _distribution("judge", rows).values == (0.0, 1.0)

@@ -1,6 +1,7 @@
 """The figures: what is drawn, and the same bytes each time."""
 
 import itertools
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_a_figure_of_many_policies_tries_the_most_urgent_labels_alone() -> None:
     points = [*crowd(300), *(replace(point, name=f"front {i}", on_front=True) for i, point in enumerate(crowd(5)))]
     drawn = texts(frontier(points))
     assert any(text.startswith("front") for text in drawn)
-    named = [text for text in drawn if text.startswith(("policy", "front"))]
+    named = [text for text in drawn if re.match("policy|front|[a-z]( |$)", text.replace("\xa0", " "))]  # or by a letter
     assert len(named) <= MOST
     assert any(f"{305 - len(named)} without room for a label" in text for text in drawn)
 

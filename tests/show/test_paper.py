@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.collections import PathCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
@@ -362,3 +362,52 @@ def test_lines_of_text_are_measured() -> None:
         assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert wrapped("many words " * 20, 1.0, 7, most=2).endswith(" …")
     assert len(wrapped("many words " * 20, 1.0, 7, most=2).split("\n")) == 2
+
+
+def outside(*more: FrontierPoint) -> list[FrontierPoint]:
+    near = [FrontierPoint(f"p{i}", 100 + 20 * i, 0.6 + 0.004 * i, on_front=True) for i in range(6)]
+    return [*near, *more]
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_an_arrow_stands_for_what_is_beyond_the_axes_with_its_number(width: float) -> None:
+    oracles = [FrontierPoint(f"any of {k}", 190.0, 0.9 + k / 100, diagnostic=True) for k in (2, 5)]
+    figure = frontier(outside(*oracles), width=width)
+    axes = figure.axes[0]
+    top = axes.get_ylim()[1]
+    arrows = [one for one in axes.collections if isinstance(one, PathCollection) and len(one.get_paths()[0]) == 8]
+    places = [tuple(one.get_offsets()[0]) for one in arrows]
+    assert len(places) == 2
+    (left, low), (right, high) = axes.transData.transform(places)
+    assert max(abs(left - right), abs(low - high)) > 9 * figure.dpi / 72  # neither hides the other
+    assert all(y < top < 90 for _, y in places)
+    numbers = {text.get_text(): text for text in axes.texts if "↑" in text.get_text()}
+    for number in ("92.0", "95.0"):
+        (box,) = [one.get_window_extent() for text, one in numbers.items() if number in text]
+        near = [np.clip(one, (box.x0, box.y0), (box.x1, box.y1)) - one for one in [(left, low), (right, high)]]
+        assert min(np.hypot(*one) for one in near) < 32 * figure.dpi / 72
+    assert any("arrows: further out" in text.get_text() for text in figure.texts)
+    markers_drawn = [one for one in axes.collections if isinstance(one, PathCollection) and one not in arrows]
+    assert all(y <= top for one in markers_drawn for _, y in one.get_offsets())
+    assert LAYERS["diagnostic"].label in {text.get_text() for one in figure.legends for text in one.get_texts()}
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("seed", range(3))
+def test_names_keep_clear_of_lines_and_bars(width: float, seed: int) -> None:
+    figure = frontier(policies(25, seed), width=width)
+    axes = figure.axes[0]
+    (front,) = [line for line in axes.get_lines() if line.get_label() == "Pareto front"]
+    path = axes.transData.transform(np.asarray(front.get_xydata()))
+    steps = np.concatenate([np.linspace(a, b, 200) for a, b in itertools.pairwise(path)])
+    bars = [bar for one in axes.collections if isinstance(one, LineCollection) for bar in one.get_segments()]
+    steps = np.concatenate([steps, *(np.linspace(*axes.transData.transform(bar), 50) for bar in bars)])
+    boxes = {text.get_text(): text.get_window_extent() for text in axes.texts if "↓" not in text.get_text()}
+    hidden = [
+        name
+        for name, box in boxes.items()
+        if ((steps > (box.x0, box.y0)) & (steps < (box.x1, box.y1))).all(axis=1).any()
+    ]
+    assert len(boxes) > 5
+    assert hidden == []
+    assert sum(len(name) == 1 for name in boxes) != 1  # a single letter among names is a riddle

@@ -11,10 +11,13 @@ from matplotlib.figure import Figure
 
 from tests.show.test_paper import NARROW, WIDE, all_texts, assert_whole, lightness, markers
 from toolkit.errors import ThinkbackError
+from toolkit.show import page
 from toolkit.show.distributions import ScoreDistribution, distributions_figure
 from toolkit.show.forest import KINDS, PolicyDifference, forest_figure
 from toolkit.show.gap_bars import PARTS, PolicyGap, gap_figure
 from toolkit.show.gate_curves import ENDS, GateCurve, gates_figure
+from toolkit.show.lettering import folded
+from toolkit.show.panels import Panels
 from toolkit.show.stopping import StoppingTimes, stopping_figure
 
 NAMES = (
@@ -132,7 +135,52 @@ def test_ends_of_gates_are_marked() -> None:
     marked = [{line.get_marker() for line in axes.get_lines()} & {end.marker for end in ENDS} for axes in figure.axes]
     assert marked == [{"s", "D"}, {"s"}]
     legend = [text.get_text() for one in figure.legends for text in one.get_texts()]
-    assert legend == ["never", "always"]
+    assert legend == ["as if it never acted", "never acts", "always acts"]
+
+
+def test_panels_of_gates_end_where_the_gates_do() -> None:
+    some = GateCurve("some", (0.0, 0.1, 0.4), (0.6, 0.62, 0.64), (None,) * 3, (None,) * 3, never=True)
+    assert gates_figure([some]).axes[0].get_xlim()[1] == pytest.approx(40.8)
+    whole = GateCurve("whole", (0.0, 0.5, 1.0), (0.6, 0.62, 0.64), (None,) * 3, (None,) * 3, always=True)
+    assert gates_figure([some, whole]).axes[0].get_xlim()[1] == pytest.approx(102)
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_many_numbers_of_traces_share_bars(width: float) -> None:
+    one = StoppingTimes("window of 4", tuple(range(1, 101)), (0.01,) * 100, 50.5)
+    figure = stopping_figure([one], width=width)
+    bars = figure.axes[0].patches
+    assert len(bars) == 25
+    assert sum(bar.get_height() for bar in bars) == pytest.approx(100)
+    assert bars[0].get_x() + bars[0].get_width() / 2 == pytest.approx(2.5)  # of 1, 2, 3 and 4
+    assert bars[0].get_window_extent().width > figure.dpi / 72
+    assert "a bar stands for 4 numbers of traces" in {text.get_text() for text in figure.texts}
+    assert len(stops(1, width).axes[0].patches) == 16
+
+
+def test_nine_panels_are_three_by_three() -> None:
+    assert Panels.of(NAMES[:9], [""] * 9, WIDE).columns == 3
+    assert Panels.of(NAMES[:12], [""] * 12, WIDE).columns == 4
+
+
+def test_the_baseline_of_a_forest_is_no_tie() -> None:
+    figure = forest(3, WIDE)
+    shapes = {one.get_label(): one.get_offsets().tolist() for one in figure.axes[0].collections if one.get_label()}
+    assert [x for x, _ in shapes["baseline"]] == [0.0]
+    assert "not told apart" not in {text.get_text() for one in figure.legends for text in one.get_texts()}
+
+
+def test_scores_of_zero_and_one_have_these_ticks() -> None:
+    one = ScoreDistribution("judge", (-0.45, 0.45, 0.55, 1.45), (0.5, 0.0, 0.5), (0.9, 0.0, 0.1), values=(0.0, 1.0))
+    assert distributions_figure([one]).axes[0].get_xticks().tolist() == [0, 1]
+
+
+def test_no_word_is_left_alone_on_the_last_line() -> None:
+    name = "long, then majority@16 where sum_logprob is low[below=-2.39]"
+    *lines, setting = folded(name, 0.37 * NARROW, 7.0, 4).split("\n")
+    assert setting == "[below=-2.39]"
+    assert " ".join(lines) == name.removesuffix(setting)
+    assert lines[-1] != "low"
 
 
 def test_kinds_are_told_apart_in_grey() -> None:
@@ -151,3 +199,15 @@ def test_kinds_are_told_apart_in_grey() -> None:
 def test_nothing_to_draw_is_said_in_one_line(draw: Callable[..., Figure]) -> None:
     with pytest.raises(ThinkbackError, match="^there is no "):
         draw(0, WIDE)
+
+
+@pytest.mark.parametrize(("draw", "n", "slack"), [(scores, 8, 2.0), (gaps, 24, 0.7)], ids=["panels", "rows"])
+def test_no_figure_is_higher_than_a_page(
+    draw: Callable[..., Figure], n: int, slack: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "HIGHEST", 4.5)
+    drawn = []
+    figure = page.on_a_page(lambda some: drawn.append(some) or draw(some, NARROW), n)
+    assert len(drawn) > 1
+    assert 4.5 - slack < figure.get_figheight() <= 4.5
+    assert_whole(figure)

@@ -9,7 +9,7 @@ from toolkit.show.interventions import PlottedBand, bands_figure, outcomes_figur
 from toolkit.show.page import WIDTH, inches, warned
 from toolkit.show.ranking import PolicyRow, Ranked, RankedInput, pareto_front, rank, short_names
 from toolkit.show.report import save_formats, write_latex, write_report
-from toolkit.show.results import SIMULATED, RowLimits, frontier_figure, frontier_points, ranked_table
+from toolkit.show.results import SIMULATED, RowLimits, frontier_figure, frontier_points, no_frontier, ranked_table
 from toolkit.show.style import save_figure
 from toolkit.show.table import Table, table_of
 from toolkit.show.table_content import (
@@ -27,7 +27,7 @@ __all__ = [
     "SIMULATED", "WARNING", "WIDTH", "Called", "ColumnNote", "FrontierPoint", "Heat", "Number",
     "NumberWithInterval", "PlottedBand", "PlottedCurve", "PolicyRow", "Ranked", "RankedInput", "RowLimits",
     "ShownInterval", "Table", "TableColumn", "Tick", "Words", "bands_figure", "curves_figure", "frontier",
-    "frontier_figure", "frontier_points", "heat_figure", "inches", "outcomes_figure", "pareto_front", "rank",
-    "ranked_table", "reliability_figure", "save_figure", "save_formats", "short_names", "spark", "table_of",
+    "frontier_figure", "frontier_points", "heat_figure", "inches", "no_frontier", "outcomes_figure", "pareto_front",
+    "rank", "ranked_table", "reliability_figure", "save_figure", "save_formats", "short_names", "spark", "table_of",
     "warned", "write_latex", "write_report",
 ]  # fmt: skip

@@ -15,17 +15,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HUNDRED = 100.0
+TICKS = 2
+"""Distinct scores, such as 0 and 1, up to which each has a tick."""
 
 
 @dataclass(frozen=True)
 class ScoreDistribution:
-    """Scores of one verifier on one pool: the `edges` of bins, and the shares of right and of wrong traces in each."""
+    """Scores of one verifier on one pool: the `edges` of bins, and the shares of right and of wrong traces in each.
+
+    `values` are the scores themselves where they are few.
+    """
 
     name: str
     edges: tuple[float, ...]
     right: tuple[float, ...]
     wrong: tuple[float, ...]
     auc: float | None = None
+    values: tuple[float, ...] = ()
 
 
 def distributions_figure(
@@ -40,7 +46,7 @@ def distributions_figure(
 
     Raises ThinkbackError without panels.
     """
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import FixedLocator, MaxNLocator
 
     if not panels:
         raise ThinkbackError("there is no score of a judged trace to draw")
@@ -59,7 +65,8 @@ def distributions_figure(
                 wrong, one.edges, color=ORANGE, linewidth=1.3, linestyle=dashes, zorder=4, label=f"{label}wrong traces"
             )
             axes.set_ylim(bottom=0)
-            axes.xaxis.set_major_locator(MaxNLocator(3))
+            few = 0 < len(one.values) <= TICKS
+            axes.xaxis.set_major_locator(FixedLocator(one.values) if few else MaxNLocator(3))
             axes.yaxis.set_major_locator(MaxNLocator(4))
         arrange(figure, body, title, simulated)
         noted(figure, note)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from toolkit.errors import ThinkbackError, counted
 from toolkit.show.labels import DISTANCES, LETTER, Label, Placed, Scene, along, place_labels
 from toolkit.show.lettering import BOUND, folded, words, wrapped
+from toolkit.show.outside import SIZE, arrow_places, draw_arrow
 from toolkit.show.page import WIDTH, arrange, noted
 from toolkit.show.region import View, view
 from toolkit.show.style import GREY, INK, NAVY, ORANGE, PURPLE, SKY, SMALL, TEXT, calm, drawing, percent_limits
@@ -61,15 +62,17 @@ def frontier(
     level: float = 0.95,
     simulated: bool = False,
     width: float = WIDTH,
+    note: str = "",
 ) -> Figure:
     """The cost–accuracy plane: every policy, its intervals, and the Pareto front, `width` inches wide.
 
     The front is a staircase, the best accuracy that a budget buys, through the points that none beats. Settings of a
     sweep are joined by a line; those on the front and the chosen one are named. Diagnostics, which see gold, are
-    hollow and never on the front. The axes show the region where the policies are; what lies far from it is drawn at
-    the edge with its number. `simulated` is said in the figure itself. No label covers a point or another label. The
-    front is named first, by letters with a key below the axes where names have no room; then the baseline, what lies
-    beyond an edge, and others. A name that finds no room, or is not tried, is left out and counted below the axes.
+    hollow and never on the front. The axes show the region where the policies are; to what lies far from it an arrow at
+    the edge points, with its number. `simulated` is said in the figure itself. No label covers a point, a line or
+    another label. The front is named first, by letters with a key below the axes where names have no room; then the
+    baseline, what lies beyond an edge, and others. A name that finds no room, or is not tried, is left out and counted
+    below the axes. `note` stands there, too.
     Raises ThinkbackError without points.
     """
     if not points:
@@ -88,15 +91,35 @@ def frontier(
         arrange(figure, body, title, simulated, handle=1.8)
         inside = [p for p in barred if not seen.beyond(p.cost, 100 * p.accuracy)]
         room = axes.get_window_extent()
-        labels = _labels(points, seen, width)
+        size = (72 / figure.dpi * room.width, 72 / figure.dpi * room.height)
+        arrows = arrow_places({p.name: (p.cost, 100 * p.accuracy) for p in points if p.labelled}, seen, size)
+        labels = _labels(points, seen, arrows, width)
         most = max(round(3 + 1.3 * room.width * room.height / figure.dpi**2), sum(not one.modest for one in labels))
-        scene = _scene(axes, points, inside, [corners, *paths], seen)
+        scene = _scene(axes, points, inside, [corners, *paths], arrows)
         placed = place_labels(figure, axes, labels, scene, most)
-        if width < ROOMY and any(not label.modest for label in placed.omitted):
+        if len(placed.letters) == 1:  # among names a single letter is a riddle: its name is placed first
+            alone = placed.letters[0][0].name
             placed.remove()
-            placed = place_labels(figure, axes, _labels(points, seen, width, letters=True), scene, most)
+            first = [replace(one, urgency=(-9.0,), loose=True) if one.name == alone else one for one in labels]
+            placed = place_labels(figure, axes, first, scene, most)
+        if (placed.letters or any(not label.modest for label in placed.omitted)) and width < ROOMY:
+            placed.remove()
+            placed = place_labels(figure, axes, _labels(points, seen, arrows, width, letters=True), scene, most)
+        without = {label.name for label in placed.omitted}
+        for p in points:
+            if p.name in arrows and p.name not in without:
+                towards = seen.beyond(p.cost, 100 * p.accuracy)
+                draw_arrow(axes, *arrows[p.name], towards, LAYERS[_layer(p)].color)
         noted(figure, _key(placed), most=24)
-        noted(figure, *_notes(points, barred, seen, level, len(placed.omitted)))
+        outside = sum(bool(seen.beyond(p.cost, 100 * p.accuracy)) for p in points if not p.labelled)
+        outside += len(without & {*arrows})
+        lines = _notes(points, barred, level, len(arrows), outside)
+        left = len(without)
+        noted(
+            figure,
+            "; ".join(filter(None, [*lines, note])),
+            f"{left} without room for a label: see the table" * bool(left),
+        )
     return figure
 
 
@@ -105,22 +128,20 @@ def _key(placed: Placed) -> str:
     told = []
     for number, (label, text) in enumerate(sorted(placed.letters, key=lambda one: one[0].x)):
         letter = ascii_lowercase[number % 26] * (1 + number // 26)
-        text.set_text(letter)
+        text.set_text(letter + label.value)
         told.append(f"{letter}: {label.key}")
     return "; ".join(told)
 
 
 def _notes(
-    points: Sequence[FrontierPoint], barred: Sequence[FrontierPoint], seen: View, level: float, omitted: int
-) -> tuple[str, str]:
-    """What stands below the figure: whose intervals the bars are, and what is not in it."""
+    points: Sequence[FrontierPoint], barred: Sequence[FrontierPoint], level: float, arrows: int, outside: int
+) -> list[str]:
+    """What stands below the figure: whose intervals the bars are, what arrows are, and how much is not in it."""
     whose = " of front and baseline" if any(p.baseline for p in points) else " of the front"
     of = whose if len(barred) < sum(p.labelled for p in points) else ""
     bars = f"bars: {100 * level:g} % intervals{of}" if any(p.low is not None for p in barred) else ""
-    beyond = sum(not p.labelled and bool(seen.beyond(p.cost, 100 * p.accuracy)) for p in points)
-    lines = [bars, f"{counted(beyond, 'setting')} of sweeps beyond the axes" if beyond else ""]
-    without = f"{omitted} without room for a label: see the table" if omitted else ""
-    return "; ".join(filter(None, lines)), without
+    arrow = "arrows: further out, at their numbers" if arrows else ""
+    return [bars, arrow, f"{counted(outside, 'point')} further out not shown" if outside else ""]
 
 
 def _scales(axes: Axes, points: Sequence[FrontierPoint], width: float) -> View:
@@ -269,10 +290,11 @@ def _layer(point: FrontierPoint) -> str:
 def _draw_points(axes: Axes, points: Sequence[FrontierPoint], seen: View) -> None:
     lined = set(axes.get_legend_handles_labels()[1])
     for number, (key, layer) in enumerate(LAYERS.items()):
-        members = [p for p in points if _layer(p) == key and (p.labelled or not seen.beyond(p.cost, 100 * p.accuracy))]
-        if not members:
+        members = [p for p in points if _layer(p) == key]
+        if not any(p.labelled or not seen.beyond(p.cost, 100 * p.accuracy) for p in members):
             continue
-        x, y = np.array([seen.within(p.cost, 100 * p.accuracy) for p in members]).T
+        near = [(p.cost, 100 * p.accuracy) for p in members if not seen.beyond(p.cost, 100 * p.accuracy)]
+        x, y = np.array(near, float).reshape(-1, 2).T
         axes.scatter(
             x,
             y,
@@ -287,7 +309,13 @@ def _draw_points(axes: Axes, points: Sequence[FrontierPoint], seen: View) -> Non
         )
 
 
-def _labels(points: Sequence[FrontierPoint], seen: View, width: float, letters: bool = False) -> list[Label]:
+def _labels(
+    points: Sequence[FrontierPoint],
+    seen: View,
+    arrows: Mapping[Hashable, tuple[float, float]],
+    width: float,
+    letters: bool = False,
+) -> list[Label]:
     """Names of the points that stand for themselves; `letters` in place of the front's, which leave more room.
 
     First the front, the best policy before what adds most to it; then the baseline, diagnostics and what lies beyond an
@@ -299,21 +327,24 @@ def _labels(points: Sequence[FrontierPoint], seen: View, width: float, letters: 
     first = {p.name for p in sorted(set_apart, key=lambda p: -p.accuracy)[:edges]}
     found = []
     for p in (p for p in points if p.labelled):
-        x, y = seen.within(p.cost, 100 * p.accuracy)
+        x, y = arrows.get(p.name, (p.cost, 100 * p.accuracy))
         far = seen.beyond(p.cost, 100 * p.accuracy)
         number = f"{p.cost:,.4g}" if far in ("←", "→") else f"{100 * p.accuracy:.1f}"
         value = f" {number}{BOUND}{far}" if far else ""
         needed = p.on_front or p.baseline or p.name in first
         found.append(
             Label(
-                text=LETTER if letters and p.on_front else folded(words(p.name) + value, room, SMALL),
+                text=LETTER + value if letters and p.on_front else folded(words(p.name) + value, room, SMALL),
                 x=x,
                 y=y,
                 color=LAYERS[_layer(p)].color if p.diagnostic or p.baseline else INK,
                 urgency=(-gains.get(p.name, 0), not p.baseline, p.name not in first, -p.accuracy, p.cost, p.name),
                 reach=DISTANCES[-1] if needed and (width >= ROOMY or letters or not p.on_front) else NEAR,
                 modest=not needed,
-                key=p.name + value if p.on_front or (letters and needed) else "",
+                loose=bool(far),  # its number stands beside the arrow
+                key=p.name if needed else "",
+                value=value,
+                name=p.name,
             )
         )
     return found
@@ -338,17 +369,24 @@ def _scene(
     points: Sequence[FrontierPoint],
     barred: Sequence[FrontierPoint],
     paths: Sequence[np.ndarray],
-    seen: View,
+    arrows: Mapping[Hashable, tuple[float, float]],
 ) -> Scene:
     pixels = axes.transData.transform
     bars = [
-        pixels([(p.cost, 100 * p.low), (p.cost, 100 * p.high)]).reshape(4)
+        pixels([(p.cost, 100 * p.low), (p.cost, 100 * p.high)])
         for p in barred
         if p.low is not None and p.high is not None
     ]
-    centres = pixels([seen.within(p.cost, 100 * p.accuracy) for p in points])
-    sizes = np.array([[LAYERS[_layer(p)].size ** 0.5 / 2 + LAYERS[_layer(p)].edge / 2] for p in points])
-    radii = sizes * axes.figure.dpi / 72
+    bars += [
+        pixels([(p.cost_low, 100 * p.accuracy), (p.cost_high, 100 * p.accuracy)])
+        for p in barred
+        if p.cost_low is not None and p.cost_high is not None
+    ]
+    centres = pixels([arrows.get(p.name, (p.cost, 100 * p.accuracy)) for p in points])
+    sizes = [
+        SIZE / 2 if p.name in arrows else LAYERS[_layer(p)].size ** 0.5 / 2 + LAYERS[_layer(p)].edge / 2 for p in points
+    ]
+    radii = np.array(sizes)[:, None] * axes.figure.dpi / 72
     return Scene(
         dots=np.hstack([centres - radii, centres + radii]),
         bars=np.array(bars).reshape(-1, 4),

@@ -11,7 +11,7 @@ from toolkit.show.lettering import wrapped
 from toolkit.show.page import WIDTH, arrange, noted
 from toolkit.show.region import view
 from toolkit.show.rows import SHARE, Rows
-from toolkit.show.style import GREY, INK, NAVY, PURPLE, SMALL, TEXT, calm, drawing
+from toolkit.show.style import GREY, INK, NAVY, ORANGE, PURPLE, SMALL, TEXT, calm, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,13 +45,16 @@ class DifferenceKind:
 
 
 KINDS = {
+    "baseline": DifferenceKind("baseline", "D", ORANGE, hollow=False),
     "apart": DifferenceKind("told apart", "o", NAVY, hollow=False),
     "tied": DifferenceKind("not told apart", "o", GREY, hollow=True),
     "diagnostic": DifferenceKind("diagnostic: no system could run it", "^", PURPLE, hollow=True),
 }
 
 
-def _kind(row: PolicyDifference) -> str:
+def _kind(row: PolicyDifference, baseline: str) -> str:
+    if row.name == baseline:
+        return "baseline"
     return "diagnostic" if row.diagnostic else "apart" if row.apart else "tied"
 
 
@@ -83,7 +86,7 @@ def forest_figure(
         axes.set_xlim(left, right)
         axes.axvline(0, color=INK, linewidth=0.8, zorder=2)
         for kind, look in KINDS.items():
-            mine = [(row, y) for row, y in zip(rows, lines.places, strict=True) if _kind(row) == kind]
+            mine = [(row, y) for row, y in zip(rows, lines.places, strict=True) if _kind(row, baseline) == kind]
             _draw(axes, look, mine)
         axes.set_xlabel(axis)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:+g}".replace("-", "−") if value else "0")

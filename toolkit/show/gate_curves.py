@@ -40,15 +40,16 @@ class GateCurve:
 
 @dataclass(frozen=True)
 class End:
-    """How an end of the curves is marked."""
+    """How an end of the curves is marked; `key`: what says of a gate that it has this end."""
 
+    key: str
     label: str
     place: int
     marker: str
     color: str
 
 
-ENDS = (End("never", 0, "s", ORANGE), End("always", -1, "D", GREEN))
+ENDS = (End("never", "never acts", 0, "s", ORANGE), End("always", "always acts", -1, "D", GREEN))
 
 
 def gates_figure(
@@ -62,7 +63,8 @@ def gates_figure(
 ) -> Figure:
     """One panel a gate on common scales: quality over the share of examples on which it acts, with its limits.
 
-    A grey line at `never` shows what acting gains or loses. Raises ThinkbackError without gates.
+    A dotted line at `never` shows what acting gains or loses. The scale ends where the gates do. Raises ThinkbackError
+    without gates.
     """
     if not gates:
         raise ThinkbackError("there is no sweep of a gate to draw")
@@ -70,21 +72,22 @@ def gates_figure(
     body = panels.height
     with drawing(width, body) as figure:
         drawn = panels.axes(figure, "acts on, %", f"{quality}, %")
-        for axes, one in zip(drawn, gates, strict=True):
-            _draw(axes, one)
-        _scale(drawn[0])
+        first = next((number for number, one in enumerate(gates) if one.never), None)
+        for number, (axes, one) in enumerate(zip(drawn, gates, strict=True)):
+            _draw(axes, one, "as if it never acted" if number == first else "_")
+        _scale(drawn[0], max(HUNDRED * one.rate[-1] for one in gates))
         _mark_ends(drawn, gates)
         arrange(figure, body, title, simulated, handle=1.4)
         noted(figure, note)
     return figure
 
 
-def _draw(axes: Axes, gate: GateCurve) -> None:
+def _draw(axes: Axes, gate: GateCurve, label: str) -> None:
     rate, accuracy, low, high = (
         HUNDRED * np.array(values, float) for values in (gate.rate, gate.accuracy, gate.low, gate.high)
     )
     if gate.never:
-        axes.axhline(accuracy[0], color=GREY, linewidth=0.7, linestyle=(0, (1, 1.5)), zorder=2)
+        axes.axhline(accuracy[0], color=GREY, linewidth=0.7, linestyle=(0, (1, 1.5)), zorder=2, label=label)
     axes.plot(rate, accuracy, color=NAVY, linewidth=1.2, zorder=4)
     if gate.whole:
         axes.fill_between(rate, low, high, color=NAVY, alpha=0.15, linewidth=0, zorder=1)
@@ -99,7 +102,7 @@ def _mark_ends(drawn: Sequence[Axes], gates: Sequence[GateCurve]) -> None:
     for end in ENDS:
         label = end.label
         for axes, gate in zip(drawn, gates, strict=True):
-            if getattr(gate, end.label):
+            if getattr(gate, end.key):
                 look: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.6, "linewidth": 0}
                 axes.plot(
                     [HUNDRED * gate.rate[end.place]], [HUNDRED * gate.accuracy[end.place]], color=end.color,
@@ -108,11 +111,12 @@ def _mark_ends(drawn: Sequence[Axes], gates: Sequence[GateCurve]) -> None:
                 label = "_"
 
 
-def _scale(first: Axes) -> None:
-    from matplotlib.ticker import FixedLocator, MaxNLocator
+def _scale(first: Axes, end: float) -> None:
+    from matplotlib.ticker import MaxNLocator
 
     low, high = first.get_ylim()
-    first.set_xlim(-2, 102)
+    end = HUNDRED if end > 0.75 * HUNDRED else max(end, 1.0)
+    first.set_xlim(-0.02 * end, 1.02 * end)
     first.set_ylim(*percent_limits(low, high))
-    first.xaxis.set_major_locator(FixedLocator([0, 50, 100]))
+    first.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     first.yaxis.set_major_locator(MaxNLocator(5))

@@ -24,6 +24,8 @@ ANGLES = np.pi * np.array([0, 2, 14, 6, 10, 8, 4, 12, 1, 15, 7, 9, 3, 5, 11, 13]
 LETTER = "m"
 """The widest letter, for which room is made before it is known which one is written."""
 TIED = 9  # points from which on a thin line joins the two
+FEW = 12
+"""Labels up to which all are written, across lines and bars where there is no other room."""
 MOST = 60
 """Labels that are tried, the most urgent ones: a figure is full long before, and each takes milliseconds."""
 
@@ -32,8 +34,9 @@ MOST = 60
 class Label:
     """Words for the point (x, y) of the data, at most `reach` typographic points away.
 
-    The lowest `urgency` is placed first. A `modest` label is left out where it would lie across a line. Where the words
-    of one with a `key` have no room it becomes a letter, which stands for the key.
+    The lowest `urgency` is placed first. Labels lie across a line or a bar only where there is no other room, or, if
+    `loose`, where that brings them nearer; a `modest` one lies across no line and, in a crowd, across no bar. Where the
+    words of one with a `key` have no room it becomes a letter, which stands for the key, with the `value` beside it.
     """
 
     text: str
@@ -43,7 +46,10 @@ class Label:
     urgency: tuple[Any, ...] = ()
     reach: float = DISTANCES[-1]
     modest: bool = False
+    loose: bool = False
     key: str = ""
+    value: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class Scene:
 
     dots: np.ndarray  # (m, 4): x0, y0, x1, y1 of every marker
     bars: np.ndarray  # (b, 4): the same of intervals
-    line: np.ndarray  # (s, 2): samples along the front
+    line: np.ndarray  # (s, 2): samples along the front and the sweeps
 
 
 def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Scene, most: int = MOST) -> Placed:
@@ -102,19 +108,24 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
         size = text.get_window_extent(renderer)
         at = axes.transData.transform((label.x, label.y))
         space = _Space(frame, taken, ties, scene)
-        box = _best_place(at, np.array([size.width, size.height]), label, space, pixel)
-        if box is None and label.key and label.text != LETTER:
-            text.set_text(LETTER)
-            size = text.get_window_extent(renderer)
-            anywhere = replace(label, reach=DISTANCES[-1])
-            box = _best_place(at, np.array([size.width, size.height]), anywhere, space, pixel)
+        extent = np.array([size.width, size.height])
+        box = _best_place(at, extent, label, space, pixel, label.loose)
+        if box is None and label.key:
+            if label.text != LETTER + label.value:
+                text.set_text(LETTER + label.value)
+                size = text.get_window_extent(renderer)
+                extent = np.array([size.width, size.height])
+            label = replace(label, reach=DISTANCES[-1])
+            box = _best_place(at, extent, label, space, pixel, label.loose)
+        if box is None and not label.loose and (not label.modest or len(labels) <= FEW):
+            box = _best_place(at, extent, label, space, pixel, True)
         if box is None:
             text.remove()
             omitted.append(label)
             continue
         placed += 1
         drawn.append(text)
-        if text.get_text() == LETTER and label.key:
+        if text.get_text() == LETTER + label.value and label.key:
             letters.append((label, text))
         text.set_position(((box[0] - at[0]) / pixel, (box[1] - at[1]) / pixel))
         taken = np.vstack([taken, box])
@@ -142,8 +153,13 @@ class _Space:
     scene: Scene
 
 
-def _best_place(at: np.ndarray, size: np.ndarray, label: Label, space: _Space, pixel: float) -> np.ndarray | None:
-    """The box (x0, y0, x1, y1) that hides least and is nearest; None where every one hides a point or a label."""
+def _best_place(
+    at: np.ndarray, size: np.ndarray, label: Label, space: _Space, pixel: float, loose: bool
+) -> np.ndarray | None:
+    """The box (x0, y0, x1, y1) that hides least and is nearest; None where every one hides a point or a label.
+
+    Unless `loose` none lies across a line or a bar.
+    """
     distances = np.array([d for d in DISTANCES if d <= label.reach])
     distance, angle = (one.ravel() for one in np.meshgrid(distances * pixel, ANGLES, indexing="ij"))  # (c,)
     towards = np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -164,8 +180,9 @@ def _best_place(at: np.ndarray, size: np.ndarray, label: Label, space: _Space, p
     crossed = np.array([_inside(tie, others).any(axis=1).sum() for tie in ties])
     through = np.array([_inside(tie, space.taken).any() for tie in ties])
     across = _inside(space.scene.line, boxes).any(axis=1)
+    barred = _overlaps(boxes, space.scene.bars, 0.0).sum(axis=1)
     penalty = (
-        3.0 * _overlaps(boxes, space.scene.bars, 0.0).sum(axis=1)
+        3.0 * barred
         + 4.0 * across
         + 8.0 * crossed
         + 2.0 * _unclear(at, boxes, others)
@@ -173,7 +190,8 @@ def _best_place(at: np.ndarray, size: np.ndarray, label: Label, space: _Space, p
         + 0.1 * order
     )
     penalty[through | (crossed > 1)] = np.inf  # a line through others would point at them
-    penalty[across & label.modest] = np.inf
+    penalty[across & (label.modest | (not loose))] = np.inf
+    penalty[(barred > 0) & (not loose)] = np.inf
     best = int(penalty.argmin())
     return boxes[best] if np.isfinite(penalty[best]) else None
 

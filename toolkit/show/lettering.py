@@ -53,10 +53,20 @@ def folded(name: str, space: float, size: float, lines: int = 3) -> str:
     found = [short]
     if length(short, size) > space:
         head, setting = re.fullmatch(r"([^\[]*)(.*)", short, re.DOTALL).groups()  # type: ignore[union-attr]
-        found = wrapped(head, space, size, 99).split("\n") + wrapped(setting, 1.25 * space, size, 99).split("\n")
+        found = _evenly(head, space, size) + wrapped(setting, 1.25 * space, size, 99).split("\n")
     found = [line for line in found if line]
     shown = "\n".join(found if len(found) <= lines else [*found[: lines - 1], f"{found[lines - 1]} …"])
     return shown.replace(BOUND, " ")
+
+
+def _evenly(text: str, space: float, size: float) -> list[str]:
+    """A text on as few lines as can be, none of them much shorter than the others: no word is left alone."""
+    lines = wrapped(text, space, size, 99).split("\n")
+    for share in (0.6, 0.7, 0.8, 0.9):
+        even = wrapped(text, share * space, size, 99).split("\n")
+        if len(even) == len(lines) and " ".join(even) == " ".join(lines):
+            return even
+    return lines
 
 
 def _pieces(text: str, space: float, size: float, bold: bool) -> list[str]:

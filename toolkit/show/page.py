@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import ThinkbackError
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 WIDTH = 6.75
 """Inches across both columns of most papers; one column is about 3.3."""
 NARROWEST, WIDEST = 2.5, 20.0
+HIGHEST = 8.0
+"""Inches that a figure may be high: what a page of most papers leaves above a caption."""
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}  # points as TeX counts them
 _LINE = 0.14  # inches of a line of text
 _ROW = 0.145  # inches of a row of the legend
@@ -32,6 +34,15 @@ def inches(width: str | float) -> float:
     if not NARROWEST <= size <= WIDEST:
         raise ThinkbackError(f"a figure is {NARROWEST:g} to {WIDEST:g} inches wide, not `{width}`")
     return size
+
+
+def on_a_page(draw: Callable[[int], Figure], most: int) -> Figure:
+    """The figure of as many rows or panels, `most` at the most, as a page has room for: `draw(n)` draws n of them."""
+    count, figure = most, draw(most)
+    while count > 1 and figure.get_figheight() > HIGHEST:
+        count = max(1, min(count - 1, int(count * HIGHEST / figure.get_figheight())))
+        figure = draw(count)
+    return figure
 
 
 def arrange(figure: Figure, body: float, title: str = "", simulated: bool = False, handle: float = 2.6) -> None:

@@ -30,7 +30,9 @@ class Panels:
     @classmethod
     def of(cls, names: Sequence[str], second: Sequence[str], width: float) -> Panels:
         """For panels of these names, with a second line each where it is not empty."""
-        columns = max(1, min(MOST, len(names), int(width / _EACH)))
+        most = max(1, min(MOST, len(names), int(width / _EACH)))
+        rows = max(1, -(-len(names) // most))
+        columns = max(1, -(-len(names) // rows))  # as few empty places as can be
         space = width / columns - 0.5
         headings = [
             "\n".join(filter(None, [folded(words(name), space, SMALL, 4), wrapped(line, space, SMALL, 1)]))

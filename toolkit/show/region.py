@@ -68,6 +68,10 @@ class View:
             x = self._across(1 - _EDGE)
         return x, y
 
+    def place(self, across: float, up: float) -> tuple[float, float]:
+        """The place at shares of the axes' width and height."""
+        return self._across(across), self.bottom + up * (self.top - self.bottom)
+
     def _across(self, share: float) -> float:
         """The x at a share of the axes' width."""
         if self.log:

@@ -81,6 +81,10 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None) -> 
     )
 
 
+SAME = 1e-9
+"""Share of a cost by which equal ones may differ when they are sums in other orders."""
+
+
 def _along_one_number(policy: PolicyRow) -> bool:
     """Whether a sweep's policies differ in one number, so that a line through them means something."""
     values = [value for _, value in policy.swept]
@@ -111,20 +115,31 @@ def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
     )
 
 
-def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH) -> Figure | None:
-    """The figure of the metric that ranks against cost; None where no policy has both, or it is no share."""
-    points = frontier_points(results)
-    if not points or not results.quality.share:
+def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH, note: str = "") -> Figure | None:
+    """The figure of the metric that ranks against cost; None where there is a reason for `no_frontier`."""
+    if no_frontier(results):
         return None
     return frontier(
-        points,
+        frontier_points(results),
         title=title,
         cost=results.cost.on_axis,
         accuracy=results.quality.label,
         level=results.level,
         simulated=results.simulated,
         width=width,
+        note=note,
     )
+
+
+def no_frontier(results: RankedInput) -> str:
+    """Why there is no figure of quality against cost; empty where there is one."""
+    points = frontier_points(results)
+    if not points or not results.quality.share:
+        return f"no policy has a value of `{results.metric}`, a share, and of a cost"
+    costs = [point.cost for point in points if not point.diagnostic]
+    if len(costs) > 1 and max(costs) - min(costs) <= SAME * max(map(abs, costs)):
+        return f"all policies cost the same, {costs[0]:,.4g} {results.cost.on_axis}, so there is no front"
+    return ""
 
 
 def _shown(ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
