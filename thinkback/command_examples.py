@@ -26,7 +26,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "simulate": ("thinkback simulate --examples 300 --traces 16 --labels 3 --seed 7 --out mylog",),
     "validate": ("thinkback validate mylog",),
     "describe": ("thinkback describe mylog",),
-    "query": ('thinkback query mylog "select pool, avg(correct) as right from traces group by pool"',),
+    "query": (
+        'thinkback query mylog "select pool, avg(correct) as right from traces group by pool"',
+        "thinkback query result \"select example_id, answer from outcomes where policy = 'greedy' and correct = 0\"",
+    ),
     "seal": ('thinkback seal folder --name "my runs" --license CC-BY-4.0',),
     "merge": ("thinkback merge monday tuesday --out both",),
     "fit-gate": (
