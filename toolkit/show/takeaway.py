@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from toolkit.errors import counted
-from toolkit.show.ranking import Ranked, RankedInput, rank
+from toolkit.show.ranking import UNLIKE_CALLS, Ranked, RankedInput, rank
 from toolkit.show.table_content import NumberWithInterval, ShownInterval
 
 
 def takeaway(results: RankedInput) -> str | None:
     """Who is best, who ties with it, the cheapest of these, and how far the best is from the baseline.
 
-    None where nothing ranks, or one policy alone.
+    Nothing is said of costs that count unlike calls. None where nothing ranks, or one policy alone.
     """
     ranked = [row for row in rank(results) if not row.policy.diagnostic and row.quality is not None]
     leader = next((row for row in ranked if row.leads), None)
@@ -35,7 +35,7 @@ def _tied(results: RankedInput, leader: Ranked, tied: list[Ranked]) -> str:
         return "No other policy ties with it."
     said = f"{counted(len(tied), 'other policy ties', 'other policies tie')} with it"
     priced = [(row.cost.estimate, place, row) for place, row in enumerate([leader, *tied]) if row.cost is not None]
-    if leader.cost is None or not priced:
+    if leader.cost is None or not priced or any(note.code == UNLIKE_CALLS for note in results.notes):
         return f"{said}."
     cost, _, cheapest = min(priced)
     if cheapest is leader:
