@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from replay.analyses.report_findings import ReportedFindings, largest_majority
-from replay.analyses.suite import suite
 from replay.data.conditions import CONDITION
-from replay.policies.base import Policy
-from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
+from replay.policies.suite import suite
+from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
 from replay.runs.figure_data import FigureData
 from replay.runs.figures import FIGURES
 from replay.runs.headroom import Headroom
@@ -110,7 +109,7 @@ class LogReport:
 @checks_arguments(log=TAKES, policies=POLICIES, where=CONDITION, baseline="a policy's name", rules=RULES)
 def report(
     log: AnyLog,
-    policies: str | Path | PolicyFile | Policy | Iterable[Policy] | None = None,
+    policies: GivenPolicies | None = None,
     *,
     where: str | None = None,
     baseline: str | None = None,
@@ -143,7 +142,7 @@ def report(
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
     sections = ReportedFindings(result, description, room, tuple(missing)).sections()
-    lead = (*_lead(result, where, standard is not None), *_marks(sections))
+    lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)
 
 

@@ -17,7 +17,7 @@ def suite(log: options.Log) -> None:
 
     Example: thinkback suite LOG > policies.toml
     """
-    from replay.analyses.suite import suite as standard
+    from replay.policies.suite import suite as standard
 
     sys.stdout.write(standard(log).text)
 

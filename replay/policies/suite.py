@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replay.analyses.suite_facts import Facts, Pool, ScoreRange, has_test, read_facts
 from replay.data.contents import opened
+from replay.policies.suite_facts import Facts, Pool, ScoreRange, has_test, read_facts
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog
 
