@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,7 +61,8 @@ def curves(
     opened, settings = open_log(log), settings_of(None, resamples=resamples, level=level, seed=seed)
     found = measured(opened, settings, pool=pool, verifier=verifier, where=where)
     frame, pairs = pl.concat([curves_table(one, settings) for one in found]), curve_pairs(found, settings)
-    table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level)
+    notes = [str(note) for one in found for note in one.notes()]
+    table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level, notes)
     table = table.only(asked) if (asked := options.names(columns)) else table
     tables = {"curves": table, "curves-paired": _paired_table(pairs, opened.name, opened.simulated, level)}
     if not pairs.height:
@@ -98,8 +100,8 @@ def _write(
         return sorted(path.name for path in folder.iterdir())
 
 
-def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Table:
-    """One row a pool and k, one column a metric."""
+def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float, notes: Sequence[str]) -> Table:
+    """One row a pool and k, one column a metric; `examples` are those of avg@k."""
     from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 
     cells = {
@@ -108,9 +110,10 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
     }
     series = list(dict.fromkeys((r["metric"], r["verifier"]) for r in frame.iter_rows(named=True)))
     series.sort(key=lambda one: list(METRICS).index(one[0]))
-    rows = list(dict.fromkeys((r["pool"], r["k"], r["n"]) for r in frame.iter_rows(named=True)))
+    rows = [(r["pool"], r["k"], r["n"]) for r in frame.iter_rows(named=True) if r["metric"] == "avg"]
     heads = [_called(metric, verifier) for metric, verifier in series]
     percent = NumberWithInterval(1, 100)
+    meaning = f"In brackets {100 * level:g} % intervals, resampled by example. pass@k sees gold: a diagnostic."
     return Table(
         title=title,
         columns=(
@@ -121,7 +124,7 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
         ),
         rows=tuple((pool, k, n, *(cells.get((pool, k, *one)) for one in series)) for pool, k, n in rows),
         above=(SIMULATED,) if simulated else (),
-        below=(f"In brackets {100 * level:g} % intervals, resampled by example. pass@k sees gold: a diagnostic.",),
+        below=(meaning, *notes),
     )
 
 
