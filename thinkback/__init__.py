@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from replay.analyses.budgets import budgets
     from replay.analyses.recommend import recommend
     from replay.analyses.report import LogReport, report
-    from replay.analyses.suite import Suite, suite
     from replay.gatefit.fit import fit_gate
     from replay.gatefit.report import transfer_report
     from replay.policies.gate_file import load_gate
+    from replay.policies.suite import Suite, suite
     from replay.runs.checking import check_policies
     from replay.runs.curves import curves
     from toolkit.errors import ThinkbackError
@@ -71,7 +71,7 @@ HOMES = {
     "Log": "toolkit.log",
     "LogReport": "replay.analyses.report",
     "Settings": "toolkit.stats",
-    "Suite": "replay.analyses.suite",
+    "Suite": "replay.policies.suite",
     "ThinkbackError": "toolkit.errors",
     "budgets": "replay.analyses.budgets",
     "check_policies": "replay.runs.checking",
@@ -83,7 +83,7 @@ HOMES = {
     "query_log": "toolkit.log",
     "recommend": "replay.analyses.recommend",
     "report": "replay.analyses.report",
-    "suite": "replay.analyses.suite",
+    "suite": "replay.policies.suite",
     "transfer_report": "replay.gatefit.report",
     "validate_log": "toolkit.log",
     "write_log": "toolkit.log",

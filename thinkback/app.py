@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
-from thinkback.command_examples import WithExamples
+from thinkback.command_examples import GroupWithExamples, WithExamples
 from thinkback.commands import (
     compare,
     curves,
@@ -56,7 +55,7 @@ ORDER = (
 )  # fmt: skip
 
 
-class Commands(TyperGroup):
+class Commands(GroupWithExamples):
     """A group of commands in the order of a log's life, which ends every failure as this module says."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -136,6 +135,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 importing = typer.Typer(
+    cls=GroupWithExamples,
     help=f"Make a log from foreign files. A known format is imported by its name: {', '.join(import_.FORMATS)}.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -145,7 +145,9 @@ _add(importing, import_.table, import_.recovery, import_.replay)
 for name in import_.FORMATS:
     importing.command(name, hidden=True, cls=WithExamples)(import_.of_format(name))
 app.add_typer(importing, name="import")
-exporting = typer.Typer(help="Write a log in a foreign format.", no_args_is_help=True, rich_markup_mode=None)
+exporting = typer.Typer(
+    cls=GroupWithExamples, help="Write a log in a foreign format.", no_args_is_help=True, rich_markup_mode=None
+)
 _add(exporting, export.table, export.recovery, export.replay, export.predictions)
 app.add_typer(exporting, name="export")
 _add(

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "": (
+        "thinkback import auto samples_gsm8k.jsonl --out mylog",
+        "thinkback replay mylog --out result",
+        "thinkback report mylog --out report",
+    ),
     "import auto": ("thinkback import auto samples_gsm8k.jsonl --out mylog",),
     "import table": ("thinkback import table samples.jsonl --map map.toml --out mylog",),
+    "import lm-eval": ("thinkback import lm-eval results --out mylog",),
     "import recovery": ("thinkback import recovery rows.jsonl --base short --out mylog",),
     "import replay": ("thinkback import replay replay.jsonl --out mylog",),
     "export table": ("thinkback export table mylog --to csv --out flat.csv",),
@@ -26,7 +32,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "simulate": ("thinkback simulate --examples 300 --traces 16 --labels 3 --seed 7 --out mylog",),
     "validate": ("thinkback validate mylog",),
     "describe": ("thinkback describe mylog",),
-    "query": ('thinkback query mylog "select pool, avg(correct) as right from traces group by pool"',),
+    "query": (
+        'thinkback query mylog "select pool, avg(correct) as right from traces group by pool"',
+        "thinkback query result \"select example_id, answer from outcomes where policy = 'greedy' and correct = 0\"",
+    ),
     "seal": ('thinkback seal folder --name "my runs" --license CC-BY-4.0',),
     "merge": ("thinkback merge monday tuesday --out both",),
     "fit-gate": (
@@ -46,7 +55,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "thinkback figure result forest --out forest.pdf --width 3.3in --baseline majority@16",
         "thinkback figure report/result headroom --out headroom",
     ),
-    "compare": ("thinkback compare result", 'thinkback compare result "majority@16" "adaptive consistency 0.95"'),
+    "compare": (
+        "thinkback compare result",
+        'thinkback compare result "majority@16" "adaptive consistency 0.95"',
+        "thinkback compare result --with other",
+        'thinkback compare result "majority@16" "majority@16" --with other',
+    ),
     "curves": ("thinkback curves mylog --pool votes --width 3.3in --out curves",),
     "explain": ('thinkback explain mylog --policies policies.toml --policy "vote when unsure" --example q7',),
     "tune": (
@@ -56,18 +70,21 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "study factcheck": ("thinkback study factcheck mylog --pool votes --verifier lora --out factcheck",),
     "study recovery": ("thinkback study recovery mylog --where \"split = 'test'\" --out recovery",),
 }
-"""Command -> command lines; formats that are imported by name are made of their name."""
+"""Command -> command lines; those of a group are made of its commands', those of a format of its name."""
 
 
 def examples_of(command: str) -> tuple[str, ...]:
-    """The command lines that the help of a command shows."""
+    """The command lines that the help of a command, or of a group of them, shows."""
+    if command in EXAMPLES:
+        return EXAMPLES[command]
     group, _, name = command.partition(" ")
-    by_name = (f"thinkback import {name} PATH --out mylog",) if group == "import" and name else ()
-    return EXAMPLES.get(command, by_name)
+    if group == "import" and name:
+        return (f"thinkback import {name} PATH --out mylog",)
+    return tuple(lines[0] for one, lines in EXAMPLES.items() if one.startswith(f"{command} "))
 
 
-class WithExamples(TyperCommand):
-    """A command whose help ends with examples."""
+class EndsWithExamples:
+    """The end of a help."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write them as they are, for they are to be copied."""
@@ -78,3 +95,11 @@ class WithExamples(TyperCommand):
         with formatter.section("Examples"):
             for line in examples_of(" ".join(reversed(path))):
                 formatter.write("".join(f"  {part}\n" for part in line.split("\n")))
+
+
+class WithExamples(EndsWithExamples, TyperCommand):
+    """A command whose help ends with examples."""
+
+
+class GroupWithExamples(EndsWithExamples, TyperGroup):
+    """A group of commands whose help ends with examples of them."""

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from replay.policies.base import Policy
-from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
+from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.runs.store import resampling_units
@@ -81,7 +80,7 @@ class Recommendation:
 )
 def recommend(
     log: AnyLog,
-    policies: str | Path | PolicyFile | Policy | Iterable[Policy],
+    policies: GivenPolicies,
     *,
     base: str,
     budgets: str | Sequence[str] = (),

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from replay.analyses.report_findings import ReportedFindings, first_attempt, largest_majority, one_attempt
-from replay.analyses.suite import suite
 from replay.analyses.verifier_areas import verifier_areas
 from replay.data.conditions import CONDITION
-from replay.policies.base import Policy
-from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
+from replay.policies.suite import suite
+from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
 from replay.runs.figure_data import FigureData
 from replay.runs.figures import FIGURES
 from replay.runs.headroom import Headroom
@@ -113,7 +112,7 @@ class LogReport:
 @checks_arguments(log=TAKES, policies=POLICIES, where=CONDITION, baseline="a policy's name", rules=RULES)
 def report(
     log: AnyLog,
-    policies: str | Path | PolicyFile | Policy | Iterable[Policy] | None = None,
+    policies: GivenPolicies | None = None,
     *,
     where: str | None = None,
     baseline: str | None = None,
@@ -151,7 +150,7 @@ def report(
                 missing.append(f"figure `{name}`: {first_line(error)}")
     areas = verifier_areas(opened, result) if description.verifiers.height else ()
     sections = ReportedFindings(result, description, room, areas, tuple(missing)).sections()
-    lead = (*_lead(result, where, standard is not None), *_marks(sections))
+    lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from replay.analyses.suite_facts import SERVED
 from replay.analyses.verifier_areas import VerifierArea
+from replay.policies.suite_facts import SERVED
 from replay.runs.figure_data import RATE
 from replay.runs.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
 from replay.runs.provenance import PolicyRecord

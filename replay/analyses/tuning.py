@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 
 from replay.analyses.goals import EXAMPLE, Goal, read_goal
-from replay.analyses.suite import suite
 from replay.data.conditions import CONDITION, examples_of, matching, refuse_overlap
 from replay.data.contents import opened
 from replay.policies.base import Policy
 from replay.policies.policy_errors import errors_of
-from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
+from replay.policies.suite import suite
+from replay.policies.toml import POLICIES, RULES, GivenPolicies, PolicyFile, load_policies
 from replay.runs.learning import learnt_on
 from replay.runs.result import Result
 from replay.runs.reuse import first_ids, gate_files, seen_by
@@ -57,7 +57,7 @@ class Tuned:
 )
 def tune(
     log: AnyLog,
-    policies: str | Path | PolicyFile | Policy | Iterable[Policy] | None = None,
+    policies: GivenPolicies | None = None,
     *,
     goal: str | Goal,
     on: str | None = None,

@@ -11,6 +11,14 @@ from toolkit.log import Log, collect, query_log
 
 CONDITION = "an SQL condition on the columns of examples, such as \"split = 'test'\""
 
+TEST = "split = 'test'"
+"""The condition of the examples that nothing was trained on."""
+
+
+def has_test(split: pl.Series | None) -> bool:
+    """Whether some examples are of the split `test`, and others of another one."""
+    return split is not None and bool(split.eq("test").any()) and split.drop_nulls().n_unique() > 1
+
 
 def matching(log: Log, condition: str, key: str) -> pl.Series:
     """Ids of the examples on which an SQL condition holds, sorted; `key` names the setting in errors."""

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from replay.data.conditions import CONDITION
 from replay.data.prices import Prices, prices_from
 from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
+from replay.policies.suite import Suite
 from replay.policies.sweeps import copied, expand
 from replay.sampling.own_rules import own_rules
 from toolkit.arguments import checked_argument, checks_arguments
@@ -24,24 +26,33 @@ RULES = "a Python file, or classes, with stopping rules of your own"
 
 @dataclass(frozen=True)
 class PolicyFile:
-    """Policies in the order of the file, and what the file sets for the whole run."""
+    """Policies in the order of the file, and what the file sets for the whole run; of a standard suite also which
+    examples it reports, the columns of its groups, and what it leaves out.
+    """
 
     policies: tuple[Policy, ...]
     measure: str | None = None
     prices: Prices | None = None
+    where: str | None = None
+    by: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         given = checked_argument("policies", self.policies, Iterable[Policy])
         object.__setattr__(self, "policies", checked(_only_policies(given)))
         checked_argument("measure", self.measure, str | None, "the name of a column of traces")
         checked_argument("prices", self.prices, Prices | None)
+        checked_argument("where", self.where, str | None, CONDITION)
+        object.__setattr__(self, "by", checked_argument("by", self.by, tuple[str, ...], "columns of examples"))
+
+
+GivenPolicies = str | Path | PolicyFile | Suite | Policy | Iterable[Policy]
+"""What stands for policies where a function takes them."""
 
 
 @checks_arguments(source=POLICIES, rules=RULES)
-def load_policies(
-    source: str | Path | PolicyFile | Policy | Iterable[Policy], rules: str | Path | Iterable[type] | None = None
-) -> PolicyFile:
-    """Policies from a TOML file (a path, or a text that holds a line break), or as built in Python.
+def load_policies(source: GivenPolicies, rules: str | Path | Iterable[type] | None = None) -> PolicyFile:
+    """Policies from a TOML file (a path, or a text that holds a line break), from a suite, or as built in Python.
 
     `rules` is a Python file, or classes, with stopping rules and selects of the user's own.
     Raises ThinkbackError for anything misspelt, missing, doubled or of the wrong type.
@@ -49,6 +60,9 @@ def load_policies(
     own = own_rules(rules)
     if isinstance(source, PolicyFile):
         return source
+    if isinstance(source, Suite):
+        file = _parse(source.text, "the suite", own)
+        return replace(file, where=source.where, by=source.by, left_out=source.left_out)
     if isinstance(source, Policy):
         return PolicyFile((source,))
     if isinstance(source, str | Path):

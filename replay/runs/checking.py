@@ -9,7 +9,7 @@ from pathlib import Path
 from replay.data.conditions import CONDITION
 from replay.data.contents import opened
 from replay.policies.base import Policy
-from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
+from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
 from replay.runs.run import resolved
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog
@@ -30,7 +30,7 @@ class CheckedPolicies:
 
 @checks_arguments(policies=POLICIES, log=TAKES, rules=RULES, where=CONDITION)
 def check_policies(
-    policies: str | Path | PolicyFile | Policy | Iterable[Policy],
+    policies: GivenPolicies,
     log: AnyLog | None = None,
     *,
     rules: str | Path | Iterable[type] | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from replay.data.needs import Action, slice_name
 from replay.sampling.unscored import Unscored
@@ -14,6 +14,8 @@ from toolkit.show.ranking import UNLIKE_CALLS
 
 CALLS = {"calls", "operations", "traces"}
 """Units of costs that count calls, whatever each costs."""
+MOST_MISSING = 2
+"""Of what the suite leaves out, named with the reason."""
 MAX_NAMED = 5
 """Answers outside the label space that are named."""
 WARN_EXCLUDED = 0.01
@@ -21,6 +23,8 @@ WARN_EXCLUDED = 0.01
 LEFT_OUT, FREE, DROPPED, CALLS_FAILED = "left_out", "free_verifications", "dropped", "calls_failed"
 """Codes of the notes that say how many examples are left out and why, which verifiers count as free, which policies
 are dropped, and which calls failed when the log was made."""
+SUITE = "suite"
+"""Code of the notes that say what the standard suite leaves out and which examples it reports."""
 UNSCORED, BASELINE_SET = "unscored", "baseline_set"
 """Codes of the notes that say which traces without a score policies skip or give the lowest one, and that others take
 examples from the baseline."""
@@ -29,6 +33,16 @@ examples from the baseline."""
 def examples(count: int) -> str:
     """A number of examples in words."""
     return f"{count:,} example{'' if count == 1 else 's'}"
+
+
+def of_suite(missing: Sequence[str], where: str | None) -> Iterator[Note]:
+    """What a standard suite leaves out, and the examples that are reported because it says so."""
+    if missing:
+        few, more = missing[:MOST_MISSING], len(missing) - MOST_MISSING
+        told = f", and {more} more (the suite's own text names all)" if more > 0 else ""
+        yield note(SUITE, f"the suite leaves out {'; '.join(few)}{told}")
+    if where is not None:
+        yield note(SUITE, f"of the suite only the examples with {where} are reported; the condition `true` reports all")
 
 
 def left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:

@@ -16,7 +16,7 @@ from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block, read_texts
 from replay.engine.outcome import SERVED
 from replay.policies.base import Evaluator, Policy, Stage, needs_of
-from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
+from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
 from replay.runs.example_set import ExampleSet
 from replay.runs.gathered import Gathered
 from replay.runs.learning import fit_policies
@@ -88,7 +88,7 @@ class Explanation:
 @checks_arguments(log=TAKES, policies=POLICIES, policy="a policy's name", example="an example_id", rules=RULES)
 def explain(
     log: AnyLog,
-    policies: str | Path | PolicyFile | Policy | Iterable[Policy],
+    policies: GivenPolicies,
     policy: str,
     example: str,
     *,

@@ -6,14 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import polars as pl
 
+from replay.data.conditions import TEST, has_test
 from replay.policies.base import Policy, nested
 from replay.policies.gate_file import GateFile, hashed, normalised_question
 from toolkit.errors import ThinkbackError, argument, listed
 from toolkit.notes import Note, note, warning
 
 MAX_NAMED = 3
-TEST = "split = 'test'"
-"""The condition of the examples that nothing was trained on."""
 
 
 def question_hashes(examples: pl.DataFrame, log: str) -> list[str]:
@@ -75,11 +74,6 @@ def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) 
         text = f"gate file `{gate.path}` was fitted or tuned on {where}: its numbers here flatter it"
         notes.append(warning("gate_reused", text))
     return tuple(notes)
-
-
-def has_test(split: pl.Series | None) -> bool:
-    """Whether some examples are of the split `test`, and others of another one."""
-    return split is not None and bool(split.eq("test").any()) and split.drop_nulls().n_unique() > 1
 
 
 def training_rows(policies: Sequence[str], split: pl.Series) -> Iterator[Note]:

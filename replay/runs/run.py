@@ -12,9 +12,10 @@ import polars as pl
 from replay.data.conditions import CONDITION, matching
 from replay.data.contents import Contents, opened
 from replay.policies.base import Policy, columns_of, needs_of, nested
-from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
+from replay.policies.suite import suite
+from replay.policies.toml import POLICIES, RULES, GivenPolicies, PolicyFile, load_policies
 from replay.runs.coverage import Coverage
-from replay.runs.coverage_notes import calls_failed, unlike_calls
+from replay.runs.coverage_notes import calls_failed, of_suite, unlike_calls
 from replay.runs.example_set import ExampleSet, groups_of
 from replay.runs.findings import RunSource, Summariser
 from replay.runs.gate_sweep import sweep_tables
@@ -28,7 +29,7 @@ from replay.runs.served import Served, serve
 from toolkit.arguments import checks_arguments
 from toolkit.columns import cost_named, costs_called, metric_column, with_columns
 from toolkit.errors import ThinkbackError, argument, listed, require_known, suggest
-from toolkit.log import TAKES, AnyLog, Log, calls_left_out, collect
+from toolkit.log import TAKES, AnyLog, Log, calls_left_out, collect, open_log
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, settings_of
 from toolkit.stats.compare import ACCURACY, COMPARISONS_SCHEMA, SUMMARY_SCHEMA
@@ -50,7 +51,7 @@ MOST_GROUPS = 500
 )
 def run(
     log: AnyLog,
-    policies: str | Path | PolicyFile | Policy | Iterable[Policy],
+    policies: GivenPolicies | None = None,
     *,
     baseline: str | None = None,
     where: str | None = None,
@@ -72,14 +73,16 @@ def run(
 ) -> Result:
     """Replay policies on a log and compare them on the examples that all of them can serve.
 
-    `log` is a log, its address or its tables as frames; `policies` a TOML file, a TOML text or policies built in
-    Python. `baseline` names the policy of the paired differences; `where` is an SQL condition on the columns of
-    `examples`; `by` names columns of `examples` whose groups are summarised too; `metric` is what ranks, and among
-    equals the `cost`, by default tokens where they are logged; `metrics` are metrics of one's own; `measure` is another
-    column of traces (0 to 1) in place of `correct`; `rules` a file or classes with stopping rules and selects of one's
-    own. `settings` are those of the intervals, or some of them are given by keyword (`seed`, `resamples`, `level`,
-    `method`, `kw`, `eur_per_kwh`; by default those of `Settings()`). `block_examples` is how many examples are read at
-    once; no result depends on it.
+    `log` is a log, its address or its tables as frames; `policies` a TOML file, a TOML text, policies built in
+    Python or what `suite` gave, and by default the standard suite that the log can answer; of a suite the test
+    examples are reported, where there is a test split, by data set, unless `where` says otherwise. `baseline` names
+    the policy of the paired differences; `where` is an SQL condition on the columns of `examples`; `by` names
+    columns of `examples` whose groups are summarised too; `metric` is what ranks, and among equals the `cost`, by
+    default tokens where they are logged; `metrics` are metrics of one's own; `measure` is another column of traces
+    (0 to 1) in place of `correct`; `rules` a file or classes with stopping rules and selects of one's own.
+    `settings` are those of the intervals, or some of them are given by keyword (`seed`, `resamples`, `level`,
+    `method`, `kw`, `eur_per_kwh`; by default those of `Settings()`). `block_examples` is how many examples are read
+    at once; no result depends on it.
 
     Raises ThinkbackError for anything wrong with the log, the policies or the settings.
     """
@@ -88,8 +91,14 @@ def run(
     )
     if block_examples is not None and block_examples < 1:
         raise ThinkbackError(f"`block_examples` is {block_examples}; it takes an integer, at least 1")
+    if policies is None:
+        log = open_log(log)
+        policies = suite(log, where)
     file, metrics = load_policies(policies, rules), own_metrics(metrics)
     log, contents = opened(log)
+    told = tuple(of_suite(file.left_out, file.where if where is None else None))
+    if where is None:
+        where, by = file.where, by or file.by
     by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
     own_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
     chosen, examples, reused = resolved(log, contents, file, measure, where, by)
@@ -113,7 +122,7 @@ def run(
     warned = tuple(note("log", text) for text in log.warnings)
     failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
     unlike = _unlike(served.policies, contents, statistics, summariser)
-    notes = (*warned, *failed, *reused, *coverage.notes(len(examples.frame)), *unlike, *statistics.notes)
+    notes = (*told, *warned, *failed, *reused, *coverage.notes(len(examples.frame)), *unlike, *statistics.notes)
     ranked: dict[str, Any] = {"metric": metric, "cost": cost, "measure": plan.measure or "correct"}
     ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
     asked = {"baseline": baseline, "where": where, "by": list(by), **ranked}

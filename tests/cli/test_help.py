@@ -1,5 +1,6 @@
 """Every command and every option says what it is for, and the command is light until it works."""
 
+import re
 import shlex
 import subprocess
 import sys
@@ -20,6 +21,7 @@ def commands(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tupl
 
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
+GROUPS = sorted({path[:length] for path in COMMANDS for length in range(len(path))})
 
 
 def test_the_commands_of_the_manual() -> None:
@@ -39,9 +41,11 @@ def test_help_of_every_command(thinkback: Callable, path: tuple[str, ...]) -> No
             assert option in result.stdout
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("path", [*GROUPS, *COMMANDS], ids=lambda path: " ".join(path) or "all")
 def test_the_help_of_every_command_ends_with_examples_that_parse(thinkback: Callable, path: tuple[str, ...]) -> None:
-    shown = thinkback(*path, "--help").stdout.partition("Examples:\n")[2]
+    told = thinkback(*path, "--help").stdout
+    assert len(re.findall(r"^\s*(?:Examples?|e\.g\.):?", told, re.MULTILINE)) == 1
+    shown = told.partition("Examples:\n")[2]
     lines = [shlex.split(line) for line in shown.replace("\\\n", " ").split("\n") if line.strip()]
     assert lines
     for words in lines:
@@ -56,7 +60,15 @@ def test_the_help_of_every_command_ends_with_examples_that_parse(thinkback: Call
         assert required <= set(rest)
 
 
-@pytest.mark.parametrize("path", [(), ("import",), ("export",), ("study",)], ids=lambda path: " ".join(path) or "all")
+def test_the_groups() -> None:
+    assert GROUPS == [(), ("export",), ("import",), ("study",)]
+
+
+def test_the_help_of_compare_shows_two_results(thinkback: Callable) -> None:
+    assert "--with other" in thinkback("compare", "--help").stdout.partition("Examples:\n")[2]
+
+
+@pytest.mark.parametrize("path", GROUPS, ids=lambda path: " ".join(path) or "all")
 def test_groups_list_their_commands(thinkback: Callable, path: tuple[str, ...]) -> None:
     asked, bare = thinkback(*path, "--help"), thinkback(*path)
     assert asked.exit_code == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import thinkback as tb
 from thinkback import console
 from toolkit.log import open_log, write_log
 
@@ -49,12 +50,40 @@ def test_replay_without_policies_reports_test_examples_by_data_set(thinkback: Ca
     ]
     assert done.stdout.count("Pareto ●:") == 1  # said once, of all tables
     assert done.stdout.count("more rows are in table_by.md and summary_by.parquet.") == 2
+    assert "of the suite only the examples with split = 'test' are reported" in done.stdout
     read = pl.read_parquet("test/examples.parquet")
     assert set(read["dataset"]) == {"d1", "d3"}
     assert len(read) == 60
     everything = thinkback("replay", "split", "--out", "all", "--resamples", "50", "--where", "true")
     assert everything.exit_code == 0
+    assert "of the suite only" not in everything.stdout
     assert len(pl.read_parquet("all/examples.parquet")) == 120
+    ours = tb.run("split", resamples=50)
+    asked = tb.run("split", tb.suite("split"), resamples=50)
+    for one in (ours, asked):
+        assert one.table().markdown() == tb.load("test").table().markdown()
+        assert (one.by_summary is not None, one.notes) == (True, tb.load("test").notes)
+    assert tb.run("split", where="true", resamples=50).examples.height == 120
+    assert tb.run("split", tb.suite("split"), by="split", resamples=50).by == ("split",)
+
+
+def test_what_the_suite_leaves_out_is_a_note_of_the_result(log: Path) -> None:
+    made = {name: open_log(log).scan(name).collect() for name in ("examples", "traces", "verifications")}
+    one = made["examples"].filter(split="test")["example_id"][0]
+    few = made["verifications"].filter((pl.col("verifier") != "weak") | (pl.col("example_id") == one))
+    result = tb.run(made | {"verifications": few}, resamples=20)
+    missing, reported = [note.text for note in result.notes if note.code == "suite"]
+    assert missing.startswith("the suite leaves out verifier `weak`")
+    assert reported.startswith("of the suite only the examples with split = 'test' are reported")
+
+
+def test_what_stands_for_policies_may_be_a_suite(log: Path) -> None:
+    standard = tb.suite(log)
+    file = tb.load_policies(standard)
+    assert (file.where, file.by, file.left_out) == (standard.where, standard.by, standard.left_out)
+    assert tb.check_policies(standard, log).policies
+    example = open_log(log).scan("examples").collect()["example_id"][0]
+    assert tb.explain(log, standard, file.policies[0].name, example).ending
 
 
 def test_a_long_line_is_folded_on_a_terminal_alone(

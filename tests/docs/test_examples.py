@@ -1,7 +1,7 @@
 """Every example of the manual and the README works.
 
-They are run page by page in a folder that holds `log`, a small simulated log, `folder`, the same one unsealed,
-`policies.toml`, a policy file for it, and the checkout's `data`.
+They are run page by page in a folder that holds `log`, a small simulated log (unless the page makes its own),
+`folder`, the same one unsealed, `policies.toml`, a policy file for it, and the checkout's `data`.
 
 A fenced block with a title is the file of that name. Otherwise `toml` is a policy file, which is replayed;
 `python` is executed, the blocks of a page one after the other; in `console`, lines that begin with `$` are run, and
@@ -30,6 +30,7 @@ from thinkback.app import app
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^( *)```(\w+)([^\n]*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+MAKES_LOG = re.compile(r"^\$ thinkback .* --out log$", re.MULTILINE)
 WIDTHS = {"cookbook.md": "80"}
 """Columns of the terminal on which a page's commands print, where not 140."""
 ELSEWHERE = ("pip", "git", "python", "cd")  # commands that set up a machine: not run by a test
@@ -116,6 +117,8 @@ def test_examples_work(path: Path, here: Path, monkeypatch: pytest.MonkeyPatch) 
     module = types.ModuleType("manual_page")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # dataclasses look their module up by name
     monkeypatch.setenv("COLUMNS", WIDTHS.get(path.name, "140"))
+    if any(MAKES_LOG.search(block.text) for block in blocks(path) if block.language == "console"):
+        shutil.rmtree("log")
     for block in blocks(path):
         where = f"{path.name}:{block.line}"
         if block.title is not None:

@@ -132,7 +132,7 @@ def test_a_call_that_python_refuses_is_refused_by_python(small: tb.Log) -> None:
     with pytest.raises(TypeError, match="run\\(\\) got an unexpected keyword argument 'basline'"):
         tb.run(small, [VOTE], basline="vote")
     with pytest.raises(TypeError, match="run\\(\\) missing"):
-        tb.run(small)
+        tb.run()
 
 
 def test_settings_are_given_in_one_way() -> None:

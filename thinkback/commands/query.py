@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from thinkback import options
 from thinkback.options import option, positional
+
+if TYPE_CHECKING:
+    import polars as pl
 
 ROWS = 100  # that a table on a terminal shows
 
@@ -20,27 +25,36 @@ class Format(StrEnum):
     markdown = "markdown"
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What answers SQL, and whether it is simulated."""
+
+    answer: Callable[[str], pl.DataFrame]
+    simulated: bool
+
+
 def query(
-    log: options.Log,
-    sql: Annotated[str, positional("SQL", "A DuckDB query; the log's tables are views.")],
+    source: Annotated[str, positional("LOG|RESULT", "A log, or the folder of a saved result.")],
+    sql: Annotated[str, positional("SQL", "A DuckDB query; the tables are views.")],
     output: Annotated[
         Format | None, option("--format", "How to print the rows; a table on a terminal, else CSV.")
     ] = None,
 ) -> None:
-    """Query a log in SQL.
+    """Query a log or a saved result in SQL.
 
-    The tables examples, traces, verifications, features … are views; hidden_states/M is hidden_states_M.
+    The tables examples, traces, verifications, features … are views; hidden_states/M is hidden_states_M. A result has
+    outcomes, summary, comparisons and ranks, and the tables of its log while that is where it was.
     """
     from dataclasses import replace
 
     from thinkback import console
-    from toolkit.log import check_printable_size, limited_memory, open_log, query_log
+    from toolkit.log import check_printable_size, limited_memory
     from toolkit.show import SIMULATED, table_of
 
-    opened = open_log(log)
+    asked = _opened(source)
     with limited_memory():
-        frame = query_log(opened, sql)
-    if opened.simulated:
+        frame = asked.answer(sql)
+    if asked.simulated:
         console.complain(SIMULATED)
     chosen = output or (Format.table if console.on_terminal() else Format.csv)
     shown = frame.head(ROWS) if chosen is Format.table else frame
@@ -55,3 +69,20 @@ def query(
         columns = tuple(replace(column, drop=place) for place, column in enumerate(table.columns))
         more = (f"{frame.height - ROWS:,} more rows; `--format csv` prints all.",) if frame.height > ROWS else ()
         console.show(replace(table, columns=columns, below=more))
+
+
+def _opened(source: str) -> Asked:
+    """A saved result where the folder has the record of one, else a log."""
+    from functools import partial
+
+    from toolkit.log import open_log, query_log
+
+    if (Path(source) / "result.json").is_file():  # what reads results takes long to import
+        from replay import load
+        from replay.runs.saved_folder import is_saved_result
+
+        if is_saved_result(Path(source)):
+            result = load(source)
+            return Asked(result.query, result.simulated)
+    log = open_log(source)
+    return Asked(partial(query_log, log), log.simulated)

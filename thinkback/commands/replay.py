@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 GROUPS, SUITE_GROUPS = 8, 3  # of `--by`, and of the standard suite, whose tables are printed too
 
-LEFT_OUT = 2  # of what the suite leaves out, named with the reason
-
 
 class Method(StrEnum):
     """How intervals are made from the resamples."""
@@ -111,13 +109,12 @@ def replay(
     for path in (out, tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log, policies, rules))
-    chosen, among, groups = _chosen(log, policies, where, options.names(by))
     result = run(
         log,
-        chosen,
+        policies,
         baseline=baseline,
-        where=among,
-        by=groups,
+        where=where,
+        by=options.names(by),
         seed=seed,
         resamples=resamples,
         level=level,
@@ -131,29 +128,7 @@ def replay(
         eur_per_kwh=eur_per_kwh,
     )
     parts = {"traces": traces, "texts": texts, "curves": with_curves, "headroom": headroom}
-    if among != where:
-        from thinkback import console
-
-        console.complain(f"note: the examples with {among} alone are reported; `--where true` reports all")
     _write_and_show(result, margin, parts, figure, out, force, policies is None)
-
-
-def _chosen(
-    log: str, policies: Path | None, where: str | None, by: tuple[str, ...]
-) -> tuple[str | Path, str | None, tuple[str, ...]]:
-    """The policies, the condition of the examples and the columns of groups: the suite's where none are given."""
-    if policies is not None:
-        return policies, where, by
-    from replay.analyses.suite import suite
-
-    standard = suite(log, where)
-    if standard.left_out:
-        from thinkback import console
-
-        few, more = standard.left_out[:LEFT_OUT], len(standard.left_out) - LEFT_OUT
-        told = f", and {more} more (`thinkback suite` names all)" if more > 0 else ""
-        console.complain(f"note: the suite leaves out {'; '.join(few)}{told}")
-    return standard.text, *((standard.where, by or standard.by) if where is None else (where, by))
 
 
 def _write_and_show(

@@ -14,10 +14,8 @@ def suite(log: options.Log, where: options.Where = None) -> None:
     """Print the standard policies of a log.
 
     The policies that it can answer, as a policy file to edit.
-
-    Example: thinkback suite LOG > policies.toml
     """
-    from replay.analyses.suite import suite as standard
+    from replay.policies.suite import suite as standard
 
     sys.stdout.write(standard(log, where).text)
 
@@ -28,10 +26,7 @@ def check(
     rules: options.Rules = None,
     where: options.Where = None,
 ) -> None:
-    """Check a policy file without replaying it.
-
-    Example: thinkback check policies.toml --log LOG
-    """
+    """Check a policy file without replaying it."""
     from collections import Counter
 
     from replay.runs.checking import check_policies

@@ -63,8 +63,8 @@ def tune(
     """
     from replay.analyses.answer import answer
     from replay.analyses.goals import read_goal
-    from replay.analyses.suite import suite
     from replay.analyses.tuning import tune as compute
+    from replay.policies.suite import suite
     from replay.policies.toml import load_policies
     from thinkback import console
     from toolkit.files import check_replaceable, replacing

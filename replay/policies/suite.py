@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replay.analyses.suite_facts import Facts, Pool, ScoreRange, read_facts
-from replay.data.conditions import CONDITION
+from replay.data.conditions import CONDITION, TEST, has_test
 from replay.data.contents import opened
-from replay.runs.reuse import TEST, has_test
+from replay.policies.suite_facts import Facts, Pool, ScoreRange, read_facts
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog
 from toolkit.printable import printable

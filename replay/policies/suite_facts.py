@@ -8,9 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from replay.data.conditions import matching
+from replay.data.conditions import has_test, matching
 from replay.data.contents import Contents
-from replay.runs.reuse import has_test
 from toolkit.errors import counted, listed
 from toolkit.log import Log, collect
 
