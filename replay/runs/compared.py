@@ -35,7 +35,7 @@ METRICS = ("metric", "first", "second", "difference", "low", "high", "p_value", 
 EXAMPLES = ("example_id", "change", "gold", "answer_first", "answer_second", "correct_first", "correct_second")
 FEW = {
     "tango": "†: fewer than twenty examples on which the two differ, so Tango's interval at the shared level.",
-    "max-t_few": "†: means of fewer than 500 examples, whose tail they may not have seen.",
+    "max-t_few": "†: fewer than 100 examples, or means of fewer than 500 examples, whose tail they may not have seen.",
 }
 """Methods of the limits of all pairs that are marked."""
 FEW_CLUSTERS = {
