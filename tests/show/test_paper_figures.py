@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,3 +152,9 @@ def test_kinds_are_told_apart_in_grey() -> None:
 def test_nothing_to_draw_is_said_in_one_line(draw: Callable[..., Figure]) -> None:
     with pytest.raises(ThinkbackError, match="^there is no "):
         draw(0, WIDE)
+
+
+def test_a_p_value_tells_apart_where_limits_hold_zero() -> None:
+    row = PolicyDifference("vote", 1.0, -0.1, 2.1)
+    assert not row.apart
+    assert replace(row, stepwise=True).apart

@@ -191,6 +191,14 @@ def test_differences_show_the_limits_that_hold_for_all_of_them(results: RankedIn
     assert "for all policies at once" not in " ".join(str(ranked_table(results)).split())
 
 
+def test_a_p_value_that_contradicts_its_interval_is_explained(results: RankedInput) -> None:
+    """p is taken step by step, the limits in one step."""
+    assert "step by step" not in " ".join(ranked_table(results).below)
+    sure = pl.when(policy="stop[margin=0.1]").then(0.03).otherwise("p_baseline")
+    made = replace(results, ranks=results.ranks.with_columns(p_baseline=sure))
+    assert "so it may tell apart where Δ does not" in " ".join(ranked_table(made).below)
+
+
 @pytest.mark.parametrize("suffix", ["md", "csv", "txt"])
 def test_golden(results: RankedInput, suffix: str) -> None:
     table = ranked_table(corrected(replace(results, simulated=True)))

@@ -9,7 +9,7 @@ SETTINGS = Settings(resamples=200)
 
 
 def test_costs_of_few_clusters_end_at_nothing_and_reductions_at_all() -> None:
-    """Two of three clusters take next to nothing: Student's limits of the mean and Fieller's of the ratio go below 0."""
+    """Two of three clusters take next to nothing: Student's limits and Fieller's of the ratio would go below 0."""
     unit = np.repeat([0, 1, 2], 4)
     tokens = np.stack([np.repeat([100.0, 90.0, 110.0], 4), np.repeat([1.0, 2.0, 60.0], 4)])
     correct = np.ones((2, 12))

@@ -287,7 +287,10 @@ def _explanations(
         text += f"; its {100 * results.level:g} % intervals hold for all policies at once." if at_once else "."
         yield ColumnNote(text, ("difference",))
         if len(results.ranks):
-            yield ColumnNote("p: two-sided, adjusted for all differences to the baseline.", ("p_adjusted",))
+            text = "p: two-sided, adjusted for all differences to the baseline"
+            if any(row.apart_by_p_alone(results.level) for row in ranked):
+                text += ", step by step, so it may tell apart where Δ does not"
+            yield ColumnNote(f"{text}.", ("p_adjusted",))
     keys = {column.key for column in columns}
     own = [column for column in results.columns if column.needs and column.metric in keys]
     if own:
