@@ -140,11 +140,11 @@ class ComparedPolicies:
         first, second = self.names
         columns = (
             TableColumn("metric"),
-            TableColumn(first, Words(), "first"),
-            TableColumn(second, Words(), "second"),
-            TableColumn("Δ", Words(), "difference"),
-            TableColumn("p", Number(4), "p_value"),
-            TableColumn("n", Number(0), "n", drop=1),
+            TableColumn(first, Words(), "first", drop=2),
+            TableColumn(second, Words(), "second", drop=2),
+            TableColumn("Δ", Words(), "difference", core=True),
+            TableColumn("p", Number(4), "p_value", drop=1),
+            TableColumn("n", Number(0), "n", drop=3),
         )
         made, marks = [], set[str]()
         for name, one, other, change, low, high, p_value, n, method in metrics.iter_rows():

@@ -60,3 +60,18 @@ def test_labels_that_are_the_same_are_refused(thinkback: Callable, log: Path, tm
     ran = thinkback("check", "same.toml")
     assert ran.exit_code == 2
     assert "tables would call `vote` and `stop early` both `MV`; change a `label`" in ran.stderr
+
+
+def test_the_difference_of_two_policies_is_kept_in_a_column(
+    thinkback: Callable, log: Path, policies: Path, tmp_path: Path
+) -> None:
+    """Long names leave no room for the values of both: these go, and what is asked stays."""
+    long = policies.read_text().replace('name = "vote"', 'name = "majority-vote-of-all-the-traces-that-there-are"')
+    (tmp_path / "long.toml").write_text(long)
+    ran = thinkback("replay", log, "--policies", "long.toml", "--out", "out", "--resamples", "50")
+    assert ran.exit_code == 0, ran.output
+    two = ("compare", "out", "majority-vote-of-all-the-traces-that-there-are", "greedy")
+    pair = thinkback(*two, "--tex", "two.tex", "--width", "3.3in")
+    assert pair.exit_code == 0, pair.output
+    head, *_ = assert_fits((tmp_path / "two.tex").read_text(), 3.3)
+    assert r"$\Delta$" in head
