@@ -107,21 +107,28 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
         for r in frame.iter_rows(named=True)
     }
     series = list(dict.fromkeys((r["metric"], r["verifier"]) for r in frame.iter_rows(named=True)))
-    series.sort(key=lambda one: list(METRICS).index(one[0]))
+    last = {(r["metric"], r["verifier"]): r["estimate"] for r in frame.sort("k").iter_rows(named=True)}
+    series.sort(key=lambda one: (list(METRICS).index(one[0]), -(last[one] or 0.0) * (one[0] == "best")))
     rows = list(dict.fromkeys((r["pool"], r["k"], r["n"]) for r in frame.iter_rows(named=True)))
     heads = [_called(metric, verifier) for metric, verifier in series]
+    several = sum(metric == "best" for metric, _ in series) > 1
+    best = [head for head, (metric, _) in zip(heads, series, strict=True) if metric == "best"]
+    kept = [METRICS["majority"], *best[:1], METRICS["avg"], METRICS[SEES_GOLD], *best[1:]]  # the first give way last
     percent = NumberWithInterval(1, 100)
     return Table(
         title=title,
         columns=(
             TableColumn("pool"),
             TableColumn("k", Number(0)),
-            TableColumn("examples", Number(0), drop=1),
-            *(TableColumn(f"{head} %", percent, head) for head in heads),
+            TableColumn("examples", Number(0), drop=len(heads)),
+            *(TableColumn(f"{head} %", percent, head, drop=kept.index(head)) for head in heads),
         ),
         rows=tuple((pool, k, n, *(cells.get((pool, k, *one)) for one in series)) for pool, k, n in rows),
         above=(SIMULATED,) if simulated else (),
-        below=(f"In brackets {100 * level:g} % intervals, resampled by example. pass@k sees gold: a diagnostic.",),
+        below=(
+            f"In brackets {100 * level:g} % intervals, resampled by example. pass@k sees gold: a diagnostic.",
+            *(["Verifiers are in the order of their best-of-k at the most traces."] if several else []),
+        ),
     )
 
 
@@ -142,13 +149,18 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
     }
     rows = list(dict.fromkeys((pool, k) for pool, k, *_ in cells))
     heads = list(dict.fromkeys((first, second) for _, _, first, second in cells))
+    last = {_change(r): r["difference"] or 0.0 for r in shown.sort("k").iter_rows(named=True)}
+    heads.sort(key=lambda one: -last[one] if one[0].startswith(METRICS["best"]) else -float("inf"))  # majority first
     points = NumberWithInterval(1, 100, signed=True)
     return Table(
         title=f"Paired differences at each number of traces, {name}",
         columns=(
             TableColumn("pool"),
             TableColumn("k", Number(0)),
-            *(TableColumn(f"{first} −\u00a0{second}", points, f"{first} - {second}") for first, second in heads),
+            *(
+                TableColumn(f"{first} −\u00a0{second}", points, f"{first} - {second}", drop=place)
+                for place, (first, second) in enumerate(heads)
+            ),
         ),
         rows=tuple((*row, *(cells.get((*row, *head)) for head in heads)) for row in rows),
         above=(SIMULATED,) if simulated else (),

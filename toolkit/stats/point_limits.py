@@ -38,8 +38,8 @@ def point_limits(
     else:
         ends = _cost(steps, estimate, low, high, left, level)
     enough = left.units >= (2 if steps.independent else FEWEST_CLUSTERS)
-    ends = within(estimate, *ends, 0.0, 1.0 if rate else np.inf)
-    return np.where(enough, ends[0], np.nan), np.where(enough, ends[1], np.nan)
+    possible = within(estimate, ends[0], ends[1], 0.0, 1.0 if rate else np.inf)
+    return np.where(enough, possible[0], np.nan), np.where(enough, possible[1], np.nan)
 
 
 def _few_events(
