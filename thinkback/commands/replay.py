@@ -43,7 +43,10 @@ def replay(
     policies: Annotated[
         Path | None, file_option("--policies", "The policies, in TOML; else the standard suite.", "FILE.toml")
     ] = None,
-    baseline: Annotated[str | None, option("--baseline", "Policy that all are compared with.", "NAME")] = None,
+    baseline: Annotated[
+        str | None,
+        option("--baseline", "Policy that all are compared with; of the suite the vote over most traces.", "NAME"),
+    ] = None,
     margin: Annotated[
         float | None,
         option("--margin", "Say which policies are not worse than the baseline by more than this (0.01: one point)."),
@@ -103,15 +106,19 @@ def replay(
     from toolkit.show import inches
     from toolkit.stats import check_margin
 
-    if margin is not None and baseline is None:
-        raise ThinkbackError("`--margin` needs `--baseline`: name the policy that the others are compared with")
     if margin is not None:
         check_margin(margin)
+        if baseline is None and policies is not None:
+            raise ThinkbackError("`--margin` needs `--baseline`: name the policy that the others are compared with")
     figure = Drawn(inches(width), title, options.names(columns), tex)
     for path in (out, tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log, policies, rules))
     chosen, among, groups = _chosen(log, policies, where, options.names(by))
+    if policies is None and baseline is None:
+        baseline = _vote(chosen, rules)
+    if margin is not None and baseline is None:
+        raise ThinkbackError("`--margin` needs `--baseline`: name the policy that the others are compared with")
     result = run(
         log,
         chosen,
@@ -136,6 +143,15 @@ def replay(
 
         console.complain(f"note: the examples with {among} alone are reported; `--where true` reports all")
     _write_and_show(result, margin, parts, figure, out, force, policies is None)
+
+
+def _vote(suite: str | Path, rules: Path | None) -> str | None:
+    """The suite's vote over most traces, which a report compares with, too; None where nothing votes."""
+    from replay.analyses.report_findings import largest_majority
+    from replay.policies.toml import load_policies
+    from replay.runs.provenance import policy_record
+
+    return largest_majority(map(policy_record, load_policies(suite, rules).policies))
 
 
 def _chosen(
