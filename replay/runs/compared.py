@@ -213,7 +213,8 @@ class ComparedPolicies:
     def _cut(self, height: int, limit: int | None, what: str) -> list[str]:
         if limit is None or height <= limit:
             return []
-        return [f"{height - limit:,} more {what}: `--out DIR`, or `.{what}` in Python, has all."]
+        more = f"{height - limit:,} more {what}"
+        return [ColumnNote(f"{more}: `--out DIR`, or `.{what}` in Python, has all.", paper=f"{more} are not shown.")]
 
     def _above(self) -> tuple[str, ...]:
         warned = (str(one) for one in self.notes if one.severity is Severity.WARNING)

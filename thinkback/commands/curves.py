@@ -30,6 +30,8 @@ def curves(
     width: options.Width = "6.75in",
     title: options.Title = "",
     tex: options.Tex = None,
+    label: options.Label = None,
+    caption: options.Caption = None,
     columns: options.Columns = None,
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
@@ -70,7 +72,7 @@ def curves(
         look: dict[str, Any] = {"title": title, "level": level, "simulated": opened.simulated, "width": size}
         files = _write({"curves": frame, "differences": pairs}, tables, look, out, force)
     if tex is not None:
-        write_latex(tex, tables, size, force)
+        write_latex(tex, options.on_paper(tables, label, caption), size, force)
     for number, one in enumerate(tables.values()):
         if number:
             console.say()
@@ -136,7 +138,7 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
     """One row a pool and k, one column a line: minus majority@k, and majority@k minus avg@k."""
     import polars as pl
 
-    from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
+    from toolkit.show import SIMULATED, ColumnNote, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 
     own = pairs.filter(pl.col("first_pool") == pl.col("second_pool"))
     best = own.filter((pl.col("first_metric") == "best") & (pl.col("second_metric") == "majority"))
@@ -152,6 +154,7 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
     last = {_change(r): r["difference"] or 0.0 for r in shown.sort("k").iter_rows(named=True)}
     heads.sort(key=lambda one: -last[one] if one[0].startswith(METRICS["best"]) else -float("inf"))  # majority first
     points = NumberWithInterval(1, 100, signed=True)
+    said = f"In percentage points, paired by example; {100 * level:g} % intervals of each difference by itself."
     return Table(
         title=f"Paired differences at each number of traces, {name}",
         columns=(
@@ -165,8 +168,7 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
         rows=tuple((*row, *(cells.get((*row, *head)) for head in heads)) for row in rows),
         above=(SIMULATED,) if simulated else (),
         below=(
-            f"In percentage points, paired by example; {100 * level:g} % intervals of each difference by itself. "
-            "`--out DIR` writes all pairs of lines, and of pools, to differences.csv.",
+            ColumnNote(f"{said} `--out DIR` writes all pairs of lines, and of pools, to differences.csv.", paper=said),
         ),
     )
 

@@ -63,7 +63,10 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None) -> 
     columns = tuple(column for column, _ in parts)
     left_out = len(ranked) - len(shown)
     of = "" if any(row.policy.sweep_size <= 1 for row in ranked if row not in shown) else " of sweeps"
-    below = [ColumnNote(f"{left_out:,} more rows{of} are in {limits.rest}.")] if left_out else []
+    below = []
+    if left_out:
+        more = f"{left_out:,} more rows{of} are"
+        below = [ColumnNote(f"{more} in {limits.rest}.", paper=f"{more} not shown.")]
     return Table(
         title=results.title or f"Policies ranked by {results.quality.label}",
         columns=columns,
