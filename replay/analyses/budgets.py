@@ -86,8 +86,8 @@ def budgets(
     """Every order at every budget k (default: 1 to `max_traces`) on one pool.
 
     `random_seed` is that of the random order; `surrogate` holds further keys of the surrogate (ridge, forgetting,
-    bonus, prior …). What else is `asked` (where, settings, resamples …) goes to `replay.run`; its `seed` is the
-    resamples'.
+    bonus, unseen, label_score, prior …). What else is `asked` (where, settings, resamples …) goes to `replay.run`; its
+    `seed` is the resamples'.
     Raises ThinkbackError for a budget that the pool cannot hold and for anything wrong with the log or the settings.
     """
     ks = list(budget if budget is not None else range(1, max_traces + 1))

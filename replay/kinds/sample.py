@@ -28,7 +28,7 @@ from replay.policies.payable import Payable
 from replay.policies.policy_errors import errors_of
 from replay.policies.remarks import Remark, RemarkKind
 from replay.sampling.declared import EXAMPLE, FEATURE, Untrusted, columns_read
-from replay.sampling.learned import Calibration, Conformal, Learned, Prior
+from replay.sampling.learned import LEARNED, Calibration, Conformal, Learned, Prior
 from replay.sampling.order_settings import order_given, order_of, with_order_keys
 from replay.sampling.orders import Generation, Order
 from replay.sampling.own_selects import select_from, select_rule, selector_of
@@ -36,13 +36,11 @@ from replay.sampling.own_stops import stop_from, stop_rule
 from replay.sampling.prefix import SCORES, VOTES
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
-from replay.sampling.surrogate import MODES
+from replay.sampling.surrogate import LABEL_SCORES, MODES
 from replay.sampling.unscored import PARTIAL, WAYS, Unscored
 from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import ThinkbackError, argument, shown, suggest
 from toolkit.settings import from_table, setting
-
-LEARNED: tuple[type[Learned], ...] = (Prior, Calibration, Conformal)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +49,10 @@ class Sample(Policy):
 
     `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K seeded
     permutations of the whole logged pool; `expected` gives the exact mean over all random orders, or of one sample;
-    `width` generates that many traces at a time (the rule is looked at after each block);
-    `on_missing = "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace
-    without a score. `features`, `mode`, `bootstrap`, `ridge`, `forgetting`, `bonus` and `prior` are the order
-    `surrogate`'s; `calibration` is the stop `margin`'s; `conformal` makes prediction sets.
+    `width` generates that many traces at a time, with the rule looked at after each block; `on_missing =
+    "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace without a score.
+    `features`, `mode`, `bootstrap`, `ridge`, `forgetting`, `bonus`, `unseen`, `label_score` and `prior` are the
+    order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal` makes prediction sets.
     """
 
     max_traces: int = setting(low=1)
@@ -75,6 +73,8 @@ class Sample(Policy):
     ridge: float = setting(1.0, above=0)
     forgetting: float = setting(1.0, above=0, high=1)
     bonus: float = setting(0.0, low=0)
+    unseen: float = setting(0.5, above=-np.inf, below=np.inf, what="a finite number")
+    label_score: str = setting("mean", choices=LABEL_SCORES)
     prior: Prior | None = setting(None, read=partial(from_table, Prior))
     calibration: Calibration | None = setting(None, read=partial(from_table, Calibration))
     conformal: Conformal | None = setting(None, read=partial(from_table, Conformal))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from replay.data.needs import Action, slice_name
 from replay.sampling.unscored import Unscored
+from toolkit.columns import OutcomeColumn
 from toolkit.errors import counted, listed
 from toolkit.notes import Note, note, warning
+from toolkit.show.ranking import UNLIKE_CALLS
 
+CALLS = {"calls", "operations", "traces"}
+"""Units of costs that count calls, whatever each costs."""
 MAX_NAMED = 5
 """Answers outside the label space that are named."""
 WARN_EXCLUDED = 0.01
@@ -105,6 +109,16 @@ def baseline_set(
         f"others lack calls or values ({who}{more}){told}",
         [name, *most_first],
     )
+
+
+def unlike_calls(pools: Collection[str], cost: OutcomeColumn) -> Iterator[Note]:
+    """The warning that the cost counts calls of several pools as equal."""
+    if len(pools) > 1 and cost.unit in CALLS:
+        yield warning(
+            UNLIKE_CALLS,
+            f"the cost counts {cost.called}, and those of {listed(sorted(pools), MAX_NAMED)} need not cost the same: "
+            "log tokens, or name another cost, to compare what policies cost",
+        )
 
 
 def unscored(found: Mapping[tuple[str, str, Unscored], Mapping[str, int]]) -> Iterator[Note]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import polars as pl
 
 from replay.runs.curves import Curve, PoolCurves
-from toolkit.stats import OutcomeBlock, Settings, differences
+from toolkit.stats import Settings, differences
 
 SCHEMA = pl.Schema({
     "k": pl.Int64, "first_pool": pl.String, "first_metric": pl.String, "first_verifier": pl.String,
@@ -37,7 +38,7 @@ def _within(found: PoolCurves, settings: Settings) -> pl.DataFrame:
     lines = [[i for i, curve in enumerate(found.plan) if curve.k == k and _counts(curve)] for k in steps]
     owners = [(found.pool, curve) for curve in found.plan]
     pairs = [(later, earlier) for line in lines for earlier, later in itertools.combinations(line, 2)]
-    return _compared(found.outcomes(), owners, lines, pairs, settings)
+    return _compared(found, owners, lines, pairs, settings)
 
 
 def _between(one: PoolCurves, other: PoolCurves, settings: Settings) -> pl.DataFrame:
@@ -51,8 +52,8 @@ def _between(one: PoolCurves, other: PoolCurves, settings: Settings) -> pl.DataF
     places = {curve: len(one.plan) + i for i, curve in enumerate(other.plan)}
     pairs = [(i, places[curve]) for i, curve in enumerate(one.plan) if curve in places and _counts(curve)]
     owners = [(found.pool, curve) for found in (one, other) for curve in found.plan]
-    block = PoolCurves(one.pool, (), values, examples).outcomes()
-    return _compared(block, owners, pairs, pairs, settings)
+    both = PoolCurves(one.pool, one.plan + other.plan, values, examples)
+    return _compared(both, owners, pairs, pairs, settings)
 
 
 def _counts(curve: Curve) -> bool:
@@ -60,17 +61,43 @@ def _counts(curve: Curve) -> bool:
 
 
 def _compared(
-    block: OutcomeBlock,
+    found: PoolCurves,
     owners: Sequence[tuple[str, Curve]],
     groups: Sequence[Sequence[int]],
     pairs: Sequence[tuple[int, int]],
     settings: Settings,
 ) -> pl.DataFrame:
-    """The rows of some pairs (places in `owners`), each of which is in one of the groups."""
-    names = [str(place) for place in range(len(owners))]
-    told = differences(
-        partial(iter, [block]), names, "accuracy", [[names[i] for i in group] for group in groups], settings=settings
-    )
+    """The rows of some pairs (places in `owners`), each of which is in one of the groups.
+
+    Pairs with a line that some examples lack come last, and are on the examples that have all lines.
+    """
+    partial_ = np.isnan(found.values).any(axis=1)
+    made = [pl.DataFrame(schema=SCHEMA)]
+    for lacking in (False, True):
+        asked = [pair for pair in pairs if partial_[list(pair)].any() == lacking]
+        lines = np.arange(len(partial_)) if lacking else np.flatnonzero(~partial_)
+        if asked:
+            own = [[place for place in group if place in lines] for group in groups]
+            made.append(_on_their_examples(found, owners, lines, own, asked, settings))
+    return pl.concat(made)
+
+
+def _on_their_examples(
+    found: PoolCurves,
+    owners: Sequence[tuple[str, Curve]],
+    lines: np.ndarray,
+    groups: Sequence[Sequence[int]],
+    pairs: Sequence[tuple[int, int]],
+    settings: Settings,
+) -> pl.DataFrame:
+    """The rows of some pairs on the examples that have all the lines."""
+    values = found.values[lines]
+    whole = ~np.isnan(values).any(axis=0)
+    if not whole.any():
+        return pl.DataFrame(schema=SCHEMA)
+    block = replace(found, values=values[:, whole], examples=found.examples.filter(pl.Series(whole))).outcomes()
+    named = [[str(place) for place in group] for group in groups]
+    told = differences(partial(iter, [block]), list(map(str, lines)), "accuracy", named, settings=settings)
     rows = {(int(row["policy"]), int(row["baseline"])): row for row in told.iter_rows(named=True)}
     return pl.DataFrame(list(_rows(rows, owners, pairs)), schema=SCHEMA, orient="row")
 

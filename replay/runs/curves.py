@@ -2,7 +2,7 @@
 
 avg, pass and best are closed forms over all subsets of the logged traces (pass@k: Chen et al. 2021,
 equation 1); majority, which has none, is a mean over seeded subsets. All of a pool's numbers are on the same
-examples, in one set of resamples.
+examples, in one set of resamples; only the votes leave out examples with contested verdicts.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ from replay.sampling.orders import by_falling_score, random_keys
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, counted
 from toolkit.log import TAKES, AnyLog, Log, collect
+from toolkit.notes import Note, note
 from toolkit.progress import progress
 from toolkit.stats import OutcomeBlock, Settings, settings_of, summarise, unit_numbers
 
 MIN_SHARE = 0.95
+VOTES = "majority"
 BLOCK_EXAMPLES = 8192
 SCHEMA = pl.Schema({
     "pool": pl.String, "verifier": pl.String, "metric": pl.String, "k": pl.Int64, "estimate": pl.Float64,
@@ -47,17 +49,42 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class PoolCurves:
-    """Every curve's value on every example of a pool: `values` (curves, E) of `plan`, on `examples` in their order."""
+    """Every curve's value on every example of a pool: `values` (curves, E) of `plan`, on `examples` in their order.
+
+    Votes have NaN on examples with contested verdicts, of which there are `contested`.
+    """
 
     pool: str
     plan: tuple[Curve, ...]
     values: np.ndarray
     examples: pl.DataFrame
+    contested: int = 0
 
     def outcomes(self) -> OutcomeBlock:
         """The values as outcomes of policies."""
         unit = unit_numbers(resampling_units(self.examples))
         return OutcomeBlock(self.examples["example_id"].to_numpy(), unit, {"correct": self.values})
+
+    def parts(self) -> Iterator[PoolCurves]:
+        """The curves that every example has, and those that some lack, on the examples that have them all."""
+        lacking = np.isnan(self.values)
+        partial, whole = lacking.any(axis=1), ~lacking.any(axis=0)
+        for taken, on in ((~partial, np.ones_like(whole)), (partial, whole)):
+            if taken.any():
+                plan = tuple(curve for curve, own in zip(self.plan, taken, strict=True) if own)
+                yield PoolCurves(self.pool, plan, self.values[taken][:, on], self.examples.filter(pl.Series(on)))
+
+    def notes(self) -> Iterator[Note]:
+        """How many examples the votes leave out, or that there are none."""
+        if not self.contested:
+            return
+        judged = "contested verdicts (equal answers judged differently)"
+        count = f"{self.contested:,} of {counted(len(self.examples), 'example')}"
+        if any(curve.metric == VOTES for curve in self.plan):
+            told = f"majority@k of pool `{self.pool}` leaves out {count} with {judged}; the other curves keep them"
+        else:
+            told = f"pool `{self.pool}` has no majority@k: {judged} on {count}, which a vote cannot settle"
+        yield note("contested", told)
 
 
 @checks_arguments(log=TAKES, pool="a pool's name", verifier="a verifier's name", where=CONDITION)
@@ -77,9 +104,10 @@ def curves(
     """Curves of a pool (default: every pool with more than one trace) for k = 1, 2, 4 ... N.
 
     N is `max_traces`, or the largest number that 95 % of the pool's judged examples have; examples with
-    fewer traces are left out. `best` is given for `verifier`, or for every verifier that scored all valid
-    traces of enough examples; `subsets` are the seeded subsets of majority; `where` is an SQL
-    condition on the columns of `examples`. `settings` are those of the intervals, or some of them by keyword.
+    fewer traces are left out, and those with contested verdicts are left out of `majority` alone. `best` is
+    given for `verifier`, or for every verifier that scored all valid traces of enough examples; `subsets` are
+    the seeded subsets of majority; `where` is an SQL condition on the columns of `examples`. `settings` are
+    those of the intervals, or some of them by keyword.
     Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
     Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
     """
@@ -159,30 +187,33 @@ def _pool_curves(
     wanted = BlockRequest(Needs(pools=frozenset([pool])) | scored_by)
     steps = sorted({2**i for i in range(most.bit_length())} | {most})
     plan = [Curve(m, k) for m in ("avg", "pass") for k in steps]
-    plan += [Curve("majority", k) for k in steps] if pool not in contents.opaque else []
+    plan += [Curve(VOTES, k) for k in steps] if pool not in contents.opaque else []
     plan += [Curve("best", k, name) for name in asked for k in steps]
-    values = _measure(log, examples, wanted, pool, plan, subsets, seed)
+    values, contested = _measure(log, examples, wanted, pool, plan, subsets, seed)
     scored = np.isnan(values).mean(axis=1) <= 1 - MIN_SHARE
     kept = [number for number, enough in enumerate(scored) if enough]
-    whole = ~np.isnan(values[kept]).any(axis=0)
+    votes = np.array([plan[number].metric == VOTES for number in kept])
+    whole = ~(np.isnan(values[kept]) & ~(votes[:, None] & contested)).any(axis=0)
     if verifier is not None and not scored[-1]:
         raise ThinkbackError(
             f"verifier `{verifier}` did not score all valid traces of 95 % of pool `{pool}`'s examples"
         )
-    return PoolCurves(pool, tuple(plan[k] for k in kept), values[kept][:, whole], examples.filter(pl.Series(whole)))
+    own_plan, own_values = tuple(plan[number] for number in kept), values[kept][:, whole]
+    return PoolCurves(pool, own_plan, own_values, examples.filter(pl.Series(whole)), int(contested[whole].sum()))
 
 
 def _measure(
     log: Log, examples: pl.DataFrame, wanted: BlockRequest, pool: str, plan: Sequence[Curve], subsets: int, seed: int
-) -> np.ndarray:
-    """Every curve's value on every example (curves, E)."""
-    parts = []
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every curve's value on every example (curves, E), and which of these contested verdicts alone bar from votes."""
+    parts, contested = [], []
     with progress(f"curves of {pool}", len(examples), "examples") as advance:
         for start in range(0, len(examples), BLOCK_EXAMPLES):
             block = read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
             parts.append(np.stack(list(_values(block, block.pools[pool], plan, subsets, seed))))
+            contested.append(block.pools[pool].contested_only)
             advance(len(block.examples))
-    return np.concatenate(parts, axis=1)
+    return np.concatenate(parts, axis=1), np.concatenate(contested)
 
 
 def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:
@@ -190,13 +221,13 @@ def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: i
     cannot be compared.
     """
     right = np.where(pool.there, pool.judged, 0.0)
-    votes = majority_votes(block, pool, [c.k for c in plan if c.metric == "majority"], subsets, seed)
+    votes = majority_votes(block, pool, [c.k for c in plan if c.metric == VOTES], subsets, seed)
     for curve in plan:
         if curve.metric == "avg":
             yield right.sum(axis=1) / pool.size
         elif curve.metric == "pass":
             yield pass_at(pool.size, right.sum(axis=1), curve.k)
-        elif curve.metric == "majority":
+        elif curve.metric == VOTES:
             voted = votes[curve.k] if curve.k > 1 else right.sum(axis=1) / pool.size
             yield np.where(pool.incomparable, np.nan, voted)
         else:
@@ -251,7 +282,14 @@ def _vote(pool: LoggedPool, seen: np.ndarray) -> np.ndarray:
 
 
 def curves_table(found: PoolCurves, settings: Settings) -> pl.DataFrame:
-    """Means and intervals of all curves of a pool, from one set of resamples."""
+    """Means and intervals of all curves of a pool, of those on the same examples from one set of resamples."""
+    tables = pl.concat([_table(part, settings) for part in found.parts()])
+    places = {curve: place for place, curve in enumerate(found.plan)}
+    order = [places[Curve(*row)] for row in tables.select("metric", "k", "verifier").iter_rows()]
+    return tables[np.argsort(order)]
+
+
+def _table(found: PoolCurves, settings: Settings) -> pl.DataFrame:
     plan, pool = found.plan, found.pool
     names = [f"{curve.metric}@{curve.k} {curve.verifier or ''}" for curve in plan]
     summary = summarise(partial(iter, [found.outcomes()]), names, settings=settings).summary

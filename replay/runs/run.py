@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from replay.data.contents import Contents, opened
 from replay.policies.base import Policy, columns_of, needs_of, nested
 from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
 from replay.runs.coverage import Coverage
-from replay.runs.coverage_notes import calls_failed
+from replay.runs.coverage_notes import calls_failed, unlike_calls
 from replay.runs.example_set import ExampleSet, groups_of
 from replay.runs.findings import RunSource, Summariser
 from replay.runs.gate_sweep import sweep_tables
@@ -112,7 +112,8 @@ def run(
     thresholds, bands = sweep_tables(served.sweeps, coverage.excluded, settings)
     warned = tuple(note("log", text) for text in log.warnings)
     failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
-    notes = (*warned, *failed, *reused, *coverage.notes(len(examples.frame)), *statistics.notes)
+    unlike = _unlike(served.policies, contents, statistics, summariser)
+    notes = (*warned, *failed, *reused, *coverage.notes(len(examples.frame)), *unlike, *statistics.notes)
     ranked: dict[str, Any] = {"metric": metric, "cost": cost, "measure": plan.measure or "correct"}
     ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
     asked = {"baseline": baseline, "where": where, "by": list(by), **ranked}
@@ -131,6 +132,15 @@ def run(
         examples=kept,
         source=RunSource(plan.among(kept["example_id"]), served.policies, served.acting),
     )
+
+
+def _unlike(
+    policies: Sequence[Policy], contents: Contents, statistics: Summary, summariser: Summariser
+) -> Iterator[Note]:
+    """The warning that the cost of the front counts calls of several pools, or revisions, as equal."""
+    pools = {name for policy in policies if not policy.diagnostic for name in policy.slices(contents)}
+    for cost in statistics.ranks.filter(pl.col("metric") != summariser.metric)["metric"].unique():
+        yield from unlike_calls(pools, metric_column(cost, summariser.columns))
 
 
 def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | None, address: str) -> None:

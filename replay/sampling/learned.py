@@ -105,3 +105,7 @@ class Conformal(Learned):
     fit: Mapping[str, float] | None = field(default=None, compare=False, repr=False)
     key: ClassVar[str] = "conformal"
     calibrates: ClassVar[bool] = True
+
+
+LEARNED: tuple[type[Learned], ...] = (Prior, Calibration, Conformal)
+"""What a policy may learn before, in the order in which it is learnt."""

@@ -8,6 +8,7 @@ sums over dimensions are taken in their order, so that no result depends on how 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,8 +21,11 @@ from replay.sampling.prefix import FEATURES, SCORES, VOTES
 MODES = ("lazy", "pool")
 STATE = ("vote_ratio", "label_score", "constant")
 """What follows the named features in the vector: two that change as the example goes on, and 1."""
-UNSEEN = 0.5
-"""`label_score` of an answer before any of its traces is verified."""
+LABEL_SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
+    "mean": lambda total, count, highest: total / count,
+    "max": lambda total, count, highest: highest,
+}
+"""What `label_score` makes of the scores of an answer's verified traces: of their sum, number and maximum."""
 NEVER = np.iinfo(np.int32).max
 TOGETHER = 1024
 """Examples advanced together: few enough that their matrices stay in the processor's cache. Changes no result."""
@@ -37,6 +41,8 @@ class Surrogate(Order):
     ridge: float = 1.0
     forgetting: float = 1.0
     bonus: float = 0.0
+    unseen: float = 0.5
+    label_score: str = "mean"
     prior: Prior | None = None
     name: ClassVar[str] = "surrogate"
     predicts: ClassVar[bool] = True
@@ -167,6 +173,7 @@ class _State:
         self.cell = np.maximum(self.code, 0) * examples + self.rows  # (T, E) into the flat (A, E)
         self.votes = np.zeros((answers, examples))
         self.sums, self.counts = np.zeros(self.votes.size), np.zeros(self.votes.size)
+        self.maxima = np.full(self.votes.size, -np.inf)
         self.voters = np.zeros(examples)
         self.place = np.arange(traces, dtype=np.int32)[:, None]
         self.now = np.zeros(examples, dtype=np.int32)
@@ -178,7 +185,7 @@ class _State:
         self.p[np.arange(self.size), np.arange(self.size)] = 1.0 / settings.ridge
         self.square = np.empty_like(self.p)  # room for products, allocated once
         self.phi = np.ones((self.size, examples))
-        self.label_score = np.full(self.votes.size, UNSEEN)
+        self.label_score = np.full(self.votes.size, settings.unseen)
         self.grid = np.empty((traces, examples))
         self.highest = np.zeros(examples)  # what the last pick was picked by
 
@@ -227,7 +234,9 @@ class _State:
         cell = cell[on]
         self.sums[cell] += target[on]
         self.counts[cell] += 1.0
-        self.label_score[cell] = self.sums[cell] / self.counts[cell]
+        self.maxima[cell] = np.maximum(self.maxima[cell], target[on])
+        made = LABEL_SCORES[self.settings.label_score]
+        self.label_score[cell] = made(self.sums[cell], self.counts[cell], self.maxima[cell])
         self.open.reshape(-1)[flat[on]] = False
 
     def _columns(self) -> list[np.ndarray]:

@@ -29,3 +29,8 @@ def published_row(work: str, table: str, **keys: object) -> PublishedRow:
     """The first row in which these columns have these values; empty where there is none."""
     rows = published_rows(work, table)
     return next((row for row in rows if all(row.get(key) == value for key, value in keys.items())), {})
+
+
+def stated_number(work: str, text: str) -> float:
+    """The number that a work's text, outside its tables, states of something."""
+    return next(float(one["value"]) for one in document(work)["claims"] if one["text"] == text)

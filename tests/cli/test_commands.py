@@ -335,11 +335,14 @@ def test_a_terminal_without_unicode(spawn: Callable, log: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "x\n???\n")
 
 
-def test_simulated_claims_are_written_and_checked(thinkback: Callable, tmp_path: Path) -> None:
+def test_simulated_claims_are_written_and_checked(
+    thinkback: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("thinkback.commands.simulate.SEEDS", 1)
     done = thinkback("simulate", "claimdecomp", "--out", "claims", "--traces", "16", "--dev", "9", "--check")
     assert done.exit_code == 0, done.output
     assert "209 examples, 3,344 traces (simulated)" in done.stdout
-    for word in ("published", "simulated", "difference", "Simulated log", "all 25 numbers are within"):
+    for word in ("published", "simulated", "difference", "Simulated log", "all 25 numbers are within", "not fitted: "):
         assert word in done.stdout
     assert (tmp_path / "claims" / "manifest.json").is_file()
 

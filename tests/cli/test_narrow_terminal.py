@@ -41,7 +41,7 @@ def curves() -> tuple[Table, Table]:
     )
     sides = [f"{side}_{what}" for side in ("first", "second") for what in ("pool", "metric", "verifier")]
     paired = pl.DataFrame(pairs, ["k", *sides, "difference", "low", "high"], orient="row", infer_schema_length=None)
-    return _table(frame, "Curves", False, 0.95), _paired_table(paired, "log", False, 0.95)
+    return _table(frame, "Curves", False, 0.95, []), _paired_table(paired, "log", False, 0.95)
 
 
 @pytest.mark.parametrize("number", [0, 1])

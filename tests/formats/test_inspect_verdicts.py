@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from toolkit.errors import ThinkbackError
 from toolkit.imports import ImportReport, detect_format, import_format
 from toolkit.log import collect, open_log
 
@@ -109,3 +110,28 @@ def test_a_folder_gives_the_logs_that_detection_finds(tmp_path: Path) -> None:
     assert report.traces == 2
     assert "`notes.json` is no log of Inspect: left out" in report.notes
     assert {file.name for file in detect_format([str(tmp_path / "in")]).files} >= {"mylog.json"}
+
+
+def scored(number: int, **scores: tuple[Any, str | None]) -> dict[str, Any]:
+    made = {name: {"value": value, "answer": answer} for name, (value, answer) in scores.items()}
+    return sample(number, 1) | {"scores": made}
+
+
+def test_another_scorer_gives_answer_verdict_and_credit(tmp_path: Path) -> None:
+    """Grades of P are half a credit and no success, whatever the first scorer says."""
+    rows = [
+        scored(0, f1=(0.2, "a"), judge=("C", "4")),
+        scored(1, f1=(1, "b"), judge=("P", "5")),
+        scored(2, f1=(1, "c"), judge=("I", None)),
+    ]
+    path = write(tmp_path / "in" / "log.json", rows)
+    report = import_format("inspect", [str(path)], tmp_path / "log", settings=["scorer=judge"])
+    log = open_log(report.log)
+    found = collect(log.scan("traces", ["example_id", "answer", "correct", "credit"]), log).sort("example_id")
+    assert found.drop("example_id").rows() == [("4", True, 1.0), ("5", False, 0.5), (None, False, 0.0)]
+
+
+def test_a_scorer_that_no_sample_has(tmp_path: Path) -> None:
+    path = write(tmp_path / "in" / "log.json", [scored(0, f1=(1, "a"), judge=("C", "4"))])
+    with pytest.raises(ThinkbackError, match="no sample has a scorer `judg`.*`judge`"):
+        import_format("inspect", [str(path)], tmp_path / "log", settings=["scorer=judg"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,69 @@ def test_a_target_may_be_the_text_of_a_choice(target: str, gold: str, tmp_path: 
     assert collect(log.scan("traces", ["answer"]), log)["answer"].to_list() == ["1"]
 
 
+@pytest.mark.parametrize("values", [(0.86, 0.4), (1.0, 0.4)])
+def test_choices_of_which_several_are_right_are_unjudged(values: tuple[float, ...], tmp_path: Path) -> None:
+    """As in truthfulqa_mc2: the target is 0 throughout, and the metric is the probability of all right choices."""
+    rows = [
+        likelihoods("0", ["a", "b", "c"], [-3.0, -1.0, -5.0], metrics=["acc"], acc=value, doc_id=place)
+        for place, value in enumerate(values)
+    ]
+    report = imported(rows, tmp_path)
+    log = open_log(report.log)
+    assert traces(report)["correct"].to_list() == [None, None]
+    assert collect(log.scan("traces", ["answer"]), log)["answer"].to_list() == ["1", "1"]
+    told = "t: no metric is a verdict (`acc`), and the target does not tell right choices: unjudged"
+    assert told in report.notes
+    assert report.unjudged_examples == 2
+
+
 def test_likelihoods_of_whole_texts_are_refused(tmp_path: Path) -> None:
     row = samples(arguments={"gen_args_0": {"arg_0": "A text."}}, resps=[["-512.4"]], filtered_resps=["-512.4"])
     with pytest.raises(ThinkbackError, match=r"likelihoods of whole texts \(perplexity\) and no answers"):
         imported([row], tmp_path)
+
+
+LETTERS = ["so the answer is (A).", "**A**", "$A$", "Well.\n\nA", "\\boxed{\\text{A}}", "A. Paris", "Answer: **A**"]
+
+
+@pytest.mark.parametrize("target", ["A", "(A)", "A."])
+def test_a_letter_is_read_as_one_where_the_target_is_one(target: str, tmp_path: Path) -> None:
+    replies = [*LETTERS, "the answer is (B)", "A dog", "(A) and (C)"]
+    row = samples(target=target, resps=[replies], filtered_resps=["x"], exact_match=0.5)
+    report = imported([row], tmp_path)
+    assert traces(report)["answer"].to_list() == ["A"] * len(LETTERS) + ["B", "A dog", "(A) and (C)"]
+    assert report.readings.right == len(LETTERS)
+    log = open_log(report.log)
+    assert collect(log.scan("examples", ["gold"]), log)["gold"].to_list() == ["A"]
+
+
+@pytest.mark.parametrize("target", ["x", "A. Lincoln", "A or B"])
+def test_other_targets_are_no_letters(target: str, tmp_path: Path) -> None:
+    report = imported([samples(target=target, resps=[[target, "(a)"]], filtered_resps=["x"])], tmp_path)
+    assert traces(report)["answer"].to_list() == [target, "(a)"]
+
+
+TIME = "2025-01-01T10-00-00.123456"
+
+
+@pytest.mark.parametrize(
+    ("metric", "results", "judged"),
+    [
+        ("toxicity_rate", None, 0),
+        ("pct_stereotype", None, 0),
+        ("mine", None, 2),
+        ("mine", {"mine": False}, 0),
+        ("error_free", {"error_free": True}, 2),
+    ],
+)
+def test_a_metric_that_is_better_where_lower_is_no_verdict(
+    metric: str, results: dict[str, bool] | None, judged: int, tmp_path: Path
+) -> None:
+    rows = [samples(doc_id=place, metrics=[metric], **{metric: float(place)}) for place in range(2)]
+    path = write(tmp_path / "m" / f"samples_t_{TIME}.jsonl", rows)
+    if results is not None:
+        told = json.dumps({"higher_is_better": {"t": results}})
+        (tmp_path / "m" / f"results_{TIME}.json").write_text(told)
+    report = import_format("lm-eval", [path], tmp_path / "log")
+    assert report.readings.judged == judged
+    assert (f"t: `{metric}`: better where lower, so no verdict" in report.notes) == (not judged)

@@ -35,7 +35,15 @@ JUDGEMENTS = {
     "**Judgement**: yes": True,
     "**Judgement:** **No**": False,
     "JUDGEMENT : YES.": True,
+    "The final Judgment: No": False,
+    "Judgement:\n\n[Yes]": True,
+    "__Judgement__: _no_": False,
+    "Judgment: No.\nJudgement: Yes": True,
 }
+NONE = (
+    "Now I compare the two.", "Yes, they agree", "The judgement is No", "Judgement: Not sure", "Judgement: Yesterday",
+    "Judgement: Yes. Judgement: unknown", "Judgement:", "", "Prejudgement, no",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("judgement", JUDGEMENTS)
@@ -43,6 +51,12 @@ def test_the_judge_says_what_follows_its_last_judgement(tmp_path: Path, judgemen
     right = JUDGEMENTS[judgement]
     found = traces(tmp_path, _rs0=[row(predicted_answer="5" if right else "4", judgement=judgement)])
     assert found["correct"].to_list() == [right]
+
+
+@pytest.mark.parametrize("judgement", NONE)
+def test_without_a_mark_and_a_word_a_judge_says_nothing(tmp_path: Path, judgement: str) -> None:
+    found = traces(tmp_path, _rs0=[row(0, judgement=judgement), row(1, predicted_answer="5", judgement=judgement)])
+    assert found["correct"].to_list() == [True, False]  # by comparing
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,27 @@ def test_mappings(bench: Bench, case: str) -> None:
     same(bench, lines(bench, rows_of()), f"\n{top}{HEAD}{traces}")
 
 
+COARSE = {"one id for all": "'one'", "an id of many": "CONCAT('x', n % 2)", "an id in several parts": "CONCAT('y', i)"}
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("case", COARSE)
+@pytest.mark.parametrize("ids", ["split", "gold", "trust"])
+def test_the_questions_of_one_id_are_parts_of_their_own(bench: Bench, case: str, ids: str) -> None:
+    rows = [{**row, "gold": f"{row['gold']}.{'0' * (number % 3)}"} for number, row in enumerate(rows_of())]
+    gold = "'1'" if ids == "trust" else "gold"
+    head = HEAD.replace('"id"', f'"{COARSE[case]}"').replace('gold = "gold"', f'gold = "{gold}"')
+    mapping = f'\nids = "{ids}"{head}{TRACES}[answers]\nkind = "number"'
+    log = same(bench, lines(bench, rows), mapping, shards=1 if ids == "trust" else 2)
+    assert log.rows("examples") == log.scan("examples").collect()["example_id"].n_unique()
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_an_id_of_several_questions_is_counted_once(bench: Bench) -> None:
+    _, report = imported(bench, lines(bench, rows_of()), HEAD.replace('"id"', "\"CONCAT('x', n - n)\"") + TRACES, "log")
+    assert (report.ids_split, report.examples) == (1, 8)
+
+
 @pytest.mark.usefixtures("in_parts")
 def test_files_with_columns_of_their_path_and_a_file_beside(bench: Bench) -> None:
     for seed in (0, 1):

@@ -235,3 +235,32 @@ def test_where_only_the_source_judges_no_way_to_read_is_advised(bench: Bench) ->
     rows = [sample(f"e{i}", ok=False) for i in range(5)]
     bench.run(rows, HEAD + TRACES.replace('answer = "a"', 'correct = "ok"') + '[answers]\njudge = "source"\n')
     assert told(bench).endswith("the source's own verdicts: see whether `traces.correct` is what it should be")
+
+
+FORM = "WARNING: some wrong answers are their gold in another form: "
+
+
+def test_a_normal_form_that_makes_several_wrong_answers_their_gold_is_told_of_at_any_share(bench: Bench) -> None:
+    rows = [sample(f"e{i}", "(B)" if i < 3 else "B", gold="B" if i < 9 else "C") for i in range(10)]
+    bench.run(rows, HEAD + TRACES)
+    lines = told(bench).split("\n")
+    assert lines[0] == "right: 6 of 10 judged traces (60.0 %)"
+    assert lines[-1] == f"{FORM}`--set 'answers.kind=choice'` would make 3 of 4 tried right"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "gold"),
+    [(["(B)", "(B)"], "B"), (["-5", "-5", "-5.0", "-5"], "5"), (["C", "D", "E"], "B")],
+    ids=["two", "signs", "others"],
+)
+def test_nor_is_it_where_answers_are_others(bench: Bench, wrong: list[str], gold: str) -> None:
+    rows = [sample(f"e{i}", answer, gold=gold) for i, answer in enumerate([*wrong, gold, gold])]
+    bench.run(rows, HEAD + TRACES + '[answers]\nkind = "number"\n')
+    assert FORM not in told(bench)
+
+
+def test_a_form_that_makes_others_wrong_says_so(bench: Bench) -> None:
+    letters = [sample(f"a{i}", "(B)", gold="B") for i in range(3)]
+    numbers = [sample(f"b{i}", "7.0", gold="7") for i in range(3)]
+    bench.run([*letters, *numbers], HEAD + TRACES + '[answers]\nkind = "number"\n')
+    assert told(bench).endswith("would make 3 of 3 tried right; it would make others wrong, so import these apart")

@@ -158,7 +158,8 @@ CASES: dict[str, tuple[Tables, str]] = {
     "equal answers judged differently": (
         whole(traces=traces(correct=[True, False, False, True, False])),
         f"`traces/{PART}`, column `correct`, row 2: is false for answer `4` of example `q1`, "
-        "which is judged differently before: judge equal answers alike, or mark them `contested`",
+        "which is judged differently before: judge equal answers alike, or mark them `contested`, as one import of all"
+        " their files with `--set answers.conflicts=keep` does",
     ),
     "partly judged": (
         whole(traces=traces(correct=[True, None, True, True, False])),
@@ -210,7 +211,8 @@ CASES: dict[str, tuple[Tables, str]] = {
             )
         ),
         f"`traces/{PART}`, column `correct`, row 2: is false for answer `4` of example `q1`, "
-        "which is judged differently before: judge equal answers alike, or mark them `contested`",
+        "which is judged differently before: judge equal answers alike, or mark them `contested`, as one import of all"
+        " their files with `--set answers.conflicts=keep` does",
     ),
     "a call of many candidates paid twice": (
         whole(verifications=verifications(candidates=[None, None, 2, 2], prompt_tokens=[1, 1, 9, 9])),
@@ -324,6 +326,21 @@ def test_open_answers_may_be_judged_freely(tmp_path: Path) -> None:
 def test_contested_answers_keep_their_own_verdicts(tmp_path: Path) -> None:
     tables = whole(traces=traces(correct=[True, False, False, True, False], contested=[True, False, True, None, None]))
     assert problems(put_all(tmp_path, tables)) == []
+
+
+LONG = "because " * 200
+
+
+@pytest.mark.parametrize("end", ["4", "5"])
+def test_long_answers_are_compared_whole_and_held_by_their_hash(end: str, tmp_path: Path) -> None:
+    answers = [f"{LONG}4", "5", f"{LONG}{end}", "yes", "no"]
+    put_all(tmp_path, whole(traces=traces(answer=answers, correct=[True, False, False, True, False])))
+    example = f"answer `{LONG[:59]}…` of example `q1`"
+    line = f"`traces/{PART}`, column `correct`, row 2: is false for {example}, which is judged differently before"
+    assert [problem.startswith(line) for problem in problems(tmp_path)] == [True] * (end == "4")
+    held = pl.DataFrame({"answer": answers}).select(relations._shortened("answer")).to_series()
+    assert held.str.len_bytes().max() < 100
+    assert held.drop_nulls().n_unique() == (4 if end == "4" else 5)
 
 
 def test_empty_labels_are_open(tmp_path: Path) -> None:

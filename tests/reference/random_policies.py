@@ -118,7 +118,14 @@ def random_surrogate(rng: random.Random, usual: int) -> Row:
     stop = rng.choice([None, margin(rng), margin(rng), {"rule": "budget", "verifications": rng.choice([1, 2, 4])}])
     if stop is not None:
         policy["stop"] = stop
-    return with_unscored(policy)
+    return with_label_score(with_unscored(policy))
+
+
+def with_label_score(policy: Row) -> Row:
+    """With keys of the label score, at times; drawn apart, as those of missing scores are."""
+    rng = random.Random(f"label score {to_toml([policy])}")
+    drawn = {"unseen": rng.choice([0.0, 0.5, 1.0, -2.0]), "label_score": rng.choice(["mean", "max"])}
+    return {**policy, **{key: value for key, value in drawn.items() if rng.random() < 0.6}}
 
 
 def in_generation_order(rng: random.Random, policy: Row) -> Row:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from tests.reference.rules import Partial, PlainLog, Row
 
+LABEL_SCORES = {"mean": lambda scores: sum(scores) / len(scores), "max": max}
+
 
 class Surrogate:
     """Weights w and matrix P of one example."""
@@ -13,6 +15,7 @@ class Surrogate:
     def __init__(self, log: PlainLog, policy: Row) -> None:
         self.log, self.names = log, policy.get("features", [])
         self.forgetting, self.bonus = policy.get("forgetting", 1.0), policy.get("bonus", 0.0)
+        self.unseen, self.of_label = policy.get("unseen", 0.5), LABEL_SCORES[policy.get("label_score", "mean")]
         self.prior = policy.get("prior", lambda values: 0.0)  # a score foretold from the features
         d = len(self.names) + 3
         self.w = [0.0] * d
@@ -26,7 +29,7 @@ class Surrogate:
         valid = [t for t in seen if self.log.valid(t)]
         ratio = sum(t["answer"] == trace["answer"] for t in valid) / len(valid)
         scores = [s for t, s in scored if t["answer"] == trace["answer"]]
-        return [*values, ratio, sum(scores) / len(scores) if scores else 0.5, 1.0]
+        return [*values, ratio, self.of_label(scores) if scores else self.unseen, 1.0]
 
     def predict(self, phi: list[float]) -> float:
         return min(max(self.linear(phi) + self.prior(phi[:-3]), 0.0), 1.0) + self.bonus * self.spread(phi) ** 0.5

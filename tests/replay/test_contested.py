@@ -12,10 +12,12 @@ import replay
 from replay import Agreement, Budget, Margin, Oracle, Sample, When, Window
 from replay.gatefit.data import available_features, parse_features, read_data, setting
 from replay.policies.gates import Threshold
-from replay.runs.curves import curves
+from replay.runs.curve_pairs import curve_pairs
+from replay.runs.curves import curves, curves_table, measured
 from tests.replay.small import FIRST, GOLDS, POOL, tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log
+from toolkit.stats import Settings
 
 PATTERN = [("A", 0.1), ("A", 0.9), ("B", 0.5)]
 EXAMPLES = [f"e{i:02}" for i in range(20)]
@@ -105,17 +107,64 @@ def test_gates_that_compare_answers_are_not_known_there(found: tuple[str, Log], 
 
 
 def test_curves_leave_it_out_where_few_are(found: tuple[str, Log]) -> None:
-    """One of twenty, 5 %: all curves of the pool are over the other nineteen. Of ten it is 10 %: no votes."""
-    _, made = found
+    """One of twenty, 5 %: majority@k is over the other nineteen; where it is opaque, all curves are. Of ten it is 10 %:
+    no votes.
+    """
+    how, made = found
     drawn = curves(made, resamples=5, subsets=4)
     assert set(drawn["metric"]) == {"avg", "pass", "majority", "best"}
-    assert set(drawn["n"]) == {19}
+    votes = pl.col("metric") == "majority"
+    assert set(drawn.filter(votes)["n"]) == {19}
+    assert set(drawn.filter(~votes)["n"]) == {20 if how == "contested" else 19}
     drawn = curves(made, resamples=5, subsets=4, where="example_id < 'e10'")
     assert set(drawn["metric"]) == {"avg", "pass", "best"}
     assert set(drawn["n"]) == {10}
     # Of e00 two of three are right, as of the others: pass@1 is 2 / 3 on all ten.
     one = drawn.filter((pl.col("metric") == "pass") & (pl.col("k") == 1))
     assert one["estimate"].item() == pytest.approx(2 / 3)
+
+
+NOTES = {
+    None: "majority@k of pool `n3` leaves out 1 of 20 examples with contested verdicts (equal answers judged"
+    " differently); the other curves keep them",
+    "example_id < 'e10'": "pool `n3` has no majority@k: contested verdicts (equal answers judged differently) on 1 of"
+    " 10 examples, which a vote cannot settle",
+    "example_id > 'e00'": None,
+}
+
+
+@pytest.mark.parametrize("where", NOTES)
+def test_a_line_says_how_many_examples_the_votes_leave_out(where: str | None, tmp_path: Path) -> None:
+    made = write_log(tmp_path / "log", name="contested", tables=marked("contested"))
+    (drawn,) = measured(made, Settings(resamples=5), subsets=4, where=where)
+    assert [str(one) for one in drawn.notes()] == ([NOTES[where]] if NOTES[where] else [])
+
+
+def test_pairs_with_a_vote_are_on_its_examples_and_the_others_on_all(tmp_path: Path) -> None:
+    made = write_log(tmp_path / "log", name="contested", tables=marked("contested"))
+    settings = Settings(resamples=50)
+    found = measured(made, settings, subsets=4)
+    pairs = curve_pairs([*found, *measured(made, settings, subsets=4)], settings)
+    votes = (pl.col("first_metric") == "majority") | (pl.col("second_metric") == "majority")
+    assert set(pairs.filter(votes)["n"]) == {19}
+    assert set(pairs.filter(~votes)["n"]) == {20}
+    # On e00 the vote has no verdict, and on the others it is right where best-of-3 is.
+    end = pairs.filter(k=3, first_metric="best", second_metric="majority")
+    assert set(end["difference"]) == {0}
+
+
+def test_of_a_pool_without_contested_verdicts_nothing_changes_beside_one_that_has_them(tmp_path: Path) -> None:
+    made = marked("contested")
+    rest = {name: table.filter(pl.col("example_id") > "e00") for name, table in made.items()}
+    settings = Settings(resamples=50)
+    first, second = (
+        pl.concat([curves_table(one, settings) for one in measured(log, settings, subsets=4, where=where)])
+        for log, where in (
+            (write_log(tmp_path / "a", name="a", tables=made), "example_id > 'e00'"),
+            (write_log(tmp_path / "b", name="b", tables=rest), None),
+        )
+    )
+    assert first.equals(second)
 
 
 def test_a_gate_reads_lengths_of_answers_by_itself_where_all_are_readable(tmp_path: Path) -> None:

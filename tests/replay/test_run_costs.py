@@ -99,3 +99,24 @@ def test_the_command_shows_the_cost_asked_for(tmp_path: Path, monkeypatch: pytes
     assert headings[0] == headings[1]
     assert "total_tokens" not in headings[0]
     assert {"completion_tokens", "calls", "traces", "latency_s"} <= set(headings[0])
+
+
+def test_nothing_is_said_of_a_cost_that_counts_the_calls_of_several_pools_as_equal(tmp_path: Path) -> None:
+    found = tables({"tree": POOL, "plain": POOL}, dict(GOLDS))
+    tokens = ("prompt_tokens", "completion_tokens")
+    bare = found | {table: found[table].drop(tokens) for table in ("traces", "verifications")}
+    policies = [
+        Sample(name=pool, pool=pool, max_traces=k, select="majority") for pool, k in (("tree", 1), ("plain", 2))
+    ]
+    unlike = replay.run(bare, policies, resamples=10)
+    note = next(note for note in unlike.notes if note.code == "unlike_calls")
+    assert str(note).endswith(
+        "the cost counts calls, and those of `plain`, `tree` need not cost the same: log tokens, or name another cost, "
+        "to compare what policies cost"
+    )
+    text = unlike.table().markdown()
+    assert "1 other policy ties with it." in text
+    assert "instead of" not in text
+    for log, cost, these in ((found, None, policies), (bare, "seconds", policies), (bare, None, policies[1:])):
+        told = replay.run(log, these, cost=cost, resamples=10)
+        assert "unlike_calls" not in {note.code for note in told.notes}

@@ -117,6 +117,47 @@ def test_first_update_by_hand() -> None:
     assert state.at[0, :3].tolist() == [0, 2, 1]
 
 
+def test_the_label_score_of_an_answer_not_yet_verified() -> None:
+    """Answers A A B, pool mode, scores 0.95 for A: with `unseen` 0.5 the next is A's, with 1 it is B's.
+
+    Of the first trace phi = (2/3, u, 1) and w = c phi, c > 0. So A is foretold c (4/9 + 0.95 u + 1) and B
+    c (2/9 + u u + 1): B is ahead where u u - 0.95 u > 2/9, as at u = 1.2; at u = 0.5 and u = 1 it is not.
+    """
+    assert picked([0, 0, 1], [0.95, 0.9, 0.1], mode="pool") == [0, 1, 2]
+    assert picked([0, 0, 1], [0.95, 0.9, 0.1], mode="pool", unseen=1.0) == [0, 1, 2]
+    assert picked([0, 0, 1], [0.95, 0.9, 0.1], mode="pool", unseen=1.2) == [0, 2, 1]
+
+
+def test_the_label_score_is_a_mean_or_a_maximum() -> None:
+    """The weights of the third trace of one answer, scores 0.2 and 0.8: its label score is 0.5 or 0.8.
+
+    With P = I / ridge and a huge ridge, k is nearly phi / ridge, and each w nearly the sum of score times phi / ridge.
+    """
+    ridge, found = 1e9, {}
+    for kind in ("mean", "max"):
+        steps = pick(
+            np.zeros((1, 3), dtype=np.int32), np.array([[0.2, 0.8, 1.0]]), np.zeros((0, 1, 3)), np.array([3]),
+            Surrogate(mode="pool", ridge=ridge, unseen=0.0, label_score=kind), keep_weights=True,
+        )  # fmt: skip
+        assert steps.weights is not None
+        found[kind] = ridge * steps.weights[0, :3, 1]
+    np.testing.assert_allclose(found["mean"], [0, 0.8 * 0.2, 0.8 * 0.2 + 0.5], rtol=1e-6)
+    np.testing.assert_allclose(found["max"], [0, 0.8 * 0.2, 0.8 * 0.2 + 0.8], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("key", "takes"),
+    [
+        ({"unseen": float("inf")}, "`unseen` is inf; it takes a finite number"),
+        ({"unseen": "1"}, "takes a finite number"),
+        ({"label_score": "median"}, "`label_score` is 'median'; did you mean `mean`"),
+    ],
+)
+def test_keys_of_the_label_score_are_checked(key: dict, takes: str) -> None:
+    with pytest.raises(ThinkbackError, match=takes):
+        replay.Sample(name="p", max_traces=3, verifier="v", order="surrogate", **key)
+
+
 def test_ridge_and_forgetting_enter_the_gain() -> None:
     """With P = I/ridge, k = phi / (ridge * forgetting + phi'phi): one trace, phi = (1, 1/2, 1), phi'phi = 9/4."""
     state = pick(

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -152,6 +153,16 @@ def test_a_long_sweep_shows_some_rows_and_says_where_the_rest_is(results: Ranked
     assert sum(row[1].startswith("s[x=") for row in table.rows) == 10
     assert len(table.rows) == 16
     assert "50 more rows of sweeps are in table.csv and summary.parquet." in table.below
+    shown = sorted(int(row[1][4:-1]) for row in table.rows if row[1].startswith("s[x="))
+    assert (shown[0], shown[1], shown[-1]) == (0, 1, 59)  # the chosen one, then from end to end
+    assert max(b - a for a, b in itertools.pairwise(shown)) <= 8
+    tied = [{"policy": "s[x=37]", "metric": "accuracy", "ties": True}]
+    ranks = pl.concat([results.ranks, pl.DataFrame(tied, schema=results.ranks.schema)])
+    cheap = pl.when(policy="s[x=37]", metric="total_tokens").then(1.0).otherwise("estimate")
+    recommended = ranked_table(
+        replace(made, ranks=ranks, summary=made.summary.with_columns(estimate=cheap)), RowLimits(of_sweep=3)
+    )
+    assert "s[x=37]" in {row[1] for row in recommended.rows}
     few = ranked_table(made, RowLimits(most=4, rest="elsewhere"))
     assert [row[1] for row in few.rows] == ["any of 4", "stop[margin=0.2]", "best of 4", "stop[margin=0.1]"]
     assert "62 more rows are in elsewhere." in few.below

@@ -47,7 +47,17 @@ def test_everything_is_written_in_every_format(claims: Path, study: Run, tmp_pat
     done = study(claims, "--published", "claimdecomp", "--dev", "split = 'dev'")
     assert done.exit_code == 0, done.output
     out = tmp_path / "out"
-    for name in (*TABLES, "budget_pairs", "budget_smallest", "gold_within", "unresolved", "efficiency", "variants"):
+    for name in (
+        *TABLES,
+        "budget_pairs",
+        "budget_keys",
+        "budget_smallest",
+        "sensitivity_keys",
+        "gold_within",
+        "unresolved",
+        "efficiency",
+        "variants",
+    ):
         for suffix in ("md", "tex", "csv"):
             assert (out / f"{name}.{suffix}").stat().st_size > 0
         assert "(simulated)" in (out / f"{name}.md").read_text()

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from replay.studies.factcheck.heldout import GOLD
 from replay.studies.factcheck.published import WORK, published
-from replay.studies.transcribed import document
+from replay.studies.transcribed import document, stated_number
 from toolkit.errors import ThinkbackError
 
 CHECKS = document(WORK)["checks"]
@@ -56,3 +57,7 @@ def test_numbers_are_found_by_table_and_row() -> None:
     assert quantemp.value("5.3", "operations_change_pct", method="exhaustive best-of-n") is None
     with pytest.raises(ThinkbackError, match="claimdecomp"):
         published("claimdecom")
+
+
+def test_a_number_of_the_text() -> None:
+    assert stated_number(WORK, GOLD["quantemp"]) == 72.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,7 +63,8 @@ def curves(
     opened, settings = open_log(log), settings_of(None, resamples=resamples, level=level, seed=seed)
     found = measured(opened, settings, pool=pool, verifier=verifier, where=where)
     frame, pairs = pl.concat([curves_table(one, settings) for one in found]), curve_pairs(found, settings)
-    table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level)
+    notes = [str(note) for one in found for note in one.notes()]
+    table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level, notes)
     table = table.only(asked) if (asked := options.names(columns)) else table
     tables = {"curves": table, "curves-paired": _paired_table(pairs, opened.name, opened.simulated, level)}
     if not pairs.height:
@@ -100,8 +102,8 @@ def _write(
         return sorted(path.name for path in folder.iterdir())
 
 
-def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Table:
-    """One row a pool and k, one column a metric."""
+def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float, notes: Sequence[str]) -> Table:
+    """One row a pool and k, one column a metric; `examples` are those of avg@k."""
     from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 
     cells = {
@@ -111,12 +113,13 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
     series = list(dict.fromkeys((r["metric"], r["verifier"]) for r in frame.iter_rows(named=True)))
     last = {(r["metric"], r["verifier"]): r["estimate"] for r in frame.sort("k").iter_rows(named=True)}
     series.sort(key=lambda one: (list(METRICS).index(one[0]), -(last[one] or 0.0) * (one[0] == "best")))
-    rows = list(dict.fromkeys((r["pool"], r["k"], r["n"]) for r in frame.iter_rows(named=True)))
+    rows = [(r["pool"], r["k"], r["n"]) for r in frame.iter_rows(named=True) if r["metric"] == "avg"]
     heads = [_called(metric, verifier) for metric, verifier in series]
     several = sum(metric == "best" for metric, _ in series) > 1
     best = [head for head, (metric, _) in zip(heads, series, strict=True) if metric == "best"]
     kept = [METRICS["majority"], *best[:1], METRICS["avg"], METRICS[SEES_GOLD], *best[1:]]  # the first give way last
     percent = NumberWithInterval(1, 100)
+    meaning = f"In brackets {100 * level:g} % intervals, resampled by example. pass@k sees gold: a diagnostic."
     return Table(
         title=title,
         columns=(
@@ -128,8 +131,9 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float) -> Ta
         rows=tuple((pool, k, n, *(cells.get((pool, k, *one)) for one in series)) for pool, k, n in rows),
         above=(SIMULATED,) if simulated else (),
         below=(
-            f"In brackets {100 * level:g} % intervals, resampled by example. pass@k sees gold: a diagnostic.",
+            meaning,
             *(["Verifiers are in the order of their best-of-k at the most traces."] if several else []),
+            *notes,
         ),
     )
 

@@ -19,6 +19,8 @@ from toolkit.imports.mapping import AnswerRules, ImportMapping
 
 _GAIN = 1 / 3
 """The share of the tried traces that a cure must make right, or readable."""
+_SEVERAL = 3
+"""Wrong answers of a log that is not doubted from which another form of them is proposed."""
 _NUMBERS = 0.9
 """The share of gold that must be numbers, for the last number of a text to be an answer."""
 _KINDS = ("number", "choice", "exact", "text")
@@ -78,6 +80,16 @@ class _Tried:
             return 0
         return int(judge(self._answers(change), gold, self.rules.judge).fill_null(False).sum())
 
+    def alike(self, kind: str) -> pl.Series:
+        """Which answers, as they are, have their gold's form of a kind; signs mean nothing in that of a text."""
+        answers, gold = self.sample["answer"], self.sample["gold"]
+        same = (self._normal(answers, kind) == self._normal(gold, kind)).fill_null(False)
+        if kind != "text":
+            return same
+        pairs = zip(answers, gold, strict=True)
+        numbers = [_is_number(one or "") or _is_number(other or "") for one, other in pairs]
+        return same & ~pl.Series(numbers, dtype=pl.Boolean)
+
     def _answers(self, change: _Change) -> pl.Series:
         return self._normal(self.read(*change.reading), change.kind)
 
@@ -114,6 +126,27 @@ def likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMappi
     if sample["answer"].null_count() == height and readable[way] > _GAIN * height:
         return Cure(_settings(mapping, _Change(rules.kind, (column, way), None)), readable[way], height, reads=True)
     return None
+
+
+def other_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> Cure | None:
+    """The kind of answer in whose form several wrong answers of a sample are exactly their gold.
+
+    `others` are traces that are right: a kind by which these are wrong is for the sample's files alone.
+    """
+    rules = mapping.answers
+    if not sample.height or rules.kind == "label" or rules.judge == "source":
+        return None
+    tried, rest = _Tried(sample, rules), _Tried(others, rules)
+    known = tried.alike(rules.kind)
+    helped = {kind: int((tried.alike(kind) & ~known).sum()) for kind in _KINDS if kind != rules.kind}
+    best = max(helped, key=lambda kind: helped[kind])
+    if helped[best] < _SEVERAL:
+        return None
+    now, change = (_Change(kind, ("answer", None), None) for kind in (rules.kind, best))
+    # The log has the forms alone: what numbers looked like, and whether another kind takes them for equal, is unknown.
+    numbers = rules.kind == "number" and any(map(_is_number, others["gold"].drop_nulls()))
+    harm = numbers or rest.right(change) < rest.right(now)
+    return Cure(_settings(mapping, change), helped[best], sample.height, harms=harm)
 
 
 def text_setting(mapping: ImportMapping) -> str | None:

@@ -13,6 +13,10 @@ from toolkit.imports.mapping import AnswerRules, ImportMapping
 from toolkit.log import schema_of
 
 _TOLD = "__told"
+_DIGITS = 20
+"""Digits of a hash behind an id and `_APART`, in the keys of rows."""
+_APART = "\0"
+_BY_GOLD = "; `--set ids=gold` makes an example of each gold"
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,48 @@ class ImportedExamples:
     unread_gold: int  # examples whose gold was there, and could not be read
 
 
-def make_examples(rows: SourceRows, mapping: ImportMapping) -> ImportedExamples:
-    """Examples in order of first appearance. ThinkbackError where rows of one example contradict each other."""
+def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
+    """What the rows of one example share, and those of others don't, before an id that is too coarse is split.
+
+    It begins with the id, so that the rows of an id are neighbours in the keys' order.
+    """
+    contract = schema_of("examples")
+    names = ["example_id", *_told_by(mapping)] if mapping.ids != "trust" else ["example_id"]
+    columns = [
+        rows.typed(f"examples.{name}", mapping.examples.columns[name], contract[name].dtype,
+                   required=not contract[name].nullable).alias(name)
+        for name in names
+    ]  # fmt: skip
+    frame = _normal_gold(pl.DataFrame(columns), mapping.answers)[0]
+    ids, told = frame["example_id"], names[1:]
+    if not told:
+        return ids
+    hashes = frame.select(_together(told)).to_series().hash()
+    return ids + _APART + hashes.cast(pl.String).str.zfill(_DIGITS)
+
+
+def ids_of_several(keys: pl.Series, mapping: ImportMapping) -> pl.Series | None:
+    """The ids of several keys, of which each is an example, by all keys of a source; None where an id is one."""
+    if mapping.ids == "trust":
+        return None
+    ids = keys.unique().str.head(-_DIGITS - len(_APART))
+    return ids.filter(ids.is_duplicated()).unique()
+
+
+def _told_by(mapping: ImportMapping) -> list[str]:
+    """The columns that tell the examples of one id apart."""
+    return ["question", "gold"] if mapping.ids == "gold" and "gold" in mapping.examples.columns else ["question"]
+
+
+def _together(columns: list[str]) -> pl.Expr:
+    return pl.concat_str([pl.col(column).fill_null("") for column in columns], separator="\0")
+
+
+def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series | None = None) -> ImportedExamples:
+    """Examples in order of first appearance. ThinkbackError where rows of one example contradict each other.
+
+    `several`: the ids of several questions, where rows of further ones come with other parts of the source.
+    """
     contract = schema_of("examples")
     columns = {}
     for name, value in mapping.examples.columns.items():
@@ -39,13 +83,14 @@ def make_examples(rows: SourceRows, mapping: ImportMapping) -> ImportedExamples:
         columns[name] = rows.finite(key, rows.compute(key, value))
     frame = pl.DataFrame([series.alias(name) for name, series in columns.items()])
     frame, unread = _normal_gold(frame, mapping.answers)
-    parts = ["question", "gold"] if mapping.ids == "gold" and "gold" in columns else ["question"]
-    questions = frame.group_by("example_id").agg(pl.struct(parts).n_unique().alias("several"))
-    several = questions.filter(pl.col("several") > 1)["example_id"]
+    parts = _told_by(mapping)
+    if several is None:
+        questions = frame.group_by("example_id").agg(pl.struct(parts).n_unique().alias("several"))
+        several = questions.filter(pl.col("several") > 1)["example_id"]
     if several.len() and mapping.ids != "trust":
         frame = _split(frame, several, parts)
     trusted = ["question"] if mapping.ids == "trust" else []
-    _check_agreement(rows, frame, trusted)
+    _check_agreement(rows, frame, trusted, mapping.ids)
     firsts = [pl.col(name).drop_nulls().first() for name in frame.columns if name != "example_id"]
     table = frame.group_by("example_id", maintain_order=True).agg(firsts)
     split = several.len() if mapping.ids != "trust" else 0
@@ -54,9 +99,8 @@ def make_examples(rows: SourceRows, mapping: ImportMapping) -> ImportedExamples:
 
 def _split(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.DataFrame:
     """An id of its own for each question (and gold): `-` and the first 8 hex digits of its SHA-256 at its end."""
-    odd = pl.col("example_id").is_in(several.to_list())
-    told = pl.concat_str([pl.col(part).fill_null("") for part in parts], separator="\0")
-    frame = frame.with_columns(told.alias(_TOLD))
+    odd = pl.col("example_id").is_in(several.implode())
+    frame = frame.with_columns(_together(parts).alias(_TOLD))
     questions = frame.filter(odd)[_TOLD].unique().to_list()
     digests = [hashlib.sha256(question.encode()).hexdigest()[:8] for question in questions]
     suffix = pl.col(_TOLD).replace_strict(questions, digests, default=None, return_dtype=pl.String)
@@ -79,7 +123,7 @@ def _normal_gold(frame: pl.DataFrame, answers: AnswerRules) -> tuple[pl.DataFram
     return frame.with_columns(normal.alias("gold")), unread
 
 
-def _check_agreement(rows: SourceRows, frame: pl.DataFrame, trusted: list[str]) -> None:
+def _check_agreement(rows: SourceRows, frame: pl.DataFrame, trusted: list[str], ids: str) -> None:
     """Rows of one example must say the same of it; null says nothing."""
     for name in frame.columns:
         if name in ("example_id", *trusted):
@@ -93,4 +137,5 @@ def _check_agreement(rows: SourceRows, frame: pl.DataFrame, trusted: list[str]) 
             raise rows.error(
                 f"`{name}` of example `{example}` is {shown} in different rows, and an example has one value: what"
                 " differs from sample to sample belongs under `[traces]` or `[features]`, or the id is too coarse"
+                f"{_BY_GOLD if name == 'gold' and ids != 'gold' else ''}"
             )

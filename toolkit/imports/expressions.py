@@ -227,7 +227,7 @@ def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
 
 def verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
     """A source's own judgement as Boolean: true/false, 0/1, yes/no, pass/fail, correct/wrong, in any case."""
-    advice = ': write a condition (`correct = "score > 0.5"`), or map graded correctness to `traces.credit`'
+    advice = ": write a condition (`--set 'traces.correct=score > 0.5'`), or map graded correctness to `traces.credit`"
     return rows.converted(key, rows.compute(key, value), pl.Boolean(), "a verdict", advice)
 
 

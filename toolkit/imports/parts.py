@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from toolkit.errors import ThinkbackError
+from toolkit.imports.examples import example_keys, ids_of_several
 from toolkit.imports.expressions import SourceRows
 from toolkit.imports.mapped_columns import by_row_order, every_value, needed_columns, source_rules, text_columns
 from toolkit.imports.mapping import ImportMapping
@@ -53,6 +54,8 @@ class SourceParts:
     used: int
     count: int
     part: Callable[[int], SourceRows]
+    several: pl.Series | None = None
+    """The example_ids of several questions, where parts may hold some of these each."""
     left_out: int = 0
     """Files of folders whose paths do not fit the mapping's `path`."""
 
@@ -108,12 +111,12 @@ def _sorted_parts(
             raise _LooksAtOtherRows
         opened += every.frame.height
         rows = every.where("where", plan.where)
-        ids = rows.typed("examples.example_id", plan.examples.columns["example_id"], pl.String(), required=True)
+        keys = example_keys(rows, plan)
         names = needed_columns(plan, rows.frame.columns)
         others = tuple(name for name in rows.frame.columns if name not in names)
         hashes = [content_hashes(rows.frame)] if by_row_order(plan) else []
         kept = rows.frame.select(names).with_columns(hashes)
-        return SourceTable(kept, {name: kind for name, kind in rows.numbers.items() if name in names}), ids
+        return SourceTable(kept, {name: kind for name, kind in rows.numbers.items() if name in names}), keys
 
     digests: dict[str, str] = {}
     folder.mkdir()
@@ -131,4 +134,5 @@ def _sorted_parts(
         table = rows.part(number)
         return SourceRows(table.frame, table.numbers, plan.file, others, partial=len(rows.ranges) > 1)
 
-    return SourceParts(tuple(digests.items()), read, rows.rows, len(rows.ranges), part)
+    several = ids_of_several(rows.keys(), plan)
+    return SourceParts(tuple(digests.items()), read, rows.rows, len(rows.ranges), part, several)

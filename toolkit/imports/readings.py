@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from toolkit.errors import counted
-from toolkit.imports.cures import Cure, likely_cure, text_setting
+from toolkit.imports.cures import Cure, likely_cure, other_form, text_setting
 from toolkit.imports.mapping import ImportMapping
 from toolkit.log import Log, collect, open_log
 from toolkit.notes import Note, note, warning
@@ -93,7 +93,8 @@ class Doubt:
 class Readings(ReadCounts):
     """What was read of all traces, some wrong ones, and what is doubted; `unnamed` are further data sets in pools.
 
-    `only_source`: no answer is judged by comparing. `idle`: what to do, where `answers.read` changed no answer.
+    `only_source`: no answer is judged by comparing. `idle`: what to do, where `answers.read` changed no answer. `form`:
+    what would make several wrong answers their gold, of those that are not doubted.
     """
 
     wrong: tuple[WrongAnswer, ...]
@@ -101,6 +102,7 @@ class Readings(ReadCounts):
     unnamed: int
     only_source: bool
     idle: str | None
+    form: Cure | None = None
 
     @property
     def cure(self) -> Cure | None:
@@ -120,6 +122,8 @@ class Readings(ReadCounts):
             yield warning("doubtful_reading", f"{_doubted(doubt)}: {doubt.cure or self._advice}")
         if self.unnamed:
             yield warning("doubtful_reading", f"so it is with {counted(self.unnamed, 'further data set')} in a pool")
+        if self.form:
+            yield warning("other_form", f"some wrong answers are their gold in another form: {self.form}")
         if self.idle:
             what = "`answers.read` changes no answer, for it reads what is mapped as answer"
             yield warning("idle_reading", f"{what}; to read the text instead: {self.idle}")
@@ -169,6 +173,7 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
         unnamed=len(doubts) - len(found),
         only_source=mapping.answers.judge == "source",
         idle=f"`--set '{own}'`" if own else None,
+        form=_other_form(sampled, meant if doubts else pl.lit(False), mapping),
     )
 
 
@@ -199,6 +204,14 @@ def _cured(sampled: _Sampled, doubt: Doubt, mapping: ImportMapping) -> Doubt:
     sample = sampled.spread(doubt.condition & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
     others = sampled.spread(~doubt.condition & _PLAIN & pl.col("correct"), _TRIED, 1)
     return replace(doubt, cure=likely_cure(sample, others, mapping))
+
+
+def _other_form(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> Cure | None:
+    """What would make wrong answers their gold, of those that are not doubted."""
+    answered = ~doubted & _PLAIN & pl.col("answer").is_not_null()
+    sample = sampled.spread(answered & ~pl.col("correct").fill_null(True), _TRIED, _EACH)
+    others = sampled.spread(answered & pl.col("correct"), _TRIED, 1)
+    return other_form(sample, others, mapping)
 
 
 @dataclass(frozen=True)

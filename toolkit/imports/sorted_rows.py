@@ -21,24 +21,24 @@ from toolkit.log.read.example_blocks import cuts
 
 PART_BYTES = 96 * 2**20
 """About how many bytes of rows are taken into memory at once."""
-ID, AT = "__id", "__at"
+KEY, AT = "__key", "__at"
 _GROUP_BYTES = 2**21
 _MOST_ROWS = 2**40  # more than a block has
 
 
 @dataclass(frozen=True)
 class SortedRun:
-    """A block's rows on disk. `ids`: its example ids in order, their rows, and the first row of each."""
+    """A block's rows on disk. `keys`: those of its examples in order, their rows, and the first row of each."""
 
     path: Path
-    ids: pl.DataFrame
+    keys: pl.DataFrame
     bytes_per_row: float
     types: TableTypes
 
 
 @dataclass(frozen=True)
 class SortedRows:
-    """Runs, the ranges (first, last) of ids that are taken at once, and the types of their rows."""
+    """Runs, the ranges (first, last) of keys that are taken at once, and the types of their rows."""
 
     runs: Sequence[SortedRun]
     ranges: Sequence[tuple[str, str]]
@@ -48,21 +48,25 @@ class SortedRows:
     def part(self, number: int) -> SourceTable:
         """The rows of a range, in the order of the source."""
         low, high = self.ranges[number]
-        within = pl.col(ID).is_between(pl.lit(low), pl.lit(high))
+        within = pl.col(KEY).is_between(pl.lit(low), pl.lit(high))
         found = []
         for run in self.runs:
-            ids = run.ids.filter(within)
-            if ids.height:
-                first, rows = ids["first"][0], int(ids["len"].sum())
+            keys = run.keys.filter(within)
+            if keys.height:
+                first, rows = keys["first"][0], int(keys["len"].sum())
                 table = SourceTable(
                     pl.scan_parquet(run.path, glob=False).slice(first, rows).collect(), run.types.numbers
                 )
                 found.append(as_types(table, self.types).frame)
         return SourceTable(pl.concat(found).sort(AT).drop(AT), self.types.numbers)
 
+    def keys(self) -> pl.Series:
+        """The keys of all examples; one of several runs comes several times."""
+        return pl.concat([run.keys[KEY] for run in self.runs]) if self.runs else pl.Series(KEY, dtype=pl.String)
+
 
 Prepared = tuple[SourceTable, pl.Series]
-"""The rows of a block as they are kept, and their example ids."""
+"""The rows of a block as they are kept, and the keys of their examples."""
 
 
 def sort_rows(
@@ -82,7 +86,7 @@ def sort_rows(
         common = common_types([run.types for run in runs], texts)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
-    return SortedRows(runs, _ranges(runs), common, sum(int(run.ids["len"].sum()) for run in runs)), read
+    return SortedRows(runs, _ranges(runs), common, sum(int(run.keys["len"].sum()) for run in runs)), read
 
 
 def _sorted_runs(
@@ -110,12 +114,12 @@ def _sorted_runs(
         if types is None or not stable or failure is not None:
             continue
         try:
-            rows, ids = prepare(as_types(block, types))
+            rows, keys = prepare(as_types(block, types))
         except ThinkbackError as error:
             failure = error
             continue
         if rows.frame.height:
-            runs.append(_written(folder, number, rows, ids))
+            runs.append(_written(folder, number, rows, keys))
     if failure is not None and (stable or wanted is not None):
         raise failure
     return runs, read, types or TableTypes({}, {}), stable
@@ -125,17 +129,17 @@ def _alike(one: TableTypes, other: TableTypes) -> bool:
     return (one.held, one.numbers) == (other.held, other.numbers)
 
 
-def _written(folder: Path, number: int, rows: SourceTable, ids: pl.Series) -> SortedRun:
-    """A block's rows, sorted by example id; AT keeps their order in the source."""
+def _written(folder: Path, number: int, rows: SourceTable, keys: pl.Series) -> SortedRun:
+    """A block's rows, sorted by the keys of examples; AT keeps their order in the source."""
     frame = rows.frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(AT) + number * _MOST_ROWS)
     size = frame.estimated_size() / frame.height
     types = types_of(SourceTable(frame, rows.numbers))
-    if not ids.is_sorted():
-        order = ids.arg_sort()
-        frame, ids = frame[order], ids[order]
+    if not keys.is_sorted():
+        order = keys.arg_sort()
+        frame, keys = frame[order], keys[order]
     path = folder / f"{number}.parquet"
     frame.write_parquet(path, compression="uncompressed", row_group_size=max(1, int(_GROUP_BYTES / max(size, 1))))
-    counts = ids.alias(ID).rle().struct.unnest().select(pl.col("value").alias(ID), pl.col("len").cast(pl.Int64))
+    counts = keys.alias(KEY).rle().struct.unnest().select(pl.col("value").alias(KEY), pl.col("len").cast(pl.Int64))
     return SortedRun(path, counts.with_columns(first=pl.col("len").cum_sum() - pl.col("len")), size, types)
 
 
@@ -143,6 +147,6 @@ def _ranges(runs: Sequence[SortedRun]) -> list[tuple[str, str]]:
     """Neighbouring examples with about PART_BYTES of rows together."""
     if not runs:
         return []
-    sizes = [run.ids.select(ID, size=(pl.col("len") * run.bytes_per_row).cast(pl.Int64)) for run in runs]
-    total = pl.concat(sizes).group_by(ID).agg(pl.col("size").sum()).sort(ID)
-    return [(total[ID][start], total[ID][end - 1]) for start, end in cuts(total["size"].to_numpy(), PART_BYTES)]
+    sizes = [run.keys.select(KEY, size=(pl.col("len") * run.bytes_per_row).cast(pl.Int64)) for run in runs]
+    total = pl.concat(sizes).group_by(KEY).agg(pl.col("size").sum()).sort(KEY)
+    return [(total[KEY][start], total[KEY][end - 1]) for start, end in cuts(total["size"].to_numpy(), PART_BYTES)]

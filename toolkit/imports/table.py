@@ -123,6 +123,8 @@ def import_table(
             for table, frame in made.tables.items():
                 written = write_shards(folder, table, sorted_blocks(frame, table, ROWS_PER_SHARD))
                 shards |= {f"{table}/{path.name}": (number, block) for block, path in enumerate(written)}
+        if source.several is not None:
+            counts["split"] = source.several.len()  # each once, in however many parts its questions are
         if not counts["traces"]:
             raise ThinkbackError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
         files = [{"file": file, "sha256": digest} for file, digest in source.files]
@@ -152,7 +154,7 @@ class _Part:
 def _part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) -> _Part:
     """The tables of the log out of all rows of some examples."""
     rows = source.part(number)
-    examples = make_examples(rows, plan)
+    examples = make_examples(rows, plan, source.several)
     places = pl.int_range(rows.frame.height, eager=True)
     marked = replace(rows, frame=rows.frame.with_columns(places.alias(ROW), examples.ids.alias(EXAMPLE)))
     solved = settle(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])

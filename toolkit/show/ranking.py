@@ -47,6 +47,8 @@ MARKED_IN_CLUSTERS = MARKED | {
 OF_CLUSTERS = {"korn-graubard", "korn-graubard_few", "t", "t_few"}
 ON_CLUSTERS = {"clusters", "few_clusters"}
 """Codes of the notes on clusters."""
+UNLIKE_CALLS = "unlike_calls"
+"""Code of the note that calls are counted which need not cost the same."""
 
 
 @dataclass(frozen=True)

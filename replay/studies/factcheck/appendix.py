@@ -1,4 +1,4 @@
-"""Tables B.1 to B.4 of the thesis, and the tables that it does not have."""
+"""Tables B.1 to B.3 of the thesis, and the tables that it does not have."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from replay.studies.factcheck.further import averaged, coverage, paired, variant
 from replay.studies.factcheck.runs import BEST, METHODS, TITLES, VERIFYING
 from replay.studies.factcheck.sheets import Measure, SheetRow, Value, sheet
 from replay.studies.factcheck.study import Study, told
+from replay.studies.factcheck.surrogate_tables import fixed, fixed_by_keys, lazy_by_keys
 from replay.studies.factcheck.tables import euros, missing_labels, price_note
 from toolkit.notes import warning
 from toolkit.show import ShownInterval, Table
 
-SPLITS = {("QuanTemp", 15): "QuanTemp test", ("ClaimDecomp", 50): "ClaimDecomp test"}
-"""Pools of table B.4 by data set and size."""
-BUDGETS = {15: (3, 5, 7, 10, 13), 50: (5, 10, 15, 20, 25, 30, 40, 45)}
 NOT_SECONDS = "the log has no wall-clock (`wall_clock_s` of the pool and the verifier in the manifest's `source`)"
 
 
@@ -30,6 +28,7 @@ def appendix_tables(study: Study) -> dict[str, Table]:
         "table_B_2": wall(study),
         "table_B_3": overhead(study),
         "table_B_4": fixed(study),
+        "budget_keys": fixed_by_keys(study),
         "budgets": every_budget(study),
         "budget_pairs": pairs(study),
         "budget_smallest": smallest(study),
@@ -38,6 +37,7 @@ def appendix_tables(study: Study) -> dict[str, Table]:
         "efficiency": efficiency(study),
         "paired": paired(study),
         "sensitivity": sensitivity_table(study),
+        "sensitivity_keys": lazy_by_keys(study),
     }
     if study.beyond is not None:
         tables["orders"] = averaged(study, study.beyond)
@@ -147,30 +147,6 @@ def overhead(study: Study) -> Table:
     published = study.setting.published
     rows = [SheetRow((study.dataset,), values, {"dataset": "" if published is None else published.dataset})]
     return sheet(study, "B.3", "Overhead of the linear surrogate", ("Dataset",), measures, rows, notes)
-
-
-def fixed(study: Study) -> Table:
-    """Macro-F1 at chosen budgets of verification, for every order (table B.4)."""
-    keys = {
-        "generation": ("Generation order", "generation_order_macro_f1_pct"),
-        "random": ("Random", "random_macro_f1_pct"),
-        "surrogate": ("Surrogate-guided", "surrogate_macro_f1_pct"),
-        "random, expected": ("Random, all orders", "expected_macro_f1_pct"),
-        "score": ("Score top-k (diagnostic)", "score_macro_f1_pct"),
-    }
-    measures = [Measure(head, key, interval=True) for head, key in keys.values()]
-    rows = []
-    for found in study.budgets:
-        size, by_k = found.max_traces, found.by_k.filter(pl.col("metric") == "macro_f1")
-        cells = {(r["order"], r["k"]): _percent(r) for r in by_k.iter_rows(named=True)}
-        pool = None if study.setting.published is None else SPLITS.get((study.setting.published.dataset, size))
-        usual = (k for k in (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 45) if k < size)
-        for k in BUDGETS.get(size) or (*usual, size):
-            values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in keys.items()}
-            rows.append(SheetRow((study.dataset, f"{size} traces", k), values, {"pool": pool, "k": k} if pool else {}))
-    notes = (f"random: seed {study.setting.random_seed}; all orders: the exact expectation", "score: sees all scores")
-    heads = ("Setting", "Candidate pool", "k")
-    return sheet(study, "B.4", "Macro-F1 under fixed verifier budgets", heads, measures, rows, notes)
 
 
 def _percent(row: Mapping[str, Any], estimate: str = "estimate") -> ShownInterval | None:

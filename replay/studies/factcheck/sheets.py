@@ -11,7 +11,7 @@ from replay.studies.factcheck.runs import Methods
 from replay.studies.factcheck.study import LARGER, OTHER, Study
 from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn, Words
 
-Value = ShownInterval | float | None
+Value = ShownInterval | float | str | None
 ValueOf = Callable[[Methods, str], Value]
 """A number of one of the methods, by its name."""
 OWN_CAPS = (*LARGER, "B.3", "B.4")
@@ -22,8 +22,8 @@ OWN_CAPS = (*LARGER, "B.3", "B.4")
 class Measure:
     """A column of numbers: its head, the published column, decimals; `interval` where cells are intervals.
 
-    `significant`: digits that small numbers show at least, in more decimals. `value` gives the number of a method, in
-    tables with one row a method.
+    `words`: it holds words in their place. `significant`: digits that small numbers show at least, in more decimals.
+    `value` gives the number of a method, in tables with one row a method.
     """
 
     head: str
@@ -33,6 +33,7 @@ class Measure:
     signed: bool = False
     significant: int = 0
     value: ValueOf | None = None
+    words: bool = False
 
     def of(self, methods: Methods, name: str) -> Value:
         """The number of a method; None for a column of other tables."""
@@ -44,8 +45,10 @@ class Measure:
         return Number(self.decimals, signed=self.signed, significant=self.significant)
 
     @property
-    def form(self) -> Number | NumberWithInterval:
+    def form(self) -> Words | Number | NumberWithInterval:
         """How its cells are written."""
+        if self.words:
+            return Words()
         with_interval = NumberWithInterval(self.decimals, signed=self.signed, significant=self.significant)
         return with_interval if self.interval else self.plain
 
@@ -106,7 +109,10 @@ def _cells(study: Study, number: str, measures: Sequence[Measure], known: set[st
             wanted = _published(study, number, measure, row)
             cells.append(wanted)
             incomparable = measure.key in TOTALS and _other_claims(study, number)
-            cells.append(None if wanted is None or plain is None or incomparable else plain - wanted)
+            if wanted is None or plain is None or isinstance(plain, str) or incomparable:
+                cells.append(None)
+            else:
+                cells.append(plain - wanted)
     return cells
 
 

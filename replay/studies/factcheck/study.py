@@ -16,6 +16,7 @@ from replay.studies.factcheck import analyses, runs
 from replay.studies.factcheck.beyond import Beyond, beyond, check_development
 from replay.studies.factcheck.euros import device_seconds
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods
+from replay.studies.factcheck.surrogate_keys import SurrogateKeys, surrogate_keys
 from replay.studies.gaps import told_left_out
 from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.features import CLAIM_FEATURES
@@ -68,6 +69,7 @@ class Study:
     gold: pl.DataFrame
     unresolved: pl.DataFrame
     sensitivity: analyses.Sensitivity
+    surrogate_keys: SurrogateKeys
     beyond: Beyond | None
     # Per claim, of (method, part); empty without device seconds
     device_s: Mapping[tuple[str, str], ShownInterval | None]
@@ -159,6 +161,7 @@ def study_factcheck(log: Log, setting: FactcheckSetting) -> Study:
         gold=analyses.gold_within(log, setting, depth.size),
         unresolved=analyses.unresolved(log, setting, depth.size),
         sensitivity=analyses.sensitivity(log, setting, depth.size),
+        surrogate_keys=surrogate_keys(log, setting, [made.max_traces for made in fixed]),
         beyond=beyond(log, setting),
         device_s=parts,
         wall_s=analyses.wall_clock(log, setting),

@@ -49,6 +49,12 @@ def _results(file: FoundFile) -> dict[str, list[Row]]:
     content = parsed_object(file, file.read())
     if not isinstance(content.get("eval"), dict):
         raise ThinkbackError(f"`{file.address}`: no object `eval` of tasks, as evalplus writes it")
+    for task, entry in members(content, "eval").items():
+        if isinstance(entry, dict):
+            raise ThinkbackError(
+                f"`{file.address}`: the results of `{task}` are an object (with lists `base` and `plus`), as older"
+                " versions of evalplus wrote them, which is not read: evaluate the samples again with a newer one"
+            )
     return {text(task) or "": objects(content, "eval", task) for task in members(content, "eval")}
 
 

@@ -42,6 +42,10 @@ class KnownFormat:
     """Settings that are its own, beside those of its mapping."""
     depth: int = 1
     """How many names at the end of a path say what a file holds; those before them, which run it is of."""
+    of_requests: bool = False
+    """Whether its ids are those of requests, of which several may ask the same."""
+    nameless: bool = False
+    """Whether its files have no names of their own: of a folder, those are of the format that it recognises."""
     companions: tuple[str, ...] = ()
     """Names of files that belong to one of the format and are read with it, though it alone was named."""
 

@@ -38,7 +38,7 @@ class FoundFile:
     """`path`: relative to what was named, without the ending of a compression. `local`: a file that is not packed.
 
     `place`: the whole path, from the outermost archive to the file; `address` is what a user would write. `beside`: the
-    folder that the file lies in, or the outermost archive.
+    folder that the file lies in, or the outermost archive. `named`: by itself, and not found in a folder or an archive.
     """
 
     path: str
@@ -48,6 +48,7 @@ class FoundFile:
     open: Open
     sha256: Callable[[], str]
     local: Path | None = None
+    named: bool = False
 
     @property
     def name(self) -> str:
@@ -155,7 +156,7 @@ def _of_file(file: FoundFile, takes: Callable[[str], bool], named: bool) -> list
     if _OTHER_ARCHIVE.search(file.place) and (named or takes(file.path)):
         raise ThinkbackError(f"`{file.address}`: of archives only `.zip` is read: unpack it, and name the folder")
     if file.ending != _ARCHIVE:
-        return [file] if named or takes(file.path) else []
+        return [replace(file, named=named)] if named or takes(file.path) else []
     with file.seekable() as packed, open_archive(file.address, packed) as archive:
         members = [name for name in archive.members if takes(_plain(name)) and not hidden(name)]
         inner = next((name for name in archive.members if name.lower().endswith(_ARCHIVE)), None)

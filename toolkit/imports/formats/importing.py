@@ -16,11 +16,13 @@ from typing import Any
 
 from toolkit.errors import ThinkbackError, counted, listed, require_known
 from toolkit.imports.file_names import relative
-from toolkit.imports.formats.file_notes import FileNote, said_once
+from toolkit.imports.formats.asked_again import asked_again
+from toolkit.imports.formats.file_notes import FileNote, said_once, together
 from toolkit.imports.formats.format import KnownFormat, PreparedRows
 from toolkit.imports.formats.found_files import ENDINGS, FoundFile, find_files, with_companions
-from toolkit.imports.formats.heads import head_of
+from toolkit.imports.formats.heads import FileHead, head_of
 from toolkit.imports.formats.known import FORMATS
+from toolkit.imports.mapping import read_mapping
 from toolkit.imports.parts import PreparedSources
 from toolkit.imports.table import ImportReport, import_table
 from toolkit.work_places import scratch_folder
@@ -90,17 +92,41 @@ def _imported(
     settings: Sequence[str],
     notes: list[str],
 ) -> ImportReport:
-    files = with_companions(files, form.companions)
     own = [one for one in settings if one.partition("=")[0].strip() in form.options]
     options = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in own)}
     others = [one for one in settings if one not in own]
     said: list[FileNote] = []
+    files = with_companions(_of_format(form, files, others, said), form.companions)
     with _taken(form, files, options, said) as (addresses, prepared):
         report = import_table(
             addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
         )
-    told = (*notes, *said_once(said), f"{form.name} does not record: {form.lacks}", *report.notes)
+    again = asked_again(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
+    told = (*notes, *said_once(said), f"{form.name} does not record: {form.lacks}", *report.notes, *again)
     return replace(report, notes=told)
+
+
+def _of_format(
+    form: KnownFormat, files: Sequence[FoundFile], settings: Sequence[str], notes: list[FileNote]
+) -> list[FoundFile]:
+    """Files without those of a folder that are joined, or are not of a format whose files have no names of their own.
+
+    A file that can't be read stays, and so do all where the format recognises none: what is wrong with them is told.
+    """
+    join = read_mapping(form.mapping, settings).join
+    kept = [file for file in files if file.named or join is None or file.address != f"{file.beside}/{join.file}"]
+    if not form.nameless:
+        return kept or list(files)
+    heads = {file.address: head_of(file) for file in kept if not file.named}
+    known = [file for file in kept if file.named or _may_be(form, heads[file.address])]
+    if others := [f"`{file.path}`" for file in kept if known and file not in known]:
+        told = f"is no file of {form.name}" if len(others) == 1 else f"are no files of {form.name}"
+        notes.append(FileNote("", f"{together(others)} {told}: left out"))
+    return known or kept or list(files)
+
+
+def _may_be(form: KnownFormat, head: FileHead) -> bool:
+    return head.fault is not None or form.recognises(head)
 
 
 def detect_format(sources: Sequence[str]) -> Detected:
@@ -128,7 +154,8 @@ def detect_format(sources: Sequence[str]) -> Detected:
         raise ThinkbackError(f"the sources hold files of several formats ({told}): import each by its name")
     ((name, taken),) = found.items()
     form = FORMATS[name]
-    beside = [file for file in files if file in taken or (form.prepare is not None and form.takes(file.path))]
+    by_name = form.prepare is not None and not form.nameless
+    beside = [file for file in files if file in taken or (by_name and form.takes(file.path))]
     return Detected(form, tuple(beside), len(files) - len(beside))
 
 

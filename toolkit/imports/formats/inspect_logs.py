@@ -1,8 +1,9 @@
 """Inspect AI's logs: `.eval` archives, with samples whole or in chunks, and `.json` files.
 
-One row for each sample and epoch. The verdict is the first scorer's: C, I, P and N, yes and no, numbers and booleans
-count, as Inspect turns them into numbers. A scorer with values beyond 0 to 1 gives grades and no verdicts. NaN, several
-values or another text leave the sample unjudged: nothing is graded anew. Samples that ended in an error are left out.
+One row for each sample and epoch. The verdict is that of the first scorer, or of the one that is chosen: C, I, P and N,
+yes and no, numbers and booleans count, as Inspect turns them into numbers. A scorer with values beyond 0 to 1 gives
+grades and no verdicts. NaN, several values or another text leave the sample unjudged: nothing is graded anew. Samples
+that ended in an error are left out.
 Texts that the log keeps apart as attachments are put back.
 """
 
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolkit.errors import ThinkbackError
+from toolkit.errors import ThinkbackError, suggest
 from toolkit.imports.formats.archives import Archive, open_archive
 from toolkit.imports.formats.file_notes import FileNote, together
 from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
@@ -62,10 +63,24 @@ class _Scorer:
 
 @dataclass
 class _Seen:
-    """The scorers of an import by task and name, and the logs of which a scorer names answers."""
+    """The scorers of an import by task and name, and the logs of which a scorer names answers.
 
+    `wanted`: the scorer that is chosen; where it is empty, each sample's first is. `names`: all that there are.
+    """
+
+    wanted: str = ""
+    names: dict[str, None] = field(default_factory=dict)
     scorers: dict[tuple[str, str], _Scorer] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
+
+    def scorer(self, sample: Mapping[str, Any]) -> str | None:
+        """The name of the scorer that judges a sample; None where it lacks it."""
+        names = members(sample, "scores")
+        return next((name for name in names if self.wanted in ("", name)), None)
+
+    def answer(self, sample: Mapping[str, Any]) -> str | None:
+        """What that scorer took for the answer."""
+        return text(dig(sample, "scores", self.scorer(sample) or "", "answer"))
 
     def verdicts(self, task: str, scorer: str | None) -> bool:
         """Whether a scorer's values are verdicts."""
@@ -91,16 +106,21 @@ def recognises(head: FileHead) -> bool:
     return bool(head.members & {"header.json", "_journal/start.json"}) or head.has("version", "status", "eval")
 
 
-def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
-    """The rows of each log; two runs of one task by one model are pools of their own."""
+def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows]:
+    """The rows of each log; two runs of one task by one model are pools of their own.
+
+    The option `scorer`: whose answers, verdicts and credit are taken. ThinkbackError where no sample has it.
+    """
     logs = [file for file in files if _OWN_NAME.search(file.path) or recognises(head_of(file))] or files
     others = [f"`{file.path}`" for file in files if file not in logs]
     told = "is no log of Inspect" if len(others) == 1 else "are no logs of Inspect"
     notes = [FileNote("", f"{together(others)} {told}: left out")] if others else []
     runs = [_run(file) for file in logs]
-    seen = _Seen()
+    seen = _Seen(options.get("scorer", ""))
     for file, run in zip(logs, runs, strict=True):
         _look(file, run, seen)
+    if seen.wanted and seen.wanted not in seen.names:
+        raise ThinkbackError(f"no sample has a scorer `{seen.wanted}`; {suggest(seen.wanted, list(seen.names))}")
     notes += seen.notes()
     pools = told_apart([(run.model, run.task, file.path) for run, file in zip(runs, logs, strict=True)])
     for file, run, pool in zip(logs, runs, pools, strict=True):
@@ -112,11 +132,12 @@ def _look(file: FoundFile, run: _EvalRun, seen: _Seen) -> None:
     for sample, _ in _samples(file):
         if dig(sample, "error") is not None:
             continue
-        scorer = _scorer(sample)
+        seen.names |= dict.fromkeys(members(sample, "scores"))
+        scorer = seen.scorer(sample)
         if scorer is not None:
             value = _value(dig(sample, "scores", scorer, "value"))
             seen.scorers.setdefault((run.task, scorer), _Scorer()).add(value)
-        if _answer(sample):
+        if seen.answer(sample):
             seen.answered.add(file.address)
 
 
@@ -153,7 +174,7 @@ def _rows(file: FoundFile, run: _EvalRun, pool: str, seen: _Seen, notes: list[Fi
         if dig(sample, "error") is not None:
             failed += 1
             continue
-        row = _row(run, pool, sample, attached)
+        row = _row(run, pool, sample, attached, seen)
         judges = seen.verdicts(run.task, row["scorer"])
         credit = row["value"] if judges else None
         # A sample that a judging scorer left unscored is no vote: as one it would take the verdict of an equal answer.
@@ -162,16 +183,6 @@ def _rows(file: FoundFile, run: _EvalRun, pool: str, seen: _Seen, notes: list[Fi
         yield {**row, "verdict": verdict, "credit": credit, "opaque": not answered or unknown}
     if failed:
         notes.append(FileNote(f"`{file.path}`", "ended in an error and left no trace", failed, "sample"))
-
-
-def _answer(sample: Mapping[str, Any]) -> str | None:
-    """What the first scorer took for the answer."""
-    return text(dig(sample, "scores", _scorer(sample) or "", "answer"))
-
-
-def _scorer(sample: Mapping[str, Any]) -> str | None:
-    """The first scorer's name."""
-    return next(iter(members(sample, "scores")), None)
 
 
 def _samples(file: FoundFile) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
@@ -203,9 +214,9 @@ def _chunks(file: FoundFile, archive: Archive, shell: str) -> dict[str, Any]:
     return found
 
 
-def _row(run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[str, Any]) -> Row:
+def _row(run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[str, Any], seen: _Seen) -> Row:
     scores = {name: _value(dig(score, "value")) for name, score in members(sample, "scores").items()}
-    first = _scorer(sample)
+    scorer = seen.scorer(sample)
     usage = _usage(sample, run.model)
     target = dig(sample, "target")
     return {
@@ -218,9 +229,9 @@ def _row(run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[
         "input": _attached(_message(dig(sample, "input")), attached),
         "target": text(target[0] if isinstance(target, list) and target else target or None),
         "text": _attached(_completion(dig(sample, "output")), attached),
-        "answer": _attached(_answer(sample), attached),
-        "value": scores[first] if first else None,
-        "scorer": first,
+        "answer": _attached(seen.answer(sample), attached),
+        "value": scores[scorer] if scorer else None,
+        "scorer": scorer,
         "scores": scores or None,
         "stop_reason": dig(sample, "output", "choices", 0, "stop_reason"),
         "input_tokens": _prompt_tokens(usage),
@@ -293,6 +304,7 @@ INSPECT = KnownFormat(
     title="Inspect AI: `.eval` archives and `.json` logs",
     files=r"\.(eval|json)$",
     recognises=recognises,
-    lacks="verifier scores; of several scorers the first is the verdict (another: `--set traces.correct=scores.NAME`)",
+    lacks="verifier scores; of several scorers the first is the verdict (another: `--set scorer=NAME`)",
+    options=("scorer",),
     prepare=prepare,
 )

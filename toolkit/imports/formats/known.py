@@ -13,6 +13,7 @@ from toolkit.imports.formats.lm_eval_samples import LM_EVAL
 from toolkit.imports.formats.matharena_outputs import MATHARENA
 from toolkit.imports.formats.openai_batches import OPENAI_BATCH
 from toolkit.imports.formats.search_and_learn import SEARCH_AND_LEARN
+from toolkit.imports.formats.verl_generations import VERL
 
 _OF_NEMO_SKILLS = ("expected_answer", "num_generated_tokens", "is_correct", "graded_list")
 _LINES = r"\.(jsonl|ndjson)$"
@@ -28,7 +29,9 @@ FORMATS: Mapping[str, KnownFormat] = {
             title="vLLM's offline outputs: one `RequestOutput` a line",
             files=_LINES,
             recognises=lambda head: head.has("request_id", "outputs"),
+            nameless=True,
             lacks="reference answers and verdicts (add a file with `--set join…`); seconds",
+            of_requests=True,
         ),
         KnownFormat(
             name="nemo-skills",
@@ -43,12 +46,6 @@ FORMATS: Mapping[str, KnownFormat] = {
         HELM,
         MATHARENA,
         SEARCH_AND_LEARN,
-        KnownFormat(
-            name="verl",
-            title="verl's dumped generations: `{step}.jsonl`",
-            files=_LINES,
-            recognises=lambda head: head.has("input", "output", "score"),
-            lacks="ids, so a question is known by its text; tokens and seconds; the model's name",
-        ),
+        VERL,
     )
 }

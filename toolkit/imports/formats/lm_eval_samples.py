@@ -4,30 +4,54 @@ One row for each response. Filters read the same responses again, so a document'
 filter that is chosen, else with the first of the file. Where a document has one response, its answer is what the filter
 made of it, and the verdict is a metric that is 0 or 1 throughout; a filter that keeps several responses gives each its
 answer. Otherwise the answers are read from the responses. Of a multiple-choice task the answer is the number of the
-most likely choice. Programs are no answers, and neither is the likelihood of one text: these are opaque, with their
-verdict where a document has one response.
+most likely choice; where its metrics are all fractions, several choices may be right, and the target does not say
+which: such samples are unjudged. Programs are no answers, and neither is the likelihood of one text: these are opaque,
+with their verdict where a document has one response.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 from toolkit.answers import number_form
 from toolkit.errors import ThinkbackError, suggest
 from toolkit.imports.formats.file_notes import FileNote
 from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, told_apart
-from toolkit.imports.formats.found_files import FoundFile
+from toolkit.imports.formats.found_files import FoundFile, with_companions
 from toolkit.imports.formats.heads import FileHead
-from toolkit.imports.formats.json_rows import dig, json_objects, number, text
+from toolkit.imports.formats.json_rows import dig, json_objects, members, number, parsed_object, text
+from toolkit.imports.formats.listed_gold import noting_lists
 from toolkit.imports.formats.metrics import KNOWN, best_metric, note_metrics, verdict
 from toolkit.imports.formats.read_texts import UNREAD, read_gold, with_answers
 
-_NAME = re.compile(r"samples_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl", re.IGNORECASE)
+_NAME = re.compile(r"samples_(.+?)(?:_(\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl", re.IGNORECASE)
 _OF_PROGRAMS = re.compile(r"pass(@|_at_)\d+", re.IGNORECASE)
 _UNFOUND = "[invalid]"
 """What a filter writes where it found nothing."""
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """What the metrics `named` say of responses: the `metric` that is the verdict, and whether these are `programs`.
+
+    `fractions`: there are metrics, and none is a verdict. `lower`: those that would be if 1 were better.
+    """
+
+    metric: str | None
+    programs: bool
+    fractions: bool
+    named: str
+    lower: str
+
+    @classmethod
+    def by(cls, metrics: Mapping[str, bool], higher: Mapping[str, bool]) -> Self:
+        """By metrics, and whether each is 0 or 1 throughout; `higher`: whether 1 is better, where it is known."""
+        metric, programs = best_metric(metrics, higher), any(map(_OF_PROGRAMS.fullmatch, metrics))
+        lower = [name for name, whole in metrics.items() if whole and best_metric({name: True}, higher) is None]
+        return cls(metric, programs, metric is None and bool(metrics), _listed(metrics), _listed(lower))
 
 
 def recognises(head: FileHead) -> bool:
@@ -51,7 +75,8 @@ def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows
     for file, task, seen, model, pool in zip(files, tasks, metrics, models, told_apart(named), strict=True):
         notes: list[FileNote] = []
         rows = with_answers(_rows(file, task, seen, wanted if wanted in seen else next(iter(seen), ""), notes))
-        yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in rows), notes)
+        told = noting_lists(rows, task, notes)
+        yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in told), notes)
 
 
 def _task(file: FoundFile) -> str:
@@ -74,19 +99,24 @@ def _filter(sample: dict[str, Any]) -> str:
 def _rows(
     file: FoundFile, task: str, filters: Mapping[str, Mapping[str, bool]], chosen: str, notes: list[FileNote]
 ) -> Iterator[Row]:
-    metrics = filters.get(chosen, {})
-    metric, code = best_metric(metrics), any(map(_OF_PROGRAMS.fullmatch, metrics))
-    judged = opaque = 0
+    judging = _Judging.by(filters.get(chosen, {}), _higher_is_better(file, task))
+    judged = opaque = vague = 0
     for place, sample in enumerate(json_objects(file), 1):
         if _filter(sample) == chosen:
-            for row in _responses(file, place, task, metric, code, sample):
+            for row in _responses(file, place, task, judging, sample):
                 judged += row["correct"] is not None
                 opaque += row["opaque"]
+                vague += judging.fractions and _has_choices(sample)
                 yield row
     if judged:
-        notes.append(FileNote(task, f"the verdicts are those of `{metric}`"))
+        notes.append(FileNote(task, f"the verdicts are those of `{judging.metric}`"))
+    if judging.lower:
+        notes.append(FileNote(task, f"{judging.lower}: better where lower, so no verdict"))
+    if vague:
+        told = f"no metric is a verdict ({judging.named}), and the target does not tell right choices: unjudged"
+        notes.append(FileNote(task, told))
     if opaque:
-        what = "programs" if code else "likelihoods of one text"
+        what = "programs" if judging.programs else "likelihoods of one text"
         notes.append(FileNote(task, f"{what} are no answers that could be compared or vote, so they are opaque"))
     if len(filters) > 1:
         names, other = ", ".join(f"`{name}`" for name in filters), next(name for name in filters if name != chosen)
@@ -94,9 +124,7 @@ def _rows(
         notes.append(FileNote(task, f"{told} choose another with `--set filter={other}`"))
 
 
-def _responses(
-    file: FoundFile, place: int, task: str, metric: str | None, code: bool, sample: dict[str, Any]
-) -> Iterator[Row]:
+def _responses(file: FoundFile, place: int, task: str, judging: _Judging, sample: dict[str, Any]) -> Iterator[Row]:
     requests = sample.get("resps")
     if not isinstance(requests, list) or not requests or not all(isinstance(one, list) for one in requests):
         raise ThinkbackError(f"`{file.address}`, sample {place}: `resps` is no list of lists, as lm-eval writes it")
@@ -109,9 +137,9 @@ def _responses(
         "filter": _filter(sample),
         "opaque": False,
     }
-    value = verdict(sample.get(metric)) if metric is not None else None
-    if isinstance(dig(requests, 0, 0), list):
-        gold = _right_choice(target, sample.get("arguments"), len(requests))
+    value = verdict(sample.get(judging.metric)) if judging.metric is not None else None
+    if _has_choices(sample):
+        gold = None if judging.fractions else _right_choice(target, sample.get("arguments"), len(requests))
         yield {**row, **_choice(requests), "gold": gold, "repeat": 0, "correct": value}
         return
     if _whole_text(sample.get("arguments"), requests):
@@ -120,13 +148,34 @@ def _responses(
         )
     replies = [text(reply) for reply in requests[0]]
     answers = _filtered(sample.get("filtered_resps"), len(replies))
-    gold = read_gold(target)
-    program = code and (gold is None or number_form(gold) is None)
+    # A metric without a verdict leaves the target to compare with, but not one that is better where it is lower.
+    gold = None if judging.fractions and judging.lower else read_gold(target)
+    program = judging.programs and (gold is None or number_form(gold) is None)
     for repeat, reply in enumerate(replies):
         answer = None if program else answers[repeat] if answers is not None else UNREAD
         own = value if len(replies) == 1 else None
         yield {**row, "gold": gold, "repeat": repeat, "text": reply, "answer": answer, "correct": own,
                "opaque": program}  # fmt: skip
+
+
+def _higher_is_better(file: FoundFile, task: str) -> Mapping[str, bool]:
+    """What the file of results beside the samples says of the task's metrics; nothing where there is none."""
+    found = _NAME.fullmatch(file.name)
+    beside = with_companions([file], [f"results_{found[2]}.json"])[1:] if found and found[2] else []
+    try:
+        told = members(parsed_object(beside[0], beside[0].read()), "higher_is_better", task) if beside else {}
+    except ThinkbackError:
+        return {}
+    return {name: value for name, value in told.items() if isinstance(value, bool)}
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _has_choices(sample: Mapping[str, Any]) -> bool:
+    """Whether each request has the log-probability of a text."""
+    return isinstance(dig(sample.get("resps"), 0, 0), list)
 
 
 def _prompt(arguments: Any) -> str | None:

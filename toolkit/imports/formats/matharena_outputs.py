@@ -1,6 +1,7 @@
 """MathArena's outputs: data sets of one row a sample, and its own files, one for each problem, with lists of samples.
 
-One row for each sample. The files of a problem do not name the model: it is their folder.
+One row for each sample. The files of a problem do not name the model: it is their folder. Where the verdicts of a data
+set, or of a folder of problems, have values between 0 and 1, all are its credit, and right is 1.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import ThinkbackError
+from toolkit.imports.formats.file_notes import FileNote
 from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row, by_parts
 from toolkit.imports.formats.found_files import FoundFile
 from toolkit.imports.formats.heads import FileHead, head_of
@@ -17,6 +19,7 @@ from toolkit.imports.formats.json_rows import count, dig, items, number, parsed_
 from toolkit.imports.formats.table_rows import table_rows
 
 _OF_ROWS = ("problem_idx", "idx_answer", "gold_answer")
+_CREDIT = "verdicts between 0 and 1 are credit; right is 1"
 _OF_PROBLEM = ("idx", "gold_answer", "answers", "correct")
 
 
@@ -30,14 +33,36 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     folders = {file.address: _folder(file) for file in files if head_of(file).has(*_OF_PROBLEM)}
     problems: dict[str, set[str]] = {}
     models: dict[str, str] = {}
+    graded: set[str] = set()
     for file in files:
         if file.address in folders:
             models[_folder(file)] = file.folder or "matharena"
-            problems.setdefault(_folder(file), set()).add(_problem(parsed_object(file, file.read())))
+            content = parsed_object(file, file.read())
+            problems.setdefault(_folder(file), set()).add(_problem(content))
+            graded |= {_folder(file)} if any(map(_graded, items(content, "correct"))) else set()
+        elif any(_graded(row.get("correct")) for row in table_rows(file)):
+            graded.add(file.address)
     pools = dict(zip(models, by_parts([(models[one], problems[one], f"{one}/") for one in models]), strict=True))
     for file in files:
         place = folders.get(file.address)
-        yield PreparedRows(file, _rows(file) if place is None else _samples(file, models[place], pools[place]))
+        rows = _rows(file) if place is None else _samples(file, models[place], pools[place])
+        whole = (place or file.address) in graded
+        notes = [FileNote(f"`{file.path if place is None else models[place]}`", _CREDIT)] if whole else []
+        yield PreparedRows(file, (_judged(row, whole) for row in rows), notes)
+
+
+def _graded(value: Any) -> bool:
+    """Whether a verdict is between right and wrong."""
+    found = number(value)
+    return found is not None and 0 < found < 1
+
+
+def _judged(row: Row, graded: bool) -> Row:
+    """A row with its `correct` as text, and its `credit` among those that are `graded`."""
+    given = row["correct"]
+    value = float(given) if isinstance(given, bool) else number(given)
+    credit = value if graded and value is not None and 0 <= value <= 1 else None
+    return {**row, "correct": "false" if _graded(given) else text(given), "credit": credit}
 
 
 def _folder(file: FoundFile) -> str:
@@ -65,7 +90,7 @@ def _rows(file: FoundFile) -> Iterator[Row]:
             "idx_answer": count(row.get("idx_answer")),
             "answer": text(row.get("answer")),
             "parsed_answer": text(row.get("parsed_answer")),
-            "correct": text(row.get("correct")),
+            "correct": row.get("correct"),
             "input_tokens": count(row.get("input_tokens")),
             "output_tokens": count(row.get("output_tokens")),
             "cost": number(row.get("cost")),
@@ -92,7 +117,7 @@ def _samples(file: FoundFile, model: str, pool: str) -> Iterator[Row]:
             "idx_answer": index,
             "answer": _said(dig(content, "messages", index)),
             "parsed_answer": text(answer),
-            "correct": text(right),
+            "correct": right,
             "input_tokens": count(dig(costs, "input_tokens")),
             "output_tokens": count(dig(costs, "output_tokens")),
             "cost": number(dig(costs, "cost")),
@@ -111,6 +136,7 @@ MATHARENA = KnownFormat(
     title="MathArena's outputs: data sets of one row a sample, and its own files of problems",
     files=r"\.(jsonl|ndjson|json|parquet|pq)$",
     recognises=recognises,
+    nameless=True,
     lacks="verifier scores; seconds, but for its own files of problems",
     prepare=prepare,
 )

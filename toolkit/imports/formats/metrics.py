@@ -1,7 +1,8 @@
-"""Which of a format's metrics says whether a sample is right: one that is 0 or 1 in every sample."""
+"""Which of a format's metrics says whether a sample is right: one that is 0 or 1 in every sample, where 1 is better."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,6 +10,11 @@ KNOWN = (
     "exact_match", "extractive_match", "math_verify", "acc", "pass@1", "em", "quasi_exact_match", "qem",
     "prefix_exact_match",
 )  # fmt: skip
+
+_LOWER = re.compile(
+    r"toxic|stereotyp|unsafe|hallucinat|attack|perplexity|error|brier|(^|_)(wer|cer|ter|ece)(_|$)", re.IGNORECASE
+)
+"""Names of metrics that are better where they are lower."""
 
 
 def verdict_metric(samples: Iterable[Mapping[str, Any]]) -> str | None:
@@ -29,9 +35,13 @@ def note_metrics(seen: dict[str, bool], sample: Mapping[str, Any]) -> None:
             seen[name] = seen.get(name, True) and verdict(value) is not None
 
 
-def best_metric(verdicts: Mapping[str, bool]) -> str | None:
-    """The metric that is a verdict, of those that are 0 or 1 throughout; None where none is."""
-    found = [name for name, whole in verdicts.items() if whole]
+def best_metric(verdicts: Mapping[str, bool], higher: Mapping[str, bool] | None = None) -> str | None:
+    """The metric that is a verdict, of those that are 0 or 1 throughout and better where higher; None where none is.
+
+    `higher`: what is known of them; of others their names tell it.
+    """
+    known = higher or {}
+    found = [name for name, whole in verdicts.items() if whole and known.get(name, not _LOWER.search(name))]
     return next((name for name in KNOWN if name in found), found[0] if found else None)
 
 

@@ -134,6 +134,8 @@ OPENAI_BATCH = KnownFormat(
     title="OpenAI's Batch API and `vllm run-batch`: files of results, and of requests beside them",
     files=r"\.(jsonl|ndjson)$",
     recognises=recognises,
+    nameless=True,
     lacks="reference answers and verdicts (add a file with `--set join…`); seconds; tokens of one choice of several",
     prepare=prepare,
+    of_requests=True,
 )

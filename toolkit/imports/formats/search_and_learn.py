@@ -82,6 +82,7 @@ SEARCH_AND_LEARN = KnownFormat(
     title="search-and-learn's data sets: lists of completions and step scores",
     files=r"\.(jsonl|ndjson|json|parquet|pq)$",
     recognises=recognises,
+    nameless=True,
     lacks="verdicts (the boxed answer is compared with the reference); the model's name; prompt tokens; seconds",
     prepare=prepare,
 )

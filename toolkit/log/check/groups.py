@@ -115,7 +115,7 @@ def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
     first = pl.col("correct").first().over("example_id", "answer")
     example = "answer {answer} of example {example_id}"
     message = f"is {{correct}} for {example}, which is judged differently before: judge equal answers alike"
-    message += ", or mark them `contested`"
+    message += ", or mark them `contested`, as one import of all their files with `--set answers.conflicts=keep` does"
     faults.add_rows("traces", "correct", "judged differently", rows.filter(pl.col("correct") != first), message)
 
 

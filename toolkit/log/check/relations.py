@@ -36,6 +36,12 @@ _COLUMNS = {
 }  # fmt: skip
 
 
+_COMPARED = {"examples": "gold", "traces": "answer"}
+"""Texts of which it only counts whether they are equal."""
+_KEPT = 64
+"""Characters of such a text that are held: more than a message shows."""
+
+
 def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str]) -> list[str]:
     """Add the faults between rows of `tables`; `known` are those that ids may be looked up in. Returns notes."""
     log, gaps = faults.log, Gaps()
@@ -43,7 +49,9 @@ def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str])
     asked = set(tables)
     for low, high in example_blocks(log, known, BLOCK_ROWS):
         here = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
-        frames = {name: collect(log.scan(name, _COLUMNS[kind_of(name)], rows=True).filter(here), log) for name in known}
+        scans = {name: log.scan(name, _COLUMNS[kind_of(name)], rows=True).filter(here) for name in known}
+        held = {name: scan.with_columns(_shortened(_COMPARED.get(name, ""))) for name, scan in scans.items()}
+        frames = {name: collect(scan, log) for name, scan in held.items()}
         examples = frames.get("examples", _empty(log, "examples"))
         traces = frames.get("traces", _empty(log, "traces"))
         for table in tables:
@@ -106,6 +114,15 @@ def _add_duplicates(faults: Faults, table: str, keys: list[str], candidates: pl.
         return f"a second row of {named}: keep one; a retry belongs into a log of its own, to be merged"
 
     faults.add_rows(table, keys[0] if len(keys) < 3 else keys[-1], "duplicate", later, message)
+
+
+def _shortened(name: str) -> list[pl.Expr]:
+    """A text without what comes after its beginning, but for a hash by which equal ones are known; whole answers of a
+    thousand words would be held for millions of traces.
+    """
+    text = pl.col(name)
+    short = pl.concat_str(text.str.head(_KEPT), text.hash().cast(pl.String), separator="\n")
+    return [pl.when(text.str.len_bytes() > _KEPT).then(short).otherwise(text).alias(name)] if name else []
 
 
 def _unknown_trace(log: Log, row: dict[str, Any], column: str) -> str:

@@ -1,0 +1,85 @@
+"""What the study says of the surrogate's own keys: table B.4's differences and signs, and the tables of the keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import thinkback as tb
+from replay.studies.factcheck.runs import FactcheckSetting
+from replay.studies.factcheck.surrogate_keys import (
+    FORGETTINGS,
+    RIDGES,
+    UNSEEN,
+    AtUnseen,
+    Gap,
+    SurrogateKeys,
+    shown_budgets,
+    surrogate_keys,
+)
+from toolkit.features import CLAIM_FEATURES
+from toolkit.log import open_log
+from toolkit.show import ShownInterval
+
+ASKED = {"where": "split = 'test'", "resamples": 50}
+
+
+@pytest.fixture(scope="module")
+def keys(claims: Path) -> SurrogateKeys:
+    return surrogate_keys(open_log(claims), FactcheckSetting("n15", "lora", CLAIM_FEATURES, asked=ASKED), [15])
+
+
+def test_every_combination_is_there_and_the_default_is_the_methods_own(claims: Path, keys: SurrogateKeys) -> None:
+    found = keys.lazy.filter(metric="macro_f1")
+    assert found.height == len(UNSEEN) * 2 * len(RIDGES) * len(FORGETTINGS)
+    policy = tb.Sample(
+        name="p", pool="n15", verifier="lora", max_traces=15, order="surrogate", features=CLAIM_FEATURES, stop="margin"
+    )
+    default = tb.run(open_log(claims), [policy], **ASKED).summary.filter(metric="macro_f1")["estimate"][0]
+    own = found.filter(unseen=0.5, label_score="mean", ridge=1.0, forgetting=1.0)
+    assert own["estimate"].to_list() == pytest.approx([default], abs=1e-12)
+    assert found["estimate"].n_unique() > 6
+
+
+def test_differences_are_those_of_the_orders_themselves(claims: Path, keys: SurrogateKeys) -> None:
+    for unseen, kind in product((0.0, 1.0), ("mean", "max")):
+        made = tb.budgets(
+            open_log(claims), verifier="lora", max_traces=15, features=CLAIM_FEATURES, budget=[3, 7],
+            surrogate={"unseen": unseen, "label_score": kind}, **ASKED,
+        )  # fmt: skip
+        value = {
+            (o, k): 100 * e
+            for o, k, m, e in made.by_k.select("order", "k", "metric", "estimate").rows()
+            if m == "macro_f1"
+        }
+        for k in (3, 7):
+            at = next(x for x in keys.fixed if (x.k, x.unseen, x.label_score) == (k, unseen, kind))
+            assert at.macro_f1 is not None
+            assert at.macro_f1.estimate == pytest.approx(value["surrogate", k])
+            for reference, gap in at.gaps.items():
+                assert gap is not None
+                assert gap.points.low is not None
+                assert gap.points.high is not None
+                assert gap.points.estimate == pytest.approx(value["surrogate", k] - value[reference, k])
+                assert gap.points.low < gap.points.estimate < gap.points.high
+
+
+def test_the_sign_depends_on_unseen_where_estimates_lie_on_both_sides() -> None:
+    def at(unseen: float, *points: float) -> AtUnseen:
+        return AtUnseen(15, 3, unseen, "mean", None, {"generation": Gap(ShownInterval(*points), None)})
+
+    below, perhaps, above = at(0, -2, -3, -1), at(0.5, -1, -2, 1), at(1, 2, 1, 3)
+    every = SurrogateKeys(pl.DataFrame(), (below, perhaps, above))
+    assert every.signs(15, 3, "generation") == "yes: −, (−), +"
+    assert replace(every, fixed=(below, perhaps)).signs(15, 3, "generation") == "no: −, (−)"
+    assert replace(every, fixed=(below, replace(above, gaps={"generation": None}))).signs(15, 3, "generation") is None
+    assert every.signs(15, 5, "generation") is None
+
+
+def test_budgets_of_a_pool() -> None:
+    assert shown_budgets(15) == (3, 5, 7, 10, 13)
+    assert shown_budgets(6) == (1, 2, 3, 5, 6)

@@ -1,0 +1,153 @@
+"""verl's dumped generations, `{step}.jsonl`: one line for each sample, with what its reward function gave.
+
+The verdict is `acc` where a sample has one, else the score, which is a verdict only where all scores of the folder are
+0 or 1: rewards of other sizes and bonuses for a format are none. Without a verdict the answer is read from the text and
+compared with the reference, as in the other formats. A reference that is an object, or a list of several, is none until
+a setting names a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from toolkit.errors import ThinkbackError
+from toolkit.imports.formats.file_notes import FileNote
+from toolkit.imports.formats.format import KnownFormat, PreparedRows, Row
+from toolkit.imports.formats.found_files import FoundFile
+from toolkit.imports.formats.heads import FileHead
+from toolkit.imports.formats.json_rows import json_objects, number, text
+from toolkit.imports.formats.metrics import verdict
+
+_ACC, _SCORE = "acc", "score"
+
+
+@dataclass
+class _Values:
+    """What the values of `acc`, or of scores, are in a folder."""
+
+    least: float = float("inf")
+    most: float = float("-inf")
+    judge: bool = True
+
+    def add(self, value: float) -> None:
+        self.least, self.most = min(self.least, value), max(self.most, value)
+        self.judge = self.judge and verdict(value) is not None
+
+
+@dataclass
+class _Run:
+    """What is known of the files of a folder: the values by their column, and a part of the first odd reference."""
+
+    values: dict[str, _Values] = field(default_factory=dict)
+    part: str | None = None
+
+    def look(self, row: Mapping[str, Any]) -> None:
+        """Take note of a sample."""
+        column, value = _judging(row)
+        if value is not None:
+            self.values.setdefault(column, _Values()).add(value)
+        if self.part is None and _gold(row) is None:
+            self.part = _part(row.get("gts"))
+
+    def verdict(self, row: Mapping[str, Any]) -> bool | None:
+        """A sample's verdict."""
+        column, value = _judging(row)
+        return verdict(value) if value is not None and self.values[column].judge else None
+
+    def notes(self, folder: str) -> Iterator[FileNote]:
+        """What was not taken for a verdict, or for a reference."""
+        for column, seen in self.values.items():
+            if not seen.judge:
+                told = (
+                    f"`{column}` is from {seen.least:g} to {seen.most:g} and not 0 or 1 throughout, so it is no verdict"
+                )
+                yield FileNote(folder, f"{told} (say which are right: `--set 'traces.correct={column} >= …'`)")
+        if self.part is not None:
+            told = "`gts` holds objects or lists, which are no gold: name the part that is"
+            yield FileNote(folder, f"{told}, such as `--set 'examples.gold={self.part}'`")
+
+
+def recognises(head: FileHead) -> bool:
+    """The keys of a sample."""
+    return head.has("input", "output", "score")
+
+
+def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+    """The rows of each file; what the scores are is decided for each folder."""
+    runs: dict[str, _Run] = {}
+    for file in files:
+        run = runs.setdefault(_folder(file), _Run())
+        for row in _samples(file):
+            run.look(row)
+    notes = [one for folder, run in runs.items() for one in run.notes(f"`{PurePosixPath(folder).name or folder}`")]
+    for file in files:
+        yield PreparedRows(file, _rows(file, runs[_folder(file)]), notes)
+        notes = []
+
+
+def _folder(file: FoundFile) -> str:
+    return str(PurePosixPath(file.place).parent)
+
+
+def _samples(file: FoundFile) -> Iterator[Row]:
+    """The lines; what a reward function gives beside its score may lie in one object with it."""
+    for place, row in enumerate(json_objects(file), 1):
+        if not {"input", "output", "score"} <= row.keys():
+            raise ThinkbackError(
+                f"`{file.address}`, sample {place}: no `input`, `output` and `score`, as verl has them"
+            )
+        score = row["score"]
+        yield {**score, **row, "score": score.get("score")} if isinstance(score, dict) else row
+
+
+def _rows(file: FoundFile, run: _Run) -> Iterator[Row]:
+    """Each line as it is, with a plain `score`, the `verdict` and the `gold`."""
+    for row in _samples(file):
+        yield {**row, "score": _plain(row["score"]), "verdict": run.verdict(row), "gold": _gold(row)}
+
+
+def _judging(row: Mapping[str, Any]) -> tuple[str, float | None]:
+    """The column that judges a sample, and its value."""
+    value = _plain(row.get(_ACC))
+    return (_ACC, value) if value is not None else (_SCORE, _plain(row["score"]))
+
+
+def _plain(value: Any) -> float | None:
+    """A number or a truth, also as a list of one."""
+    one = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return float(one) if isinstance(one, bool) else number(one)
+
+
+def _gold(row: Mapping[str, Any]) -> str | None:
+    """The reference, also as a list of one; None where it is an object, or a list of several."""
+    given = row.get("gts")
+    one = given[0] if isinstance(given, list) and len(given) == 1 else given
+    return None if isinstance(one, dict | list) else text(one)
+
+
+def _part(value: Any, path: str = "gts") -> str | None:
+    """The path of the first plain value in an object or a list."""
+    steps: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        steps = [(f".{key}" if key.isidentifier() else f"['{key}']", one) for key, one in value.items()]
+    elif isinstance(value, list):
+        steps = [(f"[{place}]", one) for place, one in enumerate(value)]
+    for step, one in steps:
+        found = _part(one, path + step) if isinstance(one, dict | list) else path + step
+        if found is not None:
+            return found
+    return None
+
+
+VERL = KnownFormat(
+    name="verl",
+    title="verl's dumped generations: `{step}.jsonl`",
+    files=r"\.(jsonl|ndjson)$",
+    recognises=recognises,
+    lacks="ids, so a question is known by its text; tokens and seconds; the model's name",
+    prepare=prepare,
+    nameless=True,
+)
