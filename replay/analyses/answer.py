@@ -59,7 +59,7 @@ def _by_limits(tuned: Tuned) -> str | None:
     if best is None or best.policy.name == tuned.best:
         return None
     itself = ", the baseline itself," * best.baseline
-    return f"By limits that hold for all settings at once `{best.policy.name}`{itself} would be chosen there."
+    return f"By limits that hold for all settings at once `{best.policy.name}`{itself} would have been chosen."
 
 
 def _least(row: Ranked) -> float:
