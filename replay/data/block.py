@@ -83,11 +83,6 @@ class LoggedPool:
             found |= False if marked is None else marked.any(axis=1)
         return found
 
-    @cached_property
-    def contested_only(self) -> np.ndarray:
-        """Those of them of which no answer is opaque: bool (E,)."""
-        return self.incomparable if self.opaque is None else self.incomparable & ~self.opaque.any(axis=1)
-
     def scored(self, verifier: str) -> np.ndarray:
         """The valid traces with a score of a verifier: bool (E, T)."""
         return (self.code >= 0) & ~np.isnan(self.scores[verifier].score)

@@ -2,7 +2,7 @@
 
 avg, pass and best are closed forms over all subsets of the logged traces (pass@k: Chen et al. 2021,
 equation 1); majority, which has none, is a mean over seeded subsets. All of a pool's numbers are on the same
-examples, in one set of resamples; only the votes leave out examples with contested verdicts.
+examples, in one set of resamples; only the votes leave out examples with contested verdicts or opaque answers.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Curve:
 class PoolCurves:
     """Every curve's value on every example of a pool: `values` (curves, E) of `plan`, on `examples` in their order.
 
-    Votes have NaN on examples with contested verdicts, of which there are `contested`.
+    Votes have NaN on examples with contested verdicts or opaque answers, of which there are `incomparable`.
     """
 
     pool: str
     plan: tuple[Curve, ...]
     values: np.ndarray
     examples: pl.DataFrame
-    contested: int = 0
+    incomparable: int = 0
 
     def outcomes(self) -> OutcomeBlock:
         """The values as outcomes of policies."""
@@ -76,15 +76,15 @@ class PoolCurves:
 
     def notes(self) -> Iterator[Note]:
         """How many examples the votes leave out, or that there are none."""
-        if not self.contested:
+        if not self.incomparable:
             return
-        judged = "contested verdicts (equal answers judged differently)"
-        count = f"{self.contested:,} of {counted(len(self.examples), 'example')}"
+        judged = "contested verdicts (equal answers judged differently) or opaque answers"
+        count = f"{self.incomparable:,} of {counted(len(self.examples), 'example')}"
         if any(curve.metric == VOTES for curve in self.plan):
             told = f"majority@k of pool `{self.pool}` leaves out {count} with {judged}; the other curves keep them"
         else:
             told = f"pool `{self.pool}` has no majority@k: {judged} on {count}, which a vote cannot settle"
-        yield note("contested", told)
+        yield note("incomparable", told)
 
 
 @checks_arguments(log=TAKES, pool="a pool's name", verifier="a verifier's name", where=CONDITION)
@@ -104,9 +104,9 @@ def curves(
     """Curves of a pool (default: every pool with more than one trace) for k = 1, 2, 4 ... N.
 
     N is `max_traces`, or the largest number that 95 % of the pool's judged examples have; examples with
-    fewer traces are left out, and those with contested verdicts are left out of `majority` alone. `best` is
-    given for `verifier`, or for every verifier that scored all valid traces of enough examples; `subsets` are
-    the seeded subsets of majority; `where` is an SQL condition on the columns of `examples`. `settings` are
+    fewer traces are left out, and those with contested verdicts or opaque answers are left out of `majority`
+    alone. `best` is given for `verifier`, or for every verifier that scored all valid traces of enough examples;
+    `subsets` are the seeded subsets of majority; `where` is an SQL condition on the columns of `examples`. `settings` are
     those of the intervals, or some of them by keyword.
     Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
     Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
@@ -189,31 +189,31 @@ def _pool_curves(
     plan = [Curve(m, k) for m in ("avg", "pass") for k in steps]
     plan += [Curve(VOTES, k) for k in steps] if pool not in contents.opaque else []
     plan += [Curve("best", k, name) for name in asked for k in steps]
-    values, contested = _measure(log, examples, wanted, pool, plan, subsets, seed)
+    values, incomparable = _measure(log, examples, wanted, pool, plan, subsets, seed)
     scored = np.isnan(values).mean(axis=1) <= 1 - MIN_SHARE
     kept = [number for number, enough in enumerate(scored) if enough]
     votes = np.array([plan[number].metric == VOTES for number in kept])
-    whole = ~(np.isnan(values[kept]) & ~(votes[:, None] & contested)).any(axis=0)
+    whole = ~(np.isnan(values[kept]) & ~(votes[:, None] & incomparable)).any(axis=0)
     if verifier is not None and not scored[-1]:
         raise ThinkbackError(
             f"verifier `{verifier}` did not score all valid traces of 95 % of pool `{pool}`'s examples"
         )
     own_plan, own_values = tuple(plan[number] for number in kept), values[kept][:, whole]
-    return PoolCurves(pool, own_plan, own_values, examples.filter(pl.Series(whole)), int(contested[whole].sum()))
+    return PoolCurves(pool, own_plan, own_values, examples.filter(pl.Series(whole)), int(incomparable[whole].sum()))
 
 
 def _measure(
     log: Log, examples: pl.DataFrame, wanted: BlockRequest, pool: str, plan: Sequence[Curve], subsets: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Every curve's value on every example (curves, E), and which of these contested verdicts alone bar from votes."""
-    parts, contested = [], []
+    """Every curve's value on every example (curves, E), and which of these have answers that no vote can compare."""
+    parts, incomparable = [], []
     with progress(f"curves of {pool}", len(examples), "examples") as advance:
         for start in range(0, len(examples), BLOCK_EXAMPLES):
             block = read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
             parts.append(np.stack(list(_values(block, block.pools[pool], plan, subsets, seed))))
-            contested.append(block.pools[pool].contested_only)
+            incomparable.append(block.pools[pool].incomparable)
             advance(len(block.examples))
-    return np.concatenate(parts, axis=1), np.concatenate(contested)
+    return np.concatenate(parts, axis=1), np.concatenate(incomparable)
 
 
 def _values(block: LogBlock, pool: LoggedPool, plan: Sequence[Curve], subsets: int, seed: int) -> Iterator[np.ndarray]:

@@ -107,15 +107,13 @@ def test_gates_that_compare_answers_are_not_known_there(found: tuple[str, Log], 
 
 
 def test_curves_leave_it_out_where_few_are(found: tuple[str, Log]) -> None:
-    """One of twenty, 5 %: majority@k is over the other nineteen; where it is opaque, all curves are. Of ten it is 10 %:
-    no votes.
-    """
-    how, made = found
+    """One of twenty, 5 %: majority@k is over the other nineteen. Of ten it is 10 %: no votes."""
+    _, made = found
     drawn = curves(made, resamples=5, subsets=4)
     assert set(drawn["metric"]) == {"avg", "pass", "majority", "best"}
     votes = pl.col("metric") == "majority"
     assert set(drawn.filter(votes)["n"]) == {19}
-    assert set(drawn.filter(~votes)["n"]) == {20 if how == "contested" else 19}
+    assert set(drawn.filter(~votes)["n"]) == {20}
     drawn = curves(made, resamples=5, subsets=4, where="example_id < 'e10'")
     assert set(drawn["metric"]) == {"avg", "pass", "best"}
     assert set(drawn["n"]) == {10}
@@ -126,9 +124,9 @@ def test_curves_leave_it_out_where_few_are(found: tuple[str, Log]) -> None:
 
 NOTES = {
     None: "majority@k of pool `n3` leaves out 1 of 20 examples with contested verdicts (equal answers judged"
-    " differently); the other curves keep them",
-    "example_id < 'e10'": "pool `n3` has no majority@k: contested verdicts (equal answers judged differently) on 1 of"
-    " 10 examples, which a vote cannot settle",
+    " differently) or opaque answers; the other curves keep them",
+    "example_id < 'e10'": "pool `n3` has no majority@k: contested verdicts (equal answers judged differently) or opaque"
+    " answers on 1 of 10 examples, which a vote cannot settle",
     "example_id > 'e00'": None,
 }
 
