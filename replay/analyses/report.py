@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from replay.analyses.report_findings import ReportedFindings, largest_majority
+import numpy as np
+
+from replay.analyses.report_findings import ReportedFindings, first_attempt, largest_majority, one_attempt
 from replay.analyses.suite import suite
+from replay.analyses.verifier_areas import verifier_areas
 from replay.data.conditions import CONDITION
 from replay.policies.base import Policy
 from replay.policies.toml import POLICIES, RULES, PolicyFile, load_policies
@@ -38,8 +41,8 @@ from toolkit.show import (
 )
 from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
 
-ROWS = 15
-"""Rows of a table in the report itself; its CSV has all."""
+ROWS, OF_FRONT = 15, 5
+"""Rows of a table in the report itself, and further ones of the front, from its cheapest on; its CSV has all."""
 FOLDERS = RESULT, TABLES, FIGURE_FILES = "result", "tables", "figures"
 
 
@@ -77,7 +80,7 @@ class LogReport:
         named |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
         for name, one in named.items():
             whole = ranked_table(one)
-            yield name, _short(whole, one), whole
+            yield name, _short(whole, one, one_attempt(self.result.policies, one.baseline)), whole
         if self.room is not None:
             yield "headroom", self.room.table(ROWS), self.room.table()
 
@@ -120,20 +123,24 @@ def report(
     """Look at a log, replay policies on it, by default the standard suite, and say what was found.
 
     Without `policies` the test examples are reported where the log has a test split, unless `where` says otherwise. The
-    baseline is by default the plain vote over most traces. What else is `asked` (settings, resamples, measure …) goes
-    to `replay.run`. Raises ThinkbackError for anything wrong with the log, the policies or the settings.
+    baseline is by default the plain vote over most traces; of a suite without votes its first attempt. What else is
+    `asked` (settings, resamples, measure …) goes to `replay.run`. Raises ThinkbackError for anything wrong with the
+    log, the policies or the settings.
     """
     opened = open_log(log)
     description = describe_log(opened)
     standard, missing = None, []
     if policies is None:
-        standard = suite(opened)
+        standard = suite(opened, where)
         policies, missing = standard.text, [*standard.left_out]
         if where is None:
             where, asked = standard.where, {"by": standard.by} | asked
     file = load_policies(policies, rules)
     if baseline is None:
-        baseline = largest_majority(map(policy_record, file.policies))
+        records = [*map(policy_record, file.policies)]
+        baseline = largest_majority(records)
+        if baseline is None and standard is not None:
+            baseline = first_attempt(records, description)
     result = run(opened, file, baseline=baseline, where=where, **asked)
     room, figures = _headroom(result), {}
     for name in FIGURES:
@@ -142,7 +149,8 @@ def report(
         except ThinkbackError as error:
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
-    sections = ReportedFindings(result, description, room, tuple(missing)).sections()
+    areas = verifier_areas(opened, result) if description.verifiers.height else ()
+    sections = ReportedFindings(result, description, room, areas, tuple(missing)).sections()
     lead = (*_lead(result, where, standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)
 
@@ -152,17 +160,28 @@ def _headroom(result: Result) -> Headroom | None:
     return result.headroom() if any(policy.diagnostic for policy in result.policies) else None
 
 
-def _short(table: Table, results: RankedInput) -> Table:
-    """The best rows and the baseline's, with the columns that a reader asks for first."""
+def _short(table: Table, results: RankedInput, attempt: str | None) -> Table:
+    """The best rows, those of the baseline, of one `attempt` and of the front's cheap end, with the columns that a
+    reader asks for first.
+    """
     known = {column.key for column in table.columns}
     wanted = (results.metric, str(results.cost.metric), "difference", "p_adjusted", "on_front", "rank", "leader")
     narrow = table.only([key for key in wanted if key in known])
-    best = [place for place, row in enumerate(rank(results)) if place < ROWS or row.baseline]
+    rows = rank(results)
+    front = sorted(
+        (row.cost.estimate, place) for place, row in enumerate(rows) if row.on_front and row.cost and place >= ROWS
+    )
+    shown = {front[at][1] for at in np.linspace(0, len(front) - 1, min(OF_FRONT, len(front))).astype(int)}
+    best = [
+        place
+        for place, row in enumerate(rows)
+        if place < ROWS or place in shown or row.baseline or row.policy.name == attempt
+    ]
     more = len(table.rows) - len(best)
     note = [ColumnNote(f"{counted(more, 'more policy', 'more policies')} in the CSV.")] if more else []
     strong, faint = (frozenset(best.index(i) for i in of if i in best) for of in (table.strong, table.faint))
-    rows = tuple(narrow.rows[place] for place in best)
-    return replace(narrow, rows=rows, strong=strong, faint=faint, below=(*note, *narrow.below))
+    few = tuple(narrow.rows[place] for place in best)
+    return replace(narrow, rows=few, strong=strong, faint=faint, below=(*note, *narrow.below))
 
 
 def _lead(result: Result, where: str | None, standard: bool) -> Iterator[str]:

@@ -8,21 +8,26 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from replay.analyses.suite_facts import SERVED
+from replay.analyses.verifier_areas import VerifierArea
 from replay.runs.figure_data import RATE
 from replay.runs.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
 from replay.runs.provenance import PolicyRecord
 from replay.runs.result import Result
 from replay.runs.shown import group_inputs, ranked_input
-from toolkit.errors import counted
+from toolkit.errors import counted, listed
 from toolkit.log import Description
+from toolkit.log.describe.assumptions import SURE
 from toolkit.notes import Severity
 from toolkit.show import NumberWithInterval, Ranked, RankedInput, ShownInterval, rank
 from toolkit.show.document import Section
+from toolkit.show.ranking import UNLIKE_CALLS
 from toolkit.show.takeaway import takeaway
+from toolkit.stats.arrays import Interval
 
 POINT = 0.01
-MOST = 3
-"""Gates, stops and reasons that are named one by one; the tables have all."""
+MOST, STOPS = 3, 6
+"""Gates and reasons, and policies that may stop, that are named one by one; the tables have all."""
 SIGNED, PERCENT = NumberWithInterval(1, 100.0, True), NumberWithInterval(1, 100.0)
 PARTS = {
     SELECTION: ("in selection (it paid for a right trace and answered something else)", "a better vote or verifier"),
@@ -39,18 +44,21 @@ class ReportedFindings:
     result: Result
     description: Description
     room: Headroom | None
+    areas: tuple[VerifierArea, ...] = ()
     left_out: tuple[str, ...] = ()
 
     def sections(self) -> tuple[Section, ...]:
         """The findings by what they are about; what there is nothing to say of has no section."""
         results = ranked_input(self.result)
+        ordered = [*_ordered(self.description, self.result)]
         made = {
             "Best policy": [*_best(self.result, results)],
-            f"Cheapest within a point of {self.result.baseline}": [*_cheapest(results)],
-            "Stopping early": [*_stops(self.result, results)],
+            "Against one attempt": [*_gain(self.result, results)],
+            f"Cheapest within a point of {self.result.baseline}": [*_cheapest(results), *ordered],
+            "Stopping early": [*_stops(self.result, results), *ordered],
             "Headroom": [*_headroom(self.result, self.room, results)],
             "Gates and second steps": [*_gates(self.result, results)],
-            "Verifiers": [*_verifiers(self.description)],
+            "Verifiers": [*_verifiers(self.areas, results.n)],
             "Assumptions": [*_assumptions(self.description, self.result)],
             "Left out": [*_left_out(self.result, self.left_out)],
         }
@@ -70,6 +78,30 @@ def largest_majority(policies: Iterable[PolicyRecord]) -> str | None:
     return max(votes)[2] if votes else None
 
 
+def first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
+    """The first policy of one attempt, of a pool that nearly all examples have; None where it would be alone."""
+    real = [one for one in policies if not one.diagnostic]
+    sizes = description.pools.filter(action="solve").select("pool", "examples")
+    whole = set(sizes.filter(pl.col("examples") >= SERVED * pl.col("examples").max())["pool"])
+    plain = [one.name for one in real if one.settings.get("max_traces") == 1 and one.settings.get("pool") in whole]
+    return plain[0] if plain and len(real) > 1 else None
+
+
+def one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
+    """The policy of one attempt at what the baseline draws from, the exact mean if there is one; None without."""
+    pools = {one.name: one.settings.get("pool") for one in policies}
+    plain = [
+        (not one.settings.get("expected"), number, one.name)
+        for number, one in enumerate(policies)
+        if one.name != baseline
+        and not one.diagnostic
+        and one.settings.get("max_traces") == 1
+        and pools[one.name] is not None
+        and pools[one.name] == pools.get(str(baseline))
+    ]
+    return min(plain)[2] if plain else None
+
+
 def _best(result: Result, results: RankedInput) -> Iterator[str]:
     said = takeaway(results)
     if said is not None:
@@ -84,11 +116,55 @@ def _best(result: Result, results: RankedInput) -> Iterator[str]:
             yield f"{group.title} ({counted(group.n, 'example')}): {own}"
 
 
+def _gain(result: Result, results: RankedInput) -> Iterator[str]:
+    """What the baseline gains over one attempt, and what it costs."""
+    rows = {row.policy.name: row for row in rank(results)}
+    one, baseline = (rows.get(str(name)) for name in (one_attempt(result.policies, results.baseline), results.baseline))
+    if one is None or baseline is None or one.quality is None or baseline.quality is None or one.difference is None:
+        return
+    if not results.quality.share or results.quality.cost:
+        return
+    back = one.difference
+    low, high = (None if limit is None else 0.0 - limit for limit in (back.high, back.low))
+    gained = SIGNED.show(ShownInterval(0.0 - back.estimate, low, high, back.mark))
+    said = f"From `{one.policy.name}`, {_quality(results, one.quality)}, to `{baseline.policy.name}`, "
+    said += f"{_quality(results, baseline.quality)}: {gained} points"
+    if one.cost is None or baseline.cost is None or not _same_calls(results):
+        yield f"{said}."
+        return
+    form = NumberWithInterval.of(results.cost)
+    paid, instead = (form.show(ShownInterval(_costs(row))) for row in (baseline, one))
+    yield f"{said}, for {paid} {results.cost.called} instead of {instead}."
+
+
+def _same_calls(results: RankedInput) -> bool:
+    """Whether costs can be compared: calls of several pools cannot."""
+    return not any(note.code == UNLIKE_CALLS for note in results.notes)
+
+
+def _ordered(description: Description, result: Result) -> Iterator[str]:
+    """The warning that what rests on the order of traces does so where the order tells something."""
+    used = {pool for policy in result.policies for pool in [policy.settings.get("pool")] if pool is not None}
+    sure = pl.col("trend_z").abs().fill_null(0) > SURE, pl.col("lag_z").abs().fill_null(0) > SURE
+    found = description.order.filter((pl.col("action") == "solve") & pl.any_horizontal(*sure))
+    pools = [pool for pool in found["pool"] if pool in used]
+    if pools:
+        yield (
+            f"The traces of {listed(pools, MOST)} are not exchangeable (see Assumptions): what takes some of "
+            "them, in their order, may do otherwise with others."
+        )
+
+
 def _cheapest(results: RankedInput) -> Iterator[str]:
     """The cheapest policy that limits for all policies at once keep within a point of the baseline."""
     rows = [row for row in rank(results) if not row.policy.diagnostic and row.cost is not None]
     baseline = next((row for row in rows if row.baseline), None)
     if baseline is None or baseline.cost is None or not results.quality.share or results.quality.cost or len(rows) < 2:
+        return
+    if not _same_calls(results):
+        yield (
+            f"The cost counts {results.cost.called} of several pools, which need not cost the same: log tokens to tell."
+        )
         return
     others = [row for row in rows if row.difference is not None and not row.baseline and _costs(row) < _costs(baseline)]
     name = baseline.policy.name
@@ -136,9 +212,9 @@ def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
 
 
 def _stops(result: Result, results: RankedInput) -> Iterator[str]:
-    """What policies that may stop pay of what they may."""
-    settings, told = {one.name: one.settings for one in result.policies}, 0
-    for row in rank(results):
+    """What policies that may stop pay of what they may; those of votes first, since they need no verifier."""
+    settings, told = {one.name: one.settings for one in result.policies}, []
+    for row in sorted(rank(results), key=lambda row: settings[row.policy.name].get("verifier") is not None):
         own = settings[row.policy.name]
         traces, most = row.means.get("traces"), own.get("max_traces")
         rule = (own.get("stop") or {}).get("rule", "none")
@@ -146,13 +222,27 @@ def _stops(result: Result, results: RankedInput) -> Iterator[str]:
             continue
         if row.policy.sweep_size > 1 and not row.chosen:
             continue
-        if (told := told + 1) > MOST:
-            return
-        said = f"`{row.policy.name}` pays for {traces:.1f} of {most} traces: "
-        said += _quality(results, row.quality)
+        said = f"`{row.policy.name}`{_of_sweep(row, 'settings')} pays for {traces:.1f} of {most} traces: "
+        said += _quality(results, row.quality) + _corrected(results, row)
         if row.difference is not None and not row.baseline:
             said += f", {SIGNED.show(row.difference)} points against `{results.baseline}`"
-        yield f"{said}."
+        told.append(f"{said}.")
+    yield from told[:STOPS]
+    if len(told) > STOPS:
+        yield f"{counted(len(told) - STOPS, 'more policy that stops', 'more policies that stop')}: see the table."
+
+
+def _of_sweep(row: Ranked, what: str) -> str:
+    return f", the best of {row.policy.sweep_size} {what}," * (row.policy.sweep_size > 1)
+
+
+def _corrected(results: RankedInput, row: Ranked) -> str:
+    """The value that allows for having been chosen among a sweep, with its interval."""
+    if row.policy.sweep_size < 2 or row.corrected is None:
+        return ""
+    form = NumberWithInterval.of(results.quality)
+    shown = _percent(row.corrected) if results.quality.share else form.show(row.corrected)
+    return f" ({shown} corrected for having been chosen)"
 
 
 def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> Iterator[str]:
@@ -206,26 +296,33 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
         acts, fixes, flips = (cells.get((name, metric)) for metric in (RATE, "fix_rate", "flip_rate"))
         if acts is None or fixes is None or flips is None or row.quality is None:
             continue
-        chosen = f", the best of {row.policy.sweep_size} thresholds," * (row.policy.sweep_size > 1)
         base = f"`{row.policy.base}`" if row.policy.base else "its base"
+        acting = _percent(ShownInterval(acts.estimate))
         yield (
-            f"`{name}`{chosen} acts on {_percent(ShownInterval(acts.estimate))}, fixes {_percent(fixes)} and flips "
-            f"{_percent(flips)} of what {base} answers: {_quality(results, row.quality)}."
+            f"`{name}`{_of_sweep(row, 'thresholds')} acts on {acting}, fixes {_percent(fixes)} and flips "
+            f"{_percent(flips)} of what {base} answers: {_quality(results, row.quality)}{_corrected(results, row)}."
         )
     if len(best) > MOST:
         yield f"{counted(len(best) - MOST, 'more gate and step', 'more gates and steps')}: see the table of policies."
 
 
-def _verifiers(description: Description) -> Iterator[str]:
-    known = description.verifiers.drop_nulls("auc").sort("auc", descending=True, maintain_order=True)
-    known = known.unique("verifier", keep="first", maintain_order=True)  # where each does best
+def _verifiers(areas: Sequence[VerifierArea], n: int) -> Iterator[str]:
     told = []
-    for row in known.iter_rows(named=True):
-        on = f"`{row['pool']}`" if row["action"] == "solve" else f"`{row['pool']}` ({row['action']})"
-        within = "" if row["auc_within"] is None else f" ({row['auc_within']:.3f} among traces of one example)"
-        told.append(f"`{row['verifier']}` {row['auc']:.3f} on {on}{within}")
+    for one in areas:
+        notes = [f"{counted(one.auc.n, 'example')} of {n:,}"] if one.auc.n < n else []
+        if one.auc_within.estimate is not None:
+            notes.append(f"{_area(one.auc_within)} among traces of one example")
+        told.append(f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`" + (f" ({'; '.join(notes)})" if notes else ""))
     if told:
-        yield f"A right trace of the log scores above a wrong one with probability: {'; '.join(told[: 2 * MOST])}."
+        more = f"; {len(told) - 2 * MOST:,} more" if len(told) > 2 * MOST else ""
+        yield (
+            "A right trace of the examples compared scores above a wrong one with probability: "
+            f"{'; '.join(told[: 2 * MOST])}{more}."
+        )
+
+
+def _area(area: Interval) -> str:
+    return NumberWithInterval(3).show(ShownInterval(area.estimate or 0.0, area.low, area.high))
 
 
 def _assumptions(description: Description, result: Result) -> Iterator[str]:

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replay.analyses.suite_facts import Facts, Pool, ScoreRange, has_test, read_facts
+from replay.analyses.suite_facts import Facts, Pool, ScoreRange, read_facts
+from replay.data.conditions import CONDITION
 from replay.data.contents import opened
+from replay.runs.reuse import TEST, has_test
 from toolkit.arguments import checks_arguments
 from toolkit.log import TAKES, AnyLog
+from toolkit.printable import printable
 
 Table = dict[str, Any]
 
@@ -19,7 +22,6 @@ FEWEST_VOTES = 3
 CONFIDENCES = (0.8, 0.95)
 WINDOWS = (2, 4, 8)
 MOST_GROUPS = 20
-TEST = "split = 'test'"
 
 
 @dataclass(frozen=True)
@@ -34,18 +36,19 @@ class Suite:
     left_out: tuple[str, ...] = ()
 
 
-@checks_arguments(log=TAKES)
-def suite(log: AnyLog) -> Suite:
+@checks_arguments(log=TAKES, where=CONDITION)
+def suite(log: AnyLog, where: str | None = None) -> Suite:
     """The standard policies that a log can answer, from what it holds: pools, verifiers, signals, actions.
 
     Self-consistency (Wang et al. 2023) at powers of two, adaptive consistency (Aggarwal et al. 2023), early-stopping
     windows (Li et al. 2024), best-of-N and the weighted vote by each verifier, gates on logged signals, revisions, and
     oracles. A pool counts with the number of traces that 95 % of its examples have; a verifier is used where it
-    scored all answers of 95 % of a pool's examples.
+    scored all answers of 95 % of a pool's examples. The examples are those of the test split where there is one, or of
+    the SQL condition `where`, which the suite then has as its own.
     Raises ThinkbackError for a log that cannot be read.
     """
     found, contents = opened(log)
-    facts = read_facts(found, contents)
+    facts = read_facts(found, contents, where)
     sections = {
         "One attempt": [*_singles(facts)],
         "Votes: self-consistency, adaptive consistency, early-stopping windows": [*_votes(facts)],
@@ -54,16 +57,24 @@ def suite(log: AnyLog) -> Suite:
         "Revisions of every first attempt": [*_revised(facts)],
         "Oracles, which see the reference: the headroom": [*_oracles(facts)],
     }
-    head = [f"The standard suite for the log `{found.name}`: edit it, then `thinkback replay LOG --policies FILE`."]
+    split = has_test(facts.columns.get("split"))
+    where = TEST if where is None and split else where
+    command = "thinkback replay LOG --policies FILE" + (f" --where {_quoted(where)}" if where else "")
+    head = [f"The standard suite for the log `{found.name}`: edit it, then `{command}`."]
     head += [f"Left out: {what}." for what in facts.left_out]
-    if not has_test(facts.columns):
+    if where is None:
         head.append("There is no test split: what a verifier was trained on may be among the examples.")
     parts = ["\n".join(f"# {line}" for line in head)]
     for title, tables in sections.items():
         if tables:
             parts.append("\n\n".join([f"# {title}", *map(_as_toml, tables)]))
     by = ("dataset",) if 1 < facts.values("dataset") <= MOST_GROUPS else ()
-    return Suite("\n\n".join(parts) + "\n", TEST if has_test(facts.columns) else None, by, facts.left_out)
+    return Suite("\n\n".join(parts) + "\n", where, by, facts.left_out)
+
+
+def _quoted(condition: str) -> str:
+    """As a shell takes it, on one line of a comment."""
+    return '"' + printable(" ".join(condition.split())).replace('"', '\\"') + '"'
 
 
 def _sample(pool: Pool, traces: int, **more: Any) -> Table:
@@ -158,8 +169,12 @@ def _revised(facts: Facts) -> Iterator[Table]:
 def _oracles(facts: Facts) -> Iterator[Table]:
     several = [pool for pool in facts.pools if pool.size > 1]
     for pool in several:
-        name = facts.called(pool, f"any of {pool.size}")
+        # an oracle looks at every trace, however many an example has
+        name = facts.called(pool, f"any of {pool.size if pool.even else 'all traces'}")
         yield _named(name, {"kind": "oracle", "rule": "any", "of": [pool.name]})
+    if not several and len(facts.pools) > 1:
+        pools = [pool.name for pool in facts.pools]
+        yield {"name": f"any of {len(pools)} pools", "kind": "oracle", "rule": "any", "of": pools}
     actions: dict[str, list[str]] = {}
     for action, base, _ in sorted(facts.revisions):
         if action not in actions.setdefault(base, []):

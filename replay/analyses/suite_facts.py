@@ -8,13 +8,16 @@ from typing import Any
 
 import polars as pl
 
+from replay.data.conditions import matching
 from replay.data.contents import Contents
-from toolkit.errors import counted
+from replay.runs.reuse import has_test
+from toolkit.errors import counted, listed
 from toolkit.log import Log, collect
 
 SERVED = 0.95
 """Share of a pool's examples that must have what a policy of the suite reads."""
 DIGITS = 3
+MOST_NAMED = 3
 SHARES = (0.1, 0.25, 0.5)
 """Shares of the examples on which the gates of the suite fire."""
 
@@ -51,10 +54,14 @@ class DoubtSignal:
 
 @dataclass(frozen=True)
 class Pool:
-    """A pool of first attempts: how many traces 95 % of its examples have, who scored them, and its signals."""
+    """A pool of first attempts: how many traces 95 % of its examples have, who scored them, and its signals.
+
+    `even`: whether every example has as many.
+    """
 
     name: str
     size: int
+    even: bool
     opaque: bool
     whole: bool
     scores: tuple[ScoreRange, ...] = ()
@@ -86,28 +93,28 @@ class Facts:
         return self.columns[column].drop_nulls().n_unique() if column in self.columns else 0
 
 
-def has_test(columns: Mapping[str, pl.Series]) -> bool:
-    """Whether some examples are of the split `test`, and others are not, by their columns."""
-    split = columns.get("split")
-    return split is not None and split.eq("test").any() and split.drop_nulls().n_unique() > 1
+def read_facts(log: Log, contents: Contents, where: str | None = None) -> Facts:
+    """A few scans over counts, scores and signals of the examples to report; texts are not read.
 
-
-def read_facts(log: Log, contents: Contents) -> Facts:
-    """A few scans over counts, scores and signals of the examples to report; texts are not read."""
+    These are the ones of an SQL condition `where`, else those of a test split, else all.
+    """
     named = [name for name in ("split", "dataset") if name in contents.example_columns]
     examples = collect(log.scan("examples", ["example_id", *named]), log)
+    if where is not None:
+        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     columns = {name: examples[name] for name in named}
     traces = log.scan("traces", _trace_columns(contents)).filter(pl.col("action") == "solve")
-    if has_test(columns):
-        reported = examples.filter(pl.col("split") == "test").select("example_id").lazy()
-        traces = traces.join(reported, on="example_id", how="semi")
-    sizes, short = _sizes(log, traces)
+    if where is None and has_test(columns.get("split")):
+        examples = examples.filter(pl.col("split") == "test")
+    traces = traces.join(examples.lazy().select("example_id"), on="example_id", how="semi")
+    sizes, uneven, short = _sizes(log, traces, examples)
     scores, left_out = _scores(log, contents, traces, sizes)
     signals = _signals(log, contents, traces)
     pools = tuple(
         Pool(
             name=name,
             size=size,
+            even=name not in uneven,
             opaque=name in contents.opaque,
             whole=name in contents.whole,
             scores=tuple(scores.get(name, ())),
@@ -126,21 +133,42 @@ def _trace_columns(contents: Contents) -> list[str]:
     return ["trace_id", "example_id", "pool", "action", "sample_index", "answer", *own]
 
 
-def _sizes(log: Log, traces: pl.LazyFrame) -> tuple[dict[str, int], list[str]]:
-    """By pool, the number of traces that 95 % of its examples have; a line for each pool with more on others."""
+def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict[str, int], frozenset[str], list[str]]:
+    """By pool, the number of traces that 95 % of its examples have; the pools where some have more or fewer, and a line
+    for each with more.
+    """
     counts = traces.group_by("pool", "example_id").agg(traces=pl.len())
     least = pl.col("traces").quantile(1 - SERVED, "lower").cast(pl.Int64)
     found = counts.group_by("pool").agg(
-        size=least, most=pl.col("traces").max(), short=(pl.col("traces") <= least).sum(), examples=pl.len()
-    )
+        size=least, fewest=pl.col("traces").min(), most=pl.col("traces").max(),
+        short=(pl.col("traces") <= least).sum(), examples=pl.len(),
+    )  # fmt: skip
     frame = collect(found.sort("pool"), log)
+    groups = _longer(log, counts, examples, frame) if "dataset" in examples.columns else {}
+    uneven = frame.filter(pl.col("fewest") < pl.col("most"))["pool"]
     lines = [
         f"policies of more than {counted(size, 'sample')} of pool `{pool}`: {short:,} of {examples:,} examples have "
-        f"{'one' if size == 1 else f'{size:,}'} only"
-        for pool, size, most, short, examples in frame.iter_rows()
+        f"{'one' if size == 1 else f'{size:,}'} only{groups.get(pool, '')}"
+        for pool, size, most, short, examples in frame.select("pool", "size", "most", "short", "examples").iter_rows()
         if most > size
     ]
-    return dict(frame.select("pool", "size").iter_rows()), lines
+    return dict(frame.select("pool", "size").iter_rows()), frozenset(uneven), lines
+
+
+def _longer(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame, sizes: pl.DataFrame) -> dict[str, str]:
+    """By pool, what to do where some data sets have more traces of it than the others."""
+    least = pl.col("traces").quantile(1 - SERVED, "lower").cast(pl.Int64)
+    whose = counts.join(examples.lazy().select("example_id", "dataset"), on="example_id").drop_nulls("dataset")
+    own = collect(whose.group_by("pool", "dataset").agg(own=least), log).join(sizes.select("pool", "size"), on="pool")
+    found = {}
+    for (pool,), rows in own.filter(pl.col("own") > pl.col("size")).sort("pool", "dataset").group_by("pool"):
+        names = rows["dataset"].to_list()
+        verb, quoted = "has" if len(names) == 1 else "have", names[0].replace("'", "''")
+        found[str(pool)] = (
+            f", but data set {listed(names, MOST_NAMED)} {verb} more, with a suite of its own where "
+            f"`dataset = '{quoted}'`"
+        )
+    return found
 
 
 def _scores(
@@ -173,7 +201,10 @@ def _scores(
         if count >= SERVED * examples:
             found.setdefault(pool, []).append(ScoreRange(verifier, lowest, highest))
         else:
-            left_out.append(f"verifier `{verifier}`, which scored {count:,} of {examples:,} examples of pool `{pool}`")
+            left_out.append(
+                f"verifier `{verifier}`, which scored every answer on {count:,} of {examples:,} "
+                f"examples of pool `{pool}`"
+            )
     return found, left_out
 
 

@@ -106,8 +106,8 @@ def curves(
     N is `max_traces`, or the largest number that 95 % of the pool's judged examples have; examples with
     fewer traces are left out, and those with contested verdicts or opaque answers are left out of `majority`
     alone. `best` is given for `verifier`, or for every verifier that scored all valid traces of enough examples;
-    `subsets` are the seeded subsets of majority; `where` is an SQL condition on the columns of `examples`. `settings` are
-    those of the intervals, or some of them by keyword.
+    `subsets` are the seeded subsets of majority; `where` is an SQL condition on the columns of `examples`. `settings`
+    are those of the intervals, or some of them by keyword.
     Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
     Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
     """

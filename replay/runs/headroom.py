@@ -46,6 +46,7 @@ SCHEMA = {
 HEADINGS = {
     SHARE: "of headroom %", REGRET: "regret", GENERATION: "generation", STOPPING: "stopping", SELECTION: "selection",
 }  # fmt: skip
+ROUNDING = 1e-9
 GAPS = "gaps.parquet"
 """The parts of the gap in a saved result."""
 
@@ -89,7 +90,7 @@ class Headroom:
         more = 0 if limit is None else max(0, len(rows) - limit)
         cut = [f"{more:,} more policies are in headroom.csv."] if more else []
         return Table(
-            f"What lies between policies on {self.log_name} and {self.oracle}",
+            f"Headroom on {self.log_name}: what policies lack to {self.oracle}",
             tuple(columns),
             tuple(rows[:limit]),
             above=(SIMULATED,) if self.simulated else (),
@@ -176,7 +177,7 @@ def gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarra
         reached = np.maximum(reached, _best(pool.judgement, pool.there))
     parts = np.stack([1 - reached, reached - paid, paid - path.outcome.correct])
     # what is 0 in exact arithmetic, such as a mean over orders less itself
-    return np.where(np.isnan(path.outcome.correct), np.nan, np.where(np.abs(parts) < 1e-9, 0.0, parts))
+    return np.where(np.isnan(path.outcome.correct), np.nan, np.where(np.abs(parts) < ROUNDING, 0.0, parts))
 
 
 def gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: np.ndarray) -> np.ndarray:
@@ -187,25 +188,33 @@ def gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: np
     left = several = False
     for one in path.realizations:
         counts = on & (one.weight > 0)
-        paid = {name: np.zeros_like(block.pools[name].there) for name in names}
+        paid = {name: np.zeros(block.pools[name].there.shape) for name in names}  # probability of each trace
         for segment in one.segments:
             for (name, verifier), mask in segment.calls.items():
                 if verifier is None:
-                    there = block.pools[name].there & (mask.among > 0)
-                    paid[name] = paid[name] | there if name in paid else there
-        left |= any((block.pools[name].there & ~paid[name])[counts].any() for name in names)
-        several |= bool((sum(there.sum(axis=1) for there in paid.values())[counts] > 1).any())
+                    likely = block.pools[name].there * mask.probability
+                    paid[name] = np.maximum(paid[name], likely) if name in paid else likely
+        left |= any((block.pools[name].there & (paid[name] < 1))[counts].any() for name in names)
+        several |= bool((sum(likely.sum(axis=1) for likely in paid.values())[counts] > 1 + ROUNDING).any())
     return np.array([True, left, several])
 
 
 def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
-    """What the best trace is worth that a realization pays (E,); 0 where it pays none."""
+    """What the best trace is worth that a realization pays (E,), the mean where it draws one; 0 where it pays none."""
     best = np.zeros(len(block.examples))
+    drawn: list[tuple[np.ndarray, np.ndarray]] = []
     for segment in realization.segments:
         for (name, verifier), mask in segment.calls.items():
-            if verifier is None:
-                pool = block.pools[name]
-                best = np.maximum(best, _best(pool.judgement, pool.there & (mask.among > 0)))
+            if verifier is not None:
+                continue
+            pool, among = block.pools[name], block.pools[name].there & (mask.among > 0)
+            some = mask.count < mask.among.sum(axis=1)
+            best = np.maximum(best, _best(pool.judgement, among & ~some[:, None]))
+            if some.any():
+                drawn.append((pool.judgement, among & some[:, None]))
+    for judgement, among in drawn:  # last, since a mean of the best is not the best of means
+        worth = np.where(among, np.fmax(best[:, None], judgement), 0.0)
+        best = np.where(among.any(axis=1), worth.sum(axis=1) / np.maximum(among.sum(axis=1), 1), best)
     return best
 
 

@@ -1,17 +1,19 @@
-"""Whether a gate is reported on questions that it has seen: refused, unless it is asked for by name."""
+"""Whether what policies read is reported on what it has seen: refused of a gate file, unless asked for by name."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import polars as pl
 
 from replay.policies.base import Policy, nested
 from replay.policies.gate_file import GateFile, hashed, normalised_question
 from toolkit.errors import ThinkbackError, argument, listed
-from toolkit.notes import Note, warning
+from toolkit.notes import Note, note, warning
 
 MAX_NAMED = 3
+TEST = "split = 'test'"
+"""The condition of the examples that nothing was trained on."""
 
 
 def question_hashes(examples: pl.DataFrame, log: str) -> list[str]:
@@ -73,3 +75,21 @@ def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) 
         text = f"gate file `{gate.path}` was fitted or tuned on {where}: its numbers here flatter it"
         notes.append(warning("gate_reused", text))
     return tuple(notes)
+
+
+def has_test(split: pl.Series | None) -> bool:
+    """Whether some examples are of the split `test`, and others of another one."""
+    return split is not None and bool(split.eq("test").any()) and split.drop_nulls().n_unique() > 1
+
+
+def training_rows(policies: Sequence[str], split: pl.Series) -> Iterator[Note]:
+    """That examples outside the test split are reported along with it, by `policies` that verify."""
+    if has_test(split):
+        others = int((~split.eq_missing("test")).sum())
+        yield note(
+            "training_rows",
+            f"{others:,} of {len(split):,} examples are not of the test split: a verifier may have been trained on "
+            f"them, and what reads it would look better than it is. Where `{TEST}`, the test examples alone are "
+            "reported",
+            policies,
+        )

@@ -23,7 +23,7 @@ from replay.runs.own_metrics import Metric, own_columns, own_metrics
 from replay.runs.passes import ReplayPlan
 from replay.runs.provenance import PolicyRecord, policy_record, versions
 from replay.runs.result import Result
-from replay.runs.reuse import check_reuse
+from replay.runs.reuse import check_reuse, training_rows
 from replay.runs.served import Served, serve
 from toolkit.arguments import checks_arguments
 from toolkit.columns import cost_named, costs_called, metric_column, with_columns
@@ -165,7 +165,7 @@ def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | No
 def resolved(
     log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str]
 ) -> tuple[tuple[Policy, ...], ExampleSet, tuple[Note, ...]]:
-    """The policies with the log's names; the examples; warnings about gates seen in fitting.
+    """The policies with the log's names; the examples; notes about what was seen in fitting.
 
     ThinkbackError for what the log cannot serve.
     """
@@ -177,7 +177,13 @@ def resolved(
     needs = needs_of(chosen, contents)
     examples = select_examples(log, contents, needs.pools, where, (*by, *sorted(needs.example_columns)))
     reused = check_reuse(chosen, examples.frame, log.digest())
-    return chosen, examples, reused
+    verifying = [policy.name for policy in chosen if policy.needs(contents).scores]
+    if not verifying or "split" not in contents.example_columns:
+        return chosen, examples, reused
+    splits = collect(log.scan("examples", ["example_id", "split"]), log).join(
+        examples.frame.select("example_id"), on="example_id", how="semi"
+    )
+    return chosen, examples, (*reused, *training_rows(verifying, splits["split"]))
 
 
 def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Served:

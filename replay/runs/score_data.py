@@ -28,7 +28,7 @@ def scores_data(asked: FigureRequest) -> FigureData:
     saved = found.folder if found.folder is not None and found.folder.has(f"{SCORES}.parquet") else None
     log = asked.own_log() if asked.log is None and saved is None else asked.log
     if log is not None:
-        rows, whose = _of_log(log, found.examples["example_id"]), "all traces of the examples compared"
+        rows, whose = scores_of_log(log, found.examples["example_id"]), "all traces of the examples compared"
     elif saved is not None:
         scores, traces = (pl.read_parquet(saved.file(f"{name}.parquet")) for name in (SCORES, TRACES))
         keys = ["example_id", "slice", "sample"]
@@ -52,22 +52,22 @@ def scores_data(asked: FigureRequest) -> FigureData:
     return FigureData(frame, partial(distributions_figure, made[:PANELS], note=note, simulated=found.simulated))
 
 
-def _of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
-    """verifier, slice, score, correct of every scored trace of some examples."""
+def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
+    """example_id, verifier, slice, score, correct of every scored and judged trace of some examples."""
     mine = pl.col("example_id").is_in(ids.implode())
     traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "parent_id", "correct"]).filter(mine)
     scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score"]).filter(mine)
     known = scores.filter(pl.col("score").is_not_null()).select("trace_id", "verifier", "score")
     parents = traces.select(parent_id="trace_id", parent="pool")
     judged = traces.filter(pl.col("correct").is_not_null()).join(parents, on="parent_id", how="left")
-    whole = collect(judged.join(known, on="trace_id").drop("trace_id", "parent_id", "example_id"), log)
+    whole = collect(judged.join(known, on="trace_id").drop("trace_id", "parent_id"), log)
     kinds = whole.select("action", "pool", "parent").unique()
     names = [
         pool if action == SOLVE else slice_name(action, parent or "?") for action, pool, parent in kinds.iter_rows()
     ]
     named = kinds.with_columns(slice=pl.Series(names, dtype=pl.String))
     found = whole.join(named, on=["action", "pool", "parent"], nulls_equal=True)
-    return found.select("verifier", "slice", "score", pl.col("correct").cast(pl.Float64))
+    return found.select("example_id", "verifier", "slice", "score", pl.col("correct").cast(pl.Float64))
 
 
 def _distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:

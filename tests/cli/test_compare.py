@@ -92,14 +92,14 @@ def test_mistakes(thinkback: Callable, folder: Path, words: tuple[str, ...], tol
 
 def test_headroom_of_a_replay(folder: Path) -> None:
     printed = (folder / "all.txt").read_text()
-    assert "What lies between policies on small and any of 4" in printed
+    assert "Headroom on small: what policies lack to any of 4" in printed
     assert {"gaps.parquet", "headroom.csv", "headroom.md"} <= {path.name for path in (folder / "all-out").iterdir()}
     found = {row["policy"]: row for row in rows(folder / "all-out" / "headroom.csv")}
     assert len(found) == 6
     assert float(found["any of 4"]["selection"]) == 0
     parts = sum(float(found["vote"][part]) for part in ("generation", "stopping", "selection"))
     assert parts == pytest.approx(1 - float(found["vote"]["accuracy"]))
-    assert "What lies between" not in (folder / "some.txt").read_text()
+    assert "Headroom on small" not in (folder / "some.txt").read_text()
 
 
 def test_headroom_needs_an_oracle(thinkback: Callable, folder: Path, tmp_path: Path) -> None:

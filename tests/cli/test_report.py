@@ -13,11 +13,18 @@ import polars as pl
 import pytest
 
 import replay
+import thinkback as tb
 from replay.analyses import report as reports
 from replay.analyses.report import LogReport, report
+from replay.analyses.report_findings import ReportedFindings
+from replay.runs.shown import ranked_input
+from tests.replay.small import log as small_log
 from tests.show.test_document import assert_sound
 from toolkit.errors import ThinkbackError
+from toolkit.notes import warning
+from toolkit.show import rank
 from toolkit.show.document import Section
+from toolkit.show.ranking import UNLIKE_CALLS
 
 SAMPLES = Path(__file__).resolve().parents[1] / "formats" / "samples"
 FILES = {
@@ -129,3 +136,90 @@ def test_a_whole_report_compiles(made: LogReport, tmp_path: Path) -> None:
     command = [program, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"]
     done = subprocess.run(command, cwd=tmp_path / "report", capture_output=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+
+
+def test_verifiers_are_told_on_the_examples_reported_where_policies_read_them(made: LogReport, log: Path) -> None:
+    """Each with an interval, on the pool of its policies and not where it looks best; by hand over all pairs."""
+    (said,) = next(one.sentences for one in made.sections if one.heading == "Verifiers")
+    assert "of the examples compared" in said
+    assert "`strong`" in said
+    assert "on `probe`" not in said
+    opened = tb.open_log(log)
+    ids = made.result.examples["example_id"].implode()
+    traces = opened.scan("traces").filter(pl.col("pool") == "n4", pl.col("example_id").is_in(ids))
+    scores = opened.scan("verifications").filter(pl.col("verifier") == "strong").select("trace_id", "score")
+    known = traces.join(scores, on="trace_id").select("correct", "score").collect().drop_nulls()
+    right, wrong = (known.filter(pl.col("correct") == side)["score"].to_numpy() for side in (True, False))
+    area = (right[:, None] > wrong).mean() + (right[:, None] == wrong).mean() / 2
+    assert re.search(rf"`strong` {area:.3f} \[0\.\d+, \d\.\d+\] on `n4` \(", said)
+
+
+def test_what_votes_gain_over_one_attempt_is_told_and_shown(made: LogReport) -> None:
+    """The difference to the baseline with its sign turned, and both rows and the front's cheapest in the table."""
+    said = {section.heading: section.sentences for section in made.sections}
+    known = dict(made.result.summary.filter(metric="accuracy").select("policy", "estimate").iter_rows())
+    one = next(name for name in known if name.endswith("one sample (mean)"))
+    (gain,) = said["Against one attempt"]
+    assert gain.startswith(f"From `{one}`, accuracy {100 * known[one]:.1f} %")
+    assert f": {100 * (known['majority@4'] - known[one]):+.1f} [".replace("-", "−") in gain
+    shown = {name: short for name, short, _ in made._tables()}["policies"]
+    names = [row[0] for row in shown.rows]
+    assert {one, "majority@4"} <= set(names)
+    front = [row for row in rank(ranked_input(made.result)) if row.on_front]
+    assert min(front, key=lambda row: row.cost.estimate).policy.name in names
+
+
+def test_every_rule_that_stops_votes_is_told_before_those_of_verifiers(made: LogReport) -> None:
+    said = next(one.sentences for one in made.sections if one.heading == "Stopping early")
+    rules = ("adaptive consistency 0.8", "adaptive consistency 0.95", "window of 2")
+    assert {name for name in rules for one in said[:3] if f"`{name}`" in one} == set(rules)
+
+
+def test_the_best_threshold_of_a_gate_is_corrected_for_the_choice(log: Path) -> None:
+    gate = """
+[[policy]]
+name = "first"
+kind = "sample"
+pool = "probe"
+max_traces = 1
+select = "first"
+
+[[policy]]
+name = "gated"
+kind = "when"
+base = { kind = "sample", pool = "probe", max_traces = 1, select = "first" }
+gate = { verifier = "strong", below = [0.3, 0.5, 0.7] }
+then = { kind = "sample", pool = "n4", max_traces = 4, select = "majority" }
+"""
+    made = report(log, gate, resamples=50)
+    (said,) = (one.sentences[0] for one in made.sections if one.heading == "Gates and second steps")
+    assert "the best of 3 thresholds, acts on" in said
+    assert re.search(r" \(\d+\.\d % \[.*\] corrected for having been chosen\)\.$", said)
+
+
+def test_findings_that_rest_on_order_say_where_it_matters(made: LogReport) -> None:
+    order = made.description.order.with_columns(trend_z=pl.lit(4.0))
+    findings = ReportedFindings(made.result, replace(made.description, order=order), made.room)
+    said = {section.heading: section.sentences[-1] for section in findings.sections()}
+    for heading in ("Stopping early", "Cheapest within a point of majority@4"):
+        assert "are not exchangeable (see Assumptions)" in said[heading]
+    assert not any("exchangeable" in one.sentences[-1] for one in made.sections if one.heading == "Stopping early")
+
+
+def test_calls_of_several_pools_are_not_compared_as_costs(made: LogReport) -> None:
+    told = replace(made.result.statistics, notes=(warning(UNLIKE_CALLS, "calls of two pools"),))
+    findings = ReportedFindings(replace(made.result, statistics=told, notes=told.notes), made.description, made.room)
+    said = {section.heading: section.sentences for section in findings.sections()}
+    assert said["Cheapest within a point of majority@4"][0].endswith("log tokens to tell.")
+    assert "instead of" not in said["Against one attempt"][0]
+
+
+def test_pools_of_one_trace_are_compared_with_the_first(tmp_path: Path) -> None:
+    pools = {
+        "large": {f"e{i}": [("A" if i % 3 else "B", None)] for i in range(40)},
+        "small": {f"e{i}": [("A" if i % 2 else "B", None)] for i in range(40)},
+    }
+    made = report(small_log(tmp_path, pools, {f"e{i}": "A" for i in range(40)}), resamples=50)
+    assert made.result.baseline == "large"
+    assert made.room is not None
+    assert made.room.oracle == "any of 2 pools"

@@ -13,7 +13,7 @@ from toolkit.log import open_log, write_log
 
 
 def test_replay_without_policies_takes_it(thinkback: Callable, log: Path, tmp_path: Path) -> None:
-    printed = thinkback("suite", log)
+    printed = thinkback("suite", log, "--where", "true")
     assert printed.exit_code == 0
     (tmp_path / "suite.toml").write_text(printed.stdout)
     assert thinkback("replay", log, "--out", "a", "--resamples", "50", "--where", "true").exit_code == 0

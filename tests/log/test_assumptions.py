@@ -147,7 +147,7 @@ def test_remarks_are_written_as_the_tables_are() -> None:
         "`n`: neighbouring traces correlate by 0.0600, not −0.0667 (z 6.70): its traces are not exchangeable",
         "`n`: examples with more traces are less often right (z −12.44) and more often in agreement (z 14.57): " + rule,
         "`m`: examples with more traces are less often right (z −12.44): " + rule,
-        "`n`, `m`: several settings, each example in one of them alone",
+        "`n`, `m`: several settings, one for all traces of an example",
     )
 
 
@@ -197,7 +197,9 @@ def test_settings_seconds_and_limits(tmp_path: Path) -> None:
     assert (second["settings"], second["mixed"], second["finalized"], second["batched"]) == (1, 0, None, 1.0)
     mixed, seconds = found.remarks
     assert mixed == "`n`: 1 group mixes settings: give each setting a pool of its own"
-    assert seconds.startswith("seconds: calls of 1 of 2 pools and actions were measured in batches (`n`: 1.5 s of wait")
+    assert seconds.startswith(
+        "seconds: calls of 1 of 2 pools and actions were measured in batches (a call of `n` waited 1.5 s for 0.375 s "
+    )
     assert "measured in batches" in found.terminal(200)
 
 

@@ -65,6 +65,18 @@ def test_a_mean_over_orders_has_the_mean_of_the_parts(small: Log) -> None:
     assert found["orders", SELECTION] == pytest.approx(0)
 
 
+def test_one_drawn_trace_loses_by_stopping_and_never_by_selection(small: Log) -> None:
+    """The exact mean of one of three: right on 2/3, 2/3, 1/3 and 0 of its draws, and e4 has no right trace at all."""
+    drawn = Sample(name="mean", pool="n", max_traces=1, select="first", expected=True)
+    result = replay.run(small, [drawn, ANY], resamples=50)
+    found = estimates(result)
+    assert found["mean", GENERATION] == pytest.approx(1 / 4)
+    assert found["mean", STOPPING] == pytest.approx((1 / 3 + 1 / 3 + 2 / 3) / 4)
+    assert found["mean", SELECTION] == 0
+    limits = result.headroom().frame.filter(policy="mean").select("measure", "low").rows()
+    assert [measure for measure, low in limits if low is None and measure in GAP] == [SELECTION]
+
+
 POLICIES = """
 [[policy]]
 name = "first"

@@ -42,7 +42,9 @@ def test_what_the_log_can_serve_is_kept_and_the_rest_is_told(tmp_path: Path) -> 
     suite = tb.suite(log(tmp_path, {"n4": part}, GOLDS))
     assert "majority@3" in policies_of(suite)
     assert not [name for name in policies_of(suite) if "by v" in name]
-    assert "# Left out: verifier `v`, which scored 1 of 3 examples of pool `n4`." in suite.text
+    assert "any of all traces" in policies_of(suite)  # two examples have a fourth
+    assert "any of 3" not in policies_of(suite)
+    assert "# Left out: verifier `v`, which scored every answer on 1 of 3 examples of pool `n4`." in suite.text
     short = "policies of more than 3 samples of pool `n4`: 1 of 3 examples have 3 only"
     assert suite.left_out[0] == short
     assert f"# Left out: {short}." in suite.text
@@ -54,13 +56,56 @@ def test_two_pools_are_told_apart_by_name(tmp_path: Path) -> None:
     assert {"greedy", "n4: one sample (mean)", "hot: majority@4", "n4: any of 4"} <= named
 
 
+def test_pools_of_one_trace_each_have_an_oracle_together(tmp_path: Path) -> None:
+    one = {e: POOL[e][:1] for e in POOL}
+    found = policies_of(tb.suite(log(tmp_path, {"small": one, "large": one}, GOLDS)))
+    assert [*found] == ["large", "small", "any of 2 pools"]
+    assert found["any of 2 pools"]["of"] == ["large", "small"]
+
+
+def test_a_data_set_with_more_samples_has_a_suite_of_its_own(tmp_path: Path) -> None:
+    """One task was sampled four times and the other once: all share one trace, and the condition is named."""
+    pool = {"e1": POOL["e1"][:1], "e2": POOL["e2"], "e3": POOL["e3"][:1]}
+    made = tables({"n4": pool}, GOLDS)
+    made["examples"] = made["examples"].with_columns(dataset=pl.Series(["sums", "it's", "sums"]))
+    path = tmp_path / "log"
+    write_log(path, name="small", tables=made)
+    suite = tb.suite(path)
+    assert list(policies_of(suite)) == ["n4"]
+    own_suite = "but data set `it's` has more, with a suite of its own where `dataset = 'it''s'`"
+    assert suite.left_out[0].endswith(f"2 of 3 examples have one only, {own_suite}")
+    own = tb.suite(path, "dataset = 'it''s'")
+    assert "majority@4" in policies_of(own)
+    assert own.where == "dataset = 'it''s'"
+
+
 def test_the_test_split_alone_is_reported_and_looked_at(tmp_path: Path) -> None:
     made = tables({"n4": POOL}, GOLDS)
     made["examples"] = made["examples"].with_columns(split=pl.Series(["dev", "test", "test"]))
     made["verifications"] = made["verifications"].filter(pl.col("example_id") != "e1")
     suite = tb.suite(write_log(tmp_path / "log", name="small", tables=made))
     assert suite.where == "split = 'test'"
+    assert """thinkback replay LOG --policies FILE --where "split = 'test'"`.""" in suite.text
     assert "best of 4 by v" in policies_of(suite)
+
+
+def test_rows_outside_the_test_split_are_marked_where_a_policy_verifies(tmp_path: Path) -> None:
+    """The suite as a file, replayed without its condition: verifiers may have been trained on the dev examples."""
+    made = tables({"n4": POOL}, GOLDS)
+    made["examples"] = made["examples"].with_columns(split=pl.Series(["dev", "test", "test"]))
+    path = tmp_path / "log"
+    write_log(path, name="small", tables=made)
+    text = tb.suite(path).text
+    (said,) = (one for one in tb.check_policies(text, path).notes if one.code == "training_rows")
+    assert said.text.startswith("1 of 3 examples are not of the test split")
+    assert str(said).endswith("Where `split = 'test'`, the test examples alone are reported")
+    assert "best of 4 by v" in said.policies
+    assert "majority@4" not in said.policies
+    assert "training_rows" in {one.code for one in tb.run(path, text, resamples=20).notes}
+    for where in ("split = 'test'", "split = 'dev'"):
+        assert "training_rows" not in {one.code for one in tb.check_policies(text, path, where=where).notes}
+    voting = tb.check_policies([tb.Sample(name="vote", max_traces=4, select="majority")], path)
+    assert not voting.notes
 
 
 @pytest.mark.parametrize("seed", range(12))

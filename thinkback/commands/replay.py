@@ -175,7 +175,7 @@ def _chosen(
         return policies, where, by
     from replay.analyses.suite import suite
 
-    standard = suite(log)
+    standard = suite(log, where)
     if standard.left_out:
         from thinkback import console
 

@@ -10,7 +10,7 @@ from thinkback import options
 from thinkback.options import option, positional
 
 
-def suite(log: options.Log) -> None:
+def suite(log: options.Log, where: options.Where = None) -> None:
     """Print the standard policies of a log.
 
     The policies that it can answer, as a policy file to edit.
@@ -19,7 +19,7 @@ def suite(log: options.Log) -> None:
     """
     from replay.analyses.suite import suite as standard
 
-    sys.stdout.write(standard(log).text)
+    sys.stdout.write(standard(log, where).text)
 
 
 def check(

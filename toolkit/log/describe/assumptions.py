@@ -243,14 +243,14 @@ def remarks(order: pl.DataFrame, settings: pl.DataFrame) -> tuple[str, ...]:
             )
     several = [_name(row) for row in settings.filter(mixed=0).iter_rows(named=True) if row["settings"] > 1]
     if several:
-        told.append(f"{', '.join(several)}: several settings, each example in one of them alone")
+        told.append(f"{', '.join(several)}: several settings, one for all traces of an example")
     shared = [row for row in settings.iter_rows(named=True) if (row["batched"] or 0) > BATCHED]
     if shared:
         most = max(shared, key=lambda row: float(row["batched"]))
         told.append(
             f"seconds: calls of {len(shared)} of {settings.height} pools and actions were measured in batches "
-            f"({_name(most)}: {most['latency_s']:.3g} s of waiting, {most['device_s']:.3g} s of the device): a sum of "
-            "their `latency_s` is not what one user would wait for them one after the other"
+            f"(a call of {_name(most)} waited {most['latency_s']:.3g} s for {most['device_s']:.3g} s of the device's "
+            "work): a sum of their `latency_s` is not what one user would wait for them one after the other"
         )
     return tuple(told)
 
