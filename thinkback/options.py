@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from toolkit.show import Table
 
 
 def option(flag: str, help: str, metavar: str | None = None, **more: Any) -> Any:  # noqa: A002
@@ -57,6 +63,23 @@ Width = Annotated[
     ),
 ]
 Tex = Annotated[Path | None, option("--tex", "Write the table to a LaTeX file, too, as wide as --width.", "FILE.tex")]
+
+
+def _label(value: str | None) -> str | None:
+    """A name that LaTeX can refer to, without `tab:`."""
+    if value is None:
+        return None
+    name = value.removeprefix("tab:")
+    if not re.fullmatch(r"[A-Za-z0-9:.+_-]+", name):
+        raise typer.BadParameter(f"{value!r} has more than letters, digits and : . + - _, which LaTeX refers by")
+    return name
+
+
+Label = Annotated[
+    str | None,
+    option("--label", "What a paper refers to the LaTeX table of --tex by, after `tab:`.", "NAME", callback=_label),
+]
+Caption = Annotated[str | None, option("--caption", "Caption of the LaTeX table of --tex.", "TEXT")]
 Columns = Annotated[
     str | None, option("--columns", "Columns of the table, by their headings or their names in CSV.", "NAME,…")
 ]
@@ -72,3 +95,13 @@ GateFile = Annotated[Path, file_option("--gate", "A gate that `thinkback fit-gat
 def names(text: str | None) -> tuple[str, ...]:
     """The names of an option that takes several, separated by commas; none where it is not given."""
     return tuple(name for part in (text or "").split(",") if (name := part.strip()))
+
+
+def on_paper(tables: Mapping[str, Table], label: str | None, caption: str | None) -> dict[str, Table]:
+    """Tables by the name of the first that is asked for, which begins those of the others, too, under its caption."""
+    first = next(iter(tables))
+    name = first if label is None else label
+    made = {name + own.removeprefix(first): table for own, table in tables.items()}
+    if caption is not None:
+        made[name] = replace(made[name], title=caption)
+    return made

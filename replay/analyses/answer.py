@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from replay.analyses.goals import Limit
 from replay.analyses.tuning import Tuned
 from replay.runs.result import Result
 from replay.runs.shown import ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
-from toolkit.show import NumberWithInterval, ShownInterval
+from toolkit.show import NumberWithInterval, Ranked, ShownInterval, rank
 from toolkit.stats.compare import ACCURACY
 
 
@@ -25,7 +27,44 @@ def answer(tuned: Tuned) -> str:
     baseline = result.baseline
     if baseline is not None and baseline != name:
         said += f", {_difference(result, name, baseline)} against `{baseline}`"
-    return f"{said}{_cost(result, name, ranked_input(result).cost)}. {_kept(tuned)}".rstrip()
+    said += f"{_cost(result, name, ranked_input(result).cost)}."
+    return " ".join(filter(None, (said, _nothing_cheaper(tuned), _kept(tuned), _by_limits(tuned))))
+
+
+def _nothing_cheaper(tuned: Tuned) -> str | None:
+    """That the choice is the baseline itself for want of others."""
+    if tuned.best != tuned.report.baseline or not tuned.goal.smallest:
+        return None
+    return "It is the baseline itself: nothing cheaper keeps to the goal on the examples that it is chosen on."
+
+
+def _by_limits(tuned: Tuned) -> str | None:
+    """The choice where limits that hold for all settings at once must keep to the goal, as a report has it."""
+    [limit, *more] = tuned.goal.limits or [None]
+    if limit is None or more or limit.relative != "+" or limit.metric != ACCURACY or not tuned.goal.smallest:
+        return None
+    results = ranked_input(tuned.development)
+    if (
+        results.metric != ACCURACY
+        or results.cost.metric != tuned.goal.metric
+        or not results.ranks["baseline_low"].count()
+    ):
+        return None
+    sure = [
+        row
+        for row in rank(results)
+        if row.cost is not None and not row.policy.diagnostic and (row.baseline or _least(row) >= limit.number)
+    ]
+    best = min(sure, key=lambda row: row.cost.estimate if row.cost else 0.0, default=None)
+    if best is None or best.policy.name == tuned.best:
+        return None
+    itself = ", the baseline itself," * best.baseline
+    return f"By limits that hold for all settings at once `{best.policy.name}`{itself} would have been chosen."
+
+
+def _least(row: Ranked) -> float:
+    """The lower limit of its difference to the baseline."""
+    return -math.inf if row.difference is None or row.difference.low is None else row.difference.low
 
 
 def _interval(result: Result, policy: str, metric: str) -> ShownInterval | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from replay.analyses.report_findings import ReportedFindings, first_attempt, largest_majority, one_attempt
+from replay.analyses.report_findings import ReportedFindings, first_attempt, one_attempt
 from replay.analyses.verifier_areas import verifier_areas
 from replay.data.conditions import CONDITION
 from replay.policies.suite import suite
@@ -17,7 +17,7 @@ from replay.policies.toml import POLICIES, RULES, GivenPolicies, load_policies
 from replay.runs.figure_data import FigureData
 from replay.runs.figures import FIGURES
 from replay.runs.headroom import Headroom
-from replay.runs.provenance import policy_record
+from replay.runs.provenance import largest_majority, policy_record
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.runs.shown import group_inputs, ranked_input

@@ -65,19 +65,6 @@ class ReportedFindings:
         return tuple(Section(heading, tuple(said)) for heading, said in made.items() if said)
 
 
-def largest_majority(policies: Iterable[PolicyRecord]) -> str | None:
-    """The plain vote over most traces, by the settings of policies; None where none votes."""
-    votes = [
-        (int(one.settings["max_traces"]), -number, one.name)
-        for number, one in enumerate(policies)
-        if one.settings.get("select") == "majority"
-        and one.settings.get("stop") == {"rule": "none"}
-        and not one.diagnostic
-        and isinstance(one.settings.get("max_traces"), int)
-    ]
-    return max(votes)[2] if votes else None
-
-
 def first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
     """The first policy of one attempt, of a pool that nearly all examples have; None where it would be alone."""
     real = [one for one in policies if not one.diagnostic]

@@ -83,6 +83,7 @@ def tune(
     wanted = read_goal(goal) if isinstance(goal, str) else goal
     if (on is None) != (report is None):
         raise ThinkbackError(f"{argument('on')} and {argument('report')} go together: name both, or neither")
+    halves = on is None or report is None
     if on is None or report is None:
         on, report = two_sets(log, settings_of(asked.get("settings"), seed=asked.get("seed")).seed)
     file = load_policies(suite(log).text if policies is None else policies, rules)
@@ -91,8 +92,8 @@ def tune(
         raise ThinkbackError(
             f"{argument('goal')} names the baseline, so name the policy that it is: {argument('baseline')}"
         )
-    rows = matching(log, on, "on")
-    refuse_overlap(log, rows, matching(log, report, "report"), "on", on)
+    rows, others = _matching(log, on, report, halves)
+    refuse_overlap(log, rows, others, "on", on)
     _refuse_learnt(log, file.policies, rows)
     development = run(log, file, baseline=baseline, where=on, **asked)
     if wanted.metric is None:
@@ -117,6 +118,19 @@ def tune(
         on,
         report,
     )
+
+
+def _matching(log: Log, on: str, report: str, halves: bool) -> tuple[pl.Series, pl.Series]:
+    """The examples to choose on and to report; `halves`: nobody named them."""
+    try:
+        return matching(log, on, "on"), matching(log, report, "report")
+    except ThinkbackError as error:
+        if not halves:
+            raise
+        raise ThinkbackError(
+            f"{log.address} has too few examples, or clusters of them, to choose on one half and to report the other: "
+            f"name two sets by {argument('on')} and {argument('report')}, or take a larger log"
+        ) from error
 
 
 def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None:

@@ -36,6 +36,7 @@ class PolicyFile:
     where: str | None = None
     by: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    standard: bool = False  # the standard suite, which is compared with its vote over most traces by default
 
     def __post_init__(self) -> None:
         given = checked_argument("policies", self.policies, Iterable[Policy])
@@ -62,7 +63,7 @@ def load_policies(source: GivenPolicies, rules: str | Path | Iterable[type] | No
         return source
     if isinstance(source, Suite):
         file = _parse(source.text, "the suite", own)
-        return replace(file, where=source.where, by=source.by, left_out=source.left_out)
+        return replace(file, where=source.where, by=source.by, left_out=source.left_out, standard=True)
     if isinstance(source, Policy):
         return PolicyFile((source,))
     if isinstance(source, str | Path):

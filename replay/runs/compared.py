@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -33,9 +33,11 @@ PAIRS = {
 }  # fmt: skip
 METRICS = ("metric", "first", "second", "difference", "low", "high", "p_value", "n", "method")
 EXAMPLES = ("example_id", "change", "gold", "answer_first", "answer_second", "correct_first", "correct_second")
+GIVING_WAY = {"gold": 1, "correct_second": 2, "correct_first": 3}
+"""Columns of the examples that a narrow terminal does without; the change says who is right."""
 FEW = {
     "tango": "†: fewer than twenty examples on which the two differ, so Tango's interval at the shared level.",
-    "max-t_few": "†: means of fewer than 500 examples, whose tail they may not have seen.",
+    "max-t_few": "†: fewer than 100 examples, or means of fewer than 500 examples, whose tail they may not have seen.",
 }
 """Methods of the limits of all pairs that are marked."""
 FEW_CLUSTERS = {
@@ -100,7 +102,9 @@ class ComparedPolicies:
             *self._cut(self.examples.height, limit, "examples"),
         ]
         shown = self.examples if limit is None else self.examples.head(limit)
-        return table_of(shown, f"Examples on which {first} and {second} differ", decimals=2, notes=notes)
+        made = table_of(shown, f"Examples on which {first} and {second} differ", decimals=2, notes=notes)
+        columns = (replace(column, drop=GIVING_WAY.get(column.name, 0)) for column in made.columns)
+        return replace(made, columns=tuple(columns))
 
     def _pairs_table(self, limit: int | None) -> Table:
         column, pairs = metric_column(self.metric, self.columns), self.pairs
@@ -140,11 +144,11 @@ class ComparedPolicies:
         first, second = self.names
         columns = (
             TableColumn("metric"),
-            TableColumn(first, Words(), "first"),
-            TableColumn(second, Words(), "second"),
-            TableColumn("Δ", Words(), "difference"),
-            TableColumn("p", Number(4), "p_value"),
-            TableColumn("n", Number(0), "n", drop=1),
+            TableColumn(first, Words(), "first", drop=2),
+            TableColumn(second, Words(), "second", drop=2),
+            TableColumn("Δ", Words(), "difference", core=True),
+            TableColumn("p", Number(4), "p_value", drop=1),
+            TableColumn("n", Number(0), "n", drop=3),
         )
         made, marks = [], set[str]()
         for name, one, other, change, low, high, p_value, n, method in metrics.iter_rows():
@@ -209,7 +213,8 @@ class ComparedPolicies:
     def _cut(self, height: int, limit: int | None, what: str) -> list[str]:
         if limit is None or height <= limit:
             return []
-        return [f"{height - limit:,} more {what}: `--out DIR`, or `.{what}` in Python, has all."]
+        more = f"{height - limit:,} more {what}"
+        return [ColumnNote(f"{more}: `--out DIR`, or `.{what}` in Python, has all.", paper=f"{more} are not shown.")]
 
     def _above(self) -> tuple[str, ...]:
         warned = (str(one) for one in self.notes if one.severity is Severity.WARNING)

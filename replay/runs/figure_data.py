@@ -151,10 +151,16 @@ def forest_data(asked: FigureRequest) -> FigureData:
     scale = 100.0 if column.share else column.scale
     own = own and found.baseline is not None
     told = dict(_to_own(found) if own else _to_another(found, baseline, column))
+    stepwise = _apart_by_p(found) if own else _apart_in_pairs(found, baseline)
     rows, left_out = _shown(asked, ROWS)
     made = {
         name: PolicyDifference(
-            name, scale * change, _times(low, scale), _times(high, scale), bool(named[name].diagnostic)
+            name,
+            scale * change,
+            _times(low, scale),
+            _times(high, scale),
+            bool(named[name].diagnostic),
+            stepwise=name in stepwise,
         )
         for name, (change, low, high) in told.items()
     }
@@ -163,6 +169,8 @@ def forest_data(asked: FigureRequest) -> FigureData:
     shown = [replace(made[name], name=called[name]) for name in listed]
     level = f"{100 * found.summariser.settings.level:g} %"
     said = [f"{level} limits, for all {'differences' if own else 'pairs'} at once"]
+    if any(row.stepwise and row.around_zero for row in shown):
+        said.append("p, taken step by step, may tell apart where limits do not")
     frame = as_frame([*made.values()], PolicyDifference).select(
         "policy", baseline=pl.lit(baseline), metric=pl.lit(found.summariser.metric), difference="difference",
         low="low", high="high", diagnostic="diagnostic",
@@ -190,6 +198,18 @@ def _to_own(found: Findings) -> Iterator[tuple[str, Limits]]:
             yield row.policy.name, (0.0, None, None)
         elif row.difference is not None:
             yield row.policy.name, (row.difference.estimate, row.difference.low, row.difference.high)
+
+
+def _apart_by_p(found: Findings) -> set[str]:
+    """Policies that the adjusted p-value tells apart from the run's baseline."""
+    tail = 1 - found.summariser.settings.level
+    return {row.policy.name for row in rank(ranked_input(found)) if row.p_value is not None and row.p_value < tail}
+
+
+def _apart_in_pairs(found: Findings, baseline: str) -> set[str]:
+    """Policies that are told apart from a policy among all pairs."""
+    apart = compare(found, None, None, None, None).pairs.filter("differs")
+    return {*apart.filter(second=baseline)["first"], *apart.filter(first=baseline)["second"]}
 
 
 def _to_another(found: Findings, baseline: str, column: OutcomeColumn) -> Iterator[tuple[str, Limits]]:

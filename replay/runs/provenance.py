@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -40,6 +40,19 @@ def policy_record(policy: Policy) -> PolicyRecord:
         policy.name, policy.kind, policy.diagnostic, policy.sweep, policy.sweep_size, policy.swept,
         policy.flips_against, policy.label, describe_policy(policy),
     )  # fmt: skip
+
+
+def largest_majority(policies: Iterable[PolicyRecord]) -> str | None:
+    """The plain vote over most traces, by the settings of policies; None where none votes."""
+    votes = [
+        (int(one.settings["max_traces"]), -number, one.name)
+        for number, one in enumerate(policies)
+        if one.settings.get("select") == "majority"
+        and one.settings.get("stop") == {"rule": "none"}
+        and not one.diagnostic
+        and isinstance(one.settings.get("max_traces"), int)
+    ]
+    return max(votes)[2] if votes else None
 
 
 def describe_policy(policy: Policy) -> dict[str, Any]:

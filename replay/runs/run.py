@@ -22,7 +22,7 @@ from replay.runs.gate_sweep import sweep_tables
 from replay.runs.learning import fit_policies
 from replay.runs.own_metrics import Metric, own_columns, own_metrics
 from replay.runs.passes import ReplayPlan
-from replay.runs.provenance import PolicyRecord, policy_record, versions
+from replay.runs.provenance import PolicyRecord, largest_majority, policy_record, versions
 from replay.runs.result import Result
 from replay.runs.reuse import check_reuse, training_rows
 from replay.runs.served import Served, serve
@@ -103,6 +103,8 @@ def run(
     own_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
     chosen, examples, reused = resolved(log, contents, file, measure, where, by)
     chosen = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
+    if file.standard and baseline is None:
+        baseline = largest_majority(map(policy_record, chosen))
     if cost is not None:
         plain = with_columns(columns_of(chosen))
         cost = cost_named(cost, with_columns(own_columns(metrics, plain), plain)).called

@@ -39,6 +39,8 @@ OF_SWEEP = 10
 """Rows of each sweep that a terminal shows."""
 OF_SUITE, OF_SUITE_GROUP = 10, 5
 """Rows that a terminal shows of the standard suite, and of a group of it."""
+SUITE_ON_PAPER = 16
+"""Rows of the standard suite in LaTeX."""
 BEST = 3
 """Policies that the shortest form of a result names."""
 
@@ -113,27 +115,31 @@ def write_shown(
     width: float = WIDTH,
     title: str = "",
     columns: Sequence[str] = (),
+    most: int | None = None,
 ) -> tuple[Table, list[RankedInput]]:
     """Write table.md, table.csv, table.tex, with groups table_by.md and table_by.tex, and where what ranks and a cost
     are known, the figure of the front in every format, and its numbers; figure and LaTeX are so many inches wide.
 
-    `columns` are those of the tables, by default all. The table and the groups are given back.
+    `columns` are those of the tables, by default all; `most`: the rows of those in LaTeX. The table in LaTeX and the
+    groups are given back.
     """
     table, groups = chosen(ranked, columns, ROWS), group_inputs(found, ranked)
+    on_paper = RowLimits(ROWS, most=most)
+    printed = chosen(ranked, columns, on_paper)
     (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
     (folder / "table.csv").write_text(chosen(ranked, columns).csv(), encoding="utf-8")
-    write_latex(folder / "table.tex", {"policies": table}, width)
+    write_latex(folder / "table.tex", {"policies": printed}, width)
     if groups:
         tables = [chosen(one, columns, RowLimits(ROWS, rest="summary_by.parquet")) for one in groups]
         (folder / "table_by.md").write_text("\n".join(one.markdown() for one in tables), encoding="utf-8")
-        named = {f"policies-{number}": one for number, one in enumerate(tables, 1)}
+        named = {f"policies-{number}": chosen(one, columns, on_paper) for number, one in enumerate(groups, 1)}
         write_latex(folder / "table_by.tex", named, width)
     figure = frontier_figure(ranked, title, width)
     if figure is not None:
         save_formats(figure, folder, "frontier")
         marks = {"simulated": "true"} if ranked.simulated else {}
         (folder / "frontier.csv").write_text(table_of(frontier_frame(ranked)).csv(marks), encoding="utf-8")
-    return table, groups
+    return printed, groups
 
 
 def frontier_frame(results: RankedInput) -> pl.DataFrame:

@@ -60,3 +60,55 @@ def test_labels_that_are_the_same_are_refused(thinkback: Callable, log: Path, tm
     ran = thinkback("check", "same.toml")
     assert ran.exit_code == 2
     assert "tables would call `vote` and `stop early` both `MV`; change a `label`" in ran.stderr
+
+
+def test_the_difference_of_two_policies_is_kept_in_a_column(
+    thinkback: Callable, log: Path, policies: Path, tmp_path: Path
+) -> None:
+    """Long names leave no room for the values of both: these go, and what is asked stays."""
+    long = policies.read_text().replace('name = "vote"', 'name = "majority-vote-of-all-the-traces-that-there-are"')
+    (tmp_path / "long.toml").write_text(long)
+    ran = thinkback("replay", log, "--policies", "long.toml", "--out", "out", "--resamples", "50")
+    assert ran.exit_code == 0, ran.output
+    two = ("compare", "out", "majority-vote-of-all-the-traces-that-there-are", "greedy")
+    pair = thinkback(*two, "--tex", "two.tex", "--width", "3.3in")
+    assert pair.exit_code == 0, pair.output
+    head, *_ = assert_fits((tmp_path / "two.tex").read_text(), 3.3)
+    assert r"$\Delta$" in head
+
+
+def test_latex_of_the_suite_has_some_rows_a_name_and_a_caption(thinkback: Callable, log: Path, tmp_path: Path) -> None:
+    """No note speaks of files that a paper's reader does not have, and two tables may be in one paper."""
+    named = ("--tex", "suite.tex", "--label", "tab:suite", "--caption", "Everything & more", "--width", "3.3in")
+    ran = thinkback("replay", log, "--out", "out", "--resamples", "20", "--where", "true", *named)
+    assert ran.exit_code == 0, ran.output
+    text = (tmp_path / "suite.tex").read_text()
+    assert_fits(text, 3.3)
+    assert text.count(r"\begin{table}") <= 2
+    assert r"\label{tab:suite}" in text
+    assert r"\caption{Everything \& more}" in text
+    assert "more rows are not shown" in " ".join(text.split())
+    assert "table.csv" not in text
+    few = thinkback(
+        "replay", log, "--out", "few", "--resamples", "20", "--where", "true", "--rows", "3", "--tex", "f.tex"
+    )
+    assert few.exit_code == 0, few.output
+    assert len((tmp_path / "f.tex").read_text()) < len(text)
+    pairs = thinkback("compare", "few", "--tex", "pairs.tex", "--label", "bad name")
+    assert pairs.exit_code == 2
+    assert "letters, digits" in pairs.stderr
+    assert thinkback("compare", "few", "--tex", "pairs.tex", "--label", "own").exit_code == 0
+    pairs_text = (tmp_path / "pairs.tex").read_text()
+    assert r"\label{tab:own}" in pairs_text
+    assert "--out" not in pairs_text
+
+
+def test_columns_that_are_asked_for_stay(thinkback: Callable, log: Path, tmp_path: Path) -> None:
+    """At 3.3 inches the table is set smaller before one of them goes."""
+    asked = ("--columns", "accuracy,tokens,∆,p", "--tex", "t.tex", "--width", "3.3in")
+    ran = thinkback("replay", log, "--out", "out", "--resamples", "20", "--where", "true", *asked)
+    assert ran.exit_code == 0, ran.output
+    text = (tmp_path / "t.tex").read_text()
+    assert_fits(text, 3.3)
+    assert "Left out" not in text
+    assert r"$\Delta$" in text

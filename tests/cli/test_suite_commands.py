@@ -18,8 +18,10 @@ def test_replay_without_policies_takes_it(thinkback: Callable, log: Path, tmp_pa
     assert printed.exit_code == 0
     (tmp_path / "suite.toml").write_text(printed.stdout)
     assert thinkback("replay", log, "--out", "a", "--resamples", "50", "--where", "true").exit_code == 0
-    given = thinkback("replay", log, "--policies", "suite.toml", "--out", "b", "--resamples", "50", "--where", "true")
+    same = ("--resamples", "50", "--where", "true", "--baseline", "majority@4")
+    given = thinkback("replay", log, "--policies", "suite.toml", "--out", "b", *same)
     assert given.exit_code == 0
+    assert "difference" in (tmp_path / "a" / "table.csv").read_text()  # to the vote over most traces
     assert (tmp_path / "a" / "table.csv").read_text() == (tmp_path / "b" / "table.csv").read_text()
 
 

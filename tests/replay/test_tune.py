@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -280,6 +281,29 @@ def test_halves_by_cluster_where_there_is_no_dev_split(log: Log, tmp_path: Path)
     assert two_sets(whole, 1) != (on, report)
     tuned = tune(whole, goal="cheapest within 5 points of majority@8", resamples=50)
     assert (tuned.on, tuned.where) == (on, report)
+
+
+def test_too_few_examples_for_two_halves_are_told_in_words(log: Log, tmp_path: Path) -> None:
+    made = {name: collect(log.scan(name), log) for name in ("examples", "traces", "verifications")}
+    one = pl.col("example_id") == made["examples"]["example_id"][0]
+    some = {name: frame.filter(one) for name, frame in made.items()}
+    some["examples"] = some["examples"].with_columns(split=pl.lit("test"))
+    tiny = write_log(tmp_path / "tiny", name="tiny", tables=some)
+    with pytest.raises(ThinkbackError, match="too few examples") as caught:
+        tune(tiny, goal="cheapest within 5 points of majority@8", resamples=50)
+    assert "md5" not in str(caught.value)
+
+
+def test_the_baseline_as_choice_and_the_choice_by_limits_are_told(log: Log) -> None:
+    """With nothing to give away only the baseline is sure to keep to the goal."""
+    tuned = tune(log, goal="cheapest within 0 points of majority@8", resamples=50)
+    said = answer(tuned)
+    if tuned.best == "majority@8":
+        assert "nothing cheaper keeps to the goal" in said
+    else:
+        assert "By limits that hold for all settings at once" in said
+    itself = replace(tuned, best="majority@8")
+    assert "It is the baseline itself: nothing cheaper keeps to the goal" in answer(itself)
 
 
 def test_on_and_report_go_together(log: Log) -> None:

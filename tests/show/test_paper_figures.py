@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -211,3 +212,9 @@ def test_no_figure_is_higher_than_a_page(
     assert len(drawn) > 1
     assert 4.5 - slack < figure.get_figheight() <= 4.5
     assert_whole(figure)
+
+
+def test_a_p_value_tells_apart_where_limits_hold_zero() -> None:
+    row = PolicyDifference("vote", 1.0, -0.1, 2.1)
+    assert not row.apart
+    assert replace(row, stepwise=True).apart

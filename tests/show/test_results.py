@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -152,6 +153,16 @@ def test_a_long_sweep_shows_some_rows_and_says_where_the_rest_is(results: Ranked
     assert sum(row[1].startswith("s[x=") for row in table.rows) == 10
     assert len(table.rows) == 16
     assert "50 more rows of sweeps are in table.csv and summary.parquet." in table.below
+    shown = sorted(int(row[1][4:-1]) for row in table.rows if row[1].startswith("s[x="))
+    assert (shown[0], shown[1], shown[-1]) == (0, 1, 59)  # the chosen one, then from end to end
+    assert max(b - a for a, b in itertools.pairwise(shown)) <= 8
+    tied = [{"policy": "s[x=37]", "metric": "accuracy", "ties": True}]
+    ranks = pl.concat([results.ranks, pl.DataFrame(tied, schema=results.ranks.schema)])
+    cheap = pl.when(policy="s[x=37]", metric="total_tokens").then(1.0).otherwise("estimate")
+    recommended = ranked_table(
+        replace(made, ranks=ranks, summary=made.summary.with_columns(estimate=cheap)), RowLimits(of_sweep=3)
+    )
+    assert "s[x=37]" in {row[1] for row in recommended.rows}
     few = ranked_table(made, RowLimits(most=4, rest="elsewhere"))
     assert [row[1] for row in few.rows] == ["any of 4", "stop[margin=0.2]", "best of 4", "stop[margin=0.1]"]
     assert "62 more rows are in elsewhere." in few.below
@@ -189,6 +200,14 @@ def test_differences_show_the_limits_that_hold_for_all_of_them(results: RankedIn
     assert "[−1.2, +2.4]" in text
     assert "intervals hold for all policies at once" in " ".join(text.split())
     assert "for all policies at once" not in " ".join(str(ranked_table(results)).split())
+
+
+def test_a_p_value_that_contradicts_its_interval_is_explained(results: RankedInput) -> None:
+    """p is taken step by step, the limits in one step."""
+    assert "step by step" not in " ".join(ranked_table(results).below)
+    sure = pl.when(policy="stop[margin=0.1]").then(0.03).otherwise("p_baseline")
+    made = replace(results, ranks=results.ranks.with_columns(p_baseline=sure))
+    assert "so it may tell apart where Δ does not" in " ".join(ranked_table(made).below)
 
 
 @pytest.mark.parametrize("suffix", ["md", "csv", "txt"])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolkit.errors import ThinkbackError
 from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn, Tick, Words, spark, table_of
 from toolkit.show.bars import binned
 from toolkit.show.terminal_layout import folded
@@ -175,3 +176,13 @@ def test_folding_loses_nothing_but_blanks(text: str, width: int) -> None:
     assert "".join("".join(lines).split()) == "".join(text.split())
     longest = max((len(line) - len(line.lstrip()) for line in text.split("\n")), default=0)
     assert all(len(line) <= max(width, longest + 1) for line in lines)
+
+
+def test_a_column_that_is_none_is_told_all_there_are() -> None:
+    columns = tuple(TableColumn(f"c{place}", Number(0)) for place in range(20))
+    table = Table("", (TableColumn("policy"), *columns), (("vote", *range(20)),))
+    with pytest.raises(ThinkbackError, match="`c19`") as caught:
+        table.only(["tokens"])
+    assert "more" not in str(caught.value)
+    with pytest.raises(ThinkbackError, match="the baseline"):
+        table.only(["Δ points"])

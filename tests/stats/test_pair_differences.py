@@ -204,3 +204,11 @@ def test_few_clusters_that_differ_get_tango_with_clusters_as_trials() -> None:
     assert few == pytest.approx([float(end) for end in tango(1.2, 0, 200, level)])
     assert none == pytest.approx([float(end) for end in tango(0, 0, 200, level)])
     assert found.p_value[0] >= float(exact_p(6, 0))
+
+
+def test_limits_of_few_examples_are_possible_and_marked() -> None:
+    """Six examples with means over several replays: Bonferroni's limits would go beyond 100 points."""
+    correct = np.array([[1, 0.9, 0.1, 1, 0.5, 0.2], [0, 1, 0.3, 0.1, 0.9, 0.1], [0.4, 0.2, 1, 0.3, 0, 0.9]])
+    found = paired(store_of(correct))
+    assert set(found.method) == {"max-t_few"}
+    assert (found.low.min(), found.high.max()) == (-1, 1)

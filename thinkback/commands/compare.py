@@ -31,6 +31,8 @@ def compare(
     ] = None,
     out: Annotated[Path | None, option("--out", "Folder to write; refused when it exists.", "DIR")] = None,
     tex: options.Tex = None,
+    label: options.Label = None,
+    caption: options.Caption = None,
     columns: options.Columns = None,
     width: options.Width = "6.75in",
     force: options.Force = False,
@@ -55,7 +57,7 @@ def compare(
     table = table.only(asked) if (asked := options.names(columns)) else table
     files = None if out is None else _write(compared, table, size, out, force)
     if tex is not None:
-        write_latex(tex, {"pairs": table}, size, force)
+        write_latex(tex, options.on_paper({"pairs": table}, label, caption), size, force)
     console.show(table)
     examples = compared.examples_table(ROWS)
     if examples is not None:

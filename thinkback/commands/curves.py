@@ -31,6 +31,8 @@ def curves(
     width: options.Width = "6.75in",
     title: options.Title = "",
     tex: options.Tex = None,
+    label: options.Label = None,
+    caption: options.Caption = None,
     columns: options.Columns = None,
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
@@ -72,7 +74,7 @@ def curves(
         look: dict[str, Any] = {"title": title, "level": level, "simulated": opened.simulated, "width": size}
         files = _write({"curves": frame, "differences": pairs}, tables, look, out, force)
     if tex is not None:
-        write_latex(tex, tables, size, force)
+        write_latex(tex, options.on_paper(tables, label, caption), size, force)
     for number, one in enumerate(tables.values()):
         if number:
             console.say()
@@ -109,9 +111,13 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float, notes
         for r in frame.iter_rows(named=True)
     }
     series = list(dict.fromkeys((r["metric"], r["verifier"]) for r in frame.iter_rows(named=True)))
-    series.sort(key=lambda one: list(METRICS).index(one[0]))
+    last = {(r["metric"], r["verifier"]): r["estimate"] for r in frame.sort("k").iter_rows(named=True)}
+    series.sort(key=lambda one: (list(METRICS).index(one[0]), -(last[one] or 0.0) * (one[0] == "best")))
     rows = [(r["pool"], r["k"], r["n"]) for r in frame.iter_rows(named=True) if r["metric"] == "avg"]
     heads = [_called(metric, verifier) for metric, verifier in series]
+    several = sum(metric == "best" for metric, _ in series) > 1
+    best = [head for head, (metric, _) in zip(heads, series, strict=True) if metric == "best"]
+    kept = [METRICS["majority"], *best[:1], METRICS["avg"], METRICS[SEES_GOLD], *best[1:]]  # the first give way last
     percent = NumberWithInterval(1, 100)
     meaning = f"In brackets {100 * level:g} % intervals, resampled by example. pass@k sees gold: a diagnostic."
     return Table(
@@ -119,12 +125,16 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float, notes
         columns=(
             TableColumn("pool"),
             TableColumn("k", Number(0)),
-            TableColumn("examples", Number(0), drop=1),
-            *(TableColumn(f"{head} %", percent, head) for head in heads),
+            TableColumn("examples", Number(0), drop=len(heads)),
+            *(TableColumn(f"{head} %", percent, head, drop=kept.index(head)) for head in heads),
         ),
         rows=tuple((pool, k, n, *(cells.get((pool, k, *one)) for one in series)) for pool, k, n in rows),
         above=(SIMULATED,) if simulated else (),
-        below=(meaning, *notes),
+        below=(
+            meaning,
+            *(["Verifiers are in the order of their best-of-k at the most traces."] if several else []),
+            *notes,
+        ),
     )
 
 
@@ -132,7 +142,7 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
     """One row a pool and k, one column a line: minus majority@k, and majority@k minus avg@k."""
     import polars as pl
 
-    from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
+    from toolkit.show import SIMULATED, ColumnNote, Number, NumberWithInterval, ShownInterval, Table, TableColumn
 
     own = pairs.filter(pl.col("first_pool") == pl.col("second_pool"))
     best = own.filter((pl.col("first_metric") == "best") & (pl.col("second_metric") == "majority"))
@@ -145,19 +155,24 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
     }
     rows = list(dict.fromkeys((pool, k) for pool, k, *_ in cells))
     heads = list(dict.fromkeys((first, second) for _, _, first, second in cells))
+    last = {_change(r): r["difference"] or 0.0 for r in shown.sort("k").iter_rows(named=True)}
+    heads.sort(key=lambda one: -last[one] if one[0].startswith(METRICS["best"]) else -float("inf"))  # majority first
     points = NumberWithInterval(1, 100, signed=True)
+    said = f"In percentage points, paired by example; {100 * level:g} % intervals of each difference by itself."
     return Table(
         title=f"Paired differences at each number of traces, {name}",
         columns=(
             TableColumn("pool"),
             TableColumn("k", Number(0)),
-            *(TableColumn(f"{first} −\u00a0{second}", points, f"{first} - {second}") for first, second in heads),
+            *(
+                TableColumn(f"{first} −\u00a0{second}", points, f"{first} - {second}", drop=place)
+                for place, (first, second) in enumerate(heads)
+            ),
         ),
         rows=tuple((*row, *(cells.get((*row, *head)) for head in heads)) for row in rows),
         above=(SIMULATED,) if simulated else (),
         below=(
-            f"In percentage points, paired by example; {100 * level:g} % intervals of each difference by itself. "
-            "`--out DIR` writes all pairs of lines, and of pools, to differences.csv.",
+            ColumnNote(f"{said} `--out DIR` writes all pairs of lines, and of pools, to differences.csv.", paper=said),
         ),
     )
 

@@ -33,6 +33,9 @@ class Drawn:
     title: str
     columns: tuple[str, ...]
     tex: Path | None
+    label: str | None
+    caption: str | None
+    rows: int | None
 
 
 def replay(
@@ -41,7 +44,10 @@ def replay(
     policies: Annotated[
         Path | None, file_option("--policies", "The policies, in TOML; else the standard suite.", "FILE.toml")
     ] = None,
-    baseline: Annotated[str | None, option("--baseline", "Policy that all are compared with.", "NAME")] = None,
+    baseline: Annotated[
+        str | None,
+        option("--baseline", "Policy that all are compared with; of the suite the vote over most traces.", "NAME"),
+    ] = None,
     margin: Annotated[
         float | None,
         option("--margin", "Say which policies are not worse than the baseline by more than this (0.01: one point)."),
@@ -82,6 +88,14 @@ def replay(
     width: options.Width = "6.75in",
     title: options.Title = "",
     tex: options.Tex = None,
+    label: options.Label = None,
+    caption: options.Caption = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            "--rows", min=1, metavar="N", help="Rows of the LaTeX tables; of the suite 16.", show_default=False
+        ),
+    ] = None,
     columns: options.Columns = None,
     kw: options.Kilowatts = 0.25,
     eur_per_kwh: options.EnergyPrice = 0.25,
@@ -96,16 +110,18 @@ def replay(
     cost-accuracy figure (PDF, SVG and PNG) to the folder of --out, and prints the table.
     """
     from replay import run
+    from replay.runs.shown import SUITE_ON_PAPER
     from toolkit.errors import ThinkbackError
     from toolkit.files import check_replaceable
     from toolkit.show import inches
     from toolkit.stats import check_margin
 
-    if margin is not None and baseline is None:
-        raise ThinkbackError("`--margin` needs `--baseline`: name the policy that the others are compared with")
     if margin is not None:
         check_margin(margin)
-    figure = Drawn(inches(width), title, options.names(columns), tex)
+        if baseline is None and policies is not None:
+            raise ThinkbackError("`--margin` needs `--baseline`: name the policy that the others are compared with")
+    most = SUITE_ON_PAPER if rows is None and policies is None else rows
+    figure = Drawn(inches(width), title, options.names(columns), tex, label, caption, most)
     for path in (out, tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log, policies, rules))
@@ -143,14 +159,15 @@ def _write_and_show(
     ranked = ranked_input(result, margin)
     room = result.headroom() if parts["headroom"] else None
     with replacing(out, force) as folder:
-        table, groups = write_shown(result, ranked, folder, figure.width, figure.title, figure.columns)
+        table, groups = write_shown(result, ranked, folder, figure.width, figure.title, figure.columns, figure.rows)
         result.write(folder, **parts)
         if room is not None:
             (folder / "headroom.md").write_text(room.table(ROWS).markdown(), encoding="utf-8")
             (folder / "headroom.csv").write_text(room.table().csv(), encoding="utf-8")
         files = sorted(path.name for path in folder.iterdir())
     if figure.tex is not None:
-        write_latex(figure.tex, {"policies": table}, figure.width, force)
+        tables = options.on_paper({"policies": table}, figure.label, figure.caption)
+        write_latex(figure.tex, tables, figure.width, force)
     few = len(groups) <= (SUITE_GROUPS if suite else GROUPS)
     shown = printed_tables(ranked, groups if few else [], suite, figure.columns)
     for number, one in enumerate(shown):

@@ -20,18 +20,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PolicyDifference:
-    """A policy minus the baseline, in the unit of the axis; without limits where none are known."""
+    """A policy minus the baseline, in the unit of the axis; without limits where none are known.
+
+    `stepwise`: told apart by a p-value that is taken step by step, also where the limits hold 0.
+    """
 
     name: str
     difference: float
     low: float | None = None
     high: float | None = None
     diagnostic: bool = False
+    stepwise: bool = False
 
     @property
     def apart(self) -> bool:
-        """Whether its limits leave 0 out."""
-        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+        """Whether its limits leave 0 out, or its p-value tells it apart."""
+        return self.stepwise or not self.around_zero
+
+    @property
+    def around_zero(self) -> bool:
+        """Whether its limits hold 0, or are not known."""
+        return self.low is None or self.high is None or self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True)

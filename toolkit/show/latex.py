@@ -18,7 +18,7 @@ _SEPARATION = {10: 6.0, 9: 5.0, 8: 3.5}
 _SMALL = 8
 _OF_BOLD = 0.8  # letters on a bold line for those on a plain one
 _LEADING = {10: 12, 9: 11, 8: 9.5}
-_ROOMY, _WIDE, _TIGHT = 18.0, 14.0, 10.0  # em that a column of words asks for unless it is narrower
+_ROOMY, _WIDE, _TIGHT, _LEAST = 18.0, 14.0, 10.0, 6.0  # em that a column of words asks for unless it is narrower
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def as_latex(table: TableContent, label: str, width: float) -> str:
     kept = [table.columns[place] for place in grid.places]
     beneath = [column for column in table.columns if column.beneath]
     gone = [column.name for column in table.columns if column not in kept and column not in beneath]
-    above, below = (list(notes_on(notes, [*kept, *beneath])) for notes in (table.above, table.below))
+    above, below = (_printed(notes_on(notes, [*kept, *beneath])) for notes in (table.above, table.below))
     below = [*(f"{sign} {text}." for text, sign in _marks(table).items()), *below]
     below += [f"Left out, since the page is narrow: {'; '.join(gone)}."] if gone else []
     parts = _parts(grid, *(_height(notes, space) for notes in (above, below)))
@@ -112,6 +112,12 @@ def as_latex(table: TableContent, label: str, width: float) -> str:
     text = "\n".join(floats)
     euro = r" and, for the euro, \usepackage{textcomp}" if r"\texteuro" in text else ""
     return rf"% needs \usepackage{{booktabs}}{euro} in the preamble; fits {width:.4g} inches" + f"\n{text}\n"
+
+
+def _printed(notes: Sequence[str]) -> list[str]:
+    """Notes as a paper's readers can use them."""
+    told = (str(note) if (paper := getattr(note, "paper", None)) is None else paper for note in notes)
+    return [note for note in told if note]
 
 
 def _parts(grid: _Grid, above: float, below: float) -> list[range]:
@@ -224,10 +230,13 @@ def _stages(table: TableContent, tight: float) -> Iterator[_Grid]:
     heads = tuple(table.columns[i].name for i in places)
     high = tuple(head.replace(" ", "\n") for head in heads)
     stacked = tuple(tuple(cell.replace(" [", "\n[") for cell in row) for row in rows)
+    asked = all(c.core for i, c in enumerate(table.columns) if i != words and not c.beneath)
+    pressed = [(high, stacked, (8,), _LEAST)] if asked else []  # before a column that was asked for goes
     for shown, made, sizes, room in (
         (heads, tuple(rows), (10, 9, 8), _ROOMY),
         (high, tuple(rows), (9, 8), _ROOMY),
         (high, stacked, (9, 8), tight),
+        *pressed,
     ):
         for size in sizes:
             yield _Grid(table, tuple(places), shown, made, size, room)

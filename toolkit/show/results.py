@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from toolkit.show.table_content import (
     Tick,
     Words,
 )
-from toolkit.show.takeaway import takeaway
+from toolkit.show.takeaway import cheapest_tied, takeaway
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,8 +44,9 @@ class RowLimits:
     """How many rows a ranked table shows; None: all.
 
     `rows`: long sweeps show no more than fits in so many. `of_sweep`: at most so many of each sweep. `most`: of all.
-    What leads, the baseline and the chosen row of a sweep are kept first, then those on the front, then the best; of
-    `most` rows one is of a policy that sees gold. `rest` names the files that have the others.
+    What leads, the cheapest that ties with it, the baseline and the chosen row of a sweep are kept first; then, of one
+    sweep along a number, rows spread over it, and else those on the front, then the best. Of `most` rows one is of a
+    policy that sees gold. `rest` names the files that have the others.
     """
 
     rows: int | None = None
@@ -63,7 +64,10 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None) -> 
     columns = tuple(column for column, _ in parts)
     left_out = len(ranked) - len(shown)
     of = "" if any(row.policy.sweep_size <= 1 for row in ranked if row not in shown) else " of sweeps"
-    below = [ColumnNote(f"{left_out:,} more rows{of} are in {limits.rest}.")] if left_out else []
+    below = []
+    if left_out:
+        more = f"{left_out:,} more rows{of} are"
+        below = [ColumnNote(f"{more} in {limits.rest}.", paper=f"{more} not shown.")]
     return Table(
         title=results.title or f"Policies ranked by {results.quality.label}",
         columns=columns,
@@ -143,29 +147,44 @@ def no_frontier(results: RankedInput) -> str:
 
 
 def _shown(ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
-    swept = _of_sweeps(ranked, limits.of_sweep)
-    must = [row for row in swept if row.policy.sweep_size <= 1 or _is_kept(row)]
+    cheapest = cheapest_tied(ranked)
+    kept = {row.policy.name for row in ranked if _is_kept(row) or row is cheapest}
+    swept = _of_sweeps(ranked, limits.of_sweep, kept)
+    must = [row for row in swept if row.policy.sweep_size <= 1 or row.policy.name in kept]
     some = _first(swept, must, limits.rows)
     if limits.most is None or len(some) <= limits.most:
         return some
     oracle = next((row for row in some if row.policy.diagnostic), None)
     few = [row for row in some if row is oracle or not row.policy.diagnostic]
-    return _first(few, [row for row in few if row.leads or row.baseline or row is oracle], limits.most)
+    ends = (oracle, cheapest)
+    return _first(few, [row for row in few if row.leads or row.baseline or row in ends], limits.most)
 
 
 def _is_kept(row: Ranked) -> bool:
     return row.chosen or row.baseline or row.leads
 
 
-def _of_sweeps(ranked: Sequence[Ranked], most: int | None) -> list[Ranked]:
-    """The rows with at most so many of each sweep."""
+def _of_sweeps(ranked: Sequence[Ranked], most: int | None, must: Collection[str]) -> list[Ranked]:
+    """The rows with at most so many of each sweep, those that must be shown among them."""
     if most is None:
         return list(ranked)
     sweeps: dict[str, list[Ranked]] = {}
     for row in ranked:
         sweeps.setdefault(row.policy.sweep if row.policy.sweep_size > 1 else row.policy.name, []).append(row)
-    kept = {row.policy.name for rows in sweeps.values() for row in _first(rows, list(filter(_is_kept, rows)), most)}
+    kept = set[str]()
+    for rows in sweeps.values():
+        some = [row for row in rows if row.policy.name in must]
+        spread = len(rows) > most and all(_along_one_number(row.policy) for row in rows)
+        kept |= {row.policy.name for row in (_spread(rows, some, most) if spread else _first(rows, some, most))}
     return [row for row in ranked if row.policy.name in kept]
+
+
+def _spread(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[Ranked]:
+    """At most so many rows of a sweep along one number, from end to end of it."""
+    along = sorted((row for row in rows if row not in must), key=lambda row: float(row.policy.swept[0][1]))
+    room = max(0, most - len(must))
+    places = {round(place * (len(along) - 1) / max(room - 1, 1)) for place in range(room)}
+    return [*must, *(along[place] for place in sorted(places))]
 
 
 def _first(ranked: Sequence[Ranked], must: Sequence[Ranked], most: int | None) -> list[Ranked]:
@@ -302,7 +321,10 @@ def _explanations(
         text += f"; its {100 * results.level:g} % intervals hold for all policies at once." if at_once else "."
         yield ColumnNote(text, ("difference",))
         if len(results.ranks):
-            yield ColumnNote("p: two-sided, adjusted for all differences to the baseline.", ("p_adjusted",))
+            text = "p: two-sided, adjusted for all differences to the baseline"
+            if any(row.apart_by_p_alone(results.level) for row in ranked):
+                text += ", step by step, so it may tell apart where Δ does not"
+            yield ColumnNote(f"{text}.", ("p_adjusted",))
     keys = {column.key for column in columns}
     own = [column for column in results.columns if column.needs and column.metric in keys]
     if own:

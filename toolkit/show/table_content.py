@@ -16,6 +16,8 @@ from toolkit.errors import ThinkbackError, suggest
 from toolkit.printable import printable
 
 DASH = "–"
+DELTA = ("δ", "∆", "delta")
+"""What people type for the heading Δ, in lower case; the second is the sign for an increment, which looks alike."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,20 @@ class ShownInterval:
 class ColumnNote(str):
     """A line beside a table that explains the columns with these keys: it goes where all of them are hidden.
 
-    `on_gaps`: it says why they lack values, so that it stays where they hold nothing.
+    `on_gaps`: it says why they lack values, so that it stays where they hold nothing. `paper`: what is printed in its
+    place, where it speaks of files or commands that a paper's reader does not have; empty: nothing.
     """
 
     columns: tuple[str, ...]
     on_gaps: bool
+    paper: str | None
 
-    def __new__(cls, text: str, columns: tuple[str, ...] = (), on_gaps: bool = False) -> ColumnNote:
+    def __new__(
+        cls, text: str, columns: tuple[str, ...] = (), on_gaps: bool = False, paper: str | None = None
+    ) -> ColumnNote:
         """The line, which on its own is its text."""
         made = super().__new__(cls, text)
-        made.columns, made.on_gaps = columns, on_gaps
+        made.columns, made.on_gaps, made.paper = columns, on_gaps, paper
         return made
 
 
@@ -257,17 +263,28 @@ class TableContent:
         """
         known: dict[str, int] = {}
         for place, column in enumerate(self.columns):
-            for name in (column.key, column.name, column.name.removesuffix(" %"), column.name.partition(" ")[0]):
+            own = (column.key, column.name, column.name.removesuffix(" %"), column.name.partition(" ")[0])
+            for name in (*own, *(DELTA if "Δ" in own else ())):
                 known.setdefault((name or column.name).casefold(), place)
         for name in names:
-            told = [column.key or column.name for column in self.columns]
             if name.casefold() not in known:
-                raise ThinkbackError(f"the table has no column `{name}`; {suggest(name, told)}")
+                told = [column.key or column.name for column in self.columns]
+                if name.casefold() in (*DELTA, f"{DELTA[0]} points", "difference"):
+                    raise ThinkbackError(
+                        f"the table has no column `{name}`: name the policy that is compared with, the baseline"
+                    )
+                raise ThinkbackError(f"the table has no column `{name}`; {suggest(name, told, limit=len(told))}")
         words = [i for i, column in enumerate(self.columns) if column.form.align == "left" and not column.beneath][:1]
-        asked = [known[name.casefold()] for name in names]
+        asked = list(dict.fromkeys(known[name.casefold()] for name in names))
         first = [] if set(words) & set(asked) else words
         under = [i for i, column in enumerate(self.columns) if column.beneath and i not in asked]
-        return self._of(tuple(dict.fromkeys([*first, *asked, *under])))
+        made = self._of(tuple(dict.fromkeys([*first, *asked, *under])))
+        kept = {self.columns[place].name: number for number, place in enumerate(asked)}
+        columns = (
+            replace(column, core=True, drop=kept[column.name] * (column.drop > 0)) if column.name in kept else column
+            for column in made.columns
+        )
+        return replace(made, columns=tuple(columns))
 
     def _of(self, places: Sequence[int]) -> Self:
         """The columns at these places, without the notes on others."""
@@ -291,4 +308,6 @@ def notes_on(notes: Sequence[str], columns: Sequence[TableColumn]) -> tuple[str,
 
 
 def _printable_note(note: str) -> ColumnNote:
-    return ColumnNote(printable(note), getattr(note, "columns", ()), getattr(note, "on_gaps", False))
+    paper = getattr(note, "paper", None)
+    told = None if paper is None else printable(paper)
+    return ColumnNote(printable(note), getattr(note, "columns", ()), getattr(note, "on_gaps", False), told)

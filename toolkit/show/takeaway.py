@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from toolkit.errors import counted
 from toolkit.show.ranking import UNLIKE_CALLS, Ranked, RankedInput, rank
 from toolkit.show.table_content import NumberWithInterval, ShownInterval
@@ -30,18 +32,29 @@ def takeaway(results: RankedInput) -> str | None:
     return f"{said}. {_tied(results, leader, [row for row in ranked if row.ties and not row.leads])}"
 
 
+def cheapest_tied(ranked: Sequence[Ranked]) -> Ranked | None:
+    """The cheapest of the leader and the policies that tie with it, the better of equals."""
+    real = [row for row in ranked if not row.policy.diagnostic and row.cost is not None and (row.leads or row.ties)]
+    return min(real, key=lambda row: row.cost.estimate if row.cost else 0.0, default=None)
+
+
 def _tied(results: RankedInput, leader: Ranked, tied: list[Ranked]) -> str:
     if not tied:
         return "No other policy ties with it."
     said = f"{counted(len(tied), 'other policy ties', 'other policies tie')} with it"
-    priced = [(row.cost.estimate, place, row) for place, row in enumerate([leader, *tied]) if row.cost is not None]
-    if leader.cost is None or not priced or any(note.code == UNLIKE_CALLS for note in results.notes):
+    cheapest = cheapest_tied([leader, *tied])
+    if (
+        leader.cost is None
+        or cheapest is None
+        or cheapest.cost is None
+        or any(note.code == UNLIKE_CALLS for note in results.notes)
+    ):
         return f"{said}."
-    cost, _, cheapest = min(priced)
     if cheapest is leader:
         return f"{said}, and none is cheaper."
     whose = "it takes" if len(tied) == 1 else f"the cheapest, `{results.called[cheapest.policy.name]}`, takes"
-    less = f"{_cost(results, cost)} {results.cost.called} instead of {_cost(results, leader.cost.estimate)}"
+    now, before = (_cost(results, cost.estimate) for cost in (cheapest.cost, leader.cost))
+    less = f"{now} {results.cost.called} instead of {before}"
     return f"{said}; {whose} {less}."
 
 

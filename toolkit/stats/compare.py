@@ -17,6 +17,7 @@ from toolkit.stats.f1_errors import f1_intervals
 from toolkit.stats.kept import Floats
 from toolkit.stats.outcomes import Blocks, Store
 from toolkit.stats.pairs import Pairs, count_pairs, same_calls
+from toolkit.stats.possible import keep_possible
 from toolkit.stats.quotients import quotients
 from toolkit.stats.ranks import NO_RANKS, RankedPolicies, ranks_of
 from toolkit.stats.replaced import replace_intervals
@@ -158,6 +159,7 @@ def _results(sample: WholeSample, references: Sequence[int], pairs: Pairs, setti
         if moments is not None:
             quotients(sample.units, plan, moments, results, settings)
         f1_intervals(sample, plan, results, settings)
+        keep_possible(sample, results)
     return results
 
 

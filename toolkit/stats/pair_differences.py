@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from toolkit.columns import OutcomeColumn
 from toolkit.stats.bootstrap import product_threads
 from toolkit.stats.clusters import FEW_CLUSTERS
 from toolkit.stats.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
@@ -15,8 +16,10 @@ from toolkit.stats.influence import Series, influences
 from toolkit.stats.kept import Floats, Ints
 from toolkit.stats.outcomes import Store
 from toolkit.stats.pairs import cluster_moves, few_clusters_differ
+from toolkit.stats.possible import within
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
+from toolkit.stats.simultaneous import FEW_UNITS as FEW_JOINT
 from toolkit.stats.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, may_differ_in_fewer
 from toolkit.stats.student import shared_level
 from toolkit.stats.studentised import FEW_UNITS
@@ -58,7 +61,7 @@ def pair_differences(
     critical value; with more its limits reach at least as far, and with fewer than ten its p-value is at least
     McNemar's exact one. One that few examples or clusters tell apart has Tango's too, with clusters as the trials. F1s
     of which fewer than 30 examples tell two apart have no limits here; means of costs of fewer than 500 units are
-    marked, and all of fewer than ten clusters.
+    marked, and all of fewer than 100 examples or ten clusters. No limit of shares is beyond −1 and 1.
     """
     first, second = pairs
     policies = np.unique(np.concatenate([first, second]))
@@ -76,8 +79,7 @@ def pair_differences(
     difference = sign * told.difference[place]
     half = told.critical * told.error[place]
     low, high, p_value = difference - half, difference + half, told.p_value[place]
-    marked = (column.cost and units < FEW_UNITS) or (not sample.independent and units < FEW_CLUSTERS)
-    method = np.full(len(first), MAX_T_FEW if marked else MAX_T, dtype="U12")
+    method = np.full(len(first), MAX_T_FEW if _few(sample, column, units) else MAX_T, dtype="U12")
     fixes, flips = fixes_and_flips(store, first, second)
     counted = sample.counts[metric]
     n = np.minimum(counted[first], counted[second])
@@ -99,6 +101,8 @@ def pair_differences(
             method[few] = TANGO
         rare = up + down < EXACT_PAIRS
         p_value[rare] = np.maximum(p_value[rare], exact_p(up[rare], down[rare]))
+    if column.share:
+        low, high = within(difference, low, high, -1.0, 1.0)
     for values in (low, high, p_value):
         values[withheld] = np.nan
     method[withheld] = ""
@@ -106,6 +110,13 @@ def pair_differences(
     return PairDifferences(
         first, second, difference, low, high, p_value, differs, method, fixes, flips, n.astype(np.int64)
     )
+
+
+def _few(sample: WholeSample, column: OutcomeColumn, units: int) -> bool:
+    """Whether max-t limits are of so few units that they are marked."""
+    if column.cost and units < FEW_UNITS:
+        return True
+    return units < (FEW_JOINT if sample.independent else FEW_CLUSTERS)
 
 
 def _tables(

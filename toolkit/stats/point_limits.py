@@ -13,6 +13,7 @@ from toolkit.stats.gate_steps import GateSteps, ratio
 from toolkit.stats.intervals import MIN_EVENTS, wilson
 from toolkit.stats.kept import Floats
 from toolkit.stats.outcomes import CHUNK
+from toolkit.stats.possible import within
 from toolkit.stats.studentised import Spread, studentised_limits
 
 STILL = 1e-20
@@ -37,7 +38,8 @@ def point_limits(
     else:
         ends = _cost(steps, estimate, low, high, left, level)
     enough = left.units >= (2 if steps.independent else FEWEST_CLUSTERS)
-    return np.where(enough, ends[0], np.nan), np.where(enough, ends[1], np.nan)
+    possible = within(estimate, ends[0], ends[1], 0.0, 1.0 if rate else np.inf)
+    return np.where(enough, possible[0], np.nan), np.where(enough, possible[1], np.nan)
 
 
 def _few_events(

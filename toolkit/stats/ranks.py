@@ -15,6 +15,7 @@ from toolkit.stats.front import front_shares
 from toolkit.stats.influence import Series, influences
 from toolkit.stats.kept import Floats
 from toolkit.stats.pairs import Pairs
+from toolkit.stats.possible import of_costs
 from toolkit.stats.resamples import Settings
 from toolkit.stats.sample import WholeSample
 from toolkit.stats.series import SeriesKind, SeriesResults
@@ -148,7 +149,8 @@ def _chosen(
         return out
     values = [on_halves(sample, one, settings.seed) for one in wanted]
     low, high = (side[SeriesKind.VALUE, 0, ranking.metric] for side in (results.low, results.high))
-    least, most = (0.0, 1.0) if quality.metric.column.share else (-np.inf, np.inf)
+    share = quality.metric.column.share
+    least, most = 0.0 if share or of_costs(quality.metric) else -np.inf, 1.0 if share else np.inf
     for family in reversed(families(ranking.sweeps, own)):  # the leader's last
         if len(family) < 2:
             continue

@@ -127,6 +127,7 @@ def _table(title: str, frame: pl.DataFrame, above: Sequence[str] = (), below: Se
             number = Number(1, 100.0) if heading.endswith("%") else Number(decimals)
             form = Words() if dtype == pl.String else number
             drop = 0 if dtype == pl.String else len(columns)  # on a narrow terminal the last numbers give way
-            columns.append(TableColumn(heading, form, key=name, drop=drop, beneath=name == "rest"))
+            core = name == "accuracy"  # a narrow terminal keeps it
+            columns.append(TableColumn(heading, form, key=name, drop=drop, beneath=name == "rest", core=core))
     rows = tuple(frame.select(column.key for column in columns).iter_rows())
     return Table(title, tuple(columns), rows, above=tuple(above), below=tuple(below))
