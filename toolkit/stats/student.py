@@ -9,10 +9,10 @@ import numpy as np
 from toolkit.stats.intervals import NORMAL
 from toolkit.stats.kept import Floats
 
-MANY_FREE = 200
+MANY_FREE = 800
 """Degrees of freedom above which the approximation serves in place of scipy, which takes long to load.
 
-Its critical values then differ by less than one part in 100,000 at levels up to .9999.
+Its critical values then differ by less than one part in a million at levels up to .9999.
 """
 
 
