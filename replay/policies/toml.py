@@ -42,6 +42,7 @@ class PolicyFile:
         given = checked_argument("policies", self.policies, Iterable[Policy])
         object.__setattr__(self, "policies", checked(_only_policies(given)))
         checked_argument("measure", self.measure, str | None, "the name of a column of traces")
+        checked_argument("standard", self.standard, bool)
         checked_argument("prices", self.prices, Prices | None)
         checked_argument("where", self.where, str | None, CONDITION)
         object.__setattr__(self, "by", checked_argument("by", self.by, tuple[str, ...], "columns of examples"))

@@ -154,6 +154,17 @@ def test_degenerate_figures(tmp_path: Path, points: list[FrontierPoint]) -> None
     assert all(low < high for low, high in [figure.axes[0].get_xlim(), figure.axes[0].get_ylim()])
 
 
+def test_an_interval_of_a_cost_that_ends_at_none_fits_a_logarithmic_axis(tmp_path: Path) -> None:
+    points = [
+        FrontierPoint(f"p{cost}", cost, 0.5 + cost / 400, low=0.4, high=0.9, cost_low=0.0, cost_high=2.0 * cost)
+        for cost in (1, 10, 100)
+    ]
+    figure = frontier(points)
+    left, right = figure.axes[0].get_xlim()
+    assert 0 < left < 1 < 100 < right
+    save_figure(figure, tmp_path / "front.svg")
+
+
 def test_names_are_not_formulas() -> None:
     assert "$x_1$ %" in texts(frontier([FrontierPoint("$x_1$ %", 10, 1.0)]))
     label = next(text for text in frontier([FrontierPoint("$x_1$ %", 10, 1.0)]).axes[0].texts)

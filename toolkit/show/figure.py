@@ -157,6 +157,7 @@ def _scales(axes: Axes, points: Sequence[FrontierPoint], width: float) -> View:
     spread = view(np.log(costs) if positive else costs, kept)
     near = [p for p, x, y in zip(real, spread, rising, strict=True) if x and y]
     ends = [c for p in near if p.labelled for c in (p.cost_low, p.cost_high) if c is not None]
+    ends = [c for c in ends if c > 0 or not positive]  # a logarithmic axis has no place for 0
     known = [p.cost for p in near] + ends
     diagnostics = [p for p in points if p.diagnostic]
     known += [p.cost for p in diagnostics if min(known) / 3 <= p.cost <= 3 * max(known)]
