@@ -9,7 +9,7 @@ import pytest
 
 from generate.simulation.claims import load_model, simulate_claims, simulations
 from replay.studies.factcheck.check import KNOWN, check_simulation
-from replay.studies.factcheck.heldout import SPLITS, TRACES, Found, HeldOut, held_out
+from replay.studies.factcheck.heldout import SPLITS, TRACES, HeldOut, HeldOutNumber, held_out
 from replay.studies.factcheck.runs import SURROGATE
 from replay.studies.factcheck.surrogate_keys import BUDGETS
 from toolkit.errors import ThinkbackError
@@ -84,7 +84,7 @@ def test_signs_that_nothing_was_fitted_to(name: str, above: set[tuple[str, int]]
 
 def test_a_held_out_number_fails_beyond_its_error_or_with_another_sign() -> None:
     def of(values: tuple[float, ...], published: float = 1.0, signed: bool = True) -> HeldOut:
-        return HeldOut(Found("B.4", SURROGATE, "k = 3", published, values[0], 1.0, signed), values)
+        return HeldOut(HeldOutNumber("B.4", SURROGATE, "k = 3", published, values[0], 1.0, signed), values)
 
     assert (of((2.0, 3.0)).held, of((2.0, 3.0)).errors, of((2.0, 3.0)).same_sign) == (True, 1.5, 2)
     assert (of((4.0, 3.0)).held, of((-1.0, 0.5)).held, of((-1.0, 0.5)).same_sign) == (False, False, 1)

@@ -26,7 +26,7 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Queried:
     """What answers SQL, and whether it is simulated."""
 
     answer: Callable[[str], pl.DataFrame]
@@ -71,7 +71,7 @@ def query(
         console.show(replace(table, columns=columns, below=more))
 
 
-def _opened(source: str) -> Asked:
+def _opened(source: str) -> Queried:
     """A saved result where the folder has the record of one, else a log."""
     from functools import partial
 
@@ -83,6 +83,6 @@ def _opened(source: str) -> Asked:
 
         if is_saved_result(Path(source)):
             result = load(source)
-            return Asked(result.query, result.simulated)
+            return Queried(result.query, result.simulated)
     log = open_log(source)
-    return Asked(partial(query_log, log), log.simulated)
+    return Queried(partial(query_log, log), log.simulated)

@@ -42,7 +42,7 @@ REASONS = {"5.11": EARLIER_RUN, "5.12": EXACT, "B.1": HARDNESS, "B.4": UNSEEN, "
 
 
 @dataclass(frozen=True)
-class Found:
+class HeldOutNumber:
     """One number in one simulated log; `error`: its sampling error. `signed`: a difference, whose sign counts."""
 
     table: str
@@ -63,7 +63,7 @@ class Found:
 class HeldOut:
     """One number in logs of several seeds: their mean and spread, and the published one's sampling error."""
 
-    first: Found
+    first: HeldOutNumber
     values: tuple[float, ...]
 
     @property
@@ -97,7 +97,7 @@ def held_out(logs: Iterable[Log], name: str, pool: str) -> list[HeldOut]:
 
     Sampling errors are those of the first log, which has the published number of claims.
     """
-    found: dict[tuple[str, str, str], list[Found]] = {}
+    found: dict[tuple[str, str, str], list[HeldOutNumber]] = {}
     for log in logs:
         for one in _found(log, name, pool, resamples=1 if found else RESAMPLES):
             found.setdefault(one.key, []).append(one)
@@ -126,7 +126,7 @@ def held_out_table(lines: list[HeldOut], title: str) -> Table:
     return Table(title, columns, rows, above=(SIMULATED,), below=below)
 
 
-def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[Found]:
+def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[HeldOutNumber]:
     numbers, asked = published(name), {"where": "split = 'test'", "resamples": resamples}
     setting = runs.FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, asked=asked)
     for bucket in trace_buckets(runs.replay_methods(log, setting)):
@@ -146,7 +146,7 @@ def _found(log: Log, name: str, pool: str, resamples: int) -> Iterator[Found]:
     yield from _signs(log, name, setting)
 
 
-def _larger_caps(log: Log, setting: runs.FactcheckSetting, numbers: Published) -> Iterator[Found]:
+def _larger_caps(log: Log, setting: runs.FactcheckSetting, numbers: Published) -> Iterator[HeldOutNumber]:
     for cap in (20, 30, 40):
         made = runs.replay_methods(
             log, runs.FactcheckSetting(setting.pool, setting.verifier, setting.features, cap, asked=setting.asked),
@@ -162,7 +162,7 @@ def _larger_caps(log: Log, setting: runs.FactcheckSetting, numbers: Published) -
                 yield from _line(table, method, what, wanted, made.cell(method, metric, scale))
 
 
-def _signs(log: Log, name: str, setting: runs.FactcheckSetting) -> Iterator[Found]:
+def _signs(log: Log, name: str, setting: runs.FactcheckSetting) -> Iterator[HeldOutNumber]:
     pool, size = SPLITS[name]
     rows = {row["k"]: row for row in published_rows(WORK, "B.4") if row["pool"] == pool}
     columns = {"generation": "generation_order_macro_f1_pct", "random, expected": "random_macro_f1_pct"}
@@ -180,6 +180,6 @@ def _signs(log: Log, name: str, setting: runs.FactcheckSetting) -> Iterator[Foun
 
 def _line(
     table: str, method: str, what: str, wanted: float | None, cell: ShownInterval | None, signed: bool = False
-) -> Iterator[Found]:
+) -> Iterator[HeldOutNumber]:
     if wanted is not None and cell is not None:
-        yield Found(table, method, what, wanted, cell.estimate, sampling_error(cell), signed)
+        yield HeldOutNumber(table, method, what, wanted, cell.estimate, sampling_error(cell), signed)

@@ -38,7 +38,7 @@ class _Values:
 
 
 @dataclass
-class _Run:
+class _Dump:
     """What is known of the files of a folder: the values by their column, and a part of the first odd reference."""
 
     values: dict[str, _Values] = field(default_factory=dict)
@@ -77,9 +77,9 @@ def recognises(head: FileHead) -> bool:
 
 def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
     """The rows of each file; what the scores are is decided for each folder."""
-    runs: dict[str, _Run] = {}
+    runs: dict[str, _Dump] = {}
     for file in files:
-        run = runs.setdefault(_folder(file), _Run())
+        run = runs.setdefault(_folder(file), _Dump())
         for row in _samples(file):
             run.look(row)
     notes = [one for folder, run in runs.items() for one in run.notes(f"`{PurePosixPath(folder).name or folder}`")]
@@ -103,7 +103,7 @@ def _samples(file: FoundFile) -> Iterator[Row]:
         yield {**score, **row, "score": score.get("score")} if isinstance(score, dict) else row
 
 
-def _rows(file: FoundFile, run: _Run) -> Iterator[Row]:
+def _rows(file: FoundFile, run: _Dump) -> Iterator[Row]:
     """Each line as it is, with a plain `score`, the `verdict` and the `gold`."""
     for row in _samples(file):
         yield {**row, "score": _plain(row["score"]), "verdict": run.verdict(row), "gold": _gold(row)}
