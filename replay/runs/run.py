@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -186,15 +186,13 @@ def resolved(
     if measure is not None:
         contents.require_measure(measure)
     needs = needs_of(chosen, contents)
-    examples = select_examples(log, contents, needs.pools, where, (*by, *sorted(needs.example_columns)))
-    reused = check_reuse(chosen, examples.frame, log.digest())
     verifying = [policy.name for policy in chosen if policy.needs(contents).scores]
-    if not verifying or "split" not in contents.example_columns:
-        return chosen, examples, reused
-    splits = collect(log.scan("examples", ["example_id", "split"]), log).join(
-        examples.frame.select("example_id"), on="example_id", how="semi"
-    )
-    return chosen, examples, (*reused, *training_rows(verifying, splits["split"]))
+    wanted = [*by, *sorted(needs.example_columns)]
+    told = ["split"] if verifying and "split" in contents.example_columns else []
+    examples = select_examples(log, contents, needs.pools, where, [*wanted, *told])
+    notes = training_rows(verifying, examples.frame["split"]) if told else ()
+    examples = replace(examples, frame=examples.frame.drop({*told} - {*wanted}))
+    return chosen, examples, (*check_reuse(chosen, examples.frame, log.digest()), *notes)
 
 
 def _served(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Served:
