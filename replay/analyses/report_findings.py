@@ -21,8 +21,7 @@ from toolkit.log.describe.assumptions import SURE
 from toolkit.notes import Severity
 from toolkit.show import NumberWithInterval, Ranked, RankedInput, ShownInterval, rank
 from toolkit.show.document import Section
-from toolkit.show.ranking import UNLIKE_CALLS
-from toolkit.show.takeaway import takeaway
+from toolkit.show.takeaway import percent, takeaway
 from toolkit.stats.arrays import Interval
 
 POINT = 0.01
@@ -116,17 +115,12 @@ def _gain(result: Result, results: RankedInput) -> Iterator[str]:
     gained = SIGNED.show(ShownInterval(0.0 - back.estimate, low, high, back.mark))
     said = f"From `{one.policy.name}`, {_quality(results, one.quality)}, to `{baseline.policy.name}`, "
     said += f"{_quality(results, baseline.quality)}: {gained} points"
-    if one.cost is None or baseline.cost is None or not _same_calls(results):
+    if one.cost is None or baseline.cost is None or not results.same_calls:
         yield f"{said}."
         return
     form = NumberWithInterval.of(results.cost)
     paid, instead = (form.show(ShownInterval(_costs(row))) for row in (baseline, one))
     yield f"{said}, for {paid} {results.cost.called} instead of {instead}."
-
-
-def _same_calls(results: RankedInput) -> bool:
-    """Whether costs can be compared: calls of several pools cannot."""
-    return not any(note.code == UNLIKE_CALLS for note in results.notes)
 
 
 def _ordered(description: Description, result: Result) -> Iterator[str]:
@@ -148,7 +142,7 @@ def _cheapest(results: RankedInput) -> Iterator[str]:
     baseline = next((row for row in rows if row.baseline), None)
     if baseline is None or baseline.cost is None or not results.quality.share or results.quality.cost or len(rows) < 2:
         return
-    if not _same_calls(results):
+    if not results.same_calls:
         yield (
             f"The cost counts {results.cost.called} of several pools, which need not cost the same: log tokens to tell."
         )
@@ -172,14 +166,8 @@ def _cheapest(results: RankedInput) -> Iterator[str]:
 
 def _quality(results: RankedInput, cell: ShownInterval) -> str:
     """The metric that ranks, by its name: `accuracy 74.8 % [72.9, 76.6]`."""
-    shown = _percent(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
+    shown = percent(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
     return f"{results.quality.label} {shown}"
-
-
-def _percent(cell: ShownInterval) -> str:
-    """A share with its interval: `74.8 % [72.9, 76.6]`."""
-    number, bracket, rest = PERCENT.show(cell).partition(" [")
-    return f"{number} %{bracket}{rest}"
 
 
 def _costs(row: Ranked) -> float:
@@ -228,7 +216,7 @@ def _corrected(results: RankedInput, row: Ranked) -> str:
     if row.policy.sweep_size < 2 or row.corrected is None:
         return ""
     form = NumberWithInterval.of(results.quality)
-    shown = _percent(row.corrected) if results.quality.share else form.show(row.corrected)
+    shown = percent(row.corrected) if results.quality.share else form.show(row.corrected)
     return f" ({shown} corrected for having been chosen)"
 
 
@@ -240,7 +228,7 @@ def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> It
     best = {name: ShownInterval.of(rest[:3]) for name, _, *rest in room.accuracy.iter_rows()}
     top, leader = best.get(room.oracle), result.leader
     if top is not None:
-        yield f"`{room.oracle}`, which sees gold, is right on {_percent(top)}: no choice among its traces does better."
+        yield f"`{room.oracle}`, which sees gold, is right on {percent(top)}: no choice among its traces does better."
     if leader is None:
         return
     share = told.get((leader, SHARE))
@@ -284,10 +272,10 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
         if acts is None or fixes is None or flips is None or row.quality is None:
             continue
         base = f"`{row.policy.base}`" if row.policy.base else "its base"
-        acting = _percent(ShownInterval(acts.estimate))
+        acting = percent(ShownInterval(acts.estimate))
         yield (
-            f"`{name}`{_of_sweep(row, 'thresholds')} acts on {acting}, fixes {_percent(fixes)} and flips "
-            f"{_percent(flips)} of what {base} answers: {_quality(results, row.quality)}{_corrected(results, row)}."
+            f"`{name}`{_of_sweep(row, 'thresholds')} acts on {acting}, fixes {percent(fixes)} and flips "
+            f"{percent(flips)} of what {base} answers: {_quality(results, row.quality)}{_corrected(results, row)}."
         )
     if len(best) > MOST:
         yield f"{counted(len(best) - MOST, 'more gate and step', 'more gates and steps')}: see the table of policies."

@@ -29,7 +29,7 @@ from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError, require_known
 from toolkit.notes import Note, Severity
 from toolkit.show import SIMULATED, Called, NumberWithInterval, ShownInterval, Table, TableColumn, short_names
-from toolkit.show.ranking import MARKED, MARKED_IN_CLUSTERS, ON_CLUSTERS
+from toolkit.show.ranking import MARKED, ON_CLUSTERS, reasons
 from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
 from toolkit.stats.compare import ACCURACY
 from toolkit.stats.headroom import captured
@@ -100,8 +100,7 @@ class Headroom:
         )
 
     def _marked(self) -> Iterator[str]:
-        methods = {*self.frame["method"], *self.accuracy["method"]}
-        marks = [why for method, why in (MARKED_IN_CLUSTERS if self.notes else MARKED).items() if method in methods]
+        marks = reasons([*self.frame["method"], *self.accuracy["method"]], bool(self.notes))
         if marks:
             yield f"†: {'; '.join(marks)}."
 

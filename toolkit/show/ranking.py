@@ -120,6 +120,11 @@ class RankedInput:
             return True
         return "method" in self.summary.columns and self.summary["method"].is_in(list(OF_CLUSTERS)).any()
 
+    @property
+    def same_calls(self) -> bool:
+        """Whether what policies cost can be compared: counts of calls of several pools cannot."""
+        return not any(note.code == UNLIKE_CALLS for note in self.notes)
+
     @cached_property
     def called(self) -> dict[str, str]:
         """What the table calls each policy, by name."""

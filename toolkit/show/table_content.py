@@ -301,10 +301,17 @@ class TableContent:
         ]
 
 
-def notes_on(notes: Sequence[str], columns: Sequence[TableColumn]) -> tuple[str, ...]:
-    """The notes but for those that explain none of these columns."""
-    keys = {column.key or column.name for column in columns}
-    return tuple(note for note in notes if not (told := getattr(note, "columns", ())) or keys & set(told))
+def notes_on(
+    notes: Sequence[str], columns: Sequence[TableColumn], empty: Sequence[TableColumn] = ()
+) -> tuple[str, ...]:
+    """The notes but for those that explain none of these columns, nor why one that is left out as `empty` is so."""
+    shown, gone = ({column.key or column.name for column in some} for some in (columns, empty))
+
+    def explains(note: str) -> bool:
+        told = set(getattr(note, "columns", ()))
+        return not told or bool(told & shown) or (getattr(note, "on_gaps", False) and bool(told & gone))
+
+    return tuple(filter(explains, notes))
 
 
 def _printable_note(note: str) -> ColumnNote:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolkit.errors import counted
-from toolkit.show.ranking import UNLIKE_CALLS, Ranked, RankedInput, rank
+from toolkit.show.ranking import Ranked, RankedInput, rank
 from toolkit.show.table_content import NumberWithInterval, ShownInterval
 
 
@@ -43,12 +43,7 @@ def _tied(results: RankedInput, leader: Ranked, tied: list[Ranked]) -> str:
         return "No other policy ties with it."
     said = f"{counted(len(tied), 'other policy ties', 'other policies tie')} with it"
     cheapest = cheapest_tied([leader, *tied])
-    if (
-        leader.cost is None
-        or cheapest is None
-        or cheapest.cost is None
-        or any(note.code == UNLIKE_CALLS for note in results.notes)
-    ):
+    if leader.cost is None or cheapest is None or cheapest.cost is None or not results.same_calls:
         return f"{said}."
     if cheapest is leader:
         return f"{said}, and none is cheaper."
@@ -59,8 +54,15 @@ def _tied(results: RankedInput, leader: Ranked, tied: list[Ranked]) -> str:
 
 
 def _quality(results: RankedInput, value: ShownInterval, signed: bool = False) -> str:
-    said = NumberWithInterval.of(results.quality, signed).show(value)
-    return said if signed or not results.quality.share else said.replace(" [", " % [") if "[" in said else f"{said} %"
+    if results.quality.share and not signed:
+        return percent(value)
+    return NumberWithInterval.of(results.quality, signed).show(value)
+
+
+def percent(share: ShownInterval) -> str:
+    """A share with its interval: `74.8 % [72.9, 76.6]`."""
+    number, bracket, rest = NumberWithInterval(1, 100.0).show(share).partition(" [")
+    return f"{number} %{bracket}{rest}"
 
 
 def _cost(results: RankedInput, value: float) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toolkit.show.table_content import TableContent
+from toolkit.show.table_content import TableContent, notes_on
 from toolkit.show.terminal_layout import GAP, Fitted, Layout, fits, folded
 
 Line = tuple[str, str]
@@ -19,9 +19,12 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
     from rich.text import Text
 
     fitted, lines = min(((one, list(_lines(table, one.layout, width))) for one in fits(table, width)), key=_height)
-    above, below = (_explaining(notes, table, fitted) for notes in (table.above, table.below))
+    known = [column for column in table.columns if column.name not in fitted.hidden]
+    empty = [column for column in known if column.name in fitted.empty]
+    shown = [column for column in known if column.name not in fitted.empty]
+    above, below = (notes_on(notes, shown, empty) for notes in (table.above, table.below))
     if fitted.hidden:
-        below.append(f"Columns hidden at this width: {', '.join(fitted.hidden)}.")
+        below = (*below, f"Columns hidden at this width: {', '.join(fitted.hidden)}.")
     parts = [Text(table.title, style="bold")] if table.title else []
     parts += [Text(note, style="yellow") for note in above]
     notes = [Text(note, style="dim") for note in below]
@@ -39,21 +42,6 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
 
 def _height(shown: tuple[Fitted, list[Line]]) -> int:
     return len(shown[1])
-
-
-def _explaining(notes: Sequence[str], table: TableContent, fitted: Fitted) -> list[str]:
-    """The notes but for those on columns that are all hidden; what says why one is empty stays."""
-
-    def keys(without: Collection[str]) -> set[str]:
-        return {column.key or column.name for column in table.columns if column.name not in without}
-
-    shown, told = keys({*fitted.hidden, *fitted.empty}), keys(fitted.hidden)
-    kept = []
-    for note in notes:
-        columns = set(getattr(note, "columns", ()))
-        if not columns or columns & (told if getattr(note, "on_gaps", False) else shown):
-            kept.append(note)
-    return kept
 
 
 def _lines(table: TableContent, layout: Layout, width: int) -> Iterator[Line]:

@@ -49,10 +49,14 @@ def worth_in_trials(
 
     z, size = NORMAL.inv_cdf((1 + level) / 2), np.asarray(clusters, np.float64)
     t = stdtrit(np.maximum(size - 1, 1), (1 + level) / 2)
-    alike = variance <= NOTHING
+    trials = _as_trials(single, variance, most, size) * (z / t) ** 2
+    return np.where((variance <= NOTHING) | ~(trials > 0), size, trials)
+
+
+def _as_trials(single: Floats, variance: Floats, most: Floats | Ints, clusters: Ints | Floats) -> Floats:
+    """The same before Student's distribution has its say; where clusters do not differ, they are the trials."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        trials = np.minimum(single / np.where(alike, np.nan, variance), most) * (z / t) ** 2
-    return np.where(alike | ~(trials > 0), size, trials)
+        return np.where(variance <= NOTHING, clusters, np.minimum(single / variance, most))
 
 
 def few_events(rate: Floats, variance: Floats, most: Floats, clusters: Ints | Floats) -> NDArray[np.bool_]:
@@ -62,8 +66,7 @@ def few_events(rate: Floats, variance: Floats, most: Floats, clusters: Ints | Fl
 
 def _rare_events(rate: Floats, variance: Floats, most: Floats, clusters: Ints | Floats) -> NDArray[np.bool_]:
     """Whether there are fewer events of a kind than ten in as many independent trials as the clusters are worth."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        trials = np.where(variance <= NOTHING, clusters, np.minimum(rate * (1 - rate) / variance, most))
+    trials = _as_trials(rate * (1 - rate), variance, most, clusters)
     return ~(trials * np.minimum(rate, 1 - rate) >= MIN_EVENTS)
 
 
