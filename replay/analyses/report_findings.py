@@ -21,6 +21,7 @@ from toolkit.log.describe.assumptions import SURE
 from toolkit.notes import Severity
 from toolkit.show import NumberWithInterval, Ranked, RankedInput, ShownInterval, rank
 from toolkit.show.document import Section
+from toolkit.show.ranking import cell_of
 from toolkit.show.takeaway import percent, takeaway
 from toolkit.stats.arrays import Interval
 
@@ -224,8 +225,8 @@ def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> It
     if room is None:
         yield "There is no oracle among the policies, so what a better choice could gain is not known."
         return
-    told = {(policy, measure): ShownInterval.of(rest[:3]) for policy, measure, *rest in room.frame.iter_rows()}
-    best = {name: ShownInterval.of(rest[:3]) for name, _, *rest in room.accuracy.iter_rows()}
+    told = {(policy, measure): cell_of(rest) for policy, measure, *rest in room.frame.iter_rows()}
+    best = {name: cell_of(rest) for name, _, *rest in room.accuracy.iter_rows()}
     top, leader = best.get(room.oracle), result.leader
     if top is not None:
         yield f"`{room.oracle}`, which sees gold, is right on {percent(top)}: no choice among its traces does better."
@@ -261,7 +262,7 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
         if rate and not row.policy.diagnostic and row.quality is not None:
             best.setdefault(row.policy.sweep or row.policy.name, row)
     cells = {
-        (policy, metric): ShownInterval.of(rest[:3])
+        (policy, metric): cell_of(rest)
         for policy, metric, *rest in result.summary.filter(
             pl.col("metric").is_in([RATE, "fix_rate", "flip_rate"])
         ).iter_rows()

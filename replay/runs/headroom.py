@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -28,8 +27,8 @@ from replay.runs.shown import policy_row
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import ThinkbackError, require_known
 from toolkit.notes import Note, Severity
-from toolkit.show import SIMULATED, Called, NumberWithInterval, ShownInterval, Table, TableColumn, short_names
-from toolkit.show.ranking import MARKED, ON_CLUSTERS, reasons
+from toolkit.show import SIMULATED, Called, NumberWithInterval, Table, TableColumn, short_names
+from toolkit.show.ranking import ON_CLUSTERS, cell_of, reasons
 from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
 from toolkit.stats.compare import ACCURACY
 from toolkit.stats.headroom import captured
@@ -86,7 +85,7 @@ class Headroom:
         order = self.accuracy.sort("estimate", descending=True, nulls_last=True, maintain_order=True)
         rows = []
         for policy, *told in order.select("policy", "estimate", "low", "high", "n", "method").iter_rows():
-            rows.append((policy, *(_cell(one) for one in (told, *(known.get((policy, one)) for one in shown)))))
+            rows.append((policy, *(cell_of(one) for one in (told, *(known.get((policy, one)) for one in shown)))))
         more = 0 if limit is None else max(0, len(rows) - limit)
         cut = [f"{more:,} more policies are in headroom.csv."] if more else []
         return Table(
@@ -118,14 +117,6 @@ class Headroom:
             )
         else:
             yield "Saved without the parts of the gap: replay again, and save it with `headroom=True`."
-
-
-def _cell(told: Sequence[Any] | None) -> ShownInterval | None:
-    """An estimate with its limits and, where its method is one of few events, the mark."""
-    if told is None or told[0] is None:
-        return None
-    estimate, low, high, _, method = told
-    return ShownInterval(estimate, low, high, "†" if method in MARKED else "")
 
 
 def gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:

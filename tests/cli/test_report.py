@@ -59,6 +59,7 @@ def test_two_commands_from_a_file_to_a_report(thinkback: Callable, tmp_path: Pat
     for heading in ("Best policy", "Headroom", "Assumptions", "Left out"):
         assert f"## {heading}" in text
         assert heading in done.stdout
+    assert re.search(r"which sees gold, is right on [\d.]+ % \[[\d., ]+\]†:", text)  # of three examples
     assert "report/: report.md, report.tex, tables/, figures/, result/" in done.stdout
 
 

@@ -198,6 +198,14 @@ class Ranked:
         return "; ".join(remarks)
 
 
+def cell_of(told: Sequence[Any] | None) -> ShownInterval | None:
+    """Estimate, limits and, where the method is a marked one, the mark, of (estimate, low, high, n, method)."""
+    if told is None or told[0] is None:
+        return None
+    estimate, low, high, _, method = told
+    return ShownInterval(estimate, low, high, "†" if method in MARKED else "")
+
+
 def reasons(methods: Iterable[str | None], clustered: bool) -> list[str]:
     """Why intervals of some methods are marked."""
     found = set(methods)
