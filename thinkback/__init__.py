@@ -13,6 +13,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # importing `typing` takes long enough to be interrupted
 if TYPE_CHECKING:
     from replay import (
+        Abandon,
         Act,
         Agreement,
         AllOf,
@@ -60,11 +61,12 @@ if TYPE_CHECKING:  # not a name of the door
     from typing import Any
 
 __all__ = [
-    "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "LogReport", "Margin", "Metric",
-    "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router", "Sample",
-    "Settings", "StopRule", "Suite", "ThinkbackError", "Threshold", "When", "Window", "budgets", "check_policies",
-    "curves", "describe_log", "explain", "fit_gate", "load", "load_gate", "load_policies", "open_log", "query_log",
-    "recommend", "report", "run", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
+    "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Log", "LogReport",
+    "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router",
+    "Sample", "Settings", "StopRule", "Suite", "ThinkbackError", "Threshold", "When", "Window", "budgets",
+    "check_policies", "curves", "describe_log", "explain", "fit_gate", "load", "load_gate", "load_policies", "open_log",
+    "query_log", "recommend", "report", "run", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log",
+    "write_log",
 ]  # fmt: skip
 
 HOMES = {

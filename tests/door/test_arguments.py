@@ -198,6 +198,7 @@ MADE: dict[str, tuple[type, dict[str, Any]]] = {
     "Window": (tb.Window, {"size": 3}),
     "Prior": (tb.Prior, {"model": "linear", "on": "true"}),
     "Calibration": (tb.Calibration, {"method": "platt", "on": "true"}),
+    "Abandon": (tb.Abandon, {"verifier": "early@8", "tokens": 8, "below": 0.5}),
     "Conformal": (tb.Conformal, {"alpha": 0.1, "on": "true"}),
     "PolicyFile": (tb.PolicyFile, {"policies": [VOTE], "measure": "credit"}),
     "Settings": (tb.Settings, {}),
