@@ -43,17 +43,7 @@ def as_whole_latex(table: TableContent, label: str, width: float) -> str:
     grids = [grid.folded(space) for grid in _parted(table, space)]
     above, below = printed(table.above), [*(f"{sign} {text}." for text, sign in marks_of(table).items())]
     below += printed(table.below)
-    heights = [height_of_notes(notes, space) for notes in (above, below)]
-    whole = sum(height_of_rows(grid, range(len(grid.rows))) + _BETWEEN for grid in grids)
-    if whole + sum(heights) + AROUND <= HEIGHT:
-        floats = [[(grid, range(len(grid.rows))) for grid in grids]]
-    else:
-        last = len(grids) - 1
-        floats = [
-            [(grid, rows)]
-            for i, grid in enumerate(grids)
-            for rows in page_parts(grid, heights[0] * (i == 0), heights[1] * (i == last))
-        ]
+    floats = _packed(grids, *(height_of_notes(notes, space) for notes in (above, below)))
     kind = "table" if width <= COLUMN else "table*"
     lines: list[str] = []
     for number, pieces in enumerate(floats):
@@ -76,6 +66,22 @@ def as_whole_latex(table: TableContent, label: str, width: float) -> str:
     needs = [r"\usepackage{booktabs}", *([r"\usepackage{siunitx}"] if "S[table-format" in text else [])]
     needs += [r"\usepackage{textcomp}"] if r"\texteuro" in text else []
     return f"% needs {' '.join(needs)} in the preamble; fits {width:.4g} inches\n{text}\n"
+
+
+def _packed(grids: Sequence[Grid], above: float, below: float) -> list[list[tuple[Grid, range]]]:
+    """Each float's grids and rows of them, as many as a page has room for; `above` and `below` are points of notes."""
+    floats: list[list[tuple[Grid, range]]] = []
+    room = 0.0
+    for i, grid in enumerate(grids):
+        rows, notes = range(len(grid.rows)), below * (i == len(grids) - 1)
+        if floats and height_of_rows(grid, rows) + _BETWEEN + notes <= room:
+            floats[-1].append((grid, rows))
+            room -= height_of_rows(grid, rows) + _BETWEEN
+            continue
+        parts = page_parts(grid, above * (i == 0), notes)
+        floats += [[(grid, part)] for part in parts]
+        room = HEIGHT - AROUND - height_of_rows(grid, parts[-1]) - above * (i == 0 and len(parts) == 1)
+    return floats
 
 
 def _parted(table: TableContent, space: float) -> Iterator[Grid]:
