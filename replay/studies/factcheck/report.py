@@ -10,7 +10,7 @@ from replay.data.contents import opened
 from replay.studies.factcheck.appendix import APPENDIX, FOUND, ORDERS, SETTINGS
 from replay.studies.factcheck.around import surroundings
 from replay.studies.factcheck.figures import figures, undone
-from replay.studies.factcheck.further import BEYOND, FURTHER
+from replay.studies.factcheck.further import BEYOND, PAIRED
 from replay.studies.factcheck.published import published as numbers_of
 from replay.studies.factcheck.record import record, replayed
 from replay.studies.factcheck.runs import FactcheckSetting
@@ -25,7 +25,7 @@ from toolkit.errors import ThinkbackError, argument, shown
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import TAKES, AnyLog
 
-SHEETS = (*MAIN_TABLES, *APPENDIX, FIXED, FIXED_KEYS, *ORDERS, *FOUND, *FURTHER, SETTINGS, LAZY_KEYS, *BEYOND)
+SHEETS = (*MAIN_TABLES, *APPENDIX, FIXED, FIXED_KEYS, *ORDERS, *FOUND, PAIRED, SETTINGS, LAZY_KEYS, *BEYOND)
 """All tables, in the order of the report."""
 SCREEN = ("table_5_2", "table_5_3", "table_5_6")
 """Those that the terminal shows."""
