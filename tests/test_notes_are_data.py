@@ -22,7 +22,8 @@ from replay.studies.factcheck.study import study_factcheck
 from replay.studies.factcheck.tables import main_tables
 from replay.studies.recovery.costs import COST_TABLES
 from replay.studies.recovery.gaps import lacking, warnings_of
-from replay.studies.recovery.study import RecoverySetting, roles_of, study_dataset
+from replay.studies.recovery.roles import RecoverySetting, choose
+from replay.studies.recovery.study import study_dataset
 from replay.studies.recovery.tables import TABLES
 from tests.studies.claims import tables, written
 from toolkit.log import open_log
@@ -155,11 +156,10 @@ def factcheck(log: Path) -> dict[str, Any]:
 def recovery(log: Path) -> dict[str, Any]:
     asked = RecoverySetting(
         action="active_verify", base="short", budgets=(), on="split='train'", tune="split='dev'", where="split='test'",
-        gate=None, margin=0.01, prices=None, settings=Settings(resamples=5),
+        gates=(), margin=0.01, prices=None, settings=Settings(resamples=5),
     )  # fmt: skip
     opened = open_log(log)
-    roles, screening, _ = roles_of(opened, asked)
-    study = study_dataset(opened, roles, screening, asked, "sim-a")
+    study = study_dataset(opened, choose(opened, asked), asked, "sim-a")
     return {
         "tables": numbers({name: layout([study]) for name, layout in {**TABLES, **COST_TABLES}.items()}),
         "notes": concerns(study.notes),

@@ -42,7 +42,12 @@ def recovery(
     budgets: Annotated[
         str | None, option("--budgets", "Longer pools; by default those with a higher limit.", "POOL,…")
     ] = None,
-    gate: Annotated[Path | None, file_option("--gate", "A frozen gate in place of a fitted one.", "GATE.json")] = None,
+    gate: Annotated[
+        list[Path] | None, file_option("--gate", "A frozen gate, that acts for its action; repeatable.", "GATE.json")
+    ] = None,
+    pooled: Annotated[
+        bool, typer.Option("--pooled", help="Choose the action and fit gates on all data sets together.")
+    ] = False,
     margin: Annotated[
         float, typer.Option("--margin", help="Loss of accuracy that the recommendation tolerates (0.01: one point).")
     ] = 0.01,
@@ -61,20 +66,19 @@ def recovery(
     compares accepting, revising and longer budgets on the reported examples, and recommends one. Writes each table as
     Markdown, LaTeX and CSV, each figure as PDF, SVG and PNG, and report.md.
     """
-    from dataclasses import replace
-
     from replay.data.prices import load_prices
     from replay.policies.gate_file import load_gate, write_text
     from replay.studies.recovery.checks import ON, TUNE, check_rows, refuse_seen
     from replay.studies.recovery.gaps import told_aside
-    from replay.studies.recovery.study import RecoverySetting, datasets, roles_of, study_dataset
+    from replay.studies.recovery.roles import RecoverySetting
+    from replay.studies.recovery.study import recovery_study
     from thinkback import console
     from toolkit.files import check_replaceable, replacing
     from toolkit.log import check_log, open_log
     from toolkit.stats import Settings, check_margin
 
     check_margin(margin)
-    check_replaceable(out, force, inputs=(log, gate, prices))
+    check_replaceable(out, force, inputs=(log, *(gate or ()), prices))
     opened = open_log(log)
     check_log(opened)
     asked = RecoverySetting(
@@ -84,23 +88,24 @@ def recovery(
         on=on or ON,
         tune=tune or TUNE,
         where=where,
-        gate=load_gate(gate) if gate is not None else None,
+        gates=tuple(load_gate(path) for path in gate or ()),
         margin=margin,
         prices=load_prices(prices) if prices is not None else None,
         settings=Settings(resamples=resamples, level=level, seed=seed),
         pools=options.names(pool),
+        pooled=pooled,
+        width=width,
     )
-    names = datasets(opened, where)
-    if asked.gate is not None:
-        refuse_seen(opened, [asked.gate], where, frozen=True)
+    refuse_seen(opened, asked.gates, where, frozen=True)
     check_rows(opened, on, tune, where)
-    roles, screening, notes = roles_of(opened, asked)
-    roles = replace(roles, width=width)
-    studies = [study_dataset(opened, roles, screening, asked, name) for name in names]
+    found = recovery_study(opened, asked)
+    studies = found.studies
     with replacing(out, force) as folder:
-        notes = _write(studies, notes, opened.name, folder)
-        for name, fitted in roles.gates.items():
-            (folder / f"gate-{name}.json").write_text(write_text(fitted.content), encoding="utf-8")
+        notes = _write(studies, found.notes, opened.name, folder)
+        for study in studies:
+            of = "" if len(studies) == 1 or pooled else f"-{_filed(study.dataset)}"
+            for name, one in study.roles.gates.items():
+                (folder / f"gate{of}-{name}.json").write_text(write_text(one.file.content), encoding="utf-8")
     for study in studies:
         console.say(f"{study.dataset}: {study.recommendation.verdict}")
         for sentence in (*_caveats(study), *study.recommendation.sentences):
@@ -127,8 +132,7 @@ def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, f
         for study in studies:
             figure = draw(study)
             if figure is not None:
-                named = "".join(sign if sign.isalnum() else "-" for sign in study.dataset)
-                figures[key if len(studies) == 1 else f"{key}-{named}"] = figure
+                figures[key if len(studies) == 1 else f"{key}-{_filed(study.dataset)}"] = figure
                 drawn[study.dataset].append(key)
     notes += tuple(told for study in studies for told in missing_figures(study, drawn[study.dataset]))
     simulated = any(study.result.simulated for study in studies)
@@ -146,6 +150,11 @@ def _write(studies: Sequence[DatasetStudy], notes: tuple[str, ...], name: str, f
     )  # fmt: skip
     write_left_out(folder, "dataset", {study.dataset: study.result.excluded for study in studies}, simulated)
     return notes
+
+
+def _filed(name: str) -> str:
+    """A data set's name in the names of files."""
+    return "".join(sign if sign.isalnum() else "-" for sign in name)
 
 
 def _caveats(study: DatasetStudy) -> list[str]:

@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 
 from replay.studies.recovery import published, tables
+from replay.studies.recovery.gates import HEURISTICS
 from replay.studies.recovery.policies import COMPLETED, EXPECTED_ACTION, NEAR, NEAR_LIMIT, TRUNCATION
-from replay.studies.recovery.study import HEURISTICS, DatasetStudy
+from replay.studies.recovery.study import DatasetStudy
 from replay.studies.recovery.tables import headline, layout, limit, means, number, paired_cell, picked
 from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
 from toolkit.stats.summary_notes import BATCHED_SECONDS
@@ -76,15 +77,16 @@ def _paper_rule(study: DatasetStudy, policy: str) -> str:
 def screening(studies: tables.Studies) -> Table:
     """All logged actions before any gate (the paper's table 4)."""
     rows: list[tuple[Any, ...]] = []
-    for row in studies[0].screening.iter_rows(named=True):
+    screened = {row["dataset"]: study.screening for study in studies for row in study.screening.head(1).to_dicts()}
+    for row in (row for frame in screened.values() for row in frame.iter_rows(named=True)):
         measured = picked(
-            row, "action", "examples", "accuracy", "fix_rate", "flip_rate", "finalizer_rate", "truncation_rate",
-            "action_tokens",
+            row, "dataset", "action", "examples", "accuracy", "fix_rate", "flip_rate", "finalizer_rate",
+            "truncation_rate", "action_tokens",
         )  # fmt: skip
         other = published.published_action(row["dataset"], row["action"])
         rows.append((*measured, *picked(other, "final_accuracy_pct", "fix_pct", "flip_pct", "action_tokens")))
     columns = [
-        TableColumn("action"), TableColumn("examples", tables.TOKENS),
+        tables.DATASET, TableColumn("action"), TableColumn("examples", tables.TOKENS),
         TableColumn("accuracy %", Number(2, 100), "accuracy"), tables.FIXES, tables.FLIPS,
         TableColumn("finalizer %", Number(2, 100), "finalizer_rate"),
         TableColumn("truncated %", Number(2, 100), "truncation_rate"), tables.ACTION_TOKENS, tables.PUBLISHED,
@@ -93,8 +95,8 @@ def screening(studies: tables.Studies) -> Table:
     ]  # fmt: skip
     return layout(
         "Screening of the actions", columns, rows, studies,
-        "On the examples that gates are fitted on, all data sets together. Finalizer and truncated: of the action's "
-        "own calls. The oracle sees gold: a diagnostic.",
+        "On the examples that gates are fitted on; data sets of one row are taken together. Finalizer and truncated: "
+        "of the action's own calls. The oracle sees gold: a diagnostic.",
     )  # fmt: skip
 
 

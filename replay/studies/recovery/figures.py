@@ -90,8 +90,10 @@ def calibration(study: DatasetStudy) -> Figure | None:
     if not study.reports:
         return None
     curves = {
-        name: [(one.score, one.label, one.n) for one in report.calibration.bins]
-        for name, report in study.reports.items()
+        f"{gate.action}: {gate.shown}": [
+            (one.score, one.label, one.n) for one in study.reports[gate.policy].calibration.bins
+        ]
+        for gate in study.gates
     }
     return reliability_figure(curves, title=f"Calibration, {study.dataset}", simulated=study.result.simulated)
 
