@@ -19,11 +19,10 @@ from replay.studies.factcheck.figures import undone
 from replay.studies.factcheck.report import report_of
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import study_log
-from replay.studies.recovery.costs import COST_TABLES
-from replay.studies.recovery.gaps import lacking, warnings_of
+from replay.studies.recovery.around import lacking, warnings_of
+from replay.studies.recovery.report import tables as tables_of
 from replay.studies.recovery.roles import RecoverySetting, choose
 from replay.studies.recovery.study import study_dataset
-from replay.studies.recovery.tables import TABLES
 from tests.studies.claims import tables, written
 from toolkit.log import open_log
 from toolkit.notes import Note
@@ -160,7 +159,7 @@ def recovery(log: Path) -> dict[str, Any]:
     opened = open_log(log)
     study = study_dataset(opened, choose(opened, asked), asked, "sim-a")
     return {
-        "tables": numbers({name: layout([study]) for name, layout in {**TABLES, **COST_TABLES}.items()}),
+        "tables": numbers(tables_of([study])),
         "notes": concerns(study.notes),
         "warnings": len(list(warnings_of(study, alone=True))),
         "lacking": lacking(study),

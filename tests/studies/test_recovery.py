@@ -12,11 +12,11 @@ import pytest
 
 from generate.simulation.recovery import RecoveryModel, recovery_tables
 from replay.runs.provenance import PolicyRecord
-from replay.studies.recovery.costs import COST_TABLES
 from replay.studies.recovery.figures import FIGURES
+from replay.studies.recovery.report import tables as tables_of
 from replay.studies.recovery.roles import RecoverySetting, choose
+from replay.studies.recovery.rows import comparisons, limit
 from replay.studies.recovery.study import DatasetStudy, study_dataset
-from replay.studies.recovery.tables import TABLES, comparisons, limit
 from toolkit.errors import ThinkbackError
 from toolkit.log import open_log, write_log
 from toolkit.show import SIMULATED
@@ -67,21 +67,22 @@ def test_all_of_the_study_is_over_the_examples_that_its_run_compares(holed: Data
 
 
 def test_rules_are_explained_under_their_table(holed: DatasetStudy) -> None:
-    notes = COST_TABLES["rules_and_headroom"]([holed]).below
-    assert "completed only: acts where the fitted gate fires and the base attempt was not cut off." in notes[-1]
-    assert notes[-1].startswith("truncation only: acts where the base attempt was cut off; near limit: acts")
+    notes = tables_of([holed])["rules_and_headroom"].below
+    told = next(note for note in notes if note.startswith("truncation only"))
+    assert "completed only: acts where the fitted gate fires and the base attempt was not cut off." in told
+    assert told.startswith("truncation only: acts where the base attempt was cut off; near limit: acts")
     bare = replace(holed, named=replace(holed.named, rules={"difficulty": "difficulty"}))
-    assert not any("cut off" in note for note in COST_TABLES["rules_and_headroom"]([bare]).below)
+    assert not any("cut off" in note for note in tables_of([bare])["rules_and_headroom"].below)
 
 
 def test_every_table_of_a_log_with_a_hole_can_be_made(holed: DatasetStudy) -> None:
-    for name, layout in {**TABLES, **COST_TABLES}.items():
-        assert layout([holed]).rows, name
+    for name, table in tables_of([holed]).items():
+        assert table.rows, name
 
 
 def test_flips_among_those_acted_on_are_drawn_over_the_top_share(holed: DatasetStudy) -> None:
     """Equation 19: at 100 % the flip rate of always acting; at the frozen gate's rate its flips over that rate."""
-    figure = FIGURES["flips_among"](holed)
+    figure = FIGURES["flips_among"].of(holed)
     assert figure is not None
     line = figure.axes[0].get_lines()[0]
     drawn = dict(zip(*np.round(np.asarray(line.get_xydata(), float).T, 9), strict=True))
@@ -125,7 +126,7 @@ def test_calls_are_counted_of_revisions_of_the_base_alone(crowded: DatasetStudy)
 
 def test_unlogged_tokens_of_finalizers_are_unknown(crowded: DatasetStudy) -> None:
     assert np.isnan(crowded.finalizers["continue"]).all()
-    tokens = COST_TABLES["tokens"]([crowded])
+    tokens = tables_of([crowded])["tokens"]
     place = [column.key or column.name for column in tokens.columns].index("finalizer_tokens")
     shown = {row[1]: row[place] for row in tokens.rows}
     assert shown["always continue"] is None
@@ -142,7 +143,7 @@ def test_the_longest_budget_is_that_with_the_highest_limit(holed: DatasetStudy) 
     result = replace(holed.result, summariser=replace(summariser, policies=more))
     more = replace(holed, named=named, roles=replace(holed.roles, limits=limits), result=result)
     assert [limit(more, pool) for pool in ("long", "base-16384-t0.7")] == ["8192", "16384"]
-    against = {(first, second): told for first, second, metric, told in comparisons(more) if metric == "correct"}
+    against = {(one.first, one.second): one.name for one in comparisons(more) if one.metric == "correct"}
     assert against["selective active_verify", "budget: base-16384-t0.7"].endswith("minus base 16384")
     assert against["budget: long", "base: short"] == "accuracy, base 8192 minus base 4096"
     other = replace(more, roles=replace(more.roles, limits={**limits, "short": 512}))

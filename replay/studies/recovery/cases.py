@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from toolkit.log import Log, collect
+from toolkit.printable import printable
+from toolkit.show import SIMULATED, table_of
+from toolkit.show.table import in_cell, in_note
 
 MOST = 3
 """Examples of each kind."""
@@ -30,6 +33,7 @@ class Case:
 
     kind: str
     example_id: str
+    action: str
     question: str
     gold: str | None
     base_answer: str | None
@@ -64,7 +68,7 @@ def _texts(log: Log, base: str, action: str, pool: str | None, wanted: set[str])
     first = traces.filter(
         (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
     ).select("example_id", parent_id="trace_id", base_answer="answer", base_text="text", was="correct")
-    revised = traces.filter((pl.col("action") == action) & (pl.lit(pool is None) | (pl.col("pool") == pool)))
+    revised = traces.filter(action=action) if pool is None else traces.filter(action=action, pool=pool)
     rows = examples.join(first, on="example_id").join(revised, on=["example_id", "parent_id"])
     return {name: rows.filter(example_id=name).sort("sample_index") for name in wanted}
 
@@ -73,8 +77,8 @@ def _case(kind: str, rows: pl.DataFrame) -> Case:
     right = kind in ("fixed", "missed repair")
     row = next(iter(rows.filter(pl.col("correct") == right).iter_rows(named=True)), rows.row(0, named=True))
     return Case(
-        kind, row["example_id"], _cut(row["question"]) or "", row["gold"], row["base_answer"], _cut(row["base_text"]),
-        row["answer"], _cut(row["text"]),
+        kind, row["example_id"], row["action"], _cut(row["question"]) or "", row["gold"], row["base_answer"],
+        _cut(row["base_text"]), row["answer"], _cut(row["text"]),
     )  # fmt: skip
 
 
@@ -82,22 +86,39 @@ def _cut(text: str | None) -> str | None:
     return text if text is None or len(text) <= LONGEST else text[:LONGEST] + " …"
 
 
-def told(cases: Sequence[Case], action: str) -> Iterator[str]:
+CASES_TOLD = (
+    f"`examples.md` has the first {MOST} examples by their ids, with texts, of each kind, and `examples.csv` the same "
+    "as data: where the primary action repairs or spoils the answer, and where the gate keeps it from that"
+)
+
+
+def case_files(cases: Mapping[str, Sequence[Case]], simulated: bool) -> dict[str, str]:
+    """The cases of data sets as a CSV file and in Markdown."""
+    rows = [{"dataset": name, **vars(case)} for name, own in cases.items() for case in own]
+    table = table_of(pl.DataFrame(rows, infer_schema_length=None), "")
+    words = [line for name, own in cases.items() for line in (f"# {in_cell(printable(name))}\n", *_told(own))]
+    if simulated:
+        words.insert(0, f"> **{SIMULATED}**\n")
+    return {"examples.csv": table.csv({"simulated": "true"} if simulated else {}), "examples.md": "\n".join(words)}
+
+
+def _told(cases: Sequence[Case]) -> Iterator[str]:
     """The cases in Markdown: a heading a kind, the texts as they are."""
     for kind, (meaning, _) in KINDS.items():
         own = [case for case in cases if case.kind == kind]
         if own:
-            yield f"### {kind.capitalize()}: {meaning}\n"
+            yield f"## {kind.capitalize()}: {meaning}\n"
         for case in own:
-            yield f"`{case.example_id}`: gold {_answer(case.gold)}, base attempt {_answer(case.base_answer)}, "
-            yield f"`{action}` {_answer(case.revised_answer)}\n"
-            yield from (_block(text) for text in (case.question, case.base_text, case.revised_text) if text is not None)
+            gold, first, revised = (_answer(a) for a in (case.gold, case.base_answer, case.revised_answer))
+            yield f"### {in_cell(case.example_id)}\n"
+            yield f"Gold {gold}; base attempt {first}; after `{case.action}` {revised}.\n"
+            yield from (_block(text) for text in (case.question, case.base_text, case.revised_text) if text)
 
 
 def _answer(answer: str | None) -> str:
-    return "none" if answer is None else f"`{answer}`"
+    return "none" if answer is None else in_note(f"`{printable(answer)}`")
 
 
 def _block(text: str) -> str:
     """A text as a block of Markdown in which nothing is read as markup."""
-    return "\n".join(f"    {line}" for line in text.split("\n")) + "\n"
+    return "\n".join(f"    {printable(line)}" for line in text.split("\n")) + "\n"

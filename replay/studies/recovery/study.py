@@ -20,10 +20,11 @@ from replay.runs.example_set import resampling_units
 from replay.runs.gate_sweep import CURVE, Branches, band_table, curve, gather
 from replay.runs.result import Result
 from replay.runs.run import run
+from replay.studies.recovery.cases import Case, chosen_cases
 from replay.studies.recovery.gates import StudyGate, datasets_of, within
 from replay.studies.recovery.policies import PolicyNames, Roles, build_policies, matched_policies
 from replay.studies.recovery.roles import Chosen, RecoverySetting, calls_of, choose_all, with_equal_votes
-from toolkit.log import AnyLog, Log, collect, open_log
+from toolkit.log import Log, collect
 from toolkit.notes import Note
 from toolkit.stats import Settings
 
@@ -46,6 +47,7 @@ class DatasetStudy:
     screening: pl.DataFrame
     recommendation: Recommendation
     notes: tuple[Note, ...]
+    cases: tuple[Case, ...] = ()
 
     def values(self, policy: str) -> dict[str, np.ndarray]:
         """Columns of a policy's outcomes (N,), by example_id."""
@@ -69,18 +71,8 @@ class DatasetStudy:
         return tuple(policy.name for policy in self.result.policies)
 
 
-@dataclass(frozen=True, eq=False)
-class RecoveryStudy:
-    """The study of a log: each data set's results, and notes on what could not be done."""
-
-    name: str
-    studies: tuple[DatasetStudy, ...]
-    notes: tuple[str, ...]
-
-
-def recovery_study(log: AnyLog, asked: RecoverySetting) -> RecoveryStudy:
-    """Study every data set among the examples to report on, each with gates of its own unless `asked.pooled`."""
-    log = open_log(log)
+def study_log(log: Log, asked: RecoverySetting) -> tuple[tuple[DatasetStudy, ...], tuple[str, ...]]:
+    """Every data set among the examples to report on, each with gates of its own unless pooled; what is missing."""
     matching(log, asked.where, "where")
     names = datasets_of(log, asked.where)
     chosen = choose_all(log, asked, names)
@@ -89,7 +81,7 @@ def recovery_study(log: AnyLog, asked: RecoverySetting) -> RecoveryStudy:
         note: [name for name in names if note in chosen[name].notes] for one in chosen.values() for note in one.notes
     }
     notes = (note if len(among) == len(names) else f"{note} ({', '.join(among)})" for note, among in told.items())
-    return RecoveryStudy(log.name, studies, tuple(notes))
+    return studies, tuple(notes)
 
 
 def study_dataset(log: Log, chosen: Chosen, asked: RecoverySetting, dataset: str) -> DatasetStudy:
@@ -124,7 +116,20 @@ def study_dataset(log: Log, chosen: Chosen, asked: RecoverySetting, dataset: str
         finalizers=_finalizers(log, roles, ids), screening=chosen.screening,
         recommendation=Recommendation("", (), (), None, ()), notes=result.notes,
     )  # fmt: skip
-    return replace(study, recommendation=_recommendation(study, asked))
+    return replace(study, recommendation=_recommendation(study, asked), cases=_cases(log, study))
+
+
+def _cases(log: Log, study: DatasetStudy) -> tuple[Case, ...]:
+    """Examples that the primary action fixes and flips, where its gate fires (everywhere without one) or does not."""
+    action, base = study.roles.action, study.roles.base
+    always = study.named.always[action]
+    if always not in study.policies:
+        return ()
+    gate = study.named.primary if study.named.primary in study.policies else always
+    acted, pool = study.values(gate)["intervened"] > 0, study.roles.pools[action, base]
+    return chosen_cases(
+        log, base, action, pool, study.result.examples["example_id"].to_list(), study.values(always), acted
+    )
 
 
 def _run(log: Log, policies: tuple[Policy, ...], named: PolicyNames, where: str, asked: RecoverySetting) -> Result:
