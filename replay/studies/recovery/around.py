@@ -31,7 +31,7 @@ FIGURES_OF = {
     "cost_accuracy": "no policy's tokens are logged throughout",
     "fixes_and_flips": "no policy that revises was served",
     "threshold_sweep": NO_GATE,
-    "flips_among": NO_GATE,
+    "flips_among": f"{NO_GATE}, or it flips nothing at any threshold",
     "calibration": "no gate was fitted whose scores are probabilities",
 }
 """Why a figure cannot be drawn."""
@@ -86,6 +86,8 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
         yield f"{study.dataset}: figure `cost_accuracy` is without {names}: their tokens are not logged throughout"
     if without and "threshold_sweep" in drawn and {named.base, named.primary} & set(without):
         yield f"{study.dataset}: figure `threshold_sweep` is without tokens, which are not logged throughout"
+    if "threshold_sweep" in drawn and "flips_among" not in drawn:
+        yield f"{study.dataset}: figure `threshold_sweep` is without flips: there are none at any threshold"
 
 
 def warnings_of(study: DatasetStudy, alone: bool) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from replay.studies.kit.frontiers import frontier_points
+from replay.studies.recovery.gates import RULE
 from replay.studies.recovery.rows import StudyPolicy, headline
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import PlottedBand, PlottedReliability, bands_figure, frontier, outcomes_figure, reliability_figure
@@ -60,7 +61,7 @@ def _sweep(study: DatasetStudy) -> list[PlottedBand]:
 def _flips_among(study: DatasetStudy) -> list[PlottedBand]:
     """Flips among the top share of examples that the primary gate would verify (the paper's equation 19)."""
     panel = _panel(study, "flips_among", "flips among those acted on, %", 100.0, from_zero=True)
-    return [panel] if panel is not None else []
+    return [panel] if panel is not None and any(panel.estimate) else []
 
 
 def _panel(study: DatasetStudy, metric: str, label: str, scale: float, from_zero: bool = False) -> PlottedBand | None:
@@ -88,9 +89,11 @@ def _panel(study: DatasetStudy, metric: str, label: str, scale: float, from_zero
 
 
 def _calibration(study: DatasetStudy) -> list[PlottedReliability]:
-    """The bins of every gate whose scores are probabilities."""
+    """The bins of the gates that predict repairs: every action's cheap one, and the others of the primary action."""
     found = []
-    for gate in study.gates:
+    for gate in (one for one in study.gates if one.part != RULE):
+        if gate.action != study.roles.action and gate.policy != study.roles.cheap(gate.action):
+            continue
         report = study.reports[gate.policy]
         bins = wide_bins(report.scores, report.repairs, report.unit, study.settings)
         points = tuple((one.score, one.label.estimate or 0.0, one.label.low, one.label.high) for one in bins)
