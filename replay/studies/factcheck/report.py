@@ -10,7 +10,7 @@ from replay.data.contents import opened
 from replay.studies.factcheck.appendix import APPENDIX, FOUND, ORDERS, SETTINGS
 from replay.studies.factcheck.around import surroundings
 from replay.studies.factcheck.figures import figures, undone
-from replay.studies.factcheck.further import BEYOND, FURTHER
+from replay.studies.factcheck.further import BEYOND, PAIRED
 from replay.studies.factcheck.published import published as numbers_of
 from replay.studies.factcheck.record import record, replayed
 from replay.studies.factcheck.runs import FactcheckSetting
@@ -25,7 +25,7 @@ from toolkit.errors import ThinkbackError, argument, shown
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import TAKES, AnyLog
 
-SHEETS = (*MAIN_TABLES, *APPENDIX, FIXED, FIXED_KEYS, *ORDERS, *FOUND, *FURTHER, SETTINGS, LAZY_KEYS, *BEYOND)
+SHEETS = (*MAIN_TABLES, *APPENDIX, FIXED, FIXED_KEYS, *ORDERS, *FOUND, PAIRED, SETTINGS, LAZY_KEYS, *BEYOND)
 """All tables, in the order of the report."""
 SCREEN = ("table_5_2", "table_5_3", "table_5_6")
 """Those that the terminal shows."""
@@ -33,7 +33,7 @@ USUAL_VERIFIER = "lora"
 CAPS_TAKEN = "integers of at least 1, such as 15,20,30,40"
 
 
-@checks_arguments(log=TAKES)
+@checks_arguments(log=TAKES, caps="a list of integers", features="a list of columns of features")
 def study_factcheck(
     log: AnyLog,
     *,
@@ -98,8 +98,8 @@ def report_of(studies: Sequence[Study], name: str) -> StudyReport:
     own = [replace(study, setting=replace(study.setting, published=None)) for study in studies]
     screen = tables_of((sheet for sheet in SHEETS if sheet.name in SCREEN), own, surroundings(own, name))
 
-    def prefix(study: Study) -> str:
-        return f"{study.dataset}, " if len(studies) > 1 else ""
+    def after(study: Study) -> str:
+        return f", {study.dataset}" if len(studies) > 1 else ""
 
     return StudyReport(
         title=f"Fact checking under a verifier budget: {name}{' (simulated)' if simulated else ''}",
@@ -107,11 +107,11 @@ def report_of(studies: Sequence[Study], name: str) -> StudyReport:
         draw=lambda: by_dataset(studies, figures),
         words={
             "What was replayed": said_of(studies, replayed),
-            "Notes": said_of(studies, lambda study: map(str, study.notes)),
+            **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
             "What could not be done": said_of(studies, undone),
         },
         record=record(studies),
-        left_out={f"{prefix(one)}{run}": why for one in studies for run, why in one.left_out.items()},
+        left_out={f"{run}{after(one)}": why for one in studies for run, why in one.left_out.items()},
         left_out_by="comparison",
         told=said_of(studies, lambda study: told_left_out(study.left_out.get("main", {}))),
         screen=[screen[sheet] for sheet in SCREEN],  # a terminal has no room for three numbers in place of one
