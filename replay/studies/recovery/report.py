@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from replay.data.prices import Prices, load_prices
 from replay.policies.gate_file import GateFile, gate_given, write_text
@@ -36,9 +37,9 @@ def study_recovery(
     where: str = "split = 'test'",
     action: str | None = None,
     base: str | None = None,
-    pool: Sequence[str] = (),
-    budgets: Sequence[str] = (),
-    gates: Sequence[GateFile | str | Path] = (),
+    pool: Sequence[str] | str = (),
+    budgets: Sequence[str] | str = (),
+    gates: Sequence[GateFile | str | Path] | GateFile | str | Path = (),
     pooled: bool = False,
     margin: float = 0.01,
     prices: Prices | str | Path | None = None,
@@ -61,14 +62,20 @@ def study_recovery(
     log = open_log(log)
     check_log(log)
     asked = RecoverySetting(
-        action=action, base=base, budgets=tuple(budgets), on=on or ON, tune=tune or TUNE, where=where,
-        gates=tuple(gate_given(one) for one in gates), margin=margin,
+        action=action, base=base, budgets=_several(budgets), on=on or ON, tune=tune or TUNE, where=where,
+        gates=tuple(gate_given(one) for one in _several(gates)), margin=margin,
         prices=load_prices(prices) if isinstance(prices, str | Path) else prices,
-        settings=Settings(resamples=resamples, level=level, seed=seed), pools=tuple(pool), pooled=pooled, width=width,
+        settings=Settings(resamples=resamples, level=level, seed=seed), pools=_several(pool), pooled=pooled,
+        width=width,
     )  # fmt: skip
     refuse_seen(log, asked.gates, where, frozen=True)
     check_rows(log, on, tune, where)
     return report_of(*study_log(log, asked), log.name)
+
+
+def _several(given: Any) -> tuple[Any, ...]:
+    """What is given once or several times."""
+    return (given,) if isinstance(given, str | Path | GateFile) else tuple(given)
 
 
 def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
