@@ -127,6 +127,7 @@ def test_what_the_function_refuses(parts: list[Path]) -> None:
     log = open_log(str(parts[1]))
     for given, message in (
         ({"caps": [15, 0]}, r"`caps` is \[15, 0\]; it takes integers of at least 1"),
+        ({"orders": 0}, "`orders` is 0; it takes an integer of at least 1"),
         ({"published": "quantemq"}, "nothing is published on `quantemq`"),
         ({"verifier": "loro"}, "no verifier `loro`"),
     ):

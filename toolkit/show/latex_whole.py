@@ -5,6 +5,7 @@ Every part begins with the columns that tell its rows apart. Numbers are aligned
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -30,6 +31,8 @@ from toolkit.show.latex_text import POINTS_AN_INCH, paragraph, points
 from toolkit.show.table_content import DASH, TableContent
 
 _BETWEEN = 8  # points between two parts
+_BESIDE = ("published", "difference")  # what may stand beside a number, after its name
+_NUMBERED = re.compile(r"Table ([\w.]+): (.*)")
 WAITING = 12
 """Floats after which a page is ended: LaTeX holds as many as 18 before it has a place for them."""
 
@@ -44,10 +47,12 @@ def as_whole_latex(table: TableContent, label: str, width: float) -> str:
     above, below = printed(table.above), [*(f"{sign} {text}." for text, sign in marks_of(table).items())]
     below += printed(table.below)
     floats = _packed(grids, *(height_of_notes(notes, space) for notes in (above, below)))
+    known = _NUMBERED.fullmatch(table.title)
+    caption = f"{known[2]}; as table {known[1]}" if known else table.title  # the paper has a number of its own
     kind = "table" if width <= COLUMN else "table*"
     lines: list[str] = []
     for number, pieces in enumerate(floats):
-        title = f"{table.title} (continued)" if number and table.title else table.title
+        title = f"{caption} (continued)" if number and caption else caption
         lines += [
             rf"\begin{{{kind}}}",
             r"\centering",
@@ -133,7 +138,7 @@ def _groups(grid: Grid, first: int) -> list[list[int]]:
     leader = None
     for i in range(first, len(grid.places)):
         key = grid.table.columns[grid.places[i]].key or ""
-        if leader and key.startswith(f"{leader}_"):
+        if leader and key.removeprefix(f"{leader}_") in _BESIDE:
             groups[-1].append(i)
         else:
             groups.append([i])

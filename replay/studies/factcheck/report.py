@@ -69,6 +69,8 @@ def study_factcheck(
     made, contents = opened(log)
     if not caps or min(caps) < 1:
         raise ThinkbackError(f"{argument('caps')} is {shown(list(caps))}; it takes {CAPS_TAKEN}")
+    if orders < 1:
+        raise ThinkbackError(f"{argument('orders')} is {orders}; it takes an integer of at least 1")
     if verifier is None and USUAL_VERIFIER in contents.verifiers:
         verifier = USUAL_VERIFIER
     if dev is not None:
