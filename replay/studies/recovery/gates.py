@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -22,8 +23,8 @@ CHEAP, TREES, CLASSIFIER, RULE, GIVEN, ELSEWHERE = (
     "cheap features", "boosted trees", "classifier", "rule", "gate file", "cheap features of another data set"
 )  # fmt: skip
 """What stands behind a gate."""
-FIX = "fix:"
-"""How the names begin of verifiers that were trained to predict an action's repairs: `fix:ACTION`, `fix:ACTION:…`."""
+FIX = re.compile(r"fix[:_](?P<action>.+?)(?::.*)?")
+"""Names of verifiers that were trained to predict an action's repairs: `fix_ACTION`, `fix:ACTION`, `fix:ACTION:…`."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ def rival_gates(fitting: GateFitting, action: str, actions: Collection[str], con
     """Gates beside the cheap ones: boosted trees and rules for the primary action, classifiers for every action."""
     found = fitting.own(action, "trees", TREES, "boosted-trees gate")
     for verifier in sorted(contents.verifiers):
-        predicted = verifier.removeprefix(FIX).partition(":")[0] if verifier.startswith(FIX) else ""
+        named = FIX.fullmatch(verifier)
+        predicted = named["action"] if named else ""
         if predicted in actions:
             policy = f"selective {predicted}: {verifier}"
             own = replace(fitting, scopes=fitting.scopes[:1])  # a classifier may be one of another data set
