@@ -112,7 +112,8 @@ def _told(cases: Sequence[Case]) -> Iterator[str]:
             gold, first, revised = (_answer(a) for a in (case.gold, case.base_answer, case.revised_answer))
             yield f"### {in_cell(case.example_id)}\n"
             yield f"Gold {gold}; base attempt {first}; after `{case.action}` {revised}.\n"
-            yield from (_block(text) for text in (case.question, case.base_text, case.revised_text) if text)
+            named = {"Question": case.question, "Base attempt": case.base_text, f"`{case.action}`": case.revised_text}
+            yield from (f"{name}:\n\n{_block(text)}" for name, text in named.items() if text)
 
 
 def _answer(answer: str | None) -> str:
