@@ -21,9 +21,14 @@ def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure]]) ->
     """The figures of every data set, by the names of their files, which end with its name where there are several."""
     made: dict[str, Figure] = {}
     for part in parts:
-        named = "".join(sign if sign.isalnum() else "-" for sign in part.dataset)
+        named = filed(part.dataset)
         made |= {key if len(parts) == 1 else f"{key}-{named}": figure for key, figure in draw(part).items()}
     return made
+
+
+def filed(dataset: str) -> str:
+    """A data set's name in the names of files."""
+    return "".join(sign if sign.isalnum() else "-" for sign in dataset)
 
 
 @dataclass(frozen=True)
