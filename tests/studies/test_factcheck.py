@@ -12,16 +12,10 @@ import pytest
 from typer.testing import Result
 
 from replay.studies.factcheck import figures as drawing
-from replay.studies.factcheck.analyses import (
-    Depth,
-    gold_within,
-    pool_depth,
-    sensitivity,
-    unresolved,
-    verified_elsewhere,
-)
+from replay.studies.factcheck.analyses import Depth, gold_within, pool_depth, sensitivity, unresolved
 from replay.studies.factcheck.buckets import trace_buckets
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, FactcheckSetting, replay_methods
+from replay.studies.factcheck.wall_clock import scored_pools
 from tests.studies.claims import rows, simulated, tables, written
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import collect, open_log, write_log
@@ -78,7 +72,8 @@ def test_everything_is_written_in_every_format(claims: Path, study: Run, tmp_pat
     record = json.loads((out / "run.json").read_text())
     asked = {"study": "factcheck", "dev": "split = 'dev'", "pool": "n15", "verifier": "lora", "other_verifier": None}
     asked |= {"cap": 15, "caps": [15, 20, 30, 40], "orders": 2, "random_seed": 20, "published": "ClaimDecomp"}
-    asked |= {"seed": 0, "resamples": 50, "level": 0.95, "where": "NOT coalesce((split = 'dev'), false)"}
+    where = "split = 'test' AND NOT coalesce((split = 'dev'), false)"
+    asked |= {"seed": 0, "resamples": 50, "level": 0.95, "where": where}
     assert {key: record[key] for key in asked} == asked
     assert record["log"]["sha256"] == open_log(claims).digest()
     assert len(record["features"]) == len(record["policies"]) == 5
@@ -300,6 +295,6 @@ def test_the_rest_of_the_wall_clock(study: Run, tmp_path: Path) -> None:
     assert float(best["total_h"]) == pytest.approx(1.5 + (generation + verification) / 3600)
     assert adaptive["other_h"] == adaptive["total_h"] == ""
     assert float(adaptive["generation_h"]) < float(best["generation_h"])
-    setting = FactcheckSetting("n15", "strong")
-    assert not verified_elsewhere(log, setting)
-    assert verified_elsewhere(open_log(written(tmp_path / "both", simulated())), setting)
+    claims = FactcheckSetting("n15", "strong").claims(log)["example_id"]
+    assert scored_pools(log, "strong", claims) == ("n15",)
+    assert scored_pools(open_log(written(tmp_path / "both", simulated())), "strong", claims) == ("n15", "probe")

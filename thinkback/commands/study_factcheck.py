@@ -44,7 +44,12 @@ def factcheck(
     dev: Annotated[
         str | None, option("--dev", "Claims to learn from, which are not reported: a condition on examples.", "SQL")
     ] = None,
-    where: Annotated[str | None, option("--where", "Claims to report: a condition on examples.", "SQL")] = None,
+    where: Annotated[
+        str | None,
+        option(
+            "--where", "Claims to report: a condition on examples; by default the test split where there is one.", "SQL"
+        ),
+    ] = None,
     seed: options.Seed = 0,
     resamples: options.Resamples = 10_000,
     level: options.Level = 0.95,
@@ -62,6 +67,7 @@ def factcheck(
     from replay.data.contents import opened
     from replay.studies.factcheck.published import published as numbers
     from replay.studies.factcheck.runs import FactcheckSetting
+    from replay.studies.factcheck.splits import pools_of, reported
     from replay.studies.factcheck.study import choose, study_factcheck
     from thinkback import console
     from toolkit.features import CLAIM_FEATURES
@@ -75,10 +81,10 @@ def factcheck(
     named = options.names(features)
     if dev is not None:
         matching(made, dev, "dev")  # its own mistakes are told before those of a condition made of it
-    if dev is not None and where is None:
-        where = f"NOT coalesce(({dev}), false)"
+    by_default = where is None and (where := reported(made, dev)) is not None
+    known_pools = contents.pools if pool is not None else pools_of(made, where, contents.pools)
     setting = FactcheckSetting(
-        pool=choose(pool, contents.pools, "pool"),
+        pool=choose(pool, known_pools, "pool"),
         verifier=choose(verifier, contents.verifiers, "verifier"),
         features=named or tuple(n for n in CLAIM_FEATURES if n in contents.features),
         cap=cap,
@@ -93,6 +99,8 @@ def factcheck(
         published=known,
     )  # fmt: skip
     _write(study_factcheck(made, setting), out, force)
+    if by_default:
+        console.say(f"reported are the claims of {where}; `--where` names others")
     console.say(f"{out}/report.md holds every table and figure; each is a file of its own too")
 
 

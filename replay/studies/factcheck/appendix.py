@@ -18,8 +18,6 @@ from replay.studies.factcheck.tables import euros, missing_labels, price_note
 from toolkit.notes import warning
 from toolkit.show import ShownInterval, Table
 
-NOT_SECONDS = "the log has no wall-clock (`wall_clock_s` of the pool and the verifier in the manifest's `source`)"
-
 
 def appendix_tables(study: Study) -> dict[str, Table]:
     """The tables by the names of their files."""
@@ -88,7 +86,7 @@ def wall(study: Study) -> Table:
         values = {f"{part}_h": value for part, value in hours.items()}
         values |= {f"{part}_cost_eur": value for part, value in costs.items()}
         rows.append(SheetRow((study.dataset, TITLES[name]), values, {"method": name}))
-    notes = [price_note(study, study.main), _why_no_wall(study)]
+    notes = [price_note(study, study.main), _told_wall(study)]
     notes.append("other: wall-clock less generation and verification; a replayed method that stops early has none")
     return sheet(study, "B.2", "Wall-clock runtime and cost", ("Dataset", "Method"), measures, rows, notes)
 
@@ -102,29 +100,27 @@ def _estimate(found: ShownInterval | None) -> float | None:
     return None if found is None else found.estimate
 
 
-def _whole_pool(study: Study) -> bool:
-    """Whether exhaustive best-of-N is just what the log's own run made, so that its wall-clock is its."""
-    depth = study.depth
-    whole = depth.largest == study.setting.cap and depth.shorter == 0
-    return whole and study.setting.where is None and not study.verified_elsewhere
-
-
 def _other_h(study: Study, generation: float | None, verification: float | None) -> float | None:
-    if study.wall_s is None or generation is None or verification is None or not _whole_pool(study):
+    if study.wall.seconds is None or generation is None or verification is None:
         return None
-    other = study.wall_s / 3600 - generation - verification
+    other = study.wall.seconds / 3600 - generation - verification
     return other if other >= 0 else None
 
 
-def _why_no_wall(study: Study) -> str:
-    if study.wall_s is None:
-        return NOT_SECONDS
-    if not _whole_pool(study):
-        return "the log's wall-clock is of all its claims and of every trace verified, which this table is not"
+def _told_wall(study: Study) -> str:
+    """What the wall-clock of the log's runs is, or why it says nothing of the rest."""
+    wall = study.wall
+    if wall.pool_s is None or wall.verifier_s is None:
+        return "; ".join(wall.why)
+    runs = "run" if wall.runs == 1 else f"{wall.runs} runs"
+    both = f"{wall.pool_s / 3600:.3f} h for pool `{study.setting.pool}` and {wall.verifier_s / 3600:.3f} h for verifier"
+    told = f"wall-clock of the log's {runs}: {both} `{study.setting.verifier}`"
+    if wall.why:
+        return f"{told}; no rest is told: {'; '.join(wall.why)}"
     generation, verification = (study.main.total(BEST, metric) for metric in ("generation_s", "verification_s"))
-    if generation is not None and verification is not None and study.wall_s < generation + verification:
-        return "calls ran in parallel: the wall-clock is shorter than their sum, so there is no rest"
-    return f"wall-clock of the log's run: {study.wall_s / 3600:.2f} h"
+    if generation is not None and verification is not None and (wall.seconds or 0.0) < generation + verification:
+        return f"{told}; calls ran in parallel: that is shorter than their sum, so there is no rest"
+    return told
 
 
 def overhead(study: Study) -> Table:

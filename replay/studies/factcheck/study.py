@@ -17,6 +17,7 @@ from replay.studies.factcheck.beyond import Beyond, beyond, check_development
 from replay.studies.factcheck.euros import device_seconds
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods
 from replay.studies.factcheck.surrogate_keys import SurrogateKeys, surrogate_keys
+from replay.studies.factcheck.wall_clock import WallClock, wall_clock
 from replay.studies.gaps import told_left_out
 from toolkit.errors import ThinkbackError, argument, listed, suggest
 from toolkit.features import CLAIM_FEATURES
@@ -73,8 +74,7 @@ class Study:
     beyond: Beyond | None
     # Per claim, of (method, part); empty without device seconds
     device_s: Mapping[tuple[str, str], ShownInterval | None]
-    wall_s: float | None
-    verified_elsewhere: bool  # other pools' traces too, by the same verifier
+    wall: WallClock
     surrogate_s: float | None  # seconds per claim that replay spent on the surrogate
     datasets: tuple[str, ...]  # of the claims that are asked about
     features_note: str = ""  # where the surrogate does without some of the thesis's features
@@ -164,8 +164,7 @@ def study_factcheck(log: Log, setting: FactcheckSetting) -> Study:
         surrogate_keys=surrogate_keys(log, setting, [made.max_traces for made in fixed]),
         beyond=beyond(log, setting),
         device_s=parts,
-        wall_s=analyses.wall_clock(log, setting),
-        verified_elsewhere=analyses.verified_elsewhere(log, setting),
+        wall=wall_clock(log, setting, depth),
         surrogate_s=spent.get(SURROGATE),
         datasets=tuple(setting.claims(log, "dataset")["dataset"].drop_nulls().unique().sort()),
         features_note=features_note(setting.features, contents.features),
