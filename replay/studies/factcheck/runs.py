@@ -12,17 +12,16 @@ import polars as pl
 from replay.data.conditions import matching
 from replay.kinds.every_example import every_example
 from replay.kinds.sample import Sample
-from replay.runs.coverage_notes import CALLS_FAILED, LEFT_OUT
 from replay.runs.result import Result
 from replay.runs.run import run
 from replay.sampling.stops import Margin
-from replay.studies.factcheck.published import Published
-from replay.studies.gaps import unlogged
+from replay.studies.kit.cells import cell, compared, warnings_of
+from replay.studies.kit.gaps import unlogged
+from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect
-from toolkit.notes import Severity
 from toolkit.show import ShownInterval
-from toolkit.stats import Settings, Summary
+from toolkit.stats import Settings
 from toolkit.stats.intervals import ResampledValues
 
 TOP, VOTE, BEST = "top-1", "self-consistency", "exhaustive best-of-n"
@@ -30,8 +29,6 @@ ADAPTIVE, SURROGATE = "adaptive stopping", "surrogate-guided"
 METHODS = (TOP, VOTE, BEST, ADAPTIVE, SURROGATE)
 """As the published tables name them."""
 VERIFYING = (BEST, ADAPTIVE, SURROGATE)
-TOLD = (CALLS_FAILED, LEFT_OUT)
-"""Codes of the notes that stand above every table, as warnings do."""
 FOLLOWS = {
     "verification_tokens": ("verification_tokens", "total_tokens"),
     "latency_s": ("verification_s", "latency_s"),
@@ -52,7 +49,8 @@ class FactcheckSetting:
     """What the study is run on. `asked` goes to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh.
 
     `orders` random orders are averaged over in the tables beyond the thesis; `dev` is an SQL condition that names the
-    claims to learn from, which must not be reported. `other_verifier` is by default the only other one.
+    claims to learn from, which must not be reported. `other_verifier` is by default the only other one. `alone`: the
+    claims that are asked about are all of one data set.
     """
 
     pool: str
@@ -66,7 +64,8 @@ class FactcheckSetting:
     caps: tuple[int, ...] = (15, 20, 30, 40)
     orders: int = 10
     dev: str | None = None
-    published: Published | None = None
+    published: PublishedDataset | None = None
+    alone: bool = True
 
     @property
     def where(self) -> str | None:
@@ -225,26 +224,6 @@ class Methods:
             if name not in self._memo:
                 self._memo[name] = result.summariser.draws(name)
         return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
-
-
-def warnings_of(result: Result | None) -> tuple[str, ...]:
-    """What a run says above its table: its warnings, which calls of the log failed, and which examples are left out for
-    which reason.
-    """
-    notes = result.notes if result is not None else ()
-    return tuple(str(note) for note in notes if note.severity is Severity.WARNING or note.code in TOLD)
-
-
-def cell(statistics: Summary, method: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
-    """One cell of a summary."""
-    rows = statistics.summary.filter(policy=method, metric=metric).select("estimate", "low", "high").rows()
-    return ShownInterval.of(rows[0], scale) if rows else None
-
-
-def compared(comparisons: pl.DataFrame, method: str, against: str, metric: str) -> tuple[float | None, ...] | None:
-    """Difference, its ends and p-value, where the two methods are compared."""
-    found = comparisons.filter(policy=method, baseline=against, metric=metric)
-    return next(found.select("difference", "low", "high", "p_value").iter_rows(), None)
 
 
 def method_policies(setting: FactcheckSetting, methods: Sequence[str] = METHODS, **keys: Any) -> list[Sample]:
