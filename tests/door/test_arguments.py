@@ -50,6 +50,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "transfer_report": (tb.transfer_report, {"log": None, "gate": "gate.json"}),
     "surrogate_weights": (tb.surrogate_weights, {"log": None, "policy": GUIDED}),
     "report": (tb.report, {"log": None, "policies": [VOTE]}),
+    "study_factcheck": (tb.study_factcheck, {"log": None}),
     "suite": (tb.suite, {"log": None}),
     "check_policies": (tb.check_policies, {"policies": [VOTE], "log": None}),
     "open_log": (tb.open_log, {"log": None}),

@@ -48,7 +48,7 @@ USUAL_VERIFIER = "lora"
 CAPS_TAKEN = "integers of at least 1, such as 15,20,30,40"
 
 
-@checks_arguments(log=TAKES)
+@checks_arguments(log=TAKES, caps="a list of integers", features="a list of columns of features")
 def study_factcheck(
     log: AnyLog,
     *,
@@ -118,8 +118,8 @@ def report_of(studies: Sequence[Study], name: str) -> StudyReport:
 
     cases = [(study.dataset, study.cases) for study in studies]
 
-    def prefix(study: Study) -> str:
-        return f"{study.dataset}, " if len(studies) > 1 else ""
+    def after(study: Study) -> str:
+        return f", {study.dataset}" if len(studies) > 1 else ""
 
     return StudyReport(
         title=f"Fact checking under a verifier budget: {name}{' (simulated)' if simulated else ''}",
@@ -127,11 +127,11 @@ def report_of(studies: Sequence[Study], name: str) -> StudyReport:
         draw=lambda: by_dataset(studies, figures),
         words={
             "What was replayed": said_of(studies, replayed),
-            "Notes": said_of(studies, lambda study: map(str, study.notes)),
+            **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
             "What could not be done": said_of(studies, undone),
         },
         record=record(studies),
-        left_out={f"{prefix(one)}{run}": why for one in studies for run, why in one.left_out.items()},
+        left_out={f"{run}{after(one)}": why for one in studies for run, why in one.left_out.items()},
         left_out_by="comparison",
         files={"cases.csv": cases_csv(cases, simulated)},
         after=cases_markdown(cases, simulated),

@@ -1,0 +1,112 @@
+"""Several data sets of one log: a row each in one table, never pooled; and the study as a function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import thinkback as tb
+from generate.simulation.claims import simulate_claims
+from replay.studies.factcheck.study import label_spaces
+from tests.studies.claims import rows
+from toolkit.errors import ThinkbackError
+from toolkit.log import collect, merge_logs, open_log, write_log
+
+SAME = ("table_5_1", "table_5_3", "table_5_6", "table_5_11", "table_B_1", "table_B_4", "paired", "budgets")
+ASKED = {"where": "split = 'test'", "caps": [15], "orders": 2, "resamples": 20}
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """45 claims of each simulated data set; of ClaimDecomp also 20 to learn from."""
+    folder, made = tmp_path_factory.mktemp("parts"), []
+    for name, dev in (("quantemp", 0), ("claimdecomp", 20)):
+        log = simulate_claims(folder / f"whole-{name}", name, dev=dev)
+        examples = collect(log.scan("examples"), log)
+        few = examples.group_by("split", "gold", maintain_order=True).head(15)
+        kept = pl.col("example_id").is_in(few["example_id"].implode())
+        tables = {table: collect(log.scan(table), log).filter(kept) for table in log.shards}
+        write_log(folder / name, name=name, tables=tables, simulated=True)
+        made.append(folder / name)
+    return made
+
+
+@pytest.fixture(scope="module")
+def both(parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> tb.StudyReport:
+    merged = tmp_path_factory.mktemp("merged") / "two"
+    merge_logs([str(path) for path in parts], merged, name="two")
+    return tb.study_factcheck(
+        str(merged), published=["quantemp", "claimdecomp"], dev="split = 'dev'", **(ASKED | {"where": "split = 'test'"})
+    )
+
+
+@pytest.mark.slow
+def test_every_row_is_that_of_its_data_set_alone(both: tb.StudyReport, parts: list[Path], tmp_path: Path) -> None:
+    both.save(tmp_path / "both")
+    assert [one.dataset for one in both.parts] == ["claimdecomp", "quantemp"]
+    for path in parts:
+        alone = tb.study_factcheck(str(path), published=path.name, **ASKED)
+        alone.save(tmp_path / path.name)
+        for name in (
+            "table_5_1",
+            "table_5_3",
+            "table_5_6",
+            "table_5_11",
+            "table_B_1",
+            "table_B_4",
+            "paired",
+            "budgets",
+        ):
+            mine = [
+                {key: value for key, value in row.items() if key not in ("Dataset", "Setting")}
+                for row in rows(tmp_path / "both" / f"{name}.csv")
+                if row.get("Dataset", row.get("Setting")) == path.name
+            ]
+            own = [
+                {key: value for key, value in row.items() if key not in ("Dataset", "Setting")}
+                for row in rows(tmp_path / path.name / f"{name}.csv")
+            ]
+            columns = mine[0].keys() & own[0].keys()
+            assert len(columns) > 4
+            assert [{c: row[c] for c in columns} for row in mine] == [{c: row[c] for c in columns} for row in own], name
+    ours = {row["Dataset"]: row for row in rows(tmp_path / "both" / "table_5_3.csv")}
+    assert ours["quantemp"]["operations_published"] != ours["claimdecomp"]["operations_published"]
+    quantemp_alone = {row["Dataset"] for row in rows(tmp_path / "both" / "table_5_8.csv")}
+    assert quantemp_alone == {"quantemp"}  # the only one with a second verifier
+
+
+@pytest.mark.slow
+def test_what_is_said_of_one_data_set_has_its_name(both: tb.StudyReport) -> None:
+    text = both.tables["table_5_8"].markdown()
+    assert "- claimdecomp: the log has one verifier that scores each trace alone, so nothing is compared" in text
+    assert "name the claims to learn from with `dev`" in both.tables["variants"].markdown()
+    policies = [(row[0], row[1]) for row in both.tables["variants"].rows]
+    assert ("claimdecomp", "prior: linear") in policies
+    assert ("quantemp", "prior: linear") not in policies  # no claims of `dev` are of it
+    assert set(both.record["datasets"]) == {"claimdecomp", "quantemp"}
+    assert "Notes, quantemp" in both.words
+    assert {"figure_5_2-claimdecomp", "figure_5_2-quantemp"} <= both.figures.keys()
+
+
+def test_label_spaces_may_differ_between_data_sets_but_not_within() -> None:
+    claims = pl.DataFrame({"dataset": ["a", "a", "b"], "labels": [["x", "y"], ["x", "y"], ["s", "t", "u"]]})
+    assert label_spaces(claims) == {"a": ("x", "y"), "b": ("s", "t", "u")}
+    mixed = claims.with_columns(dataset=pl.lit("a"))
+    with pytest.raises(ThinkbackError, match="share one label space in each data set, and the log has 2"):
+        label_spaces(mixed)
+    lacking = pl.concat([claims, pl.DataFrame({"dataset": ["c"], "labels": [None]}, schema=claims.schema)])
+    with pytest.raises(ThinkbackError, match="dataset = 'a'"):
+        label_spaces(lacking)
+
+
+def test_what_the_function_refuses(parts: list[Path]) -> None:
+    log = open_log(str(parts[1]))
+    for given, message in (
+        ({"caps": [15, 0]}, r"`caps` is \[15, 0\]; it takes integers of at least 1"),
+        ({"published": "quantemq"}, "nothing is published on `quantemq`"),
+        ({"verifier": "loro"}, "no verifier `loro`"),
+    ):
+        with pytest.raises(ThinkbackError, match=message):
+            tb.study_factcheck(log, **given)
