@@ -21,19 +21,24 @@ from toolkit.features import CLAIM_FEATURES
 from toolkit.log import collect, open_log, write_log
 
 TABLES = [f"table_5_{i}" for i in range(1, 14)] + [f"table_B_{i}" for i in range(1, 5)]
-FIGURES = ("figure_5_1", "figure_5_2", "figure_B_1", "sensitivity_macro_f1", "sensitivity_operations")
+FIGURES = (
+    "figure_5_1", "figure_5_2", "figure_5_2_differences", "figure_B_1", "figure_B_1_differences", "calibration",
+    "sensitivity_macro_f1", "sensitivity_operations",
+)  # fmt: skip
 Run = Callable[..., Result]
 
 
-def test_a_curve_of_a_diagnostic_is_known_by_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_curve_of_a_diagnostic_is_known_by_its_rows() -> None:
     columns = {"metric": "macro_f1", "k": 1, "estimate": 0.5, "low": 0.4, "high": 0.6}
     by_k = pl.DataFrame(
         [{"order": order, "diagnostic": order == "falling", **columns} for order in ("falling", "score")]
     )
-    made = SimpleNamespace(by_k=by_k, max_traces=1)
-    study = SimpleNamespace(budgets=[made], name="s", simulated=False, setting=SimpleNamespace(asked={}))
-    monkeypatch.setattr(drawing, "curves_figure", lambda panels, **words: panels)
-    ((_, curves),) = drawing.budget_curves(study, "t", {"falling": "falling", "score": "rising"})  # type: ignore[arg-type]
+    fixed = SimpleNamespace(made=SimpleNamespace(by_k=by_k), name="1 traces", published=lambda numbers: None)
+    setting = SimpleNamespace(published=None)
+    study = SimpleNamespace(
+        fixed_budgets=[fixed], dataset="s", main=None, setting=setting, published=lambda *_, **__: {}
+    )
+    ((_, curves),) = drawing.budget_panels([study], {"falling": "falling", "score": "rising"})  # type: ignore[list-item]
     assert [curve.diagnostic for curve in curves] == [True, False]
 
 

@@ -87,7 +87,10 @@ def test_what_is_said_of_one_data_set_has_its_name(both: tb.StudyReport) -> None
     assert ("quantemp", "prior: linear") not in policies  # no claims of `dev` are of it
     assert set(both.record["datasets"]) == {"claimdecomp", "quantemp"}
     assert "Notes, quantemp" in both.words
-    assert {"figure_5_2-claimdecomp", "figure_5_2-quantemp"} <= both.figures.keys()
+    assert {"sensitivity_macro_f1-claimdecomp", "sensitivity_macro_f1-quantemp"} <= both.figures.keys()
+    headings = {axes.get_title(loc="left") for axes in both.figures["figure_5_2"].axes}
+    assert headings == {"claimdecomp, 15 traces", "quantemp, 15 traces", "quantemp, validation, 50 traces"}
+    assert len(both.figures["figure_5_1"].axes) == 2
 
 
 def test_label_spaces_may_differ_between_data_sets_but_not_within() -> None:

@@ -22,11 +22,12 @@ from replay.studies.factcheck.surrogate_tables import FIXED, FIXED_KEYS, LAZY_KE
 from replay.studies.factcheck.tables import MAIN_TABLES
 from replay.studies.kit.gaps import said_of, told_left_out
 from replay.studies.kit.layout import tables_of
-from replay.studies.kit.report import StudyReport, by_dataset
+from replay.studies.kit.report import StudyReport
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, argument, shown
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import TAKES, AnyLog
+from toolkit.show import WIDTH, inches
 
 SHEETS = (
     *MAIN_TABLES,
@@ -68,6 +69,7 @@ def study_factcheck(
     level: float = 0.95,
     kw: float = 0.25,
     eur_per_kwh: float = 0.25,
+    width: str | float = WIDTH,
 ) -> StudyReport:
     """Every table and figure of the thesis on fact checking under a verifier budget, for a log with class labels.
 
@@ -75,11 +77,13 @@ def study_factcheck(
     `claimdecomp`. `pool` and `verifier` are by default the only ones, the verifier `lora` where there is one;
     `other_verifier` is that of tables 5.8 to 5.10. `cap` is the number of traces a claim, `caps` those of tables 5.11
     to 5.13; `orders` random orders are averaged over in the table `orders`. `where` chooses the claims that are
-    reported, by default those of the test split where there is one, and `dev` those to learn from.
+    reported, by default those of the test split where there is one, and `dev` those to learn from. Figures are `width`
+    wide.
 
     Raises ThinkbackError where the log has no claims with labels, no verifier that scores each trace alone, or for
     anything wrong with the settings.
     """
+    drawn = inches(width)
     known = [numbers_of(name) for name in ([published] if isinstance(published, str) else published)]
     made, contents = opened(log)
     if not caps or min(caps) < 1:
@@ -104,12 +108,12 @@ def study_factcheck(
         orders=orders,
         dev=dev,
     )  # fmt: skip
-    found = report_of(study_log(made, setting, known), made.name)
+    found = report_of(study_log(made, setting, known), made.name, drawn)
     said = [] if by_default is None else [f"reported are the claims of {by_default}; a condition `where` names others"]
     return replace(found, told=[*said, *found.told])
 
 
-def report_of(studies: Sequence[Study], name: str) -> StudyReport:
+def report_of(studies: Sequence[Study], name: str, width: float = WIDTH) -> StudyReport:
     """What was found on each data set of a log, laid out."""
     simulated = studies[0].simulated
     tables = tables_of(SHEETS, studies, surroundings(studies, name))
@@ -124,7 +128,7 @@ def report_of(studies: Sequence[Study], name: str) -> StudyReport:
     return StudyReport(
         title=f"Fact checking under a verifier budget: {name}{' (simulated)' if simulated else ''}",
         tables=tables,
-        draw=lambda: by_dataset(studies, figures),
+        draw=lambda: figures(studies, width),
         words={
             "What was replayed": said_of(studies, replayed),
             **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
